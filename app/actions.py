@@ -1,4 +1,4 @@
-"""Everything that can be done by keyboard, in one table: shortcuts, command list and help."""
+"""Table of everything that can be done by keyboard: shortcuts, command list and help."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WindowActions(QObject):
 
     @property
     def shortcuts(self) -> list[tuple[str, str]]:
-        """What each does, and its keys."""
+        """Return the text of every action, and its keys."""
         return [(action.text(), action.shortcut().toString()) for action in self.all]
 
     def _rows(self) -> list[_Row]:

@@ -17,6 +17,8 @@ from shiboken6 import createdByPython
 
 from app.bridge import EngineBridge, EngineFactory, real_engine
 from app.chat.session import ChatSession
+from app.data_move import settle_data
+from app.first_calibration import measure_once
 from app.housekeeping import Housekeeping
 from app.instance import SingleInstance
 from app.library.choice import ModelChoice
@@ -24,15 +26,13 @@ from app.library.library import Library
 from app.library.starter import StarterDesk
 from app.logs import start_logging
 from app.main_window import MainWindow, Services
-from app.measuring import measure_once
-from app.moving import settle_data
-from app.opening import OpenHistory
+from app.open_history import OpenHistory
 from app.pages.names import PageName
 from app.paths import Paths
 from app.performance.baseline import WithoutDraft
-from app.pointing import Pointing
 from app.replays import Replays
 from app.restart import start_again
+from app.round_highlight import RoundHighlight
 from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
 from app.settings import Settings, SettingsStore
 from app.settings.hub_access import access_of
@@ -73,7 +73,7 @@ class _FirstPaint(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """What is queued behind the paint runs when the picture is out."""
+        """Emit `painted` after the first paint, so that what is queued runs behind the picture."""
         if event.type() is QEvent.Type.Paint:
             watched.removeEventFilter(self)
             QTimer.singleShot(0, self, self.painted.emit)
@@ -136,7 +136,7 @@ class Assembly:
         )
         self.window.settings_asked.connect(self.house.show_settings)
         self.house.forget_measured_asked.connect(self.measured.clear)
-        self._pointing = Pointing(self.session, self.window.chat.transcript, panel)
+        self._pointing = RoundHighlight(self.session, self.window.chat.transcript, panel)
         self.replays = Replays(self.store, self.session, self.window.pages, self.window)
         self.replays.said.connect(self.window.chat.banners.show_notice)
         self.replays.problem.connect(self.window.chat.show_trouble)
@@ -208,7 +208,7 @@ class Assembly:
         return None if named is None else Path(named)
 
     def _in_use(self) -> tuple[Path, ...]:
-        """What is loaded, or about to be."""
+        """Return the models that are loaded, or about to be."""
         last = self.bridge.last_load
         if last is None:
             return ()
@@ -223,7 +223,7 @@ class Assembly:
 
 
 def performance_feed(bridge: EngineBridge, session: ChatSession) -> Feed:
-    """What performance panel and page show, fed with every question and every event."""
+    """Return the feed of performance panel and page, with every question and every event."""
     from app.performance.feed import Feed
 
     feed = Feed(bridge)
@@ -248,7 +248,7 @@ def page_makers(
     measured: MeasuredSpeeds,
     paths: Paths,
 ) -> PageMakers:
-    """How the pages are made; none of them is imported before it is asked for."""
+    """Return the makers of the pages; none of them is imported before it is asked for."""
 
     def tuning() -> PageFrame:
         from app.tuning.tuning_page import TuningPage

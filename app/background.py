@@ -29,7 +29,7 @@ class _Courier(QObject):
         self.arrived.connect(self._hand_over)
 
     def _hand_over(self, take: Callable[[], None]) -> None:
-        """In the window's thread."""
+        """Call `take` in the window's thread."""
         take()
 
 
@@ -50,7 +50,7 @@ class _Work(QRunnable):
         self._courier = _courier()
 
     def run(self) -> None:
-        """In a thread of the pool."""
+        """Work in a thread of the pool."""
         take: Callable[[], None]
         try:
             take = partial(self._done, self._call())

@@ -33,7 +33,7 @@ from engine.errors import UserFixable
 from engine.language import listed, tr, tr_count
 
 Action = tuple[str, Callable[[], None]]
-"""What a button says, perhaps in two lines, and does."""
+"""The text of a button, perhaps in two lines, and what a click calls."""
 
 _SHOWN = 3
 """Messages at once; older ones wait until there is room."""
@@ -45,7 +45,7 @@ _LINES = 8
 """Lines of details; the rest scrolls."""
 _NARROWEST = 160
 _ASIDE = 100
-"""What icon, close button and margins take of the width."""
+"""Pixels of the width that icon, close button and margins take."""
 _BESIDE = 26
 """Widths of "m" that the text must have left for the buttons to be beside it."""
 
@@ -55,7 +55,7 @@ class Banner(QFrame):
 
     dismissed = Signal()
     resized = Signal()
-    """It needs more or less room."""
+    """The area needs more or less room."""
 
     def __init__(
         self,
@@ -251,20 +251,20 @@ class BannerArea(QScrollArea):
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
-        """What the messages need, and what there is."""
+        """Return the height that the messages need, but at most half of the window's."""
         return min(self._layout.heightForWidth(width), self.window().height() // 2)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As for the present width."""
+        """Return a size with the height for the present width."""
         return QSize(super().sizeHint().width(), self.heightForWidth(self.width()))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """One message stays readable."""
+        """Return a height in which one message stays readable."""
         return QSize(_NARROWEST, min(self.sizeHint().height(), 4 * self.fontMetrics().height()))
 
     @property
     def texts(self) -> list[str]:
-        """What there is to say, newest first."""
+        """Return the texts on show, newest first."""
         return [banner.text for banner in self._banners]
 
     def show_trouble(
@@ -290,7 +290,7 @@ class BannerArea(QScrollArea):
         return banner
 
     def withdraw(self, banner: Banner) -> None:
-        """An offer is of no use any more; it may be gone already."""
+        """Withdraw an offer that is of no use any more; it may be gone already."""
         self._remove(banner)
 
     def clear(self) -> None:
@@ -332,6 +332,6 @@ class BannerArea(QScrollArea):
 
 
 def _in_use(banner: Banner) -> bool:
-    """Whether the pointer or the keyboard is in it."""
+    """Return whether the pointer or the keyboard is in it."""
     focus = QApplication.focusWidget()
     return banner.underMouse() or (focus is not None and banner.isAncestorOf(focus))

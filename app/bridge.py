@@ -36,7 +36,7 @@ _IDLE_AFTER_S = 1.0
 _DRAIN_BUDGET_S = 0.008
 """Longest stretch of event handling per frame; what is left waits for the next one."""
 _SWITCH_S = 0.0005
-"""How long a busy window may keep the interpreter from the engine, which needs it once a token.
+"""Time that a busy window may keep the interpreter from the engine, which needs it once a token.
 
 Python's own 5 ms would be a fifth of the time that a forward of a small model takes.
 """
@@ -45,7 +45,7 @@ E = TypeVar("E")
 
 
 class EngineLike(Protocol):
-    """What the bridge needs of `engine.service.engine.Engine`."""
+    """The part of `engine.service.engine.Engine` that the bridge needs."""
 
     def submit(self, command: Command) -> None:
         """Ask for something; never blocks."""
@@ -181,7 +181,7 @@ class EngineBridge(QObject):
         return bool(self._due)
 
     def _pace(self, now: float, *, text: bool) -> None:
-        """When the next frame is due. The first words never wait, nor does what is late already."""
+        """Set when the next frame is due; neither the first words nor what is late wait."""
         idle = now - self._last_activity > _IDLE_AFTER_S and not self.status.busy
         if text:
             self._texts += 1
@@ -200,7 +200,7 @@ class EngineBridge(QObject):
                 self._call(callback, newest)
 
     def _arrived(self) -> Iterator[Event | _Sent | _NotStarted]:
-        """What is there now; the engine goes on meanwhile."""
+        """Yield what has arrived by now; the engine goes on meanwhile."""
         for _ in range(len(self._events)):
             yield self._events.popleft()
 
@@ -269,7 +269,7 @@ class EngineBridge(QObject):
 
 
 def joined(events: Iterable[Event | _Sent | _NotStarted]) -> Iterator[Event | _Sent | _NotStarted]:
-    """The same events with the pieces of an answer's text put together.
+    """Yield the events with the pieces of an answer's text put together.
 
     A piece is put to the first one of its stretch, so rounds come after the text they wrote. What
     the machine does parts no text: that is told first.

@@ -34,17 +34,17 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """What the small file says; "" is nothing. Without it the data are in the system's place."""
+    """Content of the pointer file; "" is nothing. Without it the data are in the system's place."""
 
     folder: str = ""
     wanted: str = ""
-    """Where they shall go at the next start."""
+    """The folder that the data shall move to at the next start."""
     old: str = ""
-    """Where they were before, still there."""
+    """The folder that the data were in before, still there."""
 
 
 def read_pointer(path: Path) -> Pointer:
-    """What the file at `path` says; nothing where it cannot be read."""
+    """Read the pointer file at `path`; an empty pointer where it cannot be read."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

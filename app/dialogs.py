@@ -87,7 +87,7 @@ class _Page(QDialog):
         self._width = round(width * ui_font().pointSizeF())
 
     def _fit(self) -> None:
-        """As high as the content, as far as the screen allows."""
+        """Take the height of the content, as far as the screen allows."""
         self.column.addStretch(1)
         room = self.screen().availableGeometry()
         width = min(self._width, room.width() - 60)
@@ -122,7 +122,7 @@ class ShortcutsDialog(_Page):
 
 
 class AboutDialog(_Page):
-    """What this is, whose ideas it uses, and under which licences."""
+    """Name, version, the papers whose ideas are used, and the licences."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("About Duotail"), 52, parent)
@@ -214,7 +214,7 @@ def notices() -> str:
 
 def _model_card() -> str:
     """Address of the card of starter model and draft, a file of this installation."""
-    from engine.hub import bundled
+    from engine.model import bundled
 
     return (bundled.root() / "MODEL_CARD.md").as_uri()
 

@@ -1,4 +1,4 @@
-"""What is done around the conversations: settings, crash reports, starting anew."""
+"""Chores beside the conversations: settings, crash reports, starting anew."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Housekeeping(QObject):
         self._banners = banners
         self.reports = ReportFolder(paths)
         self.restart: bool | None = None
-        """Whether to start once more when the window is closed; True: in safe mode."""
+        """Start again when the window is closed: None: not, False: as usual, True: in safe mode."""
 
     def show_settings(self) -> None:
         """Open the settings."""
@@ -60,7 +60,7 @@ class Housekeeping(QObject):
         dialog.open()
 
     def tell_of_error(self, error: BaseException) -> None:
-        """Something went wrong that nobody foresaw."""
+        """Report an error that nobody foresaw."""
         if self.reports.knows(error):
             return
         what = tr("Something went wrong inside Duotail.")

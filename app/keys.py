@@ -13,5 +13,5 @@ def key_words(keys: str) -> str:
 
 
 def with_keys(words: str, keys: str) -> str:
-    """What something does, and the keys that do it too."""
+    """Return the name of an action with the keys that do it too."""
     return tr("{words} ({keys})").format(words=words, keys=key_words(keys))

@@ -16,10 +16,11 @@ from engine.language import LANGUAGES, listed, tr
 
 _LARGEST_GPU = 10_000
 COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
+"""Sub-commands that need no window; known here without importing the engine."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run Duotail; the exit code."""
+    """Run Duotail and return the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:2] == ["bench", "ui"]:
         from app.measure.command import main as measure
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
 
         return command_line(arguments, find_paths().data)
     language.use(language.of_environment(os.environ))
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     paths = find_paths(options.data_dir)
     if options.screenshot is not None:
         from app.screenshots import take_screenshots
@@ -41,7 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     return run(paths, language=options.language, measure=True, simulate_gpu=options.simulate_gpu)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options that `duotail` takes without a sub-command."""
     from app.version import version
 
     parser = argparse.ArgumentParser(
@@ -68,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         "--language",
         metavar="CODE",
         default="",
-        help=tr("speak this language, whatever the settings say: {codes}").format(
+        help=tr("use this language, whatever the settings say: {codes}").format(
             codes=listed(LANGUAGES)
         ),
     )
@@ -76,13 +78,13 @@ def _parser() -> argparse.ArgumentParser:
         "--simulate-gpu",
         metavar="GIB",
         type=_gibibytes,
-        help=tr("show how a graphics card of so many GiB works; it is simulated on the CPU"),
+        help=tr("simulate a GPU with this much memory, in GiB, on the CPU"),
     )
     return parser
 
 
 def _gibibytes(text: str) -> int:
-    """Bytes of a size in GiB, which is above 0."""
+    """Parse a size in GiB above 0; returns bytes."""
     size = float(text)
     if not 0 < size < _LARGEST_GPU:
         raise ValueError(text)

@@ -39,7 +39,7 @@ class _Discreet(logging.Formatter):
         return "" if ei[1] is None else safe_traceback(ei[1])
 
     def format(self, record: logging.LogRecord) -> str:
-        """As always, but not with a traceback that another handler has formatted."""
+        """Format as usual, but without a traceback that another handler has formatted."""
         kept, record.exc_text = record.exc_text, None
         try:
             return super().format(record)

@@ -39,7 +39,7 @@ from engine.events import DeviceSample, Failed, MachineFound, MemoryHeld, PlanRe
 from engine.language import tr
 
 if TYPE_CHECKING:
-    from engine.hub.gguf_files import SeveralModels
+    from engine.model.model_files import SeveralModels
 
 _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320
@@ -54,7 +54,7 @@ _ROOM_FOR_MODE = 520
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the window is given to work with."""
+    """The objects that the window works with."""
 
     bridge: EngineBridge
     session: ChatSession
@@ -190,14 +190,14 @@ class MainWindow(QMainWindow):
         self._services.bridge.subscribe(Failed, self._failed)
 
     def _ask_of_memory(self) -> None:
-        """To where memory is shared out; who is there already wants to know more."""
+        """Show where memory is shared out; from there, open the details."""
         if self.pages.shown is PageName.TUNING:
             self.commands.show_memory()
         else:
             self.pages.open(PageName.TUNING)
 
     def _page_changed(self, name: PageName | None) -> None:
-        """A page is on show, or the chat (None)."""
+        """Follow the page on show, or the chat (None)."""
         self.sidebar.navigation.show_page(name)
         self._show_performance()
         if name is None:
@@ -217,7 +217,7 @@ class MainWindow(QMainWindow):
             page.choose(wish)
 
     def _replaces(self, area: QWidget) -> bool:
-        """Whether the page on show makes a side area needless."""
+        """Return whether the page on show makes a side area needless."""
         return area is self.performance and self.pages.shown in _WIDE
 
     def _show_performance(self) -> None:
@@ -249,13 +249,13 @@ class MainWindow(QMainWindow):
         self.sidebar.theme_button.setAccessibleName(words)
 
     def _choose_file(self, several: SeveralModels) -> None:
-        """A folder holds more than one model: let the user choose."""
+        """Let the user choose where a folder holds more than one model."""
         chooser = FileChooser(several, self)
         chooser.chosen.connect(self._services.models.load)
         chooser.open()
 
     def _tell_of_running(self) -> None:
-        """What becomes of a wish how the model shall run."""
+        """Tell what becomes of a change of how the model runs."""
         notice, running = self.chat.banners.show_notice, self._services.models.running
         running.waiting.connect(
             lambda: notice(tr("The change takes effect when this answer is finished."))
@@ -265,12 +265,12 @@ class MainWindow(QMainWindow):
         )
 
     def _tell_caveat(self, event: PlanReady) -> None:
-        """What the new model cannot do that others can; an empty chat says it itself."""
+        """Tell what the new model cannot do that others can; an empty chat says it itself."""
         if event.plan.caveat and self._services.session.current is not None:
             self.chat.banners.show_notice(event.plan.caveat)
 
     def _failed(self, event: Failed) -> None:
-        """A model that did not load, or an engine that did not start, can be tried again."""
+        """Offer another try for a model that did not load, or an engine that did not start."""
         if event.request_id is not None:
             return
         bridge = self._services.bridge

@@ -1,4 +1,4 @@
-"""Where Duotail keeps its files."""
+"""Places where Duotail keeps its files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Paths:
 
     @property
     def crash_log(self) -> Path:
-        """What a native crash left behind."""
+        """Return the file that a native crash writes."""
         return self.data / "crash.log"
 
     @property
@@ -54,12 +54,12 @@ class Paths:
 
     @property
     def benchmarks(self) -> Path:
-        """What the benchmark came to, a file for each model."""
+        """Return the folder of benchmark results, a file for each model."""
         return self.data / "benchmarks"
 
     @property
     def downloads(self) -> Path:
-        """Which models are being downloaded, and how far they are."""
+        """Return the file with the models being downloaded and their progress."""
         return self.data / "downloads.json"
 
     @property
@@ -69,7 +69,7 @@ class Paths:
 
     @property
     def load_mark(self) -> Path:
-        """There while a model loads; left behind by a crash."""
+        """Return the file that is there while a model loads; a crash leaves it behind."""
         return self.data / "loading"
 
     @property

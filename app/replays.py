@@ -23,7 +23,7 @@ class Replays(QObject):
     """One page at a time; the newest wish counts."""
 
     said = Signal(str)
-    """Why there is nothing to show."""
+    """The reason why there is nothing to show."""
     problem = Signal(object)
     """A `UserFixable`: the history cannot be read."""
 

@@ -26,7 +26,7 @@ CRASHED = later(
 ASKED_FOR = later(
     "Duotail runs in safe mode, which is slower. The next start will be a normal one."
 )
-"""What the user is told, texts for `tr`."""
+"""The message of safe mode by its cause, texts for `tr`."""
 
 
 class LoadMark:
@@ -37,7 +37,7 @@ class LoadMark:
 
     @property
     def left_behind(self) -> bool:
-        """Whether an earlier run died while it loaded a model: it is not merely still at it."""
+        """True if an earlier run died while it loaded a model: it is not merely still at it."""
         try:
             owner = int(self._path.read_text())
         except (OSError, ValueError):
@@ -47,7 +47,7 @@ class LoadMark:
         return not psutil.pid_exists(owner)
 
     def set(self) -> None:
-        """A load begins."""
+        """Mark that a load begins."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(str(os.getpid()))
@@ -63,7 +63,7 @@ class LoadMark:
 
 
 def safe_mode_asked() -> bool:
-    """Whether this start was asked to be careful."""
+    """Return whether this start was asked to be careful."""
     return os.environ.get(_SAFE_MODE) == _ASKED
 
 

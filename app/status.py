@@ -1,11 +1,11 @@
-"""What the engine is doing, as one value that follows from commands sent and events received."""
+"""The state of the engine, one value that follows from commands sent and events received."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from app.tuning.words import short_run_words
+from app.tuning.plan_texts import short_run_words
 from engine.commands import Command, Generate, Load, Stop, Unload
 from engine.events import (
     Calibrated,
@@ -28,7 +28,7 @@ from engine.machine.facts import Machine
 
 
 class Phase(StrEnum):
-    """Where the engine stands."""
+    """States of the engine."""
 
     PREPARING = "preparing"
     """The engine itself is starting."""
@@ -61,15 +61,15 @@ class EngineStatus:
     total: int = 0
     request_id: str | None = None
     machine: Machine | None = None
-    """What the last load found here."""
+    """The machine that the last load found."""
     measured: float | None = None
-    """How much of a calibration is done; None while none is under way."""
+    """Share of a calibration that is done; None while none is under way."""
     compared: float | None = None
-    """How much of a comparison of modes is done; None while none is under way."""
+    """Share of a comparison of modes that is done; None while none is under way."""
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is under way."""
+        """True if an answer is under way."""
         return self.phase in BUSY
 
     def told(self, command: Command) -> EngineStatus:
@@ -119,7 +119,7 @@ class EngineStatus:
         return self
 
     def _moves(self, request_id: str) -> bool:
-        """Whether progress of this answer is news; a stopping answer stays stopping."""
+        """Return whether progress of this answer is news; a stopping answer stays stopping."""
         return request_id == self.request_id and self.phase is not Phase.STOPPING
 
     def settled(self) -> EngineStatus:
@@ -130,12 +130,12 @@ class EngineStatus:
 
     @property
     def measuring(self) -> bool:
-        """Whether the engine is free, and uses the time to measure this PC."""
+        """True if the engine is free, and uses the time to measure this PC."""
         return self.phase is Phase.READY and self.measuring_done is not None
 
     @property
     def measuring_done(self) -> float | None:
-        """How much of what is being measured is done."""
+        """Return the share that is done of what is being measured."""
         return self.measured if self.compared is None else self.compared
 
     @property

@@ -1,4 +1,4 @@
-"""This program's version."""
+"""Version of this program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import metadata
 
 
 def version() -> str:
-    """As installed; "development" when run from sources that are not installed."""
+    """Return the installed version; "development" when run from sources that are not installed."""
     try:
         return metadata.version("duotail")
     except metadata.PackageNotFoundError:

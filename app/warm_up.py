@@ -1,4 +1,4 @@
-"""What is needed soon after the window has come up, imported beside it."""
+"""Imports of what is needed soon after the window has come up, beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of the engine thread. Frozen and picklable, like the events that answer."""
+"""Commands to the engine thread. Frozen and picklable, like the events that answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.request import ChatRequest
 
 
 class Mode(StrEnum):
-    """Where target and draft run. `AUTO` lets the planner choose."""
+    """Modes of decoding: the devices of target and draft. `AUTO` lets the planner choose."""
 
     AUTO = "auto"
     PLAIN = "plain"
@@ -28,7 +28,7 @@ class DraftChoice(StrEnum):
 
 
 class WeightFormat(StrEnum):
-    """How weights are held.
+    """Formats that weights are held in.
 
     `AUTO`: as stored in GGUF files; otherwise 8 bit, or 4 bit for a model of more than a billion
     weights. `STORED`: every matrix in the type that its file has. The quantised formats have a
@@ -44,7 +44,7 @@ class WeightFormat(StrEnum):
 
 
 ALL_LAYERS = -1
-"""For `Load.layers_on_gpu`: however many the target has."""
+"""Value of `Load.layers_on_gpu` for all layers of the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,19 @@ class Load:
     unless_so: bool = False
 
     def same_as(self, other: Load) -> bool:
-        """Whether both ask for the same, whenever that is to be."""
+        """Return whether both ask for the same, at whatever moment."""
         at_any_time = replace(other, after_answer=self.after_answer, unless_so=self.unless_so)
         return self == at_any_time
+
+    @property
+    def forces_drafting(self) -> bool:
+        """Whether drafting was asked for by name, so that it goes on where it does not pay."""
+        return self.mode not in (Mode.AUTO, Mode.PLAIN) or self.draft is not DraftChoice.AUTO
+
+    @property
+    def allows_lookup(self) -> bool:
+        """Whether the conversation itself may propose tokens."""
+        return self.draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
 
 
 @dataclass(frozen=True, slots=True)

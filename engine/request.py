@@ -1,4 +1,4 @@
-"""What a user asks for: messages, sampling parameters, a chat request."""
+"""A request for an answer: messages, sampling parameters, chat request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.language import tr
 
 
 class Role(StrEnum):
-    """Who speaks in a conversation."""
+    """Speakers in a conversation."""
 
     SYSTEM = "system"
     USER = "user"
@@ -33,7 +33,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How the next token is drawn from the target's logits. The defaults are greedy.
+    """Parameters of sampling from the target's logits. The defaults are greedy.
 
     Filters apply in the order penalties, top-k, top-p, min-p, temperature. 0 (top_k, min_p) and
     1 (top_p, repetition_penalty) switch a filter off. `repetition_penalty` looks at prompt and
@@ -66,12 +66,12 @@ class SamplingParams:
 
     @property
     def greedy(self) -> bool:
-        """Whether the most likely token is always taken."""
+        """True if the most likely token is always taken."""
         return self.temperature == 0
 
     @property
     def penalised(self) -> bool:
-        """Whether tokens said before count."""
+        """True if earlier tokens change the logits of later ones."""
         return (
             self.repetition_penalty != 1
             or self.presence_penalty != 0
@@ -95,11 +95,11 @@ class ChatRequest:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     clicked_at: float | None = None
-    """When the user pressed send, on the events' clock; TTFT runs from here."""
+    """Moment when the user pressed send, on the events' clock; TTFT runs from here."""
     thinking: bool | None = None
-    """Whether the model shall think first, where its template leaves the choice; None: its own.
+    """Think before the answer, or not, where the template leaves the choice; None: its default.
 
     To continue an answer, ask as it was asked for.
     """
     drafting: bool = True
-    """Whether anything may be drafted; without it the same text comes from the target alone."""
+    """Allow drafting; without it the same text comes from the target alone."""

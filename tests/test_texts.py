@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 CATALOGUES = sorted((ROOT / "resources" / "translations").glob("*/LC_MESSAGES/duotail.po"))
 
-LANGUAGE = "engine/language.py"
+LANGUAGE = "engine/language/__init__.py"
 SCENES = "app/screenshots/"
 """What pictures of the window show, in whatever language their maker chose."""
 

@@ -1,1 +1,1 @@
-"""Which mode is best here: measured with one click."""
+"""Benchmark of the modes, with one click: the best one here."""

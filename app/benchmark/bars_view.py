@@ -56,11 +56,11 @@ class BarsView(Painted):
 
     @property
     def rows(self) -> tuple[ModeRow, ...]:
-        """Those in the picture."""
+        """Return the rows in the picture."""
         return self._rows
 
     def height_for(self, room: float) -> float:
-        """Three lines for each mode: name and speed, bar, the rest."""
+        """Return the height of three lines for each mode: name and speed, bar, the rest."""
         return sum(self._height_of(row, room) for row in self._rows)
 
     def describe(self) -> str:
@@ -72,13 +72,13 @@ class BarsView(Painted):
         return table_of(self._rows, self.accessibleName())
 
     def blank(self, size: QSize) -> QPixmap:
-        """It lies on a card."""
+        """Return an empty picture in the colour of the card below."""
         pixmap = super().blank(size)
         pixmap.fill(QColor(current().surface))
         return pixmap
 
     def paint(self, painter: QPainter) -> None:
-        """One mode below the other, on one scale."""
+        """Paint one mode below the other, on one scale."""
         most = max((row.highest or 0.0 for row in self._rows), default=0.0)
         top = 0.0
         for row in self._rows:
@@ -159,7 +159,7 @@ class BarsView(Painted):
 
     @property
     def _pale(self) -> QColor:
-        """Of all bars but the best one."""
+        """Return the colour of all bars but the best one."""
         return blend(current().accent, current().surface, _PALE)
 
     def _paint_bar(

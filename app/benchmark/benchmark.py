@@ -21,18 +21,18 @@ from engine.events import Compared, CompareProgress, PlanReady, Previewed, Unloa
 from engine.language import later
 
 
-class Stage(StrEnum):
-    """Where a benchmark is."""
+class BenchmarkStage(StrEnum):
+    """States of a benchmark."""
 
     IDLE = "idle"
     WAITING = "waiting"
-    """For the end of an answer, a load or a calibration."""
+    """The benchmark waits for the end of an answer, a load or a calibration."""
     RUNNING = "running"
     STOPPING = "stopping"
 
 
 class Stale(StrEnum):
-    """What has changed since the last benchmark; the values are texts for `tr`."""
+    """Changes since the last benchmark that make it doubtful; the values are texts for `tr`."""
 
     HARDWARE = later("Measured on other hardware; measure again.")
     MODEL = later("The model's files have changed since; measure again.")
@@ -40,8 +40,8 @@ class Stale(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the last benchmark of this run of the window ended."""
+class BenchmarkOutcome:
+    """End of the last benchmark in this run of the window."""
 
     complete: bool
     winner: Mode | None = None
@@ -52,8 +52,8 @@ class Benchmark(QObject):
 
     Args:
         running: applies the winner.
-        kept: of earlier runs.
-        wish: what is measured.
+        kept: results of earlier runs.
+        wish: modes and answers to measure.
         now: tells the time.
     """
 
@@ -71,11 +71,11 @@ class Benchmark(QObject):
         self.running, self.wish = running, wish or Compare()
         self._kept, self._now = kept, now
         self._bridge = running.bridge
-        self.stage = Stage.IDLE
+        self.stage = BenchmarkStage.IDLE
         self.progress: CompareProgress | None = None
         self.report: ComparisonReport | None = None
         """The last of the model in memory."""
-        self.outcome: Outcome | None = None
+        self.outcome: BenchmarkOutcome | None = None
         self.preview: Previewed | None = None
         self._files = self._files_now = ""
         self._model: Path | None = None
@@ -96,22 +96,22 @@ class Benchmark(QObject):
 
     @property
     def possible(self) -> bool:
-        """Whether there is a model to measure, or will be in a moment."""
+        """True if there is a model to measure, or will be in a moment."""
         loading = self.status.phase in (Phase.LOADING, Phase.PREPARING)
-        return self.stage is Stage.IDLE and (self.status.plan is not None or loading)
+        return self.stage is BenchmarkStage.IDLE and (self.status.plan is not None or loading)
 
     @property
     def rows(self) -> tuple[ModeRow, ...]:
-        """What is known of each mode: of the comparison under way, or of the last one."""
-        if self.stage is not Stage.IDLE:
+        """Return what is known of each mode, from the comparison under way or from the last one."""
+        if self.stage is not BenchmarkStage.IDLE:
             return rows_of(self.progress.runs) if self.progress is not None else ()
         return self.report.rows if self.report is not None else ()
 
     @property
     def stale(self) -> Stale | None:
-        """Why the last one says little about now."""
+        """Return why the last benchmark says little about now; None: it still holds."""
         last, machine = self.report, self.status.machine
-        if last is None or self.stage is not Stage.IDLE:
+        if last is None or self.stage is not BenchmarkStage.IDLE:
             return None
         if machine is not None and Hardware.of(machine) != last.hardware:
             return Stale.HARDWARE
@@ -122,15 +122,15 @@ class Benchmark(QObject):
     def start(self) -> None:
         """Measure; what is under way comes first."""
         if self.possible:
-            self.stage, self.progress, self.outcome = Stage.WAITING, None, None
+            self.stage, self.progress, self.outcome = BenchmarkStage.WAITING, None, None
             self._go_on()
 
     def cancel(self) -> None:
         """Call it off; the model runs again as before."""
-        if self.stage is Stage.WAITING:
-            self.stage = Stage.IDLE  # the engine was not asked yet: an answer goes on
-        elif self.stage is Stage.RUNNING and not self.status.busy:
-            self.stage = Stage.STOPPING
+        if self.stage is BenchmarkStage.WAITING:
+            self.stage = BenchmarkStage.IDLE  # the engine was not asked yet: an answer goes on
+        elif self.stage is BenchmarkStage.RUNNING and not self.status.busy:
+            self.stage = BenchmarkStage.STOPPING
             self._bridge.submit(Stop())
         self.changed.emit()
 
@@ -141,30 +141,30 @@ class Benchmark(QObject):
 
     def look_ahead(self) -> None:
         """Have it told which modes would run, for a word on how long it takes."""
-        if self._bridge.last_load is not None and self.stage is Stage.IDLE:
+        if self._bridge.last_load is not None and self.stage is BenchmarkStage.IDLE:
             self._bridge.submit(Preview(self._bridge.last_load))
 
     def _go_on(self) -> None:
         """Ask the engine as soon as it has nothing else to do."""
         status = self.status
-        if self.stage is Stage.WAITING:
+        if self.stage is BenchmarkStage.WAITING:
             if status.phase is Phase.READY and status.measured is None:
-                self.stage = Stage.RUNNING
+                self.stage = BenchmarkStage.RUNNING
                 self._bridge.submit(self.wish)
             elif status.phase in (Phase.NO_MODEL, Phase.BROKEN):
-                self.stage = Stage.IDLE
+                self.stage = BenchmarkStage.IDLE
         self.changed.emit()
 
     def _follow(self, event: CompareProgress) -> None:
-        if self.stage is not Stage.STOPPING:
-            self.stage = Stage.RUNNING
+        if self.stage is not BenchmarkStage.STOPPING:
+            self.stage = BenchmarkStage.RUNNING
         self.progress = event
         self._load = self._bridge.last_load
         self.changed.emit()
 
     def _ended(self, event: Compared) -> None:
-        self.stage, self.progress = Stage.IDLE, None
-        self.outcome = Outcome(event.complete, event.winner)
+        self.stage, self.progress = BenchmarkStage.IDLE, None
+        self.outcome = BenchmarkOutcome(event.complete, event.winner)
         load, machine = self._load or self._bridge.last_load, self.status.machine
         known = load is not None and load.model == event.model and machine is not None
         if event.complete and known and load is not None and machine is not None:

@@ -19,14 +19,14 @@ from PySide6.QtWidgets import (
 from app.background import in_background
 from app.banner import BannerArea
 from app.benchmark.bars_view import BarsView
-from app.benchmark.benchmark import Benchmark, Stage
+from app.benchmark.benchmark import Benchmark, BenchmarkStage
 from app.benchmark.wording import notes, outcome_words, plan_words, stage_words
 from app.pages.card import Card
 from app.pages.frame import PageFrame
 from app.performance.export import write
 from app.performance.table_dialog import TableDialog
 from app.settings.rows import plain_label
-from app.tuning.words import is_simulated, mode_name
+from app.tuning.plan_texts import is_simulated, mode_name
 from engine.bench.modes.report_text import facts, markdown
 from engine.commands import Mode
 from engine.errors import UserFixable
@@ -83,7 +83,7 @@ class BenchmarkPage(PageFrame):
         if not self.isVisible():
             return
         benchmark = self.benchmark
-        idle, status = benchmark.stage is Stage.IDLE, benchmark.status
+        idle, status = benchmark.stage is BenchmarkStage.IDLE, benchmark.status
         self._show_button(idle=idle)
         self.progress.setVisible(not idle)
         done = benchmark.progress.fraction if benchmark.progress is not None else 0.0
@@ -149,7 +149,7 @@ class BenchmarkPage(PageFrame):
 
     def _facts(self) -> list[str]:
         last = self.benchmark.report
-        if last is None or self.benchmark.stage is not Stage.IDLE:
+        if last is None or self.benchmark.stage is not BenchmarkStage.IDLE:
             return []
         return facts(last)
 
@@ -187,7 +187,7 @@ class BenchmarkPage(PageFrame):
         in_background(self, lambda: write(path, lambda: text), saved, failed)
 
     def _show_button(self, *, idle: bool) -> None:
-        """One of two buttons is there; the keyboard goes from one to the other."""
+        """Show one of the two buttons; the keyboard goes from one to the other."""
         shown, hidden = self.measure_button, self.cancel_button
         if not idle:
             shown, hidden = hidden, shown

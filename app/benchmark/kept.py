@@ -36,7 +36,7 @@ class KeptReports:
         self.folder = folder
 
     def read(self, model: Path) -> Kept | None:
-        """That of a model."""
+        """Return the kept result of a model."""
         try:
             with self._file(model).open("rb") as stream:
                 table = json.loads(stream.read(_MOST_BYTES))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.benchmark.benchmark import Benchmark, Stage
+from app.benchmark.benchmark import Benchmark, BenchmarkStage
 from app.performance.table import Table
-from app.tuning.words import mode_name
+from app.tuning.plan_texts import mode_name
 from engine.bench.modes.questions import QUESTIONS
 from engine.bench.modes.report import ModeRow
 from engine.bench.modes.report_text import cells, heads
 from engine.commands import Compare, Mode
 from engine.events import Previewed
 from engine.language import number, sentences, tr, tr_count
-from engine.units import duration, memory
+from engine.language.units import duration, memory
 
 _CHANGE_S = 3.0
 """About what a change of models takes."""
@@ -33,7 +33,7 @@ def table_of(rows: Sequence[ModeRow], title: str) -> Table:
 
 
 def bars_words(rows: Sequence[ModeRow], winner: Mode | None) -> str:
-    """What the bars show, for those who do not see them."""
+    """Return the content of the bars for screen readers."""
     said = []
     for row in rows:
         if row.tokens_per_s is None:
@@ -67,7 +67,7 @@ def details(row: ModeRow) -> list[str]:
 
 
 def notes(rows: Sequence[ModeRow], *, over: bool) -> list[str]:
-    """Why the other modes have no bar, or no speed when all is `over`."""
+    """Return why other modes have no bar, or no speed when all is `over`."""
     alike = tr("{mode} would run as {other} does.")
     short = tr("{mode}: the answers were too short to tell a speed.")
     said = []
@@ -83,7 +83,7 @@ def notes(rows: Sequence[ModeRow], *, over: bool) -> list[str]:
 
 
 def plan_words(preview: Previewed | None, wish: Compare) -> str:
-    """Which modes will be measured, and about how long that takes."""
+    """Return which modes will be measured, and about how long that takes."""
     if preview is None:
         return ""
     speeds = [
@@ -101,18 +101,18 @@ def plan_words(preview: Previewed | None, wish: Compare) -> str:
 
 
 def stage_words(benchmark: Benchmark) -> str:
-    """What is being done right now; empty while nothing is."""
+    """Return what is being measured now; empty while nothing is."""
     progress = benchmark.progress
     match benchmark.stage:
-        case Stage.WAITING if benchmark.status.busy:
+        case BenchmarkStage.WAITING if benchmark.status.busy:
             return tr("Begins when the answer is written.")
-        case Stage.WAITING:
+        case BenchmarkStage.WAITING:
             return tr("Begins in a moment.")
-        case Stage.STOPPING:
+        case BenchmarkStage.STOPPING:
             return tr("Stopping; the model will run as before.")
-        case Stage.RUNNING if progress is None:
+        case BenchmarkStage.RUNNING if progress is None:
             return tr("Looking for the modes that fit")
-        case Stage.RUNNING if progress is not None:
+        case BenchmarkStage.RUNNING if progress is not None:
             name = mode_name(progress.mode)
             if progress.loading:
                 return tr("{mode}: loading").format(mode=name)
@@ -121,9 +121,9 @@ def stage_words(benchmark: Benchmark) -> str:
 
 
 def outcome_words(benchmark: Benchmark) -> str:
-    """What the last benchmark means for this model."""
+    """Return what the last benchmark means for this model."""
     last, outcome = benchmark.report, benchmark.outcome
-    if benchmark.stage is not Stage.IDLE:
+    if benchmark.stage is not BenchmarkStage.IDLE:
         return ""
     if outcome is not None and not outcome.complete:
         return tr("It was not finished, so nothing was changed; the model runs as before.")
@@ -140,7 +140,7 @@ def outcome_words(benchmark: Benchmark) -> str:
 
 
 def _about(span: float) -> str:
-    """So long, without pretending to know it well."""
+    """Return a time span in words, without pretending to know it well."""
     if span < 55:
         tens = max(round(span / 10), 1) * 10
         return tr_count("{n} second", "{n} seconds", tens)

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.bridge import EngineBridge
 from app.chat.rounds_keeper import RoundsKeeper
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
-from app.history.rounds import Recording
+from app.history.rounds import RoundRecording
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
 from engine.events import (
@@ -25,7 +25,7 @@ from engine.events import (
 from engine.request import ChatRequest
 
 _STORE_EVERY_MS = 100
-"""What a kill may take away. Each time takes the window's thread a third of a millisecond."""
+"""Time between two writes, the most that a kill loses. A write blocks the window for 0.3 ms."""
 _STATES = {
     FinishReason.STOPPED: AnswerState.STOPPED,
     FinishReason.ERROR: AnswerState.FAILED,
@@ -45,13 +45,13 @@ class LiveAnswer:
     unsaved_text: list[str] = field(default_factory=list)
     spans: list[TokenSpan] = field(default_factory=list)
     saved: int = 0
-    """How many of the spans the history has."""
+    """Number of spans that the history has."""
     saving: bool = True
     rounds: list[RoundFinished] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
-    """How many of the spans came with each round."""
+    """Number of spans that came with each round."""
     heard: int = 0
-    """How many of the spans came with any."""
+    """Number of spans that came with any round."""
 
     def take_round(self, done: RoundFinished) -> None:
         """Note a round for the replay; the text of those behind it may be there already."""
@@ -61,9 +61,9 @@ class LiveAnswer:
         self.heard = heard
 
     @property
-    def recording(self) -> Recording:
-        """How it was written."""
-        return Recording(tuple(self.rounds), tuple(self.spans), tuple(self.told))
+    def recording(self) -> RoundRecording:
+        """Return the rounds and tokens of the answer."""
+        return RoundRecording(tuple(self.rounds), tuple(self.spans), tuple(self.told))
 
     @property
     def message(self) -> StoredMessage:
@@ -72,7 +72,7 @@ class LiveAnswer:
 
     @property
     def marks(self) -> TokenMarks | None:
-        """Who wrote it, as far as that is known."""
+        """Return which tokens of the answer were drafted, as far as that is known."""
         base = self.base.marks
         return None if base is None else base + TokenMarks.of(self.spans)
 
@@ -87,7 +87,7 @@ class AnswerWriter(QObject):
     arrived = Signal(object)
     """A `TextDelta` of the live answer."""
     refused = Signal(int, str)
-    """Where in the answer the target refused a drafted continuation, and its text."""
+    """The place in the answer where the target refused a drafted continuation, and its text."""
     ended = Signal(object, object)
     """The `LiveAnswer` that was, and the `StoredMessage` it has become; before it is stored."""
     stored = Signal(object)
@@ -115,7 +115,7 @@ class AnswerWriter(QObject):
         bridge.subscribe(Failed, self._failed)
 
     def next_id(self, base: StoredMessage) -> str:
-        """An id for the next request that writes (on) this answer."""
+        """Return an id for the next request that writes (on) this answer."""
         self._counter += 1
         return f"{base.id}-{self._counter}"
 
@@ -148,7 +148,7 @@ class AnswerWriter(QObject):
         live.saving = True
 
     def shut_down(self) -> None:
-        """Before the history closes: save what has come; an open answer stays interrupted."""
+        """Save what has come before the history closes; an open answer stays interrupted."""
         self.save()
         self._saver.stop()
         self.keeper.close()

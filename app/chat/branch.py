@@ -26,13 +26,13 @@ class Branch(QObject):
         self.messages: list[StoredMessage] = []
 
     def index(self, message_id: int | None) -> int | None:
-        """Where a message is; the last one for None."""
+        """Return where a message is; the last one for None."""
         if message_id is None:
             return len(self.messages) - 1 if self.messages else None
         return next((i for i, each in enumerate(self.messages) if each.id == message_id), None)
 
     def ends_with(self, live: LiveAnswer | None) -> bool:
-        """Whether this answer is the newest message here."""
+        """Return whether this answer is the newest message here."""
         return live is not None and bool(self.messages) and self.messages[-1].id == live.base.id
 
     def read(self, conversation: Conversation | None, live: LiveAnswer | None) -> None:
@@ -91,5 +91,5 @@ class Branch(QObject):
 
 
 def _look(message: StoredMessage) -> tuple[object, ...]:
-    """What tells two messages apart; what is left in the file unread stays unread."""
+    """Return the fields that tell two messages apart; a text left in the file stays unread."""
     return message.id, message.state, message.version, message.versions

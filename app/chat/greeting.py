@@ -1,4 +1,4 @@
-"""What an empty chat shows: who answers, on what, and something to ask."""
+"""The page of an empty chat: who answers, on which devices, and something to ask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
-from app.tuning.words import run_words
+from app.tuning.plan_texts import run_words
 from engine.language import tr
 
 _AROUND_EXAMPLES = 58

@@ -1,11 +1,11 @@
-"""What was found on this PC, in a line or two."""
+"""Texts on the hardware of this PC, in a line or two."""
 
 from __future__ import annotations
 
 from engine.language import listed, tr, tr_count
+from engine.language.units import memory
 from engine.machine.cores.available import available_cores
 from engine.machine.facts import Accelerator, Machine
-from engine.units import memory
 
 
 def machine_words(machine: Machine | None) -> str:
@@ -39,6 +39,6 @@ def _found(parts: list[str]) -> str:
 
 
 def _card(card: Accelerator) -> str:
-    """Of a simulated one the name says so."""
+    """Return a GPU's name and memory; the name of a simulated GPU says that it is one."""
     size = memory(card.memory_total or 0)
     return tr("{name} with {size}").format(name=card.name, size=size)

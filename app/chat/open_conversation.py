@@ -1,4 +1,4 @@
-"""Which conversation is open, with its setup; also for the one that has not begun."""
+"""The conversation on show, with its setup; also one that has not begun."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OpenConversation(QObject):
     """
 
     changed = Signal()
-    """Its title, place or setup."""
+    """The title, place or setup has changed."""
 
     def __init__(
         self,
@@ -36,13 +36,13 @@ class OpenConversation(QObject):
         self._conversations = conversations
         self._starter = starter
         self._new_setup: ChatSetup | None = None
-        """What was chosen for the one that has not begun."""
+        """The setup chosen for a conversation that has not begun."""
         self.current: Conversation | None = None
         conversations.changed.connect(self._listed)
 
     @property
     def setup(self) -> ChatSetup:
-        """What goes along with the messages."""
+        """Return the setup that goes along with the messages."""
         if self.current is not None:
             return self.current.setup
         if self._new_setup is not None:
@@ -61,7 +61,7 @@ class OpenConversation(QObject):
             self._conversations.put(replace(self.current, setup=setup))
 
     def show(self, conversation: Conversation | None) -> None:
-        """Another one is open; None: one that has not begun."""
+        """Take another conversation as open; None: one that has not begun."""
         self.current, self._new_setup = conversation, None
         self.remember()
 
@@ -77,7 +77,7 @@ class OpenConversation(QObject):
         return conversation
 
     def is_any_of(self, ids: tuple[int, ...]) -> bool:
-        """Whether one of these is open."""
+        """Return whether one of these is open."""
         return self.current is not None and self.current.id in ids
 
     def remember(self) -> None:

@@ -22,10 +22,10 @@ from app.chat.composer.composer import Composer
 from app.chat.composer.composer_state import composer_state
 from app.chat.composer.context_card import ContextCard
 from app.chat.composer.context_full import ContextChoices
-from app.chat.composer.counting import TokenCounter
 from app.chat.composer.left_out_note import LeftOutNote
 from app.chat.composer.message_field import local_files
 from app.chat.composer.outgoing import Outgoing
+from app.chat.composer.token_counter import ComposerTokenCounter
 from app.chat.greeting import Greeting
 from app.chat.messages.message_view import AnswerMessage
 from app.chat.messages.transcript import Transcript
@@ -90,7 +90,7 @@ class ChatPage(QWidget):
         self.composer = Composer(self)
         self.status_line = StatusLine(self)
         self.setup_panel = SetupPanel(self)
-        counter = TokenCounter(bridge, self)
+        counter = ComposerTokenCounter(bridge, self)
         self._choices = ContextChoices(self.context_card, session, bridge, counter)
         self.outgoing = Outgoing(
             self.composer, session, bridge, counter, session.drafts, self._choices
@@ -256,7 +256,7 @@ class ChatPage(QWidget):
             answer.finish(message)
 
     def _offer_room(self, needed: int | None, answered: bool) -> None:
-        """An answer found no room: the user chooses how it goes on."""
+        """Let the user choose how an answer goes on that found no room."""
         go_on = partial(self._session.continue_answer, made_room=True)
         self._choices.open(needed, (), go_on, answered=answered)
 

@@ -1,4 +1,4 @@
-"""From a conversation to what the engine is asked: messages and setup become a request."""
+"""Requests to the engine, made of a conversation's messages and setup."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def chat_request(
 
 
 def counted_request(messages: Sequence[StoredMessage], setup: ChatSetup) -> ChatRequest:
-    """The same request for the sake of its length."""
+    """Return the request for a count of its tokens."""
     return chat_request("", messages, setup, setup.sampling(0))
 
 
@@ -56,5 +56,5 @@ def request_messages(messages: Sequence[StoredMessage], setup: ChatSetup) -> tup
 
 
 def unfinished(message: StoredMessage) -> bool:
-    """Whether this is an answer that can go on."""
+    """Return whether this is an answer that can go on."""
     return message.role is Role.ASSISTANT and message.state in _UNFINISHED

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.background import in_background
 from app.history import HistoryStore
-from app.history.rounds import Recording, pack
+from app.history.rounds import RoundRecording, pack
 from engine.errors import UserFixable
 
 _log = logging.getLogger(__name__)
@@ -24,10 +24,10 @@ class RoundsKeeper(QObject):
     def __init__(self, store: HistoryStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._waiting: dict[int, tuple[int, Recording]] = {}
+        self._waiting: dict[int, tuple[int, RoundRecording]] = {}
         self._count = 0
 
-    def keep(self, message_id: int, recording: Recording) -> None:
+    def keep(self, message_id: int, recording: RoundRecording) -> None:
         """Have an answer's rounds stored soon, unless there are none, or far too many."""
         if not recording.keepable:
             return

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from app.bridge import EngineBridge
 from app.chat.answer_writer import AnswerWriter, LiveAnswer
 from app.chat.branch import Branch
-from app.chat.composer.drafts import Drafts
+from app.chat.composer.drafts import MessageDrafts
 from app.chat.open_conversation import OpenConversation
 from app.chat.request import chat_request, unfinished
 from app.chat.titles import title_of
@@ -30,8 +30,8 @@ from app.history import (
 from app.settings import SettingsStore
 from engine.errors import UserFixable
 from engine.events import Failed, FailureKind, TextDelta
-from engine.hub.starter import is_starter
 from engine.language import tr, tr_count
+from engine.model.bundled import is_starter
 from engine.request import Role, SamplingParams
 
 
@@ -54,12 +54,12 @@ class ChatSession(QObject):
     live_spans = Signal(object)
     """The `TokenSpan`s of that text."""
     live_ghost = Signal(int, str)
-    """Where in the answer, in UTF-16 units, a drafted continuation was refused, and its text."""
+    """A refused drafted continuation: its place in the answer in UTF-16 units, and its text."""
     answer_finished = Signal(object)
     changed = Signal()
-    """Which conversation is open, its title or setup, or whether an answer is being written."""
+    """Another conversation, title or setup is on show, or an answer begins or ends."""
     asked = Signal(float)
-    """When the user asked for the answer that begins now, on the events' clock."""
+    """The moment when the user asked for the answer that begins now, on the events' clock."""
     context_full = Signal(object, bool)
     """Tokens that were needed (None: not known), and whether an answer filled the context."""
     began = Signal(str, int)
@@ -67,7 +67,7 @@ class ChatSession(QObject):
     problem = Signal(object)
     """A `UserFixable`."""
     deleted = Signal(str, object)
-    """What was deleted, as a sentence, and the token for `undelete`."""
+    """A sentence on what was deleted, and the token for `undelete`."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""
 
@@ -82,11 +82,11 @@ class ChatSession(QObject):
         self._store = store
         self._bridge = bridge
         self.drafting = True
-        """Whether the next answers are drafted for."""
+        """True if the next answers are drafted for."""
         self.conversations = ConversationList(store, self)
         self._settings = settings
         self._open = OpenConversation(store, settings, self.conversations, self._is_starter, self)
-        self.drafts = Drafts(store.path.parent / "drafts", self)
+        self.drafts = MessageDrafts(store.path.parent / "drafts", self)
         self.branch = Branch(store, self)
         self.writer = AnswerWriter(store, bridge, self)
         self._connect()
@@ -124,12 +124,12 @@ class ChatSession(QObject):
 
     @property
     def shows_live(self) -> bool:
-        """Whether the answer being written ends the branch on show."""
+        """True if the answer being written ends the branch on show."""
         return self.branch.ends_with(self.live)
 
     @property
     def setup(self) -> ChatSetup:
-        """What goes along with the messages of the conversation on show."""
+        """Return the setup of the conversation on show."""
         return self._open.setup
 
     # -- conversations ---------------------------------------------------------------------
@@ -237,12 +237,12 @@ class ChatSession(QObject):
 
     @property
     def can_continue(self) -> bool:
-        """Whether the last answer shown is unfinished and can go on."""
+        """True if the last answer shown is unfinished and can go on."""
         return self.live is None and bool(self.messages) and unfinished(self.messages[-1])
 
     @property
     def is_full(self) -> bool:
-        """Whether the last answer shown ended because the context was full."""
+        """True if the last answer shown ended because the context was full."""
         return bool(self.messages) and self.messages[-1].state is AnswerState.FULL
 
     def continue_answer(self, *, made_room: bool = False) -> None:
@@ -280,7 +280,7 @@ class ChatSession(QObject):
             self._answer(conversation, clicked_at)
 
     def shut_down(self) -> None:
-        """Before the history closes: save what has come; an open answer stays interrupted."""
+        """Save what has come before the history closes; an open answer stays interrupted."""
         self.ending.emit()
         self.drafts.close()
         self.writer.shut_down()
@@ -346,7 +346,7 @@ class ChatSession(QObject):
             self.changed.emit()
 
     def _is_starter(self) -> bool:
-        """Whether the starter model answers, or will once the engine is there."""
+        """Return whether the starter model answers, or will once the engine is there."""
         load = self._bridge.last_load
         model = self._settings.value.model if load is None else load.model
         return not model or is_starter(Path(model))

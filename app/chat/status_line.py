@@ -75,7 +75,7 @@ class StatusLine(QWidget):
 
     @property
     def text(self) -> str:
-        """Everything it says."""
+        """Return the whole text of the line."""
         return f"{self._state.text()} {self._model.text()}".strip()
 
     def show_status(self, status: EngineStatus) -> None:

@@ -9,7 +9,7 @@ from app.chat.composer.attachments import without_attachments
 from engine.language import tr
 
 _WIDEST = 60
-"""In columns: a Chinese character takes two, as on the screen."""
+"""Most columns of a title: a Chinese character takes two, as on the screen."""
 _MOST_READ = 20_000
 _FENCE = re.compile(
     r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n(.*?)(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -30,7 +30,7 @@ _GREETING = re.compile(
 
 
 def title_of(text: str) -> str:
-    """What the message is about in one line.
+    """Return a title for a message in one line.
 
     The first line with words in it, without markdown, code, attached files and greetings; where
     that leaves nothing, an attached file's name or the code itself. Long ones are cut at a word.
@@ -61,7 +61,7 @@ def _first_line(text: str) -> str:
 
 
 def _says_enough(words: str) -> bool:
-    """Whether this can stand without the greeting before it."""
+    """Return whether this can stand without the greeting before it."""
     letters = [character for character in words if character.isalnum()]
     return len(words.split()) >= 3 or sum(map(_width, letters)) >= 12
 
@@ -73,7 +73,7 @@ def _plain(line: str) -> str:
 
 
 def _cut(words: str) -> str:
-    """As much as fits, up to a word's end where words are parted by blanks."""
+    """Return as much as fits, up to a word's end where words are parted by blanks."""
     width, fits = 0, 0
     for fits, character in enumerate(words):  # noqa: B007 - the place is what counts
         width += _width(character)
@@ -90,7 +90,10 @@ def _cut(words: str) -> str:
 
 
 def _joined(words: str, place: int) -> bool:
-    """Whether a cut at `place` would split one visible character: accents, joiners, flags."""
+    """Return whether a cut at `place` would split one visible character.
+
+    Such characters consist of several: with accents or joiners, or flags.
+    """
     after, before = words[place], words[place - 1]
     joins = unicodedata.category(after).startswith("M") or "\u200d" in (after, before)
     return joins or unicodedata.category(after) == "Sk"

@@ -1,4 +1,4 @@
-"""What can be done with conversations and folders: one action each, for keys and menus alike."""
+"""Actions on conversations and folders, one each for keys and menus alike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QPoint, Qt, QTimer
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu
 
-from app.conversations.archive import Format
+from app.conversations.archive import ExportFormat
 from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
@@ -38,10 +38,13 @@ class ListActions(QObject):
             tr("Export as Markdown\u2026"),
             "export",
             "Ctrl+E",
-            lambda: self._export(Format.MARKDOWN),
+            lambda: self._export(ExportFormat.MARKDOWN),
         )
         self.export_json = self._make(
-            tr("Export as JSON\u2026"), "export", "Ctrl+Shift+E", lambda: self._export(Format.JSON)
+            tr("Export as JSON\u2026"),
+            "export",
+            "Ctrl+Shift+E",
+            lambda: self._export(ExportFormat.JSON),
         )
         self.delete = self._make(tr("Delete"), "trash", "Del", self._delete)
         self.new_folder = self._make(
@@ -54,13 +57,13 @@ class ListActions(QObject):
             tr("Export all as Markdown\u2026"),
             "export",
             "",
-            lambda: transfer.choose_export(conversations.newest_first(), Format.MARKDOWN),
+            lambda: transfer.choose_export(conversations.newest_first(), ExportFormat.MARKDOWN),
         )
         self.export_all_json = self._make(
             tr("Export all as JSON\u2026"),
             "export",
             "",
-            lambda: transfer.choose_export(conversations.newest_first(), Format.JSON),
+            lambda: transfer.choose_export(conversations.newest_first(), ExportFormat.JSON),
         )
         self.general = (
             self.new_folder,
@@ -68,7 +71,7 @@ class ListActions(QObject):
             self.export_all_text,
             self.export_all_json,
         )
-        """Those that are not about what is chosen."""
+        """Actions that are not about what is chosen."""
         view.menu_asked.connect(self.pop_up)
         self.recolour()
 
@@ -100,7 +103,7 @@ class ListActions(QObject):
         menu.popup(place)
 
     def list_menu(self) -> QMenu:
-        """What is not about one conversation."""
+        """Return the menu of what is not about one conversation."""
         some = bool(self._list.newest_first())
         self.export_all_text.setEnabled(some)
         self.export_all_json.setEnabled(some)
@@ -162,7 +165,7 @@ class ListActions(QObject):
     # -- what they do ----------------------------------------------------------------------
 
     def make_folder(self, ids: Sequence[int] = ()) -> None:
-        """A new folder, with these conversations in it, whose name is then written."""
+        """Make a folder with these conversations in it, and let the user name it."""
         taken = {each.name for each in self._list.folders()}
         name, number = tr("New folder"), 2
         while name in taken:
@@ -193,7 +196,7 @@ class ListActions(QObject):
         elif folder is not None:
             self._list.delete_folder(folder.id)
 
-    def _export(self, form: Format) -> None:
+    def _export(self, form: ExportFormat) -> None:
         chosen = self._view.chosen()
         if chosen:
             self._transfer.choose_export(chosen, form)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.history import Conversation, beside
 from app.history.exchange import export_json, import_json, markdown
-from engine.errors import UserFixable
+from engine.errors import Cancelled, UserFixable
 from engine.language import tr
 
 _LONGEST_NAME = 80
@@ -20,15 +20,11 @@ _NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]+')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
-class Format(StrEnum):
-    """What an export is written as; the value is the ending of the file."""
+class ExportFormat(StrEnum):
+    """Formats of an export; the value is the ending of the file."""
 
     MARKDOWN = "md"
     JSON = "json"
-
-
-class Cancelled(Exception):
-    """The user wants no more of it."""
 
 
 class Progress:
@@ -43,7 +39,7 @@ class Progress:
         self._stop.set()
 
     def step(self, done: int, total: int) -> None:
-        """So many are done, of so many. Raises `Cancelled`."""
+        """Tell that `done` of `total` are done. Raises `Cancelled`."""
         if self._stop.is_set():
             raise Cancelled
         self._tell(100 * done // max(total, 1))
@@ -51,7 +47,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What came of an import: files that cannot be read do not keep the others out."""
+    """Result of an import: files that cannot be read do not keep the others out."""
 
     conversations: tuple[Conversation, ...]
     left_out: int
@@ -62,12 +58,12 @@ def export(
     history: Path,
     conversations: Sequence[Conversation],
     path: Path,
-    form: Format,
+    form: ExportFormat,
     progress: Progress,
 ) -> None:
     """Write conversations into a file; as Markdown each into its own where `path` is a folder."""
     with beside(history) as store:
-        if form is Format.JSON:
+        if form is ExportFormat.JSON:
             ids = [each.id for each in conversations]
             write(path, export_json(store, ids, progress.step))
             return
@@ -98,8 +94,8 @@ def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:
     return Taken(tuple(conversations), left_out, tuple(troubles))
 
 
-def file_name(title: str, form: Format, taken: set[str]) -> str:
-    """A name that every file system takes and that is not `taken`; it is added there."""
+def file_name(title: str, form: ExportFormat, taken: set[str]) -> str:
+    """Return a name that every file system takes and that is not `taken`; it is added there."""
     stem = " ".join(_NOT_IN_NAMES.sub(" ", title).split())[:_LONGEST_NAME].strip(" .")
     if not stem or _RESERVED.fullmatch(stem):
         stem = (tr("Conversation") + " " + stem).strip()
@@ -125,7 +121,7 @@ def read(path: Path) -> str:
 
 
 def _named(trouble: UserFixable, path: Path) -> UserFixable:
-    """The same trouble, told of this file."""
+    """Return the same error with this file's name."""
     if path.name in trouble.cause:
         return trouble
     return UserFixable(f"{path.name}: {trouble.cause}", trouble.remedy, trouble.details)

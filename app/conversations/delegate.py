@@ -1,4 +1,4 @@
-"""How headings, folders and conversations look, and how they are renamed in place."""
+"""Painting of headings, folders and conversations, and renaming in place."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from app.conversations.library import shown_title
 from app.conversations.model import ConversationModel, Index
 from app.conversations.painting import (
     MORE,
-    Row,
+    RowState,
     draw_background,
     draw_line,
     draw_more,
     more_area,
     shortened,
 )
-from app.conversations.sections import Section, SectionKind
+from app.conversations.sections import ConversationSection, SectionKind
 from app.history import Conversation
 from app.theme.icons import icon
 from app.theme.theme import current
@@ -46,9 +46,9 @@ class ConversationDelegate(QStyledItemDelegate):
         self.open_id: int | None = None
         """The conversation shown in the window."""
         self.pointer = QPoint(-1, -1)
-        """Where the mouse is in the list."""
-        self.drop_section: Section | None = None
-        """Where what is being dragged would go."""
+        """Place of the mouse in the list."""
+        self.drop_section: ConversationSection | None = None
+        """The section that what is being dragged would go to."""
 
     def sizeHint(self, _option: QStyleOptionViewItem, _index: Index) -> QSize:  # noqa: N802
         """High enough for a finger, and for large text."""
@@ -56,7 +56,7 @@ class ConversationDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw a row."""
-        entry, row = self._model.entry(index), Row.of(option, self._view)
+        entry, row = self._model.entry(index), RowState.of(option, self._view)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if isinstance(entry, Conversation):
@@ -70,7 +70,7 @@ class ConversationDelegate(QStyledItemDelegate):
     def createEditor(  # noqa: N802
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: Index
     ) -> QWidget:
-        """A field over the title."""
+        """Make a field over the title."""
         editor = QLineEdit(parent)
         editor.setAccessibleName(tr("New name"))
         editor.setMaxLength(300)
@@ -79,8 +79,8 @@ class ConversationDelegate(QStyledItemDelegate):
     def updateEditorGeometry(  # noqa: N802
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
-        """As wide as the row, at the place of the text."""
-        area = Row.of(option, self._view).area
+        """Place the editor over the text, as wide as the row."""
+        area = RowState.of(option, self._view).area
         editor.setGeometry(area.adjusted(int(self._left(index)) - _SIDE // 2, 1, -2, -1))
 
     def helpEvent(  # noqa: N802
@@ -94,7 +94,7 @@ class ConversationDelegate(QStyledItemDelegate):
         entry = self._model.entry(index)
         if event.type() is not QEvent.Type.ToolTip or not isinstance(entry, Conversation):
             return bool(super().helpEvent(event, view, option, index))
-        area = Row.of(option, self._view).area
+        area = RowState.of(option, self._view).area
         if more_area(area).contains(event.pos()):
             text = tr("More (menu key)")
         else:
@@ -107,7 +107,7 @@ class ConversationDelegate(QStyledItemDelegate):
     # -- rows ------------------------------------------------------------------------------
 
     def _paint_conversation(
-        self, painter: QPainter, row: Row, left: float, conversation: Conversation
+        self, painter: QPainter, row: RowState, left: float, conversation: Conversation
     ) -> None:
         tokens = current()
         row.draw_background(painter)
@@ -120,7 +120,7 @@ class ConversationDelegate(QStyledItemDelegate):
         room = QRectF(row.area).adjusted(left, 0, -right, 0)
         draw_line(painter, room, shown_title(conversation), self._font(conversation), tokens.text)
 
-    def _paint_folder(self, painter: QPainter, row: Row, section: Section) -> None:
+    def _paint_folder(self, painter: QPainter, row: RowState, section: ConversationSection) -> None:
         tokens, font, area = current(), self._view.font(), row.area
         row.draw_background(painter)
         if section is self.drop_section:
@@ -139,14 +139,16 @@ class ConversationDelegate(QStyledItemDelegate):
         room = QRectF(area).adjusted(_FOLDER_TEXT, 0, -right - 4, 0)
         draw_line(painter, room, section.title, font, tokens.text)
 
-    def _paint_heading(self, painter: QPainter, row: Row, section: Section) -> None:
+    def _paint_heading(
+        self, painter: QPainter, row: RowState, section: ConversationSection
+    ) -> None:
         tokens = current()
         if section is self.drop_section:
             draw_background(painter, row.area, tokens.accent_soft, tokens.accent)
         room = QRectF(row.area).adjusted(_SIDE, 8, -_SIDE, 0)
         draw_line(painter, room, section.title, small(self._view.font()), tokens.muted)
 
-    def _paint_more(self, painter: QPainter, row: Row) -> int:
+    def _paint_more(self, painter: QPainter, row: RowState) -> int:
         """The three dots, where a row has them now; how much room they take."""
         if not (row.hovered or row.focused):
             return 0
@@ -157,7 +159,7 @@ class ConversationDelegate(QStyledItemDelegate):
     def _left(self, index: Index) -> float:
         section = self._model.section_of(index)
         in_folder = section is not None and section.key.kind is SectionKind.FOLDER
-        if in_folder and isinstance(self._model.entry(index), Section):
+        if in_folder and isinstance(self._model.entry(index), ConversationSection):
             return _FOLDER_TEXT
         return _SIDE + (_INDENT if in_folder else 0)
 

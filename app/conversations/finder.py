@@ -19,7 +19,7 @@ class Searcher(Protocol):
     """Finds words in titles and messages; called in other threads, one at a time."""
 
     def search(self, query: str) -> list[Hit]:
-        """Where the words are."""
+        """Return where the words are."""
 
     def cancel(self) -> None:
         """End the search that is going on, if any; from any thread."""
@@ -34,7 +34,7 @@ class FileSearcher:
         self._going: HistorySearch | None = None
 
     def search(self, query: str) -> list[Hit]:
-        """Where the words are. Raises `UserFixable`."""
+        """Return where the words are. Raises `UserFixable`."""
         with HistorySearch(self._path) as going:
             with self._lock:
                 self._going = going
@@ -64,7 +64,7 @@ class Finder(QObject):
         self._searcher = searcher
         self._query = ""
         self._asked: str | None = None
-        """What is being searched for right now."""
+        """The query that is being searched for right now."""
         self._stale = False
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -78,7 +78,7 @@ class Finder(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether hits for these words are still to come."""
+        """True if hits for these words are still to come."""
         return self._pause.isActive() or self._asked is not None
 
     def look_for(self, query: str) -> None:
@@ -92,7 +92,7 @@ class Finder(QObject):
             self._pause.stop()
 
     def again(self) -> None:
-        """What can be found has changed."""
+        """Search again, as what can be found has changed."""
         if self._query:
             self._stale = self._asked is not None
             self._pause.start()

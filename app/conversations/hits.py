@@ -1,4 +1,4 @@
-"""What a search found: conversations, and below each the places in it."""
+"""Results of a search: conversations, and below each the places in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversations.library import shown_title
-from app.conversations.painting import Row
+from app.conversations.painting import RowState
 from app.conversations.snippet import Snippet, laid_out, line_height
 from app.history import Conversation, Hit
 from app.theme.theme import current
@@ -49,7 +49,7 @@ class Found:
     hit: Hit
     is_title: bool
     more: int = 0
-    """How many places of this conversation are folded away below."""
+    """Number of places of this conversation that are folded away below."""
 
 
 def rows_of(hits: Sequence[Hit], unfolded: int | None = None) -> list[Found]:
@@ -98,7 +98,7 @@ class HitsModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self.rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """What stands in the row, also for screen readers."""
+        """Return the text of the row, also for screen readers."""
         if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return None
         return row_text(self.rows[index.row()]).text if index.isValid() else None
@@ -173,12 +173,12 @@ class HitsDelegate(QStyledItemDelegate):
         self._view = parent
 
     def sizeHint(self, _option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
-        """Two lines for a place, one for the rest."""
+        """Return the size of two lines for a place, one for the rest."""
         lines = self._lines(self._found.rows[index.row()])
         return QSize(80, round(lines * line_height(self._view.font())) + 2 * _PAD)
 
     def _lines(self, found: Found) -> int:
-        """Two for a place that needs them."""
+        """Return 2 for a place that needs two lines, else 1."""
         if found.is_title or found.more:
             return 1
         room = self._view.viewport().width() - 2 * _SIDE - _INDENT
@@ -187,7 +187,7 @@ class HitsDelegate(QStyledItemDelegate):
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw a row."""
         tokens = current()
-        row, found = Row.of(option, self._view), self._found.rows[index.row()]
+        row, found = RowState.of(option, self._view), self._found.rows[index.row()]
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         row.draw_background(painter)
@@ -208,7 +208,7 @@ class HitsDelegate(QStyledItemDelegate):
 
 
 def row_text(found: Found) -> Snippet:
-    """What a row says."""
+    """Return the text of a row."""
     if found.more:
         return Snippet(tr_count("{n} more place", "{n} more places", found.more))
     if found.is_title and found.hit.message_id is None and found.hit.snippet:
@@ -219,5 +219,5 @@ def row_text(found: Found) -> Snippet:
 
 
 def _plain(conversation: Conversation) -> Hit:
-    """A conversation in whose title nothing was found."""
+    """Return a hit for a conversation in whose title nothing was found."""
     return Hit(conversation, None, "", ())

@@ -28,7 +28,7 @@ class Deletion:
 
 
 class ConversationList(QObject):
-    """What the history holds, kept in step with it one conversation at a time.
+    """The conversations of the history, kept in step with it one at a time.
 
     Whoever changes a conversation elsewhere says so with `put` or `touch`; nothing is read twice.
     Trouble with the history is told through `problem`, and what was asked for did not happen.
@@ -37,15 +37,15 @@ class ConversationList(QObject):
     refreshed = Signal()
     """Everything may be different."""
     changed = Signal(object)
-    """This `Conversation` is new or different."""
+    """The `Conversation` that is new or different."""
     removed = Signal(object)
     """Ids of conversations that are gone."""
     folder_changed = Signal(object)
-    """This `Folder` is new or has another name."""
+    """The `Folder` that is new or has another name."""
     folder_removed = Signal(int)
     """The folder with this id is gone; its conversations are outside of any."""
     deleted = Signal(str, object)
-    """What was deleted, as a sentence, and the `Deletion` that `restore` takes back."""
+    """A sentence on what was deleted, and the `Deletion` that `restore` takes back."""
     restored = Signal(object)
     """The conversations that came back."""
     problem = Signal(object)
@@ -109,7 +109,7 @@ class ConversationList(QObject):
             QTimer.singleShot(0, self, lambda: self.take_in(rest))
 
     def touch(self, conversation: Conversation) -> None:
-        """Something was said in this conversation just now; one that is gone stays gone."""
+        """Note that something was said in this conversation now; one that is gone stays gone."""
         held = self._held.get(conversation.id)
         if held is not None:
             self.put(replace(held, updated_at=max(time.time(), held.updated_at)))
@@ -174,7 +174,7 @@ class ConversationList(QObject):
     # -- folders ---------------------------------------------------------------------------
 
     def create_folder(self, name: str) -> Folder | None:
-        """A new folder; the one there is where the name is taken, None where it is empty."""
+        """Make a folder; the one there is where the name is taken, None where it is empty."""
         name = " ".join(name.split())
         folder = next((each for each in self._folders.values() if each.name == name), None)
         if folder is None and name:
@@ -222,7 +222,7 @@ class ConversationList(QObject):
 
 
 def shown_title(conversation: Conversation) -> str:
-    """What a conversation is called where people read it."""
+    """Return the title of a conversation where people read it."""
     return conversation.title or tr("New chat")
 
 

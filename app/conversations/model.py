@@ -20,7 +20,7 @@ from PySide6.QtCore import (
 from app.conversations.library import ConversationList, shown_title
 from app.conversations.sections import (
     Calendar,
-    Section,
+    ConversationSection,
     SectionKey,
     SectionKind,
     arranged,
@@ -50,9 +50,9 @@ class ConversationModel(QAbstractListModel):
         self._list = conversations
         self._folders: dict[int, Folder] = {}
         self._calendar = Calendar(_today())
-        self._sections: list[Section] = []
+        self._sections: list[ConversationSection] = []
         self._starts: list[int] = []
-        self._held: dict[int, tuple[Section, Conversation]] = {}
+        self._held: dict[int, tuple[ConversationSection, Conversation]] = {}
         self._closed: set[int] = set()
         self._clock = QTimer(self)
         self._clock.setTimerType(Qt.TimerType.VeryCoarseTimer)
@@ -68,14 +68,14 @@ class ConversationModel(QAbstractListModel):
 
     # -- rows ------------------------------------------------------------------------------
 
-    def entry(self, index: Index) -> Section | Conversation | None:
-        """What a row shows; None for no row."""
+    def entry(self, index: Index) -> ConversationSection | Conversation | None:
+        """Return the entry of a row; None for no row."""
         if not index.isValid():
             return None
         section, position = self._find(index.row())
         return section if position < 0 else section.conversations[position]
 
-    def section_of(self, index: Index) -> Section | None:
+    def section_of(self, index: Index) -> ConversationSection | None:
         """The section that a row belongs to."""
         return self._find(index.row())[0] if index.isValid() else None
 
@@ -98,7 +98,11 @@ class ConversationModel(QAbstractListModel):
     def set_open(self, index: Index, *, is_open: bool) -> None:
         """Show or hide what is in a folder."""
         section = self.entry(index)
-        if not isinstance(section, Section) or section.folder is None or section.is_open == is_open:
+        if (
+            not isinstance(section, ConversationSection)
+            or section.folder is None
+            or section.is_open == is_open
+        ):
             return
         (self._closed.discard if is_open else self._closed.add)(section.folder.id)
         first, count = index.row() + 1, len(section.conversations)
@@ -140,11 +144,11 @@ class ConversationModel(QAbstractListModel):
         if entry is None:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
-            return entry.title if isinstance(entry, Section) else shown_title(entry)
+            return entry.title if isinstance(entry, ConversationSection) else shown_title(entry)
         if role == Qt.ItemDataRole.EditRole:
             return entry.title
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return _spoken(entry) if isinstance(entry, Section) else shown_title(entry)
+            return _spoken(entry) if isinstance(entry, ConversationSection) else shown_title(entry)
         return None
 
     def setData(  # noqa: N802
@@ -163,7 +167,7 @@ class ConversationModel(QAbstractListModel):
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Headings can neither be chosen nor reached."""
         entry = self.entry(index)
-        if entry is None or (isinstance(entry, Section) and entry.folder is None):
+        if entry is None or (isinstance(entry, ConversationSection) and entry.folder is None):
             return Qt.ItemFlag.NoItemFlags
         flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
         flags |= Qt.ItemFlag.ItemIsEditable | Qt.ItemFlag.ItemNeverHasChildren
@@ -172,7 +176,7 @@ class ConversationModel(QAbstractListModel):
         return flags
 
     def mimeTypes(self) -> list[str]:  # noqa: N802
-        """What can be dropped on a row."""
+        """Return the type of what can be dropped on a row."""
         return [IDS]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:  # noqa: N802
@@ -190,7 +194,7 @@ class ConversationModel(QAbstractListModel):
     def dropMimeData(  # noqa: N802
         self, data: QMimeData, _action: Qt.DropAction, _row: int, _column: int, parent: Index
     ) -> bool:
-        """Into the folder, among the pinned, or out of both, as the row dropped on has it."""
+        """Put conversations into the folder, among the pinned, or out of both, as the row says."""
         section = self.section_of(parent)
         if section is None or not data.hasFormat(IDS):
             return False
@@ -224,7 +228,7 @@ class ConversationModel(QAbstractListModel):
             self._take(section, held)
             self._drop_if_empty(section)
 
-    def _insert(self, section: Section, conversation: Conversation) -> None:
+    def _insert(self, section: ConversationSection, conversation: Conversation) -> None:
         position = section.position(conversation)
         row = self._start(section) + 1 + position
         if section.is_open:
@@ -236,7 +240,7 @@ class ConversationModel(QAbstractListModel):
             self.endInsertRows()
         self._repaint(section)
 
-    def _take(self, section: Section, held: Conversation) -> None:
+    def _take(self, section: ConversationSection, held: Conversation) -> None:
         position = section.position(held)
         row = self._start(section) + 1 + position
         if section.is_open:
@@ -248,8 +252,8 @@ class ConversationModel(QAbstractListModel):
             self.endRemoveRows()
         self._repaint(section)
 
-    def _shift(self, section: Section, held: Conversation, now: Conversation) -> None:
-        """The same section, maybe another place in it."""
+    def _shift(self, section: ConversationSection, held: Conversation, now: Conversation) -> None:
+        """Move a conversation to its place in the same section."""
         start = self._start(section) + 1
         before, after = section.position(held), section.position(now)
         if before < after:
@@ -268,9 +272,13 @@ class ConversationModel(QAbstractListModel):
             self.dataChanged.emit(place, place)
 
     def _transfer(
-        self, source: Section, held: Conversation, target: Section, now: Conversation
+        self,
+        source: ConversationSection,
+        held: Conversation,
+        target: ConversationSection,
+        now: Conversation,
     ) -> None:
-        """Into another section; the row stays selected where both sections show their rows."""
+        """Move to another section; the row stays selected where both sections show their rows."""
         if not (source.is_open and target.is_open):
             self._take(source, held)
             self._insert(target, now)
@@ -289,7 +297,7 @@ class ConversationModel(QAbstractListModel):
     # -- sections --------------------------------------------------------------------------
 
     def _folder_changed(self, folder: Folder) -> None:
-        """Not by arranging anew: the field that its name was written in is still open."""
+        """Rename without arranging anew: the field with the name is still open."""
         self._folders[folder.id] = folder
         key = folder_key(folder)
         held = [each for each in self._sections if each.folder and each.folder.id == folder.id]
@@ -309,7 +317,7 @@ class ConversationModel(QAbstractListModel):
             self.endMoveRows()
         self._repaint(section)
 
-    def _ensure(self, key: SectionKey) -> Section:
+    def _ensure(self, key: SectionKey) -> ConversationSection:
         """The section for `key`, with its heading shown."""
         place = bisect_right([each.key for each in self._sections], key)
         if place and self._sections[place - 1].key == key:
@@ -322,7 +330,7 @@ class ConversationModel(QAbstractListModel):
         self.endInsertRows()
         return section
 
-    def _drop_if_empty(self, section: Section) -> None:
+    def _drop_if_empty(self, section: ConversationSection) -> None:
         if section.conversations or section.folder is not None:
             return
         row = self._start(section)
@@ -335,15 +343,15 @@ class ConversationModel(QAbstractListModel):
         """Note the first row of each section, and after the last one how many there are."""
         self._starts = list(accumulate((each.rows for each in self._sections), initial=0))
 
-    def _start(self, section: Section) -> int:
+    def _start(self, section: ConversationSection) -> int:
         return self._starts[self._sections.index(section)]
 
-    def _find(self, row: int) -> tuple[Section, int]:
+    def _find(self, row: int) -> tuple[ConversationSection, int]:
         """Section and position in it; -1 is its own row."""
         place = bisect_right(self._starts, row) - 1
         return self._sections[place], row - self._starts[place] - 1
 
-    def _repaint(self, section: Section) -> None:
+    def _repaint(self, section: ConversationSection) -> None:
         row = self.index(self._start(section))
         self.dataChanged.emit(row, row)
 
@@ -356,7 +364,7 @@ def _today() -> date:
     return datetime.now().astimezone().date()
 
 
-def _spoken(section: Section) -> str:
+def _spoken(section: ConversationSection) -> str:
     if section.folder is None:
         return section.title
     state = tr("open") if section.is_open else tr("closed")

@@ -1,4 +1,4 @@
-"""What the rows of the left area are drawn with: a background, one line of text, three dots."""
+"""Painting of the rows in the left area: a background, one line of text, three dots."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MORE = 26
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Where a row is drawn, and what mouse and keyboard are doing with it."""
+class RowState:
+    """Area of a row, and what mouse and keyboard are doing with it."""
 
     area: QRect
     hovered: bool
@@ -27,7 +27,7 @@ class Row:
 
     @classmethod
     def of(cls, option: QStyleOptionViewItem, view: QAbstractItemView) -> Self:
-        """What a delegate is told, in short."""
+        """Return the state that Qt has given to a delegate."""
         told: Any = option  # the stubs know nothing of its fields
         state = told.state
         return cls(
@@ -46,7 +46,7 @@ class Row:
 
 
 def draw_background(painter: QPainter, area: QRect, colour: str, ring: str = "") -> None:
-    """A rounded background, with a ring where the keyboard is."""
+    """Draw a rounded background, with a ring where the keyboard is."""
     painter.setPen(QPen(QColor(ring), 2) if ring else Qt.PenStyle.NoPen)
     painter.setBrush(QColor(colour) if colour else QBrush())
     room = QRectF(area).adjusted(1, 1, -1, -1)
@@ -54,7 +54,7 @@ def draw_background(painter: QPainter, area: QRect, colour: str, ring: str = "")
 
 
 def draw_line(painter: QPainter, area: QRectF, text: str, font: QFont, colour: str) -> None:
-    """One line, shortened at its end; text that is written from the right begins there."""
+    """Draw one line, shortened at its end; text that is written from the right begins there."""
     option = QTextOption(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
     option.setWrapMode(QTextOption.WrapMode.NoWrap)
     option.setTextDirection(Qt.LayoutDirection.LayoutDirectionAuto)
@@ -69,7 +69,7 @@ def shortened(text: str, font: QFont, width: float) -> str:
 
 
 def more_area(area: QRect) -> QRect:
-    """Where the three dots are in a row."""
+    """Return where the three dots are in a row."""
     top = area.top() + (area.height() - MORE) // 2
     return QRect(area.right() - MORE - 2, top, MORE, MORE)
 
@@ -88,7 +88,7 @@ def draw_more(painter: QPainter, area: QRect, *, over: bool) -> None:
 
 
 def drag_label(text: str, font: QFont, scale: float) -> QPixmap:
-    """What hangs on the mouse while conversations are dragged."""
+    """Return the picture that hangs on the mouse while conversations are dragged."""
     tokens = current()
     shown = shortened(text, font, 200)
     metrics = QFontMetricsF(font)

@@ -1,4 +1,4 @@
-"""Where a conversation stands in the list: pinned, in a folder, or under its day. No Qt in here."""
+"""Sections of the list of conversations: pinned, a folder, or a day. No Qt in here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MONTHS = (
 
 
 class SectionKind(IntEnum):
-    """In the order of the list."""
+    """Kinds of sections, in the order of the list."""
 
     PINNED = 0
     FOLDER = 1
@@ -37,7 +37,7 @@ class SectionKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SectionKey:
-    """Which section; keys sort as their sections are shown."""
+    """Key of a section; keys sort as their sections are shown."""
 
     kind: SectionKind
     name: str = ""
@@ -47,7 +47,7 @@ class SectionKey:
 
 
 @dataclass(slots=True, eq=False)
-class Section:
+class ConversationSection:
     """A heading or a folder, and the conversations under it, newest first."""
 
     key: SectionKey
@@ -58,11 +58,11 @@ class Section:
 
     @property
     def rows(self) -> int:
-        """How many rows it takes up, its own included."""
+        """Return the number of rows it takes up, its own included."""
         return 1 + (len(self.conversations) if self.is_open else 0)
 
     def position(self, conversation: Conversation) -> int:
-        """Where this conversation is, or where it would be."""
+        """Return where this conversation is, or where it would be."""
         return bisect_left(self.conversations, _newest(conversation), key=_newest)
 
 
@@ -93,7 +93,7 @@ class Calendar:
         return self._month_key
 
     def title(self, key: SectionKey) -> str:
-        """What stands above the section."""
+        """Return the title above the section."""
         if key.number < 3:
             return (tr("Today"), tr("Yesterday"), tr("Last 7 days"))[key.number]
         year, month = divmod(self._months(self.today) - (key.number - 3), 12)
@@ -126,19 +126,21 @@ def folder_key(folder: Folder) -> SectionKey:
     return SectionKey(SectionKind.FOLDER, folder.name.casefold(), folder.id)
 
 
-def new_section(key: SectionKey, folders: Mapping[int, Folder], calendar: Calendar) -> Section:
+def new_section(
+    key: SectionKey, folders: Mapping[int, Folder], calendar: Calendar
+) -> ConversationSection:
     """An empty section for `key`."""
     if key.kind is SectionKind.PINNED:
-        return Section(key, tr("Pinned"))
+        return ConversationSection(key, tr("Pinned"))
     if key.kind is SectionKind.FOLDER:
         folder = folders[key.number]
-        return Section(key, folder.name, folder)
-    return Section(key, calendar.title(key))
+        return ConversationSection(key, folder.name, folder)
+    return ConversationSection(key, calendar.title(key))
 
 
 def arranged(
     newest_first: Iterable[Conversation], folders: Mapping[int, Folder], calendar: Calendar
-) -> list[Section]:
+) -> list[ConversationSection]:
     """All sections in order; folders are there even when they are empty."""
     found = {key: new_section(key, folders, calendar) for key in map(folder_key, folders.values())}
     for conversation in newest_first:

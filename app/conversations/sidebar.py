@@ -27,7 +27,7 @@ from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation, Hit
-from app.history.words import words_of
+from app.history.search_text import words_of
 from app.keys import with_keys
 from app.pages.navigation import Navigation
 from app.theme.icons import IconButton, icon
@@ -74,7 +74,7 @@ class Sidebar(QWidget):
     hit_opened = Signal(object, object)
     """A `Hit` that the user wants to see, and the words that were looked for."""
     said = Signal(str)
-    """What was done, in a sentence."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
     page_asked = Signal(object)
@@ -298,7 +298,7 @@ class Sidebar(QWidget):
         self.transfer.import_files(_files(event))
 
     def _show_imported(self, conversations: Sequence[Conversation]) -> None:
-        """One is opened: it may be far down, under the day it was written on."""
+        """Open one of the conversations: it may be far down, under the day it was written on."""
         if len(conversations) == 1:
             self.opened.emit(conversations[0])
 

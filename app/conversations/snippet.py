@@ -23,12 +23,12 @@ class Snippet:
 
     @classmethod
     def of(cls, text: str, ranges: Ranges) -> Snippet:
-        """From text that may have line breaks; no character is added or lost."""
+        """Return a snippet of text that may have line breaks; no character is added or lost."""
         flat = "".join(" " if each.isspace() else each for each in text)
         return cls(flat, tuple(ranges))
 
     def cut_before(self, start: int) -> Snippet:
-        """Without what stands before `start`, and an ellipsis in its place."""
+        """Return the snippet with an ellipsis in the place of what stands before `start`."""
         moved = tuple(
             (max(first - start, 0) + 1, last - start + 1)
             for first, last in self.ranges
@@ -37,7 +37,7 @@ class Snippet:
         return Snippet(_ELLIPSIS + self.text[start:], moved)
 
     def cut_after(self, end: int) -> Snippet:
-        """Without what stands from `end` on, and an ellipsis in its place."""
+        """Return the snippet with an ellipsis in the place of what stands from `end` on."""
         kept = tuple((first, min(last, end)) for first, last in self.ranges if first < end)
         return Snippet(self.text[:end].rstrip() + _ELLIPSIS, kept)
 
@@ -61,7 +61,7 @@ def laid_out(
 
 
 def line_height(font: QFont) -> float:
-    """From one line to the next, with room for scripts that are higher than the font's own."""
+    """Return the distance of two lines, with room for scripts higher than the font's own."""
     return QFontMetricsF(font).lineSpacing() * 1.12
 
 
@@ -100,11 +100,11 @@ def _format(text: str, first: int, last: int, mark: QTextCharFormat) -> QTextLay
 
 
 def _units(text: str) -> int:
-    """How many UTF-16 units Qt counts."""
+    """Return the number of UTF-16 units of `text`."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _word_start(text: str, start: int, hit: int) -> int:
-    """Where a word begins between `start` and the hit, or else `start`."""
+    """Return where a word begins between `start` and the hit, or else `start`."""
     blank = text.find(" ", start, hit)
     return blank + 1 if blank >= 0 else start

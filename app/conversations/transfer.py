@@ -10,16 +10,16 @@ from PySide6.QtCore import QCoreApplication, QObject, QStandardPaths, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.background import in_background
-from app.conversations.archive import Cancelled, Format, Progress, Taken, export, file_name, take_in
+from app.conversations.archive import ExportFormat, Progress, Taken, export, file_name, take_in
 from app.conversations.library import ConversationList, shown_title
 from app.history import Conversation
 from app.history.exchange import Imported
-from engine.errors import UserFixable
+from engine.errors import Cancelled, UserFixable
 from engine.language import later, tr, tr_count
 
 _FILTERS = {
-    Format.MARKDOWN: later("Markdown (*.md)"),
-    Format.JSON: later("JSON (*.json)"),
+    ExportFormat.MARKDOWN: later("Markdown (*.md)"),
+    ExportFormat.JSON: later("JSON (*.json)"),
 }
 
 
@@ -30,11 +30,11 @@ class Transfer(QObject):
     """Exports and imports, one at a time, beside the window."""
 
     said = Signal(str)
-    """What was done, in a sentence."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
     progressed = Signal(str, int)
-    """What is going on and how far it is, in percent; an empty text: nothing any more."""
+    """The work under way and its progress in percent; an empty text when it is over."""
     imported = Signal(object)
     """The conversations that came in."""
     _told = Signal(int)
@@ -52,10 +52,10 @@ class Transfer(QObject):
 
     # -- asking ----------------------------------------------------------------------------
 
-    def choose_export(self, conversations: Sequence[Conversation], form: Format) -> None:
+    def choose_export(self, conversations: Sequence[Conversation], form: ExportFormat) -> None:
         """Ask for a file, or for a folder where there will be many, and write there."""
         dialog = QFileDialog(self._window, tr("Export conversations"), _documents())
-        if form is Format.MARKDOWN and len(conversations) > 1:
+        if form is ExportFormat.MARKDOWN and len(conversations) > 1:
             dialog.setFileMode(QFileDialog.FileMode.Directory)
             dialog.setOption(QFileDialog.Option.ShowDirsOnly)
         else:
@@ -79,7 +79,9 @@ class Transfer(QObject):
 
     # -- doing -----------------------------------------------------------------------------
 
-    def export_to(self, path: Path, conversations: Sequence[Conversation], form: Format) -> None:
+    def export_to(
+        self, path: Path, conversations: Sequence[Conversation], form: ExportFormat
+    ) -> None:
         """Write conversations into a file, or each into its own where `path` is a folder."""
         count, history = len(conversations), self._list.path
         doing = tr_count(

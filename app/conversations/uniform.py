@@ -30,7 +30,7 @@ _ANYWHERE = _Hint.EnsureVisible
 
 
 class UniformList(QListView):
-    """As `QListView`, which walks through all rows after every change, but without the walk.
+    """A `QListView` that does not walk through all rows after every change.
 
     The first row's size hint is every row's height.
     """
@@ -51,7 +51,7 @@ class UniformList(QListView):
     # -- where rows are --------------------------------------------------------------------
 
     def doItemsLayout(self) -> None:  # noqa: N802
-        """There is nothing to do but to fit the scroll bar."""
+        """Fit the scroll bar: there is nothing else to lay out."""
         QAbstractItemView.doItemsLayout(self)
 
     def updateGeometries(self) -> None:  # noqa: N802
@@ -63,7 +63,7 @@ class UniformList(QListView):
         QAbstractItemView.updateGeometries(self)
 
     def visualRect(self, index: Index) -> QRect:  # noqa: N802
-        """Where a row is in the viewport."""
+        """Return where a row is in the viewport."""
         if not index.isValid():
             return QRect()
         height = self.row_height
@@ -76,7 +76,7 @@ class UniformList(QListView):
         return self.model().index(row, 0) if 0 <= row < self._rows() else QModelIndex()
 
     def verticalOffset(self) -> int:  # noqa: N802
-        """How far the rows are scrolled."""
+        """Return how far the rows are scrolled, in pixels."""
         return self.verticalScrollBar().value()
 
     def scrollTo(self, index: Index, hint: QAbstractItemView.ScrollHint = _ANYWHERE) -> None:  # noqa: N802
@@ -129,7 +129,7 @@ class UniformList(QListView):
         self.selectionModel().select(rows, command)
 
     def visualRegionForSelection(self, selection: QItemSelection) -> QRegion:  # noqa: N802
-        """What has to be painted anew when these rows are chosen or no longer."""
+        """Return the region to paint anew when these rows are chosen or no longer."""
         height, offset, region = self.row_height, self.verticalOffset(), QRegion()
         for each in selection.toList():
             rows = each.bottom() - each.top() + 1
@@ -165,7 +165,7 @@ class UniformList(QListView):
         super().mouseMoveEvent(event)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """No row is under the mouse."""
+        """Forget the row under the mouse."""
         self._hover(-1)
         super().leaveEvent(event)
 

@@ -21,7 +21,7 @@ from app.conversations.delegate import ConversationDelegate
 from app.conversations.library import ConversationList, shown_title
 from app.conversations.model import IDS, ConversationModel
 from app.conversations.painting import drag_label, more_area
-from app.conversations.sections import Section
+from app.conversations.sections import ConversationSection
 from app.conversations.uniform import UniformList
 from app.history import Conversation, Folder
 from engine.language import tr, tr_count
@@ -66,7 +66,9 @@ class ConversationView(UniformList):
     def chosen_folder(self) -> Folder | None:
         """The folder the keyboard is on, if no conversation is chosen."""
         entry = self.rows.entry(self.currentIndex())
-        return entry.folder if isinstance(entry, Section) and not self.chosen() else None
+        return (
+            entry.folder if isinstance(entry, ConversationSection) and not self.chosen() else None
+        )
 
     def show_open(self, conversation_id: int | None) -> None:
         """Mark the conversation that is shown in the window, and bring it into view."""
@@ -119,15 +121,15 @@ class ConversationView(UniformList):
         else:
             super().keyPressEvent(event)
 
-    def _activate(self, entry: Section | Conversation | None) -> None:
+    def _activate(self, entry: ConversationSection | Conversation | None) -> None:
         if isinstance(entry, Conversation):
             self.open_asked.emit(entry)
         elif entry is not None:
             self.rows.set_open(self.currentIndex(), is_open=not entry.is_open)
 
-    def _fold(self, entry: Section | Conversation | None, *, is_open: bool) -> None:
+    def _fold(self, entry: ConversationSection | Conversation | None, *, is_open: bool) -> None:
         """Close or open the folder; from inside, Left goes to the folder."""
-        if isinstance(entry, Section):
+        if isinstance(entry, ConversationSection):
             self.rows.set_open(self.currentIndex(), is_open=is_open)
             return
         section = self.rows.section_of(self.currentIndex())
@@ -150,7 +152,7 @@ class ConversationView(UniformList):
         self._pressed = QPersistentModelIndex(index if plain else QModelIndex())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """A click without keys opens; with Ctrl or Shift it only chooses."""
+        """Open at a click without keys; with Ctrl or Shift it only chooses."""
         super().mouseReleaseEvent(event)
         index, self._pressed = self._pressed, QPersistentModelIndex()
         if index.isValid() and index == self.indexAt(event.position().toPoint()):
@@ -162,7 +164,7 @@ class ConversationView(UniformList):
         super().mouseMoveEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
-        """For what is chosen; by mouse the row below it was chosen by the press."""
+        """Open the menu for what is chosen; a press has chosen the row below the mouse."""
         place = event.globalPos()
         if event.reason() is QContextMenuEvent.Reason.Keyboard:
             area = self.visualRect(self.currentIndex())
@@ -210,7 +212,7 @@ class ConversationView(UniformList):
         self._show_drop(None)
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        """Into the section dropped on."""
+        """Put conversations into the section dropped on."""
         index = self.indexAt(event.position().toPoint())
         self._show_drop(None)
         if self.rows.dropMimeData(event.mimeData(), Qt.DropAction.MoveAction, -1, -1, index):
@@ -218,7 +220,7 @@ class ConversationView(UniformList):
         else:
             event.ignore()
 
-    def _show_drop(self, section: Section | None) -> None:
+    def _show_drop(self, section: ConversationSection | None) -> None:
         if section is not self._delegate.drop_section:
             self._delegate.drop_section = section
             self.viewport().update()
@@ -234,7 +236,7 @@ class ConversationView(UniformList):
 
     def _note(self) -> None:
         entry = self.rows.entry(self.currentIndex())
-        folder = entry.folder if isinstance(entry, Section) else None
+        folder = entry.folder if isinstance(entry, ConversationSection) else None
         current = entry.id if isinstance(entry, Conversation) else None
         self._noted = _Noted(
             tuple(each.id for each in self.chosen()),
@@ -260,7 +262,7 @@ class ConversationView(UniformList):
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """What has to be found again after everything was arranged anew."""
+    """State of the view to restore after everything was arranged anew."""
 
     chosen: tuple[int, ...] = ()
     current: int | None = None

@@ -1,4 +1,4 @@
-"""What is said: questions, and answers piece by piece while they are written."""
+"""Questions, and answers piece by piece while they are written."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Answers(Branches):
             self._add_rounds(message_id, packed)
 
     def rounds(self, message_id: int) -> tuple[bytes, ...]:
-        """What `keep_rounds` was given for an answer, in this order."""
+        """Return the rounds that `keep_rounds` was given for an answer, in this order."""
         with translated(self.path):
             rows = self._rows(
                 "SELECT packed FROM answer_rounds WHERE message_id = ? ORDER BY id", (message_id,)
@@ -111,7 +111,7 @@ class Answers(Branches):
         return tuple(packed for (packed,) in rows if isinstance(packed, bytes))
 
     def has_rounds(self, message_id: int) -> bool:
-        """Whether `rounds` would find any."""
+        """Return whether `rounds` would find any."""
         with translated(self.path):
             found = self._rows(
                 "SELECT 1 FROM answer_rounds WHERE message_id = ? LIMIT 1", (message_id,)

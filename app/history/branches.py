@@ -134,7 +134,7 @@ class Branches(Conversations):
             self._set_leaf(token.conversation_id, self._newest_below(visible))
 
     def _settle_leaves(self, among: Iterable[int] | None = None) -> None:
-        """Nothing stays out of sight where going back was not followed by going on.
+        """Keep all in sight where going back was not followed by going on.
 
         Without `among` all conversations are looked at: in a large, cold file that takes seconds.
         """
@@ -216,7 +216,7 @@ class Branches(Conversations):
 
 
 def joined(blob: bytes | None, more: bytes) -> bytes | None:
-    """A blob and what came after it; what is unknown from the start stays so."""
+    """Return a blob and what came after it; what is unknown from the start stays so."""
     return None if blob is None else blob + more
 
 
@@ -232,7 +232,7 @@ def _walk(parents: Mapping[int, int | None], leaf: int | None) -> list[int]:
 
 
 def _places(parents: Mapping[int, int | None]) -> dict[int, tuple[int, int]]:
-    """Which version a message is, and of how many, where there are several."""
+    """Return the number of a message's version and of its versions, where there are several."""
     sizes = Counter(parents.values())
     families: dict[int | None, list[int]] = {p: [] for p, size in sizes.items() if size > 1}
     if families:

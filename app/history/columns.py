@@ -1,4 +1,4 @@
-"""How the fields of records look inside SQLite: JSON for people to read, words for what is much."""
+"""Format of records' fields in SQLite: JSON for people to read, words for what is much."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def unpack_marks(blob: bytes | None) -> TokenMarks | None:
 
 
 def pack_setup(setup: ChatSetup) -> str:
-    """A conversation's setup as JSON."""
+    """Return a conversation's setup as JSON."""
     return json.dumps(asdict(setup))
 
 
 def unpack_setup(text: str | None) -> ChatSetup:
-    """A setup from JSON; what is missing or makes no sense is left at its default."""
+    """Return a setup from JSON; what is missing or makes no sense is left at its default."""
     if text is None:
         return ChatSetup()
     loaded = _known(text, ChatSetup)

@@ -20,7 +20,7 @@ _VERSION = slice(60, 64)  # user_version in the header of an SQLite file, big-en
 
 
 def lock_path(path: Path) -> Path:
-    """Where the lock of the history at `path` lives."""
+    """Return where the lock of the history at `path` lives."""
     return path.with_name(path.name + ".lock")
 
 
@@ -75,7 +75,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
 
 
 def work_connection(path: Path) -> sqlite3.Connection:
-    """Another connection to a file that the store has opened, for another thread."""
+    """Open another connection to a file of the store, for another thread."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
     _set_up(connection)
     return connection
@@ -91,12 +91,12 @@ def read_connection(path: Path) -> sqlite3.Connection:
 
 
 def is_small(path: Path) -> bool:
-    """Whether looking over the whole file takes no time; a larger one is read beside the window."""
+    """Return whether a check of the whole file takes no time; others are checked later."""
     return not path.exists() or path.stat().st_size <= _SMALL
 
 
 def was_left_open(path: Path) -> bool:
-    """Whether the last process died with the file open: its journal is still there."""
+    """Return whether the last process died with the file open: its journal is still there."""
     return path.with_name(path.name + SIDE_FILES[0]).exists()
 
 
@@ -124,7 +124,7 @@ def _migrate(connection: sqlite3.Connection, number: int, steps: Migration) -> N
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing. SQLite may have rolled back by itself already (disk full)."""
+    """Do all or nothing. SQLite may have rolled back by itself already (disk full)."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -222,7 +222,7 @@ def _refuse_newer(version: int, known: int, path: Path) -> None:
 
 
 def damaged(path: Path, details: str) -> UserFixable:
-    """What to say about a file whose content makes no sense."""
+    """Return the error for a file whose content makes no sense."""
     return UserFixable(
         tr("The conversation history {path} is damaged.").format(path=path),
         tr(

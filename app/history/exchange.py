@@ -15,8 +15,8 @@ from app.history.foreign import LONGEST_TEXT, Graph, Unreadable, graph_of, key_o
 from app.history.message import StoredMessage
 from app.history.records import AnswerState, Conversation, TokenMarks
 from app.history.rounds import unpack
+from app.history.search_text import spoken
 from app.history.trees import Tree, Trees
-from app.history.words import spoken
 from engine.errors import UserFixable
 from engine.language import sentences, tr, tr_count
 from engine.request import Role
@@ -44,7 +44,7 @@ class Imported(list[Conversation]):
 
     @property
     def said(self) -> str:
-        """What happened, in a sentence or two."""
+        """Return what happened, in a sentence or two."""
         words = tr_count(
             "{n} conversation was imported.", "{n} conversations were imported.", len(self)
         )
@@ -132,7 +132,7 @@ def read_trees(text: str) -> tuple[list[Tree], int]:
 
 
 def _conversations(text: str) -> Iterator[object]:
-    """What may be conversations: of one JSON text, or of one in each line."""
+    """Yield candidates for conversations: of one JSON text, or of one in each line."""
     try:
         whole = json.loads(text)
     except RecursionError as error:
@@ -297,7 +297,7 @@ def _marks(value: object) -> TokenMarks | None:
 
 
 def _rounds(value: object) -> tuple[bytes, ...]:
-    """What the rounds of an answer are packed in; what is no such thing is left out."""
+    """Return the packed rounds of an answer; what is no such thing is left out."""
     if not isinstance(value, list):
         return ()
     found = []

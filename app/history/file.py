@@ -18,7 +18,7 @@ class HistoryFile:
     """One connection to a history, used from one thread."""
 
     read_only = False
-    """Whether this is only to look at: whatever changes something is refused."""
+    """True if this is only to look at: whatever changes something is refused."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, upkeep: Upkeep) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class HistoryFile:
             self._upkeep.wake()
 
     def _rows(self, statement: str, arguments: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What a query finds. A flipped bit inside a text must not make the rest unreadable."""
+        """Return the rows of a query; a flipped bit in a text must not make the rest unreadable."""
         try:
             return self._connection.execute(statement, arguments).fetchall()
         except sqlite3.OperationalError as error:

@@ -34,7 +34,7 @@ _SYSTEM = {"system", "developer"}
 
 
 class Unreadable(Exception):
-    """This is no conversation."""
+    """The value is no conversation."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Graph:
                 heapq.heappush(ready, child)
 
     def kept(self, key: object) -> object:
-        """This entry, or the nearest above it that is a message."""
+        """Return this entry, or the nearest above it that is a message."""
         seen = set()
         while key is not None and key not in seen and key in self.entries:
             if self.entries[key] is not None:
@@ -177,7 +177,7 @@ def _put(graph: Graph, key: object, parent: object, entry: object) -> None:
 
 
 def key_of(value: object) -> object:
-    """What can name an entry; None for anything else."""
+    """Return a value that can name an entry; None for anything else."""
     return value if isinstance(value, (str, int)) else None
 
 

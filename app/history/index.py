@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from app.history.database import transaction
-from app.history.words import fold, spoken
+from app.history.search_text import fold, spoken
 
 GROUP = 3
 _PAD = "  "  # so that also the last letters of a text begin a group
@@ -46,7 +46,7 @@ def create(connection: sqlite3.Connection) -> bool:
 
 
 def usable(connection: sqlite3.Connection) -> bool:
-    """Whether a search can ask the index."""
+    """Return whether a search can ask the index."""
     try:
         connection.execute(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.letters USING"
@@ -71,13 +71,13 @@ def drop(connection: sqlite3.Connection) -> None:
 
 
 def broken(error: sqlite3.DatabaseError) -> bool:
-    """Whether only the search index is damaged, not the history itself."""
+    """Return whether only the search index is damaged, not the history itself."""
     code = getattr(error, "sqlite_errorcode", None)
     return code == sqlite3.SQLITE_CORRUPT_VTAB or "vtable constructor failed" in str(error)
 
 
 def missing(error: sqlite3.DatabaseError) -> bool:
-    """Whether there is no index: it is broken, not made yet, or SQLite was built without it."""
+    """Return whether there is no index: broken, not made yet, or SQLite was built without it."""
     return broken(error) or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 
 
@@ -124,7 +124,7 @@ def _indexed(text: str) -> str:
 
 
 def expression(connection: sqlite3.Connection, words: Sequence[str]) -> str | None:
-    """What to ask the index for; None where it would be of no help. Words are folded."""
+    """Return the query for the index; None where it would be of no help. Words are folded."""
     terms: list[str] = []
     for word in words:
         if len(word) >= GROUP:

@@ -13,7 +13,7 @@ from engine.language import tr
 
 
 class HistoryInUse(UserFixable):
-    """Another process works with this history: nothing is wrong with it."""
+    """The history is in use by another process: nothing is wrong with it."""
 
 
 class FileLock:

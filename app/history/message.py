@@ -35,7 +35,7 @@ class StoredMessage:
     marks: TokenMarks | None = None
     parent_id: int | None = None
     version: int = 1
-    """Which of its siblings this is, from 1; what was deleted does not count."""
+    """Number of this version among its siblings, from 1; deleted ones do not count."""
     versions: int = 1
     created_at: float = 0.0
     """Seconds since the epoch."""

@@ -1,4 +1,4 @@
-"""What the history hands out."""
+"""Records that the history hands out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_UNITS = 2**15 - 1
 
 
 class AnswerState(StrEnum):
-    """How far an answer got."""
+    """States of an answer: being written, or how it ended."""
 
     COMPLETE = "complete"
     STOPPED = "stopped"
@@ -30,7 +30,7 @@ class AnswerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChatSetup:
-    """What a conversation sends along with its messages. `seed` None draws a new one each time."""
+    """Setup of a conversation, sent with its messages. `seed` None draws a new one each time."""
 
     system_prompt: str = ""
     preset: str = ""
@@ -49,7 +49,7 @@ class ChatSetup:
     """Messages up to this one are left out to make room: the model does not see them."""
 
     def sampling(self, seed: int) -> SamplingParams:
-        """How the answers are drawn, with this seed."""
+        """Return the sampling parameters, with this seed."""
         return SamplingParams(
             temperature=self.temperature,
             top_k=self.top_k,
@@ -90,7 +90,7 @@ class UndoToken:
     message_id: int | None = None
     """The message deleted with all below it; None: the whole conversation."""
     leaf: int | None = None
-    """Where the branch ended before, if the deletion changed that."""
+    """The former end of the branch, if the deletion changed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +101,12 @@ class Hit:
     message_id: int | None
     snippet: str
     ranges: tuple[tuple[int, int], ...]
-    """Where the words are in the snippet, in characters."""
+    """Places of the words in the snippet, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenMarks:
-    """Who proposed each token of an answer, and how much of the text it wrote."""
+    """Origin of each token of an answer, drafted or not, and how much text it wrote."""
 
     packed: bytes = b""
     """Two bytes per token, little-endian: UTF-16 units * 2 + (1 where it was drafted)."""

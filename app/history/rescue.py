@@ -36,7 +36,7 @@ _Fields = dict[str, Value]
 
 @dataclass(slots=True)
 class _Found:
-    """What lay in the file, by id."""
+    """Content of the file, by id."""
 
     folders: dict[int, str] = field(default_factory=dict)
     conversations: dict[int, _Fields] = field(default_factory=dict)

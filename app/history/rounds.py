@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
 from typing import TypeVar
 
-from app.history.typed_columns import Columns, Damaged, pack_column, pack_texts, steps
+from app.history.typed_columns import ColumnReader, Damaged, pack_column, pack_texts, steps
 from engine.events import Guess, Interval, Origin, RoundFinished, TokenSpan
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ MAGIC = b"DTR\x01"
 """The last byte is the version."""
 MOST_ROUNDS = 24_000
 MOST_TOKENS = 200_000
-"""Of a longer answer no rounds are kept."""
+"""Most tokens of an answer whose rounds are kept."""
 _MOST_NUMBERS = 2_000_000
 _MOST_INFLATED = 1 << 26
 _MICRO = 1_000_000
@@ -30,8 +30,10 @@ _LEVEL = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
-    """What one request wrote (on) an answer with; times count from the beginning of the first.
+class RoundRecording:
+    """Rounds of one request that wrote an answer or continued it.
+
+    Times count from the beginning of the first round.
 
     Attributes:
         spans: every token that was told, with its place in the whole answer.
@@ -48,17 +50,17 @@ class Recording:
 
     @property
     def keepable(self) -> bool:
-        """Whether there is anything to keep, and not too much."""
+        """True if there is anything to keep, and not too much."""
         return 0 < len(self.rounds) <= MOST_ROUNDS and len(self.spans) <= MOST_TOKENS
 
 
-def pack(recording: Recording) -> bytes:
+def pack(recording: RoundRecording) -> bytes:
     """A recording for `unpack`, times to the microsecond. Some ms for 2,000 rounds."""
     return MAGIC + zlib.compress(b"".join(_columns(recording)), _LEVEL)
 
 
-def unpack(packed: bytes) -> Recording | None:
-    """What `pack` was given, or None for anything else."""
+def unpack(packed: bytes) -> RoundRecording | None:
+    """Return what `pack` was given, or None for anything else."""
     if not packed.startswith(MAGIC):
         return None
     inflater = zlib.decompressobj()
@@ -66,12 +68,12 @@ def unpack(packed: bytes) -> Recording | None:
         data = inflater.decompress(packed[len(MAGIC) :], _MOST_INFLATED)
         if not inflater.eof or inflater.unused_data:
             return None
-        return _read(Columns(data, _MOST_NUMBERS))
+        return _read(ColumnReader(data, _MOST_NUMBERS))
     except (ValueError, zlib.error, OverflowError, MemoryError):
         return None
 
 
-def joined(recordings: Sequence[Recording]) -> Recording | None:
+def joined(recordings: Sequence[RoundRecording]) -> RoundRecording | None:
     """One recording of an answer that was written in several goes; the pauses are left out."""
     if not recordings:
         return None
@@ -86,7 +88,7 @@ def joined(recordings: Sequence[Recording]) -> Recording | None:
             rounds.append(_moved(done, until, len(rounds)))
         spans += each.spans
         told += each.told
-    return Recording(tuple(rounds), tuple(spans), tuple(told))
+    return RoundRecording(tuple(rounds), tuple(spans), tuple(told))
 
 
 def _end(done: RoundFinished) -> float:
@@ -110,7 +112,7 @@ def _moved(done: RoundFinished, seconds: float, index: int) -> RoundFinished:
 # -- writing -------------------------------------------------------------------------------
 
 
-def _columns(recording: Recording) -> Iterable[bytes]:
+def _columns(recording: RoundRecording) -> Iterable[bytes]:
     rounds, spans = recording.rounds, recording.spans
     begin = min(
         (
@@ -176,17 +178,17 @@ def _share(probability: float | None) -> int:
 # -- reading -------------------------------------------------------------------------------
 
 
-def _read(columns: Columns) -> Recording:
+def _read(columns: ColumnReader) -> RoundRecording:
     count, tokens = columns.naturals(2)
     if count > MOST_ROUNDS or tokens > MOST_TOKENS:
         raise Damaged
     rounds, told = _read_rounds(columns, count)
     spans = _read_spans(columns, tokens)
     columns.end()
-    return Recording(tuple(rounds), tuple(spans), tuple(told))
+    return RoundRecording(tuple(rounds), tuple(spans), tuple(told))
 
 
-def _read_rounds(columns: Columns, count: int) -> tuple[list[RoundFinished], list[int]]:
+def _read_rounds(columns: ColumnReader, count: int) -> tuple[list[RoundFinished], list[int]]:
     index, verify = columns.sums(count), columns.sums(count)
     seconds, rest = columns.naturals(count), columns.numbers(count)
     drafted, accepted = columns.naturals(count), columns.naturals(count)
@@ -226,7 +228,7 @@ def _read_rounds(columns: Columns, count: int) -> tuple[list[RoundFinished], lis
     return rounds, told
 
 
-def _read_works(columns: Columns, verify: Sequence[int]) -> list[tuple[Interval, ...]]:
+def _read_works(columns: ColumnReader, verify: Sequence[int]) -> list[tuple[Interval, ...]]:
     """Work of each round, told from when its verification began."""
     counts = columns.naturals(len(verify))
     total = sum(counts)
@@ -239,7 +241,7 @@ def _read_works(columns: Columns, verify: Sequence[int]) -> list[tuple[Interval,
     return _dealt(counts, lambda _: works)
 
 
-def _read_guesses(columns: Columns, count: int) -> list[Guess]:
+def _read_guesses(columns: ColumnReader, count: int) -> list[Guess]:
     if count > MOST_TOKENS:
         raise Damaged
     fields = zip(
@@ -253,12 +255,12 @@ def _read_guesses(columns: Columns, count: int) -> list[Guess]:
 
 
 def _dealt(counts: Sequence[int], read: Callable[[int], list[T]]) -> list[tuple[T, ...]]:
-    """What `read` gives, dealt out."""
+    """Read all values at once and deal them out by the counts."""
     values = iter(read(sum(counts)))
     return [tuple(islice(values, count)) for count in counts]
 
 
-def _read_spans(columns: Columns, count: int) -> list[TokenSpan]:
+def _read_spans(columns: ColumnReader, count: int) -> list[TokenSpan]:
     ids, starts = columns.numbers(count), columns.sums(count)
     lengths, drafted = columns.naturals(count), columns.naturals(count)
     shares = columns.numbers(count)

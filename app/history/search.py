@@ -12,7 +12,7 @@ from app.history import index
 from app.history.columns import clean_text
 from app.history.conversations import CONVERSATION_COLUMNS, conversation_of
 from app.history.records import Hit
-from app.history.words import fold, ranges, snippet, spoken, words_of
+from app.history.search_text import fold, ranges, snippet, spoken, words_of
 
 _Row = tuple[int, int, str]
 # For LIKE. The long s and the Kelvin sign fold to letters of ASCII as well.

@@ -42,7 +42,7 @@ class HistorySearch:
         self.close()
 
     def search(self, query: str, limit: int = 200) -> list[Hit]:
-        """What `HistoryStore.search` finds; some or nothing of it where it is cancelled."""
+        """Return what `HistoryStore.search` finds; some or nothing of it where it is cancelled."""
         self._cancelled.clear()
         with translated(self.path):
             try:

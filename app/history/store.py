@@ -54,7 +54,7 @@ class HistoryStore(Trees):
     """
 
     lost = 0
-    """How many messages are known to be missing from a damaged history."""
+    """Number of messages known to be missing from a damaged history."""
     _temporary: Path | None = None
 
     @classmethod
@@ -157,7 +157,7 @@ class HistoryStore(Trees):
         self.close()
 
     def search(self, query: str, limit: int = 200) -> list[Hit]:
-        """Where all words of the query are: in titles, then in messages, each newest first.
+        """Return where all words of the query are: in titles, then in messages, each newest first.
 
         A window searches with a `HistorySearch` in another thread instead.
         """

@@ -38,7 +38,7 @@ class Tree:
     folder: str = ""
     """Name of its folder, "" outside of any."""
     rounds: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
-    """What answers were written in, packed, by the messages' ids."""
+    """Packed rounds of the answers, by the messages' ids."""
 
 
 class Trees(Answers):

@@ -18,7 +18,7 @@ _SWAPPED = sys.byteorder != "little"
 
 
 class Damaged(ValueError):
-    """What was read is no column."""
+    """The data are no column."""
 
 
 def pack_column(values: Sequence[int]) -> bytes:
@@ -45,7 +45,7 @@ def pack_texts(texts: Sequence[str]) -> bytes:
 
 
 def steps(values: Iterable[int]) -> list[int]:
-    """How far each number is from the one before: small where they grow slowly."""
+    """Return the difference of each number from the one before: small where they grow slowly."""
     before, found = 0, []
     for value in values:
         found.append(value - before)
@@ -53,7 +53,7 @@ def steps(values: Iterable[int]) -> list[int]:
     return found
 
 
-class Columns:
+class ColumnReader:
     """Reads columns one after another; `Damaged` where there is none."""
 
     def __init__(self, data: bytes, most: int) -> None:
@@ -98,7 +98,7 @@ class Columns:
         return found
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Make sure that nothing follows."""
         if self._at != len(self._data):
             raise Damaged
 

@@ -1,4 +1,4 @@
-"""What can wait, done beside the window: the search index, and a look over a large file."""
+"""Work that can wait, done beside the window: the search index, and a check of a large file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Upkeep(threading.Thread):
         self._ending = threading.Event()
 
     def wake(self) -> None:
-        """There is something to index."""
+        """Wake the indexing, as there is something to index."""
         self._idle.clear()
         self._news.set()
 

@@ -1,4 +1,4 @@
-"""Which model answers: remembers it for the next start, and has the engine load another one."""
+"""Choice of the model: remembers it for the next start, and has the engine load another one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ModelChoice(QObject):
         self.bridge.subscribe(PlanReady, self._loaded)
 
     def first_load(self, starter: Callable[[], Path | None]) -> Load | None:
-        """What to load at the start: the model used last, else the starter model; None: neither.
+        """Return the load of the start: the model used last, else the starter model; None: neither.
 
         Reads the disk; the engine's starting thread calls it.
         """
@@ -90,7 +90,7 @@ class ModelChoice(QObject):
 
     @property
     def usual_folder(self) -> str:
-        """Where to begin to look for another model: beside the last one."""
+        """Return where to begin to look for another model: beside the last one."""
         recent = self._settings.value.recent_models
         return str(Path(recent[0]).parent) if recent else ""
 
@@ -105,7 +105,7 @@ class ModelChoice(QObject):
             self._settings.change(model=str(event.model))
 
     def _refused(self, error: Exception) -> None:
-        from engine.hub.gguf_files import SeveralModels  # whoever raises it has imported it
+        from engine.model.model_files import SeveralModels  # whoever raises it has imported it
 
         if isinstance(error, SeveralModels):
             self.several.emit(error)

@@ -1,4 +1,4 @@
-"""What stands behind the Models page, made once a window."""
+"""The objects behind the Models page, made once a window."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject
 
-from app.library.advising import Advising
+from app.library.advice_desk import AdviceDesk
 from app.library.choice import ModelChoice
+from app.library.download_orders import DownloadOrders
 from app.library.hub import HubMaker
 from app.library.hub_desk import HubDesk
 from app.library.lazy_hub import LazyHub
-from app.library.ordering import Ordering
 from app.library.shelf_desk import ShelfDesk
 from engine.hub.download.job import JobState
 from engine.hub.remote.listing import Access
@@ -38,13 +38,13 @@ class Desks(QObject):
         self.models = models
         self.hub = HubDesk(self._hub, access, self)
         self.shelf = ShelfDesk(self._hub, self)
-        self.advising = Advising(self._hub, self)
-        self.ordering = Ordering(self.hub, self)
+        self.advising = AdviceDesk(self._hub, self)
+        self.ordering = DownloadOrders(self.hub, self)
         self._listed: set[str] = set()
         self.hub.jobs_changed.connect(self._list)
 
     def _list(self) -> None:
-        """What is done goes onto the shelf, also where the last run had no time for it."""
+        """Put finished downloads onto the shelf, also where the last run had no time for it."""
         for each in self.hub.reports:
             if each.state is JobState.DONE and each.job.key not in self._listed:
                 self._listed.add(each.job.key)

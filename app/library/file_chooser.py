@@ -17,13 +17,13 @@ from PySide6.QtWidgets import (
 from app.settings.rows import plain_label
 from app.theme.theme import ui_font
 from engine.language import tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 if TYPE_CHECKING:
-    from engine.hub.gguf_files import SeveralModels
+    from engine.model.model_files import SeveralModels
 
 _WIDTH, _HEIGHT = 44, 28
-"""In sizes of running text."""
+"""Width and height of the dialog, in sizes of running text."""
 
 
 class FileChooser(QDialog):

@@ -1,4 +1,4 @@
-"""What the hub has: results of a search, and all of the one that is chosen."""
+"""The part with the hub: results of a search, and all of the one that is chosen."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from PySide6.QtWidgets import QWidget
 
 from app.library.desks import Desks
 from app.library.detail.remote_detail import RemoteDetail
+from app.library.model_texts import found_row
 from app.library.part import ListPart
-from app.library.picking import draft_variant
 from app.library.rows.view import RowsView
-from app.library.words import found_row
+from app.library.variant_choice import draft_variant
 from engine.errors import UserFixable
+from engine.hub.advice import DraftCandidate
 from engine.hub.messages import Describe, Refused, Results, Search
-from engine.hub.pairing.candidate import DraftCandidate
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import FoundRepository, Order, Packaging, Repository, Variant
 from engine.language import sentences, tr, tr_count
 
 _LINGER_MS = 250
-"""Who walks through the list by keyboard asks only about the models where they stay."""
+"""Delay of the question about a model: none is asked while keys pass through the list."""
 _TOKEN = (Fault.SIGN_IN, Fault.GATED)
 
 
 class FindPart(ListPart):
-    """Nothing goes out before `search` is called."""
+    """List of models on the hub; nothing is sent before `search` is called."""
 
     token_asked = Signal()
     counted = Signal(str)
-    """How many were found, in words."""
+    """The number of results, in words."""
 
     def __init__(self, desks: Desks, parent: QWidget) -> None:
         self._desks = desks
@@ -70,7 +70,7 @@ class FindPart(ListPart):
         self.say(tr("Asking the hub\N{HORIZONTAL ELLIPSIS}"), busy=True)
 
     def token_kept(self) -> None:
-        """What was refused may be given now."""
+        """Ask again for what was refused: the token may allow it."""
         if self._refused_for_token:
             self._again()
         elif self.remote.found is not None:
@@ -164,7 +164,7 @@ class FindPart(ListPart):
             self._ask_for_drafts(variant)
 
     def _ask_for_draft(self, draft: DraftCandidate | None) -> None:
-        """How large the draft is that would be fetched too."""
+        """Ask for the size of the draft that would be downloaded too."""
         if draft is not None and draft.repo is not None and draft.path is None:
             known = self._desks.hub.known(draft.repo)
             if known is not None:

@@ -1,4 +1,4 @@
-"""What the Models page is given to work with: one protocol for each kind of thing.
+"""Protocols that the Models page works with, one for each kind of thing.
 
 All but `Questions.ask` may take their time and are called beside the window.
 """
@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from engine.hub.advice import DraftCandidate, Fit, Recommendation
 from engine.hub.download.job import Job, JobReport
-from engine.hub.fit import Fit
 from engine.hub.messages import Describe, Search
-from engine.hub.pairing.candidate import DraftCandidate
-from engine.hub.recommendation import Recommendation
 from engine.hub.remote.listing import Access, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 
@@ -24,7 +22,7 @@ Listener = Callable[[object], None]
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """What a long work is given; it raises `Cancelled` once `stopped` says so.
+    """Progress and cancellation of long work; it raises `Cancelled` once `stopped` says so.
 
     Attributes:
         tell: takes how far it is, from 0 to 1.
@@ -42,10 +40,10 @@ class Questions(Protocol):
         """Returns at once."""
 
     def forget(self) -> None:
-        """What was told before may be otherwise now: somebody has signed in."""
+        """Forget the answers: somebody has signed in, and others may come."""
 
     def close(self) -> None:
-        """No more questions."""
+        """Take no more questions."""
 
 
 class Queue(Protocol):
@@ -77,17 +75,17 @@ class Queue(Protocol):
         """The program ends; what is not done goes on at another time."""
 
 
-class Shelf(Protocol):
+class LocalModels(Protocol):
     """The models on this computer."""
 
     def kept(self) -> Sequence[KeptModel]:
-        """Those that can be chosen."""
+        """Return the models that can be chosen."""
 
     def keep(self, report: JobReport) -> None:
         """Remember what a download has brought."""
 
     def elsewhere(self) -> Sequence[KeptModel]:
-        """Those that other programs have."""
+        """Return the models that other programs have."""
 
     def adopt(self, model: KeptModel | Path, *, copy: bool, doing: Doing) -> KeptModel:
         """Have one listed, where it lies or as a copy in our own folder."""
@@ -110,20 +108,20 @@ class Shelf(Protocol):
         """
 
     def delete(self, model: KeptModel) -> None:
-        """Its files are gone for good."""
+        """Delete the model's files for good."""
 
     def forget(self, model: KeptModel) -> None:
-        """Not listed any more; the files stay."""
+        """Take off the list; the files stay."""
 
 
 class Advice(Protocol):
-    """What would run here, how fast, and what drafts for what."""
+    """Fit of models to this PC, their speed, and their drafts."""
 
     def suggestions(self) -> Sequence[Recommendation]:
         """The best first; asks nobody."""
 
     def fit(self, repository: Repository, variant: Variant) -> Fit:
-        """Of a model that is not here."""
+        """Return the fit of a model that is not here."""
 
     def drafts_of_kept(
         self, model: KeptModel, kept: Sequence[KeptModel], /
@@ -136,7 +134,7 @@ class Advice(Protocol):
         """Every candidate for one that is not; those on the hub from what is known of families."""
 
 
-class Tokens(Protocol):
+class AccessTokens(Protocol):
     """The user's token, in the keyring of the system."""
 
     def read(self) -> str | None:
@@ -152,9 +150,9 @@ class Hub:
 
     questions: Questions
     queue: Queue
-    shelf: Shelf
+    shelf: LocalModels
     advice: Advice
-    tokens: Tokens
+    tokens: AccessTokens
 
 
 HubMaker = Callable[[Listener], Hub]

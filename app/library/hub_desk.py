@@ -24,7 +24,7 @@ class HubDesk(QObject):
     """Asks, and tells what was said; nothing is asked of anybody before a method is called.
 
     Args:
-        hub: what is behind it.
+        hub: the hub to ask.
         access: how to get to the hub, without a token.
     """
 
@@ -35,7 +35,7 @@ class HubDesk(QObject):
     refused = Signal(object)
     """A `Refused`, of the newest search or of any description."""
     jobs_changed = Signal()
-    """Something about `reports`."""
+    """Something in `reports` has changed."""
     fetched = Signal(object)
     """The `JobReport` of a job that is done now and was not before."""
     problem = Signal(object)
@@ -61,11 +61,11 @@ class HubDesk(QObject):
 
     @property
     def searching(self) -> bool:
-        """Whether the answer to a search is awaited."""
+        """True if the answer to a search is awaited."""
         return self._search is not None
 
     def known(self, repo: str) -> Repository | None:
-        """What was told of a repository."""
+        """Return the answer about a repository, if it came."""
         return self._known.get(repo)
 
     # -- asking ----------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class HubDesk(QObject):
             self._ask(Describe(Access(), repo))
 
     def ask_anew(self) -> None:
-        """What is known may be otherwise for a user with another token."""
+        """Forget all answers: a user with another token may get others."""
         self._known.clear()
         self._asked.clear()
 
@@ -155,7 +155,7 @@ class HubDesk(QObject):
         return words
 
     def _do(self, call: Callable[[], None]) -> None:
-        """Beside the window, one after the other; then have a look what came of it."""
+        """Call beside the window, one after the other; then look at the jobs."""
         self._in_order.do(call, failed=self._tell)
         self.look()
 
@@ -201,7 +201,7 @@ class HubDesk(QObject):
 
 
 def in_words(error: Exception) -> UserFixable:
-    """What to tell of an error; one that is none of the user's doing goes where all bugs go."""
+    """Return an error in words; one that is none of the user's doing goes where all bugs go."""
     if isinstance(error, UserFixable):
         return error
     if isinstance(error, OSError):

@@ -51,8 +51,8 @@ def inspect(path: Path) -> Installed:
         UserFixable: what keeps it from being used, in words.
     """
     numpy_whole()
-    from engine.hub.local import LocalModel
     from engine.model.heads.reduced import DraftOnly
+    from engine.model.local_model import LocalModel
 
     model = LocalModel.inspect(path)
     head = isinstance(model.config, DraftOnly)

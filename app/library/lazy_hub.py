@@ -42,4 +42,4 @@ class LazyHub:
 
 
 def _nobody(_message: object) -> None:
-    """There is no listener yet."""
+    """Ignore a message: there is no listener yet."""

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from app.library.desks import Desks
     from app.library.hub import HubMaker
     from app.library.models_page import ModelsPage
-    from app.library.notices import Fetched
+    from app.library.notices import DownloadNotices
     from engine.hub.remote.listing import Access
 
 
 class Library:
-    """Nothing of it is imported before it is used: many a day nobody looks for models.
+    """The models page, imported when it is first used: many a day nobody looks for models.
 
     Args:
         make: makes the hub.
@@ -40,28 +40,28 @@ class Library:
         self.made: Callable[[Desks], None] = lambda _desks: None
         """Told of the desks once there are any."""
         self._desks: Desks | None = None
-        self._fetched: Fetched | None = None
+        self._fetched: DownloadNotices | None = None
 
     @property
     def desks(self) -> Desks:
         """Search, downloads, what is on this computer."""
         if self._desks is None:
             from app.library.desks import Desks
-            from app.library.notices import Fetched
+            from app.library.notices import DownloadNotices
 
             self._desks = Desks(self._make, self._models, self._access, self._models)
-            self._fetched = Fetched(
+            self._fetched = DownloadNotices(
                 self._desks.hub, self._desks.ordering, self._models, self._banners()
             )
             self.made(self._desks)
         return self._desks
 
     def _access(self) -> Access:
-        """How to get to the hub; the token is added where it is needed."""
+        """Return the access to the hub; the token is added where it is needed."""
         return access_of(self._settings.value)
 
     def page(self) -> ModelsPage:
-        """A new page."""
+        """Return a new page."""
         from app.library.models_page import ModelsPage
 
         desks = self.desks
@@ -70,7 +70,7 @@ class Library:
         return ModelsPage(desks, self._fetched, self._banners(), used_before=used_before)
 
     def go_on(self) -> None:
-        """There are downloads of the last time: show them and, where wanted, go on."""
+        """Show the downloads of the last time and, where wanted, continue them."""
         self.desks.hub.go_on()
 
     def close(self) -> None:

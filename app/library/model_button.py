@@ -13,7 +13,7 @@ from app.keys import with_keys
 from app.library.choice import ModelChoice
 from app.status import EngineStatus, Phase
 from engine.language import tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _WIDEST = 220
 _OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
@@ -23,7 +23,7 @@ class ModelButton(QToolButton):
     """Shows which model answers, and how far it has loaded."""
 
     running_asked = Signal()
-    """How the model runs shall be shown."""
+    """The panel on how the model runs is asked for."""
 
     def __init__(self, choice: ModelChoice, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -103,5 +103,5 @@ class ModelButton(QToolButton):
 
 
 def _add_heading(menu: QMenu, words: str) -> None:
-    """A line that cannot be chosen: many styles draw a section without its words."""
+    """Add a line that cannot be chosen: many styles draw a section without its words."""
     menu.addAction(words).setEnabled(False)

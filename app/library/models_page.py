@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QVBoxLayout, QW
 from app.banner import BannerArea
 from app.library.desks import Desks
 from app.library.downloads.bar import DownloadsBar
-from app.library.dropping import dropped_model
+from app.library.dropped_model import dropped_model
 from app.library.find_part import FindPart
-from app.library.notices import Fetched
+from app.library.notices import DownloadNotices
 from app.library.on_disk_part import OnDiskPart
 from app.library.part import ListPart
-from app.library.search_bar import Part, SearchBar
+from app.library.search_bar import LibraryTab, SearchBar
 from app.library.suitable_part import SuitablePart
 from app.library.token_dialog import TokenDialog
 from app.pages.frame import PageFrame
@@ -35,7 +35,7 @@ class ModelsPage(PageFrame):
     """Shows one part at a time; says what it has to say through the window's banners.
 
     Args:
-        desks: what stands behind it.
+        desks: the objects behind the page.
         fetched: tells of downloads that are done.
         banners: the window's.
         used_before: whether the user has models of their own already.
@@ -44,7 +44,7 @@ class ModelsPage(PageFrame):
     def __init__(
         self,
         desks: Desks,
-        fetched: Fetched,
+        fetched: DownloadNotices,
         banners: BannerArea,
         *,
         used_before: bool,
@@ -56,10 +56,10 @@ class ModelsPage(PageFrame):
         self.on_disk = OnDiskPart(desks, self)
         self.suitable = SuitablePart(desks, self)
         self.finding = FindPart(desks, self)
-        self.parts: dict[Part, ListPart] = {
-            Part.ON_DISK: self.on_disk,
-            Part.SUITABLE: self.suitable,
-            Part.FIND: self.finding,
+        self.parts: dict[LibraryTab, ListPart] = {
+            LibraryTab.ON_DISK: self.on_disk,
+            LibraryTab.SUITABLE: self.suitable,
+            LibraryTab.FIND: self.finding,
         }
         self.downloads = DownloadsBar(self)
         self.token_button = IconButton("lock", tr("Token for Hugging Face"), self)
@@ -68,7 +68,7 @@ class ModelsPage(PageFrame):
         self.setAcceptDrops(True)
         self._build()
         self._connect(fetched)
-        self.show_part(Part.ON_DISK if used_before else Part.SUITABLE)
+        self.show_part(LibraryTab.ON_DISK if used_before else LibraryTab.SUITABLE)
 
     # -- parts -----------------------------------------------------------------------------
 
@@ -77,8 +77,8 @@ class ModelsPage(PageFrame):
         """The one on show."""
         return self.parts[self.search.part]
 
-    def show_part(self, part: Part) -> None:
-        """Another part."""
+    def show_part(self, part: LibraryTab) -> None:
+        """Show another part."""
         self.search.show_part(part)
         shown = self.parts[part]
         self._lists.setCurrentWidget(shown.side)
@@ -88,7 +88,7 @@ class ModelsPage(PageFrame):
 
     def look_for(self, words: str) -> None:
         """Search the hub, as if the user had typed the words and pressed the button."""
-        self.show_part(Part.FIND)
+        self.show_part(LibraryTab.FIND)
         self.search.field.setText(words)
         self._search()
 
@@ -101,7 +101,7 @@ class ModelsPage(PageFrame):
         super().showEvent(event)
         self._desks.hub.look()
         self.part.opened()
-        if self.search.part is not Part.ON_DISK:
+        if self.search.part is not LibraryTab.ON_DISK:
             self._desks.shelf.look()  # drafts that are here count for all parts
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -118,7 +118,7 @@ class ModelsPage(PageFrame):
     # -- dropping --------------------------------------------------------------------------
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        """A folder or a file with a model."""
+        """Accept a folder or a file with a model."""
         if dropped_model(event) is not None:
             event.acceptProposedAction()
 
@@ -144,7 +144,7 @@ class ModelsPage(PageFrame):
         doing = tr("Copying {model}") if copy else tr("Looking at {model}")
         words = doing.format(model=path.name)
         after = tr("{model} is listed now.").format(model=path.name)
-        self.show_part(Part.ON_DISK)
+        self.show_part(LibraryTab.ON_DISK)
         self._desks.shelf.adopt(path, words, after, copy=copy)
 
     # -- building --------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class ModelsPage(PageFrame):
         self._splitter.setStretchFactor(0, 2)
         self._splitter.setStretchFactor(1, 3)
 
-    def _connect(self, fetched: Fetched) -> None:
+    def _connect(self, fetched: DownloadNotices) -> None:
         desks, search, downloads = self._desks, self.search, self.downloads
         search.part_chosen.connect(self.show_part)
         search.filtered.connect(self._filter)
@@ -187,7 +187,7 @@ class ModelsPage(PageFrame):
         self.suitable.token_asked.connect(self.ask_for_token)
         self.finding.token_asked.connect(self.ask_for_token)
         self.on_disk.used.connect(self.closed)
-        self.on_disk.action_asked.connect(lambda: self.show_part(Part.SUITABLE))
+        self.on_disk.action_asked.connect(lambda: self.show_part(LibraryTab.SUITABLE))
         desks.hub.jobs_changed.connect(lambda: downloads.show_reports(desks.hub.reports))
         downloads.pause_asked.connect(desks.hub.pause)
         downloads.resume_asked.connect(desks.hub.resume)
@@ -195,7 +195,7 @@ class ModelsPage(PageFrame):
         downloads.use_asked.connect(fetched.use)
         downloads.use_asked.connect(lambda _key: self.closed.emit())
         downloads.token_asked.connect(self.ask_for_token)
-        downloads.space_asked.connect(lambda: self.show_part(Part.ON_DISK))
+        downloads.space_asked.connect(lambda: self.show_part(LibraryTab.ON_DISK))
         downloads.show_reports(desks.hub.reports)
         for source in (desks.hub, desks.shelf, desks.advising, desks.ordering):
             source.problem.connect(self._tell)

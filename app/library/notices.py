@@ -8,21 +8,21 @@ from PySide6.QtCore import QObject
 
 from app.banner import BannerArea
 from app.library.choice import ModelChoice
+from app.library.download_orders import DownloadOrders
 from app.library.hub_desk import HubDesk
-from app.library.ordering import Ordering
-from app.library.words import model_of
-from engine.hub.download import starter_job
+from app.library.model_texts import model_of
+from engine.hub import starter
 from engine.hub.download.job import JobReport, JobState
 from engine.language import tr
 
 _NO_MORE = (JobState.DONE, JobState.FAILED)
 
 
-class Fetched(QObject):
+class DownloadNotices(QObject):
     """A model is told of when its draft is there too, or will not come."""
 
     def __init__(
-        self, desk: HubDesk, ordering: Ordering, models: ModelChoice, banners: BannerArea
+        self, desk: HubDesk, ordering: DownloadOrders, models: ModelChoice, banners: BannerArea
     ) -> None:
         super().__init__(desk)
         self._desk, self._ordering = desk, ordering
@@ -56,7 +56,7 @@ class Fetched(QObject):
         return bool(target) and all(each.state in _NO_MORE for each in group)
 
     def _offer(self, report: JobReport) -> None:
-        if report.job.key == starter_job.KEY and self._models.bridge.status.plan is None:
+        if report.job.key == starter.KEY and self._models.bridge.status.plan is None:
             self.use(report.job.key)  # it was wanted in order to begin
             return
         name = model_of(report.job.repo)

@@ -12,15 +12,15 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from app.confirm import confirm
 from app.library.desks import Desks
 from app.library.detail.kept_detail import KeptDetail
+from app.library.model_texts import kept_row
 from app.library.part import ListPart
 from app.library.parts import Heading, Offered, on_disk
-from app.library.rows.row import Row
+from app.library.rows.row import LibraryRow
 from app.library.rows.view import RowsView
-from app.library.words import kept_row
-from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import number, sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _Entry = KeptModel | Offered | Heading
 
@@ -101,22 +101,22 @@ class OnDiskPart(ListPart):
             self._show_chosen(self.view.current)
 
     def _used_changed(self) -> None:
-        """Another model answers: the badge and what may be done go with it."""
+        """Renew the badge and the actions, as another model answers."""
         self.view.rows.say_anew()
         model, offered = _model(self.view.current)
         if model is not None:
             self.kept.show_model(model, in_use=self._in_use(model), offered=offered)
 
     def _in_use(self, model: KeptModel) -> bool:
-        """It answers, or it drafts for the one that does."""
+        """Return whether a model answers, or drafts for the one that does."""
         last = self._desks.models.bridge.last_load
         if last is None:
             return False
         return model.path in (last.model, last.draft)
 
-    def _row(self, entry: _Entry) -> Row:
+    def _row(self, entry: _Entry) -> LibraryRow:
         if isinstance(entry, Heading):
-            return Row(entry.title, entry.about, heading=True)
+            return LibraryRow(entry.title, entry.about, heading=True)
         if isinstance(entry, Offered):
             return kept_row(entry.model, in_use=False)
         return kept_row(entry, in_use=self._in_use(entry))

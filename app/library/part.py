@@ -22,7 +22,7 @@ class ListPart(QObject):
 
     Args:
         view: the list.
-        detail: of the chosen entry.
+        detail: the view of the chosen entry.
     """
 
     action_asked = Signal()
@@ -58,7 +58,7 @@ class ListPart(QObject):
         self.say("")
 
     def say(self, words: str, action: str = "", *, busy: bool = False) -> None:
-        """A sentence in the place of the list; empty: the list."""
+        """Show a sentence in the place of the list; empty: the list."""
         say(self.words, words)
         self.action.setText(action)
         self.action.setVisible(bool(action))
@@ -71,7 +71,7 @@ class ListPart(QObject):
         self.detail_side.setCurrentIndex(0 if shown else 1)
 
     def take_keyboard(self) -> None:
-        """To the list, or to what there is instead."""
+        """Move the focus to the list, or to what there is instead."""
         target = self.view if self.side.currentWidget() is self.view else self.action
         target.setFocus(Qt.FocusReason.OtherFocusReason)
 

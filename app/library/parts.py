@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.hub.recommendation import Recommendation
+from engine.hub.advice import Recommendation
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import tr
 
@@ -44,7 +44,7 @@ def on_disk(
 
 
 def suitable(suggestions: Sequence[Recommendation], words: str) -> list[Recommendation]:
-    """Those that are meant."""
+    """Return the suggestions that match the words."""
     return [each for each in suggestions if _says(words, each.name, each.repo)]
 
 

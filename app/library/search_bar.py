@@ -18,14 +18,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.composer.flow import FlowLayout
-from app.library.words import PACKAGINGS
+from app.library.model_texts import PACKAGINGS
 from app.settings.rows import plain_label
 from engine.hub.remote.listing import Order, Packaging
 from engine.language import later, tr
 
 
-class Part(StrEnum):
-    """What the list shows; the values are texts for `tr`."""
+class LibraryTab(StrEnum):
+    """Lists to show; the values are texts for `tr`."""
 
     ON_DISK = later("On this computer")
     SUITABLE = later("For this computer")
@@ -33,17 +33,17 @@ class Part(StrEnum):
 
 
 _FIELD = {
-    Part.ON_DISK: later("Filter the models on this computer"),
-    Part.SUITABLE: later("Filter the suggestions"),
-    Part.FIND: later("Search Hugging Face: a name, or owner/name"),
+    LibraryTab.ON_DISK: later("Filter the models on this computer"),
+    LibraryTab.SUITABLE: later("Filter the suggestions"),
+    LibraryTab.FIND: later("Search Hugging Face: a name, or owner/name"),
 }
 _NOTES = {
-    Part.ON_DISK: later("This list is read from your disk. Nothing is sent."),
-    Part.SUITABLE: later(
+    LibraryTab.ON_DISK: later("This list is read from your disk. Nothing is sent."),
+    LibraryTab.SUITABLE: later(
         "Chosen on this computer, from a list that came with Duotail. Nothing is sent until you "
         "press a download button."
     ),
-    Part.FIND: later(
+    LibraryTab.FIND: later(
         "Nothing is sent until you search. Then the words in the field go to huggingface.co, and "
         "so does the name of every model that you choose in the list."
     ),
@@ -54,9 +54,9 @@ class SearchBar(QWidget):
     """Tells what is wanted; it asks nobody by itself."""
 
     part_chosen = Signal(object)
-    """The `Part`."""
+    """The `LibraryTab`."""
     filtered = Signal(str)
-    """What the lists on this computer are narrowed down to."""
+    """The text that the lists on this computer are filtered by."""
     search_asked = Signal()
     """`words`, `packaging` and `order` are to be asked of the hub."""
     left = Signal()
@@ -64,8 +64,8 @@ class SearchBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.part = Part.SUITABLE
-        self._words = dict.fromkeys(Part, "")
+        self.part = LibraryTab.SUITABLE
+        self._words = dict.fromkeys(LibraryTab, "")
         self.field = QLineEdit(self)
         self.field.setClearButtonEnabled(True)
         self.field.setMaxLength(200)
@@ -76,9 +76,9 @@ class SearchBar(QWidget):
         self.note = plain_label("", self, "small")
         self.count = QLabel(self)
         self.count.setProperty("look", "muted")
-        self.parts: dict[Part, QPushButton] = {}
+        self.parts: dict[LibraryTab, QPushButton] = {}
         self._group = QButtonGroup(self)
-        for part in Part:
+        for part in LibraryTab:
             self.parts[part] = self._part_button(part)
         self._fill()
         self._arrange()
@@ -87,22 +87,22 @@ class SearchBar(QWidget):
 
     @property
     def words(self) -> str:
-        """What is in the field."""
+        """Return the text in the field."""
         return self.field.text().strip()
 
     @property
     def packaging(self) -> Packaging | None:
-        """Which models are wanted only."""
+        """Return the packaging that is searched for; None: any."""
         data = self.packaging_box.currentData()
         return Packaging(data) if data else None
 
     @property
     def order(self) -> Order:
-        """Which come first."""
+        """Return the order of the results."""
         return Order(self.order_box.currentData())
 
-    def show_part(self, part: Part) -> None:
-        """Another part; each has words of its own in the field."""
+    def show_part(self, part: LibraryTab) -> None:
+        """Show another part; each has words of its own in the field."""
         self._words[self.part] = self.field.text()
         self.part = part
         self.parts[part].setChecked(True)
@@ -110,17 +110,17 @@ class SearchBar(QWidget):
         self.field.setAccessibleName(tr(_FIELD[part]))
         if self.field.text() != self._words[part]:
             self.field.setText(self._words[part])
-        finding = part is Part.FIND
+        finding = part is LibraryTab.FIND
         self.button.setVisible(finding)
         self._narrowing.setVisible(finding)
         self.note.setText(tr(_NOTES[part]))
 
     def say_count(self, words: str) -> None:
-        """How many were found."""
+        """Show the number of results."""
         self.count.setText(words)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Down goes on to the list, Escape clears the field first."""
+        """Move the focus to the list with Down; Escape clears the field first."""
         if event.key() == Qt.Key.Key_Down and self.field.hasFocus():
             self.left.emit()
         elif event.key() == Qt.Key.Key_Escape and self.field.text():
@@ -128,7 +128,7 @@ class SearchBar(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def _part_button(self, part: Part) -> QPushButton:
+    def _part_button(self, part: LibraryTab) -> QPushButton:
         button = QPushButton(tr(part.value), self)
         button.setProperty("look", "choice")
         button.setCheckable(True)
@@ -177,11 +177,11 @@ class SearchBar(QWidget):
         self.order_box.activated.connect(lambda _=0: self._narrowed())
 
     def _typed(self, words: str) -> None:
-        if self.part is not Part.FIND:
+        if self.part is not LibraryTab.FIND:
             self.filtered.emit(words.strip())
 
     def _entered(self) -> None:
-        if self.part is Part.FIND:
+        if self.part is LibraryTab.FIND:
             self.search_asked.emit()
         else:
             self.left.emit()

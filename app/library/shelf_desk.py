@@ -14,12 +14,12 @@ from app.library.hub import Doing
 from app.library.hub_desk import in_words
 from app.library.lazy_hub import LazyHub
 from engine.errors import Cancelled
+from engine.hub.advice import Recommendation
 from engine.hub.download.job import JobReport
-from engine.hub.recommendation import Recommendation
 from engine.hub.shelf.kept_model import KeptModel
 
 _STEPS = 200
-"""So often progress is told at most."""
+"""Most reports of progress."""
 
 
 class ShelfDesk(QObject):
@@ -32,7 +32,7 @@ class ShelfDesk(QObject):
     doing_changed = Signal()
     """`doing` or `share`."""
     done = Signal(str)
-    """What to say of something that was done."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
     _went_on = Signal(float)
@@ -44,10 +44,10 @@ class ShelfDesk(QObject):
         self.elsewhere: Sequence[KeptModel] = ()
         self.suggestions: Sequence[Recommendation] = ()
         self.looked = False
-        """Whether it is known what there is."""
+        """True if it is known what there is."""
         self.advised = False
         self.doing = ""
-        """What is being done, in words; empty: nothing."""
+        """The work under way, in words; empty: nothing."""
         self.share = 0.0
         self._stop = Event()
         self._went_on.connect(self._go_on)
@@ -109,7 +109,7 @@ class ShelfDesk(QObject):
                    lambda _kept: after)  # fmt: skip
 
     def delete(self, model: KeptModel, words: str, after: str) -> None:
-        """Its files are gone for good."""
+        """Delete a model's files for good."""
         self._work(words, lambda _doing: self._hub().shelf.delete(model), lambda _none: after)
 
     def forget(self, model: KeptModel, words: str, after: str) -> None:
@@ -121,7 +121,7 @@ class ShelfDesk(QObject):
         in_background(self, lambda: self._hub().shelf.removable(model), then, self._tell)
 
     def stop(self) -> None:
-        """No more of what is being done."""
+        """Stop the work under way."""
         self._stop.set()
 
     def _check(self, model: KeptModel, doing: Doing) -> str:

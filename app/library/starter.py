@@ -13,14 +13,14 @@ from app.library.desks import Desks
 from app.library.library import Library
 from app.status import Phase
 from engine.errors import UserFixable
-from engine.hub.download.starter_job import KEY, starter_job
+from engine.hub.starter import KEY, starter_job
 
 
 class StarterDesk(QObject):
     """Joins the offer in an empty chat with the downloads.
 
     Args:
-        offer: what the user sees.
+        offer: the page that the user sees.
         models: which model answers.
         library: has the downloads; it is not made before somebody wants one.
         find: the starter model's file, where it is on this computer.
@@ -36,9 +36,9 @@ class StarterDesk(QObject):
         super().__init__(offer)
         self._offer, self._models, self._library, self._find = offer, models, library, find
         self._asked = False
-        """Whether the download was asked for here and has not begun yet."""
+        """True if the download was asked for here and has not begun yet."""
         self._problem: UserFixable | None = None
-        """Why it did not even begin."""
+        """The reason why it did not even begin."""
         self._desks: Desks | None = None
         offer.load_asked.connect(self._load)
         offer.fetch_asked.connect(self._fetch)

@@ -1,4 +1,4 @@
-"""What suits this computer, known without asking anybody."""
+"""The part with what suits this computer, known without asking anybody."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from PySide6.QtWidgets import QWidget
 
 from app.library.desks import Desks
 from app.library.detail.suggestion_detail import SuggestionDetail
+from app.library.model_texts import suggestion_row
 from app.library.part import ListPart
 from app.library.parts import suitable
 from app.library.rows.view import RowsView
-from app.library.words import suggestion_row
-from engine.hub.recommendation import Recommendation
+from engine.hub.advice import Recommendation
 from engine.language import tr
 
 

@@ -57,7 +57,7 @@ def fill(store: HistoryStore, letters: int) -> None:
 
 
 def queries() -> Iterator[str]:
-    """What people look for: rare words, common ones, several, beginnings, short ones, none."""
+    """Yield queries of users: rare words, common ones, several, beginnings, short ones, none."""
     yield from (
         RARE,
         "function",

@@ -17,15 +17,15 @@ from engine.errors import Absent, UserFixable
 from engine.language import tr
 
 if TYPE_CHECKING:
-    from app.measure.window import Wishes
+    from app.measure.window import MeasureOptions
 
 PARTS = ("streaming", "opening", "search", "cost")
 _LARGE_MB = 100
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure and print; the exit code."""
-    options = _parser().parse_args(argv)
+    """Measure, print, and return the exit code."""
+    options = make_parser().parse_args(argv)
     try:
         return _run(options)
     except UserFixable as error:
@@ -78,18 +78,18 @@ def _run(options: argparse.Namespace) -> int:
     return code
 
 
-def _wishes(options: argparse.Namespace) -> Wishes:
+def _wishes(options: argparse.Namespace) -> MeasureOptions:
     from app.warm_up import numpy_whole
 
     numpy_whole()  # the engine is being imported in another thread
     from app.measure.random_model import shape_path
-    from app.measure.window import Wishes
+    from app.measure.window import MeasureOptions
     from app.pages.names import PageName
     from engine.hub.local import default_target
 
     parts = options.only or PARTS
     paces: tuple[float | None, ...] = (float(options.pace), None)
-    return Wishes(
+    return MeasureOptions(
         model=shape_path(options.shape) if options.shape else options.model or default_target(),
         threads=options.threads,
         theme=options.theme,
@@ -103,38 +103,95 @@ def _wishes(options: argparse.Namespace) -> Wishes:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of `duotail bench ui`."""
     parser = argparse.ArgumentParser(
         prog="duotail bench ui",
         description=tr(
-            "What the window costs: start, stalls, frames, and the engine's speed in its presence."
+            "Measure what the window costs: start, stalls, frames, and engine speed beside it."
             " Opens a real window on empty folders; leave it alone until it closes."
         ),
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--model", type=Path, metavar="DIR", help=tr("what writes"))
-    which.add_argument("--shape", metavar="S", help=tr("a published shape with random weights"))
-    parser.add_argument("--threads", type=_count, metavar="N", help=tr("of the engine"))
-    parser.add_argument("--theme", choices=("light", "dark"), default="light")
-    parser.add_argument("--size", type=_size, default=(1280, 800), metavar="WxH")
-    parser.add_argument("--only", choices=PARTS, action="append", help=tr("beside the start"))
-    parser.add_argument(
-        "--pace", type=_count, default=200, metavar="N", help=tr("tokens/s (200), and full speed")
+    which.add_argument(
+        "--model",
+        type=Path,
+        metavar="DIR",
+        help=tr("the target model (default: the starter model)"),
     )
-    parser.add_argument("--messages", type=_count, default=10_000, metavar="N")
-    parser.add_argument(
-        "--large", type=_count, nargs="?", const=_LARGE_MB, metavar="MB", help=tr("search too")
+    which.add_argument(
+        "--shape", metavar="S", help=tr("random weights of a published shape, such as qwen2.5-1.5b")
     )
-    parser.add_argument("--pairs", type=_count, default=7, metavar="N", help=tr("for the cost"))
-    parser.add_argument("--tokens", type=_count, default=900, metavar="N", help=tr("per answer"))
     parser.add_argument(
-        "--seconds", type=_count, default=6, metavar="N", help=tr("to watch each way of streaming")
+        "--threads", type=_count, metavar="N", help=tr("number of CPU threads of the engine")
     )
-    parser.add_argument("--no-panel", action="store_true", help=tr("the performance panel closed"))
     parser.add_argument(
-        "--page", choices=("performance", "tuning"), help=tr("shown in the place of the chat")
+        "--theme",
+        choices=("light", "dark"),
+        default="light",
+        help=tr("theme of the window (default: light)"),
     )
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--size",
+        type=_size,
+        default=(1280, 800),
+        metavar="WxH",
+        help=tr("size of the window in pixels (default: 1280x800)"),
+    )
+    parser.add_argument(
+        "--only",
+        choices=PARTS,
+        action="append",
+        help=tr("measure only this part, and the start; may be given several times"),
+    )
+    parser.add_argument(
+        "--pace",
+        type=_count,
+        default=200,
+        metavar="N",
+        help=tr("stream this many tokens per second (default: 200), then at full speed"),
+    )
+    parser.add_argument(
+        "--messages",
+        type=_count,
+        default=10_000,
+        metavar="N",
+        help=tr("open a conversation of this many messages (default: 10000)"),
+    )
+    parser.add_argument(
+        "--large",
+        type=_count,
+        nargs="?",
+        const=_LARGE_MB,
+        metavar="MB",
+        help=tr("also measure the search in this many megabytes of conversations"),
+    )
+    parser.add_argument(
+        "--pairs",
+        type=_count,
+        default=7,
+        metavar="N",
+        help=tr("measure what the window costs the engine with this many pairs of answers"),
+    )
+    parser.add_argument(
+        "--tokens",
+        type=_count,
+        default=900,
+        metavar="N",
+        help=tr("write this many tokens in every answer"),
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_count,
+        default=6,
+        metavar="N",
+        help=tr("measure every speed of streaming for this many seconds"),
+    )
+    parser.add_argument("--no-panel", action="store_true", help=tr("close the performance panel"))
+    parser.add_argument(
+        "--page", choices=("performance", "tuning"), help=tr("show this page instead of the chat")
+    )
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     return parser
 
 
@@ -157,7 +214,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _choose(settings: Path, options: argparse.Namespace) -> None:
-    """What the window starts with."""
+    """Write the settings that the window starts with."""
     from app.settings import SettingsStore
     from app.theme.theme import ThemeChoice
 
@@ -187,7 +244,7 @@ def check_display(environment: os._Environ[str] | dict[str, str]) -> None:
 
 
 def _answers(display: str) -> bool:
-    """Whether an X server listens; one on another machine is taken at its word."""
+    """Return whether an X server listens; one on another machine is taken at its word."""
     local = re.fullmatch(r"(?:unix)?:(\d+)(\.\d+)?", display)
     if local is None:
         return bool(display)

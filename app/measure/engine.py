@@ -32,7 +32,7 @@ class Tap:
         self.pace: float | None = None
         """Tokens per second at which answers are told; None: as fast as they are written."""
         self.stats: AnswerStats | None = None
-        """Of the answer that ended last."""
+        """Statistics of the answer that ended last."""
 
     def make(self, emit: Callable[[Event], None]) -> EngineLike:
         """The factory that a window is given."""
@@ -78,7 +78,7 @@ class Tap:
 
     @property
     def tokens_per_s(self) -> float:
-        """Of the answer that ended last, by the engine's own account."""
+        """Return the speed of the answer that ended last, by the engine's own account."""
         return (self.stats.tokens_per_s if self.stats else None) or 0.0
 
     def _wait(self, done: RoundFinished) -> None:

@@ -1,4 +1,4 @@
-"""How long the window's thread keeps events waiting, and what processor time the window takes."""
+"""Waits of events for the window's thread, and the window's processor time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Probe(QObject):
         self._timer.stop()
 
     def take(self) -> Waits:
-        """What was seen since the last `take`; the probe is stopped."""
+        """Return what was seen since the last `take`; the probe is stopped."""
         self.stop()
         gaps, frames, self.gaps, self.frames = self.gaps, self.frames, [], []
         # Two are needed for quantiles.
@@ -66,7 +66,7 @@ class Probe(QObject):
         return Waits(len(frames), shares[49], shares[98], max(gaps, default=0.0))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802, ARG002
-        """A frame is an update of the whole window, wherever something changed."""
+        """Count a frame for each update of the whole window, wherever something changed."""
         if event.type() is QEvent.Type.UpdateRequest:
             self._painted = True
         return False
@@ -89,7 +89,7 @@ class Spent:
     screen: float | None
 
     def since(self, before: Spent) -> Spent:
-        """What was spent between two readings."""
+        """Return the time spent between two readings."""
         both = self.screen is not None and before.screen is not None
         screen = (self.screen or 0.0) - (before.screen or 0.0) if both else None
         return Spent(self.window - before.window, screen)

@@ -16,12 +16,13 @@ from engine.bench.shapes import shape
 from engine.bench.subject import random_subject
 from engine.commands import Load, Mode
 from engine.events import PlanSummary
-from engine.hub.files_state import FilesState
-from engine.hub.local import LocalModel, default_target
-from engine.loading.checking import ModelText
+from engine.hub.local import default_target
+from engine.loading.devices import whole
+from engine.loading.inspection import ModelText
 from engine.loading.load import LoadedPair
-from engine.loading.placing import whole
 from engine.machine.facts import CPU
+from engine.model.local_model import LocalModel
+from engine.model.model_files import FilesState
 from engine.model.text.text_ends import TextEnds
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan
@@ -67,16 +68,16 @@ class RandomModels(Engine):
     def _load(self, command: Load, *, insist: bool = False) -> None:
         if command.model.parent != _FOLDER:
             super()._load(command, insist=insist)
-            if self._pair is not None:
-                self._pair.text.tokenizer.eos_ids = frozenset()
+            if self._slot.pair is not None:
+                self._slot.pair.text.tokenizer.eos_ids = frozenset()
             return
-        self._drop_model()
-        self._pair = _random_pair(command.model, command.context or 512)
-        self._announce_model()
+        self._slot.drop()
+        self._slot.pair = _random_pair(command.model, command.context or 512)
+        self._slot.announce()
 
 
 def shape_path(name: str) -> Path:
-    """What to load for the shape called `name`.
+    """Return the path to load for the shape called `name`.
 
     Raises:
         UserFixable: there is none of that name.
@@ -88,9 +89,9 @@ def shape_path(name: str) -> Path:
 def _random_pair(path: Path, context: int) -> LoadedPair:
     config = shape(path.name)
     decoder = random_subject(config, SHAPE_FORMAT).decoder
-    plan = PlanSummary(Mode.PLAIN, "CPU", None, None, context, decoder.signature, ())
+    summary = PlanSummary(Mode.PLAIN, "CPU", None, None, context, decoder.signature, ())
     shares = whole(config.num_layers, CPU)
-    placing = Plan(Mode.PLAIN, shares, None, None, False, context, 0, None, None, (), ())
+    plan = Plan(Mode.PLAIN, shares, None, None, False, context, 0, None, None, (), ())
     bundled = LocalModel.inspect(default_target())
     text = ModelText(_reciter(bundled), bundled.template(), FilesState.of(bundled.path))
     return LoadedPair(
@@ -101,13 +102,13 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
         states=StatePool(decoder, context),
         loop=Plain(),
         plan=plan,
-        placing=placing,
+        summary=summary,
         devices={CPU: CpuDevice()},
     )
 
 
 def _reciter(model: LocalModel) -> Tokenizer:
-    """With the vocabulary of this one."""
+    """Return a tokenizer with the vocabulary of this model."""
     if model.gguf is None:
         return _Reciter.open(model.path)
     return _Reciter.from_gguf(model.gguf.metadata.values)
@@ -120,7 +121,7 @@ class _Reciter(Tokenizer):
     """
 
     def set_ends(self, ends: TextEnds) -> None:
-        """No token ends an answer."""
+        """Leave out all tokens that would end an answer."""
         super().set_ends(replace(ends, eos=frozenset()))
 
     def token_bytes(self, token_id: int) -> bytes:  # noqa: ARG002

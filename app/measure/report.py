@@ -1,4 +1,4 @@
-"""What `duotail bench ui` measured, beside what it should be."""
+"""Measurements of `duotail bench ui`, beside their budgets."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass
 from statistics import median, quantiles
 
 from app.measure.probe import Spent, Waits
-from engine.columns import left, right
+from engine.cli.columns import left, right
 from engine.language import number, tr, tr_count
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """On what it was measured."""
+class MeasureSetup:
+    """Setup of a measurement."""
 
     model: str
     threads: int | None
-    """Of the engine, where they were chosen; it may use fewer than there are cores."""
+    """Threads of the engine where they were chosen; it may use fewer than there are cores."""
     cores: int
     platform: str
     """Qt's: "xcb" is an X server, "offscreen" is no screen at all."""
@@ -26,19 +26,19 @@ class Setting:
     height: int
     scale: float
     panel: bool
-    """Whether the performance panel is open."""
+    """True if the performance panel is open."""
     page: str = ""
     """The page in the place of the chat, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """From the command to a model that is ready."""
+    """Times from the command to a model that is ready."""
 
     window_s: float
-    """From the start of the process to the end of the first paint."""
+    """Seconds from the start of the process to the end of the first paint."""
     ready_s: float
-    """From there to the bundled model being loaded, as the window knows it."""
+    """Seconds from there to the bundled model being loaded, as the window knows it."""
     stall_ms: float
     """The longest stall between the two."""
     torch_imported: bool
@@ -92,13 +92,13 @@ class Cost:
     window_share: float
     """Processor time of the window's thread while answers were shown, in shares of one core."""
     screen_share: float | None
-    """The same of the X server, which draws for the window."""
+    """Share of the X server, which draws for the window."""
 
     @classmethod
     def of(
         cls, tokens: int, alone: list[float], shown: list[float], spent: Spent, seconds: float
     ) -> Cost:
-        """From the tokens per second of both sides, and what was spent showing answers."""
+        """Return the cost by both sides' tokens per second, and the time spent on the window."""
         costs = [1 - mine / other for mine, other in zip(shown, alone, strict=True)]
         low, _, high = quantiles(costs, n=4, method="inclusive") if len(costs) > 1 else costs * 3
         return cls(
@@ -118,7 +118,7 @@ class Cost:
 class UiReport:
     """Everything; None where it was not asked for."""
 
-    setting: Setting
+    setting: MeasureSetup
     start: Start
     streaming: tuple[Streaming, ...] = ()
     opening: Opening | None = None
@@ -126,7 +126,7 @@ class UiReport:
     cost: Cost | None = None
 
     def as_json(self) -> dict[str, object]:
-        """What `--json` prints; every budget with what was measured is in `budgets` too."""
+        """Return what `--json` prints; `budgets` has every budget with its measurement."""
         budgets = {
             line.key: {"measured": line.measured, "budget": line.budget, "kept": line.kept}
             for line in self.lines()
@@ -171,7 +171,7 @@ class Line:
 
     @property
     def kept(self) -> bool:
-        """Whether the budget was kept."""
+        """True if the budget was kept."""
         return self.measured <= self.budget
 
 

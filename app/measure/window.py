@@ -16,7 +16,7 @@ from app.application import Assembly
 from app.measure.archive import fill, queries, write_conversation
 from app.measure.engine import QUESTION, Tap
 from app.measure.probe import Clocks, Probe, Spent, Waits, process_age
-from app.measure.report import Cost, Opening, Searching, Setting, Start, Streaming, UiReport
+from app.measure.report import Cost, MeasureSetup, Opening, Searching, Start, Streaming, UiReport
 from app.pages.names import PageName
 from app.status import Phase
 from engine.commands import DraftChoice, Load, Mode
@@ -24,15 +24,15 @@ from engine.events import Finished, TextDelta
 
 CONTEXT = 1024
 _INDEX_TRIES = 6
-"""Of some 100 s each."""
+"""Tries to build the index, of some 100 s each."""
 _POLL_MS = 5
 _PATIENCE_S = 120.0
 _QUIET_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What to measure."""
+class MeasureOptions:
+    """Options of a measurement."""
 
     model: Path
     """A folder, or a shape's `shape_path`; loaded once the start has been measured."""
@@ -40,13 +40,13 @@ class Wishes:
     threads: int | None = None
     paces: tuple[float | None, ...] = (200.0, None)
     seconds: int = 6
-    """How long to watch each pace: one answer of a small model is over at once."""
+    """Seconds to watch each pace: one answer of a small model is over at once."""
     messages: int = 10_000
     megabytes: int = 0
     pairs: int = 7
     panel: bool = True
     page: PageName | None = None
-    """What is shown in the place of the chat while answers are written."""
+    """The page shown in the place of the chat while answers are written."""
 
 
 class Measurement:
@@ -65,8 +65,8 @@ class Measurement:
         self._patience = QTimer(singleShot=True, interval=int(1000 * _PATIENCE_S))
         self._patience.timeout.connect(lambda: self._answering.exit(1))
 
-    def take(self, wishes: Wishes) -> UiReport:
-        """Everything that is wished for.
+    def take(self, wishes: MeasureOptions) -> UiReport:
+        """Take all measurements that are wished for.
 
         Raises:
             TimeoutError: the engine does not get on.
@@ -88,9 +88,9 @@ class Measurement:
     def _text_comes(self, *, comes: bool) -> None:
         self._probe.counts_frames = comes
 
-    def _setting(self, wishes: Wishes) -> Setting:
+    def _setting(self, wishes: MeasureOptions) -> MeasureSetup:
         window = self._assembly.window
-        return Setting(
+        return MeasureSetup(
             self._assembly.bridge.status.model_name,
             wishes.threads,
             _cores(),

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.background import in_background
-from app.memory_strip import words
+from app.memory_strip import memory_texts
 from app.memory_strip.strip import MemoryStrip
 from app.memory_strip.tables import (
     LOADED,
@@ -32,7 +32,7 @@ from app.memory_strip.tables import (
     typical_errors,
 )
 from app.performance.table import Table, as_text
-from app.performance.table_dialog import Index, RowsModel
+from app.performance.table_dialog import Index, TableModel
 from app.settings.rows import plain_label
 from app.theme.fonts import scaled
 from engine.language import tr
@@ -45,7 +45,7 @@ _MOST_SENTENCES = 4
 
 
 def kept_estimates() -> tuple[ModelEstimates, ...]:
-    """What was kept of all loads; reads files."""
+    """Return the kept estimates of all loads; reads files."""
     from engine.hardware.kept_estimates import KeptEstimates
 
     return KeptEstimates().all()
@@ -106,7 +106,7 @@ class MemoryDialog(QDialog):
         self._nothing.setVisible(not loaded)
         self.now.setVisible(loaded)
         if told is not None:
-            self.error.setText(words.error_in_words(told.typical_error))
+            self.error.setText(memory_texts.error_in_words(told.typical_error))
         self.now.show_table(of_held(self._strip.shown))
 
     def _show_kept(self, kept: tuple[ModelEstimates, ...]) -> None:
@@ -122,7 +122,7 @@ class MemoryDialog(QDialog):
         QGuiApplication.clipboard().setText(said)
 
 
-class _Rows(RowsModel):
+class _Rows(TableModel):
     """Names stand to the left, numbers to the right."""
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:

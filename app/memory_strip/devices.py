@@ -1,16 +1,16 @@
-"""What the line shows of each memory: facts from the engine's events, put together. No Qt."""
+"""Use of each memory, put together from the engine's events. No Qt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.tuning.budget.parts import Part, Segment, Stack
+from app.tuning.budget.parts import BarSegment, MemoryPart, Stack
 from engine.events import AcceleratorSample, DeviceHeld, DeviceSample, MemoryHeld
 from engine.machine.facts import CPU, Machine
 
 _KEPT = ("kv", "features")
 _SHARED = "device"
-"""Who holds what all models on an accelerator share."""
+"""Owner of what all models on an accelerator share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class Shown:
     """One memory.
 
     Attributes:
-        device: as plans call it.
-        name: of the accelerator; empty of the PC's own memory.
-        held: by the model; None where it holds nothing there.
+        device: the name in plans.
+        name: the accelerator's name; empty for the PC's own memory.
+        held: memory of the model; None where it holds nothing there.
     """
 
     device: str
@@ -32,11 +32,11 @@ class Shown:
     @property
     def used(self) -> int:
         """Bytes that anybody holds."""
-        return self.stack.total - self.stack.of(Part.FREE)
+        return self.stack.total - self.stack.of(MemoryPart.FREE)
 
     @property
     def is_host(self) -> bool:
-        """Whether it is the PC's own memory."""
+        """True if it is the PC's own memory."""
         return self.device == CPU
 
 
@@ -59,7 +59,7 @@ def shown(
 
 
 def _at_rest(machine: Machine | None) -> list[AcceleratorSample]:
-    """Those that a probe has found, where nobody watches them: simulated ones that are not used."""
+    """Return samples of accelerators that nobody watches: simulated ones that are not used."""
     found = machine.usable if machine is not None else ()
     return [
         AcceleratorSample(
@@ -77,7 +77,7 @@ def _card(card: AcceleratorSample, held: DeviceHeld | None) -> Shown:
     total, parts = card.memory_total or 0, _parts(held, touched=False)
     ours = sum(parts.values())
     if card.memory_ours is not None:  # what the driver counts beyond our ledger is its own
-        parts[Part.RUNTIME] += max(card.memory_ours - ours, 0)
+        parts[MemoryPart.RUNTIME] += max(card.memory_ours - ours, 0)
         ours = sum(parts.values())
     others = max((card.memory_used or 0) - ours, 0)
     return Shown(card.device, card.name, card.simulated, _stack(total, parts, others), held)
@@ -90,29 +90,35 @@ def _host(sample: DeviceSample, held: dict[str, DeviceHeld], simulated: set[str]
         for part, nbytes in _parts(held[device], touched=True).items():
             parts[part] += nbytes
     process = sample.memory_bytes or 0
-    parts[Part.RUNTIME] += max(process - sum(parts.values()), 0)
+    parts[MemoryPart.RUNTIME] += max(process - sum(parts.values()), 0)
     free = sample.memory_available_bytes
     others = 0 if free is None else max(total - free - sum(parts.values()), 0)
     return Shown(CPU, "", simulated=False, stack=_stack(total, parts, others), held=held.get(CPU))
 
 
-def _parts(held: DeviceHeld | None, *, touched: bool) -> dict[Part, int]:
+def _parts(held: DeviceHeld | None, *, touched: bool) -> dict[MemoryPart, int]:
     """A ledger by parts; `touched`: only what the system has really handed out."""
-    parts = dict.fromkeys((Part.TARGET, Part.DRAFT, Part.KEPT, Part.WORK, Part.RUNTIME), 0)
+    parts = dict.fromkeys(
+        (MemoryPart.TARGET, MemoryPart.DRAFT, MemoryPart.KEPT, MemoryPart.WORK, MemoryPart.RUNTIME),
+        0,
+    )
     for line in held.lines if held is not None else ():
         parts[part_of(line.owner, line.purpose)] += line.touched if touched else line.nbytes
     return parts
 
 
-def part_of(owner: str, purpose: str) -> Part:
+def part_of(owner: str, purpose: str) -> MemoryPart:
     """The part that a ledger's line belongs to."""
     if owner == _SHARED or purpose == "runtime":
-        return Part.RUNTIME
+        return MemoryPart.RUNTIME
     if purpose == "weights":
-        return Part.DRAFT if owner == "draft" else Part.TARGET
-    return Part.KEPT if purpose in _KEPT else Part.WORK
+        return MemoryPart.DRAFT if owner == "draft" else MemoryPart.TARGET
+    return MemoryPart.KEPT if purpose in _KEPT else MemoryPart.WORK
 
 
-def _stack(total: int, parts: dict[Part, int], others: int) -> Stack:
-    every = parts | {Part.FREE: max(total - sum(parts.values()) - others, 0), Part.OTHERS: others}
-    return Stack(total, tuple(Segment(part, n) for part, n in every.items() if n > 0))
+def _stack(total: int, parts: dict[MemoryPart, int], others: int) -> Stack:
+    every = parts | {
+        MemoryPart.FREE: max(total - sum(parts.values()) - others, 0),
+        MemoryPart.OTHERS: others,
+    }
+    return Stack(total, tuple(BarSegment(part, n) for part, n in every.items() if n > 0))

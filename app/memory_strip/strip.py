@@ -23,13 +23,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QMenu, QSizePolicy, QToolTip, QWidget
 
-from app.memory_strip import words
+from app.memory_strip import memory_texts
 from app.memory_strip.devices import Shown, shown
+from app.memory_strip.memory_texts import Verbosity
 from app.memory_strip.tables import of_held
-from app.memory_strip.words import Room
 from app.theme.fonts import keep_font, keep_sized, scaled, sized
 from app.theme.theme import current
-from app.tuning.budget.parts import Part
+from app.tuning.budget.parts import MemoryPart
 from app.tuning.budget.stack_bar import paint_stack
 from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
@@ -38,7 +38,7 @@ from engine.machine.facts import Machine
 HEIGHT = 24
 _BAR = 9
 _SIDE, _GAP, _BETWEEN = 12, 8, 28
-_LEAST_BAR = {Room.AMPLE: 220, Room.USUAL: 110, Room.SCARCE: 0}
+_LEAST_BAR = {Verbosity.AMPLE: 220, Verbosity.USUAL: 110, Verbosity.SCARCE: 0}
 _SMALL = 0.86
 
 
@@ -52,7 +52,7 @@ class Field:
     bar_right: int
     free: str
     right: int
-    edges: tuple[tuple[Part, int, int], ...]
+    edges: tuple[tuple[MemoryPart, int, int], ...]
 
 
 class MemoryStrip(QAbstractButton):
@@ -60,7 +60,7 @@ class MemoryStrip(QAbstractButton):
 
     details_asked = Signal()
     told = Signal()
-    """What the model holds has changed."""
+    """The model's memory has changed."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -68,10 +68,10 @@ class MemoryStrip(QAbstractButton):
         self._machine: Machine | None = None
         self.held: MemoryHeld | None = None
         self.fields: tuple[Field, ...] = ()
-        """What is drawn."""
+        """The fields that are drawn."""
         self._picture: QPixmap | None = None
         self.drawn = 0
-        """How often the picture was drawn."""
+        """Number of times that the picture was drawn."""
         self.setAccessibleName(tr("Memory in use"))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -95,7 +95,7 @@ class MemoryStrip(QAbstractButton):
         self._follow()
 
     def take_machine(self, found: MachineFound) -> None:
-        """What a load has found here."""
+        """Take the machine that a load has found."""
         self._machine = found.machine
         self._follow()
 
@@ -115,20 +115,20 @@ class MemoryStrip(QAbstractButton):
         self._forget_picture()
 
     def _describe(self) -> None:
-        said = words.describe(self.shown)
+        said = memory_texts.describe(self.shown)
         if said != self.accessibleDescription():
             self.setAccessibleDescription(said)
 
     # -- the picture -----------------------------------------------------------------------
 
     def _laid_out(self) -> tuple[Field, ...]:
-        """Where everything stands, with as many words as there is room for."""
+        """Return where everything stands, with as many words as there is room for."""
         every = self.shown
         if not every:
             return ()
         metrics = QFontMetricsF(self.font())
         width = (self.width() - 2 * _SIDE - (len(every) - 1) * _BETWEEN) // len(every)
-        for room in Room:
+        for room in Verbosity:
             fields = tuple(
                 self._field(each, room, metrics, _SIDE + place * (width + _BETWEEN), width)
                 for place, each in enumerate(every)
@@ -138,11 +138,11 @@ class MemoryStrip(QAbstractButton):
         return fields
 
     def _field(
-        self, each: Shown, room: Room, metrics: QFontMetricsF, left: int, width: int
+        self, each: Shown, room: Verbosity, metrics: QFontMetricsF, left: int, width: int
     ) -> Field:
-        amount, free = words.amount(each, room), words.free(each, room)
+        amount, free = memory_texts.amount(each, room), memory_texts.free(each, room)
         # Where two numbers take turns, the bar should not move.
-        widest = words.amount_at_most(each, room)
+        widest = memory_texts.amount_at_most(each, room)
         begin = left + round(metrics.horizontalAdvance(widest)) + _GAP
         kept = scaled(84) + _GAP if free else 0
         end = max(left + width - kept, begin)
@@ -192,7 +192,7 @@ class MemoryStrip(QAbstractButton):
         self._relay()
 
     def _relay(self) -> None:
-        """Another size, font or theme."""
+        """Lay out anew for another size, font or theme."""
         self.fields = self._laid_out()
         self._forget_picture()
 
@@ -208,7 +208,7 @@ class MemoryStrip(QAbstractButton):
             self._relay()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As wide as it gets."""
+        """Return a size of fixed height, and any width."""
         return QSize(0, scaled(HEIGHT))
 
     # -- asking ----------------------------------------------------------------------------
@@ -227,10 +227,10 @@ class MemoryStrip(QAbstractButton):
         return super().event(event)
 
     def tip(self) -> str:
-        """What the tooltip says."""
+        """Return the text of the tooltip."""
         lines = [_as_html(each) for each in self.shown]
         if self.held is not None and self.held.devices:
-            lines.append(f"<p>{escape(words.error_in_words(self.held.typical_error))}</p>")
+            lines.append(f"<p>{escape(memory_texts.error_in_words(self.held.typical_error))}</p>")
         hint = tr("Click to tune; click there again for the details.")
         lines.append(f"<p>{escape(hint)}</p>")
         return "".join(lines)
@@ -243,7 +243,7 @@ class MemoryStrip(QAbstractButton):
             super().keyPressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
-        """What else there is."""
+        """Open a menu with details and tuning."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction(tr("Memory in detail"), self.details_asked.emit)
@@ -255,8 +255,8 @@ class MemoryStrip(QAbstractButton):
 
 def _as_html(each: Shown) -> str:
     """A memory: what it is full of, and what of that was predicted."""
-    parts = "<br>".join(map(escape, words.parts_in_words(each)))
-    heading = f"<p><b>{escape(words.name_of(each))}</b><br>{parts}</p>"
+    parts = "<br>".join(map(escape, memory_texts.parts_in_words(each)))
+    heading = f"<p><b>{escape(memory_texts.name_of(each))}</b><br>{parts}</p>"
     table = of_held((each,))
     if not table.rows:
         return heading

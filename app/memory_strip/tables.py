@@ -1,4 +1,4 @@
-"""What was predicted and what is held, in rows of texts. No Qt."""
+"""Predicted and held memory, in rows of texts. No Qt."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from app.memory_strip.devices import Shown, part_of
-from app.memory_strip.words import name_of, part_name
+from app.memory_strip.memory_texts import name_of, part_name
 from app.performance.table import Row, Table
-from app.tuning.budget.parts import OURS, Part
-from app.tuning.words import mode_name
+from app.tuning.budget.parts import OURS, MemoryPart
+from app.tuning.plan_texts import mode_name
 from engine.events import DeviceHeld
-from engine.language import later, listed, number, tr, tr_count
+from engine.language import later, number, tr, tr_count
+from engine.language.units import gibibytes
 from engine.machine.memory import DeviceMemory
-from engine.units import gibibytes
 
 if TYPE_CHECKING:
     from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
@@ -24,12 +24,6 @@ LOADED, MODEL, MODE = later("Loaded"), later("Model"), later("Mode")
 """Columns of names; texts for `tr`."""
 NOTHING = "\N{EN DASH}"
 _GIB = 2**30
-_CORRECTED = {
-    "target": later("target"),
-    "draft": later("draft"),
-    "kv": later("keys and values"),
-    "workspace": later("working memory"),
-}
 
 
 def of_held(all_shown: Sequence[Shown]) -> Table:
@@ -54,31 +48,33 @@ def _rows(shown: Shown) -> Iterator[Row]:
                 _difference(part, planned[part], now[part]),
             )
     told, whole = sum(planned.values()), sum(now.values())
-    difference = _difference(Part.TARGET, told, whole)
-    if planned[Part.KEPT] and now[Part.KEPT] > planned[Part.KEPT]:  # more than was planned for
+    difference = _difference(MemoryPart.TARGET, told, whole)
+    if (
+        planned[MemoryPart.KEPT] and now[MemoryPart.KEPT] > planned[MemoryPart.KEPT]
+    ):  # more than was planned for
         difference = NOTHING
     yield name_of(shown), tr("In all"), exact(told), exact(whole), difference
 
 
-def _planned(predicted: DeviceMemory | None) -> dict[Part, int]:
+def _planned(predicted: DeviceMemory | None) -> dict[MemoryPart, int]:
     found = dict.fromkeys(OURS, 0)
     if predicted is not None:
-        found[Part.TARGET], found[Part.DRAFT] = predicted.target, predicted.draft
-        found[Part.KEPT] = predicted.kv + predicted.features
-        found[Part.WORK], found[Part.RUNTIME] = predicted.workspace, predicted.runtime
+        found[MemoryPart.TARGET], found[MemoryPart.DRAFT] = predicted.target, predicted.draft
+        found[MemoryPart.KEPT] = predicted.kv + predicted.features
+        found[MemoryPart.WORK], found[MemoryPart.RUNTIME] = predicted.workspace, predicted.runtime
     return found
 
 
-def _now(held: DeviceHeld) -> dict[Part, int]:
+def _now(held: DeviceHeld) -> dict[MemoryPart, int]:
     found = dict.fromkeys(OURS, 0)
     for line in held.lines:
         found[part_of(line.owner, line.purpose)] += line.nbytes
     return found
 
 
-def _difference(part: Part, predicted: int, held: int) -> str:
+def _difference(part: MemoryPart, predicted: int, held: int) -> str:
     """Keys are planned for one conversation; others stay as long as there is room."""
-    if part is Part.KEPT and predicted and held > predicted:
+    if part is MemoryPart.KEPT and predicted and held > predicted:
         return tr_count("{n} conversation", "{n} conversations", max(round(held / predicted), 1))
     if not held:
         return NOTHING
@@ -127,31 +123,10 @@ def _load(models: ModelEstimates, load: LoadEstimate, each: DeviceEstimate) -> R
 
 
 def typical_errors(kept: Sequence[ModelEstimates]) -> list[str]:
-    """How far estimates are off, and what is done about it; a sentence or two a model."""
+    """Return how far estimates are off, in a sentence for each model that has answered."""
     said = tr("{model}: estimates are typically off by {share}.")
-    found = []
-    for models in kept:
-        if models.typical_error is not None:
-            typical = number(models.typical_error, ".1%")
-            found.append(said.format(model=models.target, share=typical))
-        found += [
-            tr("{model}: later plans for {device} count on {corrections}.").format(
-                model=models.target, device=device, corrections=listed(corrections)
-            )
-            for device, corrections in _corrections(models)
-        ]
-    return found
-
-
-def _corrections(models: ModelEstimates) -> Iterator[tuple[str, list[str]]]:
-    seen = {(e.device, e.identity): e.name for load in models.loads for e in load.devices}
-    said = tr("{change} for {purpose}")
-    for (device, identity), name in seen.items():
-        known = models.correction(device, identity)
-        changes = [
-            said.format(change=share(getattr(known, purpose) - 1), purpose=tr(words))
-            for purpose, words in _CORRECTED.items()
-            if getattr(known, purpose) != 1.0
-        ]
-        if changes:
-            yield name, changes
+    return [
+        said.format(model=models.target, share=number(models.typical_error, ".1%"))
+        for models in kept
+        if models.typical_error is not None
+    ]

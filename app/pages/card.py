@@ -45,7 +45,7 @@ class Card(QFrame):
         self.say(about)
 
     def say(self, about: str) -> None:
-        """Another sentence below the title."""
+        """Show another sentence below the title."""
         self.about.setText(about)
         self.about.setVisible(bool(about))
 

@@ -1,4 +1,4 @@
-"""What all pages besides the chat look like: a line with the title, and a column that scrolls."""
+"""The frame of all pages but the chat: a line with the title, and a column that scrolls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PageFrame(QWidget):
     """A page: subclasses put their parts into `column` and their buttons into `header`.
 
     Args:
-        title: of the page, translated.
+        title: the page's title, translated.
         widest: logical pixels that the column is wide at most, in the middle of what there is;
             None: as wide as the page.
     """
@@ -63,7 +63,7 @@ class PageFrame(QWidget):
         layout.addLayout(self.header)
         layout.addWidget(self.scroller, 1)
         self.foot = QVBoxLayout()
-        """What stays on show below the column, however that is scrolled."""
+        """Widgets that stay below the column, however that is scrolled."""
         layout.addLayout(self.foot)
         sidebar.clicked.connect(self.sidebar_asked)
         self.back.clicked.connect(self.closed)

@@ -1,4 +1,4 @@
-"""Which pages there are besides the chat: names, icons, keys."""
+"""Pages besides the chat: names, icons, keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.language import later
 
 
 class PageName(StrEnum):
-    """In the order shown; the values are texts for `tr`."""
+    """Pages in the order shown; the values are texts for `tr`."""
 
     MODELS = later("Models")
     TUNING = later("Tuning")

@@ -66,7 +66,7 @@ class PageStack(QStackedWidget):
             self.open(name)
 
     def show_chat(self) -> None:
-        """Back to the chat."""
+        """Go back to the chat."""
         self._show(None, self._chat)
 
     def _show(self, name: PageName | None, widget: QWidget) -> None:

@@ -1,4 +1,4 @@
-"""The same model without its draft: what is known of it, and how to measure it."""
+"""Speed of the model without its draft: what is known, and the measurement of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WithoutDraft(QObject):
     """
 
     changed = Signal()
-    """What is known, or whether something is being measured."""
+    """The known speed has changed, or a measurement begins or ends."""
     problem = Signal(object)
     """A `UserFixable`: the measurement came to nothing."""
 
@@ -71,13 +71,13 @@ class WithoutDraft(QObject):
 
     @property
     def has_draft(self) -> bool:
-        """Whether the present model has anything to draft with."""
+        """True if the present model has anything to draft with."""
         plan = self._bridge.status.plan
         return plan is not None and plan.draft is not None
 
     @property
     def drafting(self) -> bool:
-        """Whether the next answers are drafted for."""
+        """True if the next answers are drafted for."""
         return self._session.drafting
 
     def set_drafting(self, *, drafting: bool) -> None:
@@ -90,12 +90,12 @@ class WithoutDraft(QObject):
 
     @property
     def measuring(self) -> bool:
-        """Whether a measurement is under way."""
+        """True if a measurement is under way."""
         return self._asked is not None
 
     @property
     def possible(self) -> bool:
-        """Whether one could begin now."""
+        """True if one could begin now."""
         ready = self._bridge.status.phase is Phase.READY and self._session.live is None
         return ready and not self.measuring and self.has_draft and self._request("") is not None
 
@@ -154,7 +154,7 @@ class WithoutDraft(QObject):
         return None if own is None else Baseline(own)
 
     def _kept(self) -> Baseline | None:
-        """What was measured before of the present model."""
+        """Return the speed that was measured earlier of the present model."""
         load, plan = self._bridge.last_load, self._bridge.status.plan
         if load is None or plan is None:
             return None
@@ -195,7 +195,7 @@ class WithoutDraft(QObject):
         )
 
     def gain(self, timeline: Timeline, tally: AnswerTally | None) -> str:
-        """What drafting brings to this answer, in a line; see `gain_words`."""
+        """Return what drafting brings to this answer, in a line; see `gain_words`."""
         if self._bridge.status.plan is None:
             return ""
         return gain_words(tally, self.baseline(timeline), has_draft=self.has_draft)

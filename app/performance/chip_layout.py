@@ -1,4 +1,4 @@
-"""Where the tokens of an answer stand, round by round, and which of them lie in view. No Qt.
+"""Layout of an answer's tokens, round by round, and which of them lie in view. No Qt.
 
 Rounds are laid out once and kept: an answer that grows costs only what is new.
 """
@@ -26,11 +26,11 @@ HALF = "\u2026"
 """Stands for a token that completes no letter."""
 
 
-class Look(StrEnum):
-    """How tokens are shown; the values are texts for `tr`."""
+class TokenDisplay(StrEnum):
+    """Ways of showing tokens; the values are texts for `tr`."""
 
     ACCEPTED = later("Accepted")
-    """As running text."""
+    """Tokens as running text."""
     TRACE = later("Trace")
     """A line for each round, with what was refused."""
 
@@ -40,11 +40,11 @@ class Measures:
     """Logical pixels.
 
     Attributes:
-        width: of a text.
-        line: from one line of chips to the next.
+        width: returns the width of a text.
+        line: distance from one line of chips to the next.
         gutter: before the chips of a round.
         pad: inside a chip, at each side.
-        mark: for the tick of an accepted token.
+        mark: room for the tick of an accepted token.
     """
 
     width: Callable[[str], float]
@@ -57,18 +57,18 @@ class Measures:
 
 @dataclass(slots=True)
 class Direction:
-    """Of a paragraph: that of its first letter that has one."""
+    """Direction of a paragraph: that of its first letter that has one."""
 
     rtl: bool | None = None
 
     def hear(self, text: str) -> None:
-        """More text of the paragraph."""
+        """Take in more text of the paragraph."""
         if self.rtl is None:
             self.rtl = _direction(text)
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedToken:
     """A token, or its part in one line, and its place; `x` from where lines of it begin."""
 
     token: Token
@@ -78,42 +78,42 @@ class Placed:
     width: float
     direction: Direction
     end: float
-    """Where lines end."""
+    """Pixel where lines end."""
     start: float
-    """Where lines begin, whatever the direction."""
+    """Pixel where lines begin, whatever the direction."""
     clipped: bool = False
-    """Whether it is too long for a line."""
+    """True if it is too long for a line."""
 
     @property
     def left(self) -> float:
-        """From the left edge."""
+        """Return the distance from the left edge."""
         if self.direction.rtl:
             return self.end - (self.x - self.start) - self.width
         return self.x
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChipRow:
     """A round that has been laid out."""
 
     round: RoundTokens
     top: float
     bottom: float
-    chips: tuple[Placed, ...]
+    chips: tuple[PlacedToken, ...]
 
 
 class ChipLayout:
     """Grows with the answer; a new width or mode needs a new one."""
 
-    def __init__(self, mode: Look, room: float, measures: Measures) -> None:
+    def __init__(self, mode: TokenDisplay, room: float, measures: Measures) -> None:
         self.mode, self.room, self._measures = mode, room, measures
-        self.rows: list[Row] = []
+        self.rows: list[ChipRow] = []
         self._x, self._y = 0.0, measures.pad / 2
         self._direction = Direction()
 
     @property
     def height(self) -> float:
-        """Of all that has been laid out."""
+        """Return the height of everything laid out."""
         return self.rows[-1].bottom if self.rows else 0.0
 
     def grow(self, rounds: Sequence[RoundTokens], seconds: float) -> bool:
@@ -125,7 +125,7 @@ class ChipLayout:
                 break
         return len(self.rows) >= len(rounds)
 
-    def between(self, top: float, bottom: float) -> Sequence[Row]:
+    def between(self, top: float, bottom: float) -> Sequence[ChipRow]:
         """Rows of which something lies between two heights."""
         first = bisect_left(self.rows, top, key=lambda row: row.bottom)
         last = bisect_left(self.rows, bottom, key=lambda row: row.top)
@@ -152,12 +152,12 @@ class ChipLayout:
 
     # -- laying out ------------------------------------------------------------------------
 
-    def _row(self, each: RoundTokens) -> Row:
-        if self.mode is Look.TRACE:
+    def _row(self, each: RoundTokens) -> ChipRow:
+        if self.mode is TokenDisplay.TRACE:
             return self._traced(each)
         return self._running(each)
 
-    def _traced(self, each: RoundTokens) -> Row:
+    def _traced(self, each: RoundTokens) -> ChipRow:
         measures, direction = self._measures, Direction()
         direction.hear(each.text)
         top, start = self._y, measures.gutter
@@ -170,12 +170,14 @@ class ChipLayout:
             width = self.room - start if clipped else width
             if x > start and x + width > self.room:
                 x, y = start, y + measures.line
-            chips.append(Placed(token, shown, x, y, width, direction, self.room, start, clipped))
+            chips.append(
+                PlacedToken(token, shown, x, y, width, direction, self.room, start, clipped)
+            )
             x += width + measures.gap
         self._y = y + measures.line
-        return Row(each, top, self._y, tuple(chips))
+        return ChipRow(each, top, self._y, tuple(chips))
 
-    def _running(self, each: RoundTokens) -> Row:
+    def _running(self, each: RoundTokens) -> ChipRow:
         measures, chips = self._measures, []
         top, start = self._y, measures.gutter
         end = self.room - start
@@ -192,14 +194,16 @@ class ChipLayout:
                 if x > start and x + width > end:
                     x, self._y = start, self._y + measures.line
                 chips.append(
-                    Placed(token, shown, x, self._y, width, self._direction, end, start, clipped)
+                    PlacedToken(
+                        token, shown, x, self._y, width, self._direction, end, start, clipped
+                    )
                 )
                 self._x = x + width
                 if text.endswith("\n"):
                     self._x, self._y = start, self._y + measures.line
                     self._direction = Direction()
         bottom = max((chip.y for chip in chips), default=top) + measures.line
-        return Row(each, chips[0].y if chips else top, bottom, tuple(chips))
+        return ChipRow(each, chips[0].y if chips else top, bottom, tuple(chips))
 
 
 def traced(token: Token) -> str:

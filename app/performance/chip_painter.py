@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
-from app.performance.chip_layout import Look, Measures, Placed, Row
+from app.performance.chip_layout import ChipRow, Measures, PlacedToken, TokenDisplay
 from app.performance.painted import blend, hatch
 from app.performance.tokens import Fate
 from app.theme.theme import current
@@ -21,9 +21,9 @@ class ChipPainter:
     """Lends a painter for one picture."""
 
     def __init__(
-        self, painter: QPainter, mode: Look, font: QFont, small: QFont, measures: Measures
+        self, painter: QPainter, mode: TokenDisplay, font: QFont, small: QFont, measures: Measures
     ) -> None:
-        self._painter, self._trace, self._measures = painter, mode is Look.TRACE, measures
+        self._painter, self._trace, self._measures = painter, mode is TokenDisplay.TRACE, measures
         self._font, self._small = font, small
         self._struck = QFont(font)
         self._struck.setStrikeOut(True)
@@ -48,14 +48,14 @@ class ChipPainter:
         self._shade = QColor(tokens.text)
         self._shade.setAlpha(18)
 
-    def paint(self, row: Row) -> None:
-        """A round."""
+    def paint(self, row: ChipRow) -> None:
+        """Paint a round."""
         if self._trace:
             self._number(row)
         for chip in row.chips:
             self._chip(chip)
 
-    def frame_round(self, row: Row) -> None:
+    def frame_round(self, row: ChipRow) -> None:
         """Mark the round that is pointed at."""
         painter = self._painter
         if self._trace:
@@ -70,7 +70,7 @@ class ChipPainter:
             painter.setPen(self._accent)
             painter.drawLine(QLineF(chip.left, bottom, chip.left + chip.width, bottom))
 
-    def frame(self, chip: Placed, *, strong: bool) -> None:
+    def frame(self, chip: PlacedToken, *, strong: bool) -> None:
         """Mark a token."""
         painter = self._painter
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -79,12 +79,12 @@ class ChipPainter:
         painter.drawRoundedRect(self._box(chip), _RADIUS, _RADIUS)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
-    def _box(self, chip: Placed) -> QRectF:
+    def _box(self, chip: PlacedToken) -> QRectF:
         inset = 3.0 if self._trace else 1.0
         height = self._measures.line - 2 * inset
         return QRectF(chip.left + 0.5, chip.y + inset + 0.5, chip.width - 1, height)
 
-    def _number(self, row: Row) -> None:
+    def _number(self, row: ChipRow) -> None:
         painter, done, measures = self._painter, row.round.done, self._measures
         painter.setFont(self._small)
         painter.setPen(self._muted)
@@ -94,7 +94,7 @@ class ChipPainter:
             share = f"{done.accepted}/{done.drafted}"
             painter.drawText(QRectF(0, row.top, measures.gutter - 10, height), _NOTE, share)
 
-    def _chip(self, chip: Placed) -> None:
+    def _chip(self, chip: PlacedToken) -> None:
         painter, fate = self._painter, chip.token.fate
         box = self._box(chip)
         if self._trace:
@@ -132,7 +132,7 @@ class ChipPainter:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     def _mark(self, left: QPointF, fate: Fate) -> None:
-        """A tick or a cross, drawn: not every font has them."""
+        """Draw a tick or a cross: not every font has them."""
         painter = self._painter
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         x, y = left.x(), left.y()

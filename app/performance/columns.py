@@ -18,7 +18,7 @@ class Columns(QWidget):
     """One column or two, filled row by row with the parts that are not hidden.
 
     Args:
-        parts: in order of reading.
+        parts: the parts in order of reading.
         narrowest: logical pixels that a column needs.
     """
 
@@ -59,12 +59,12 @@ class Columns(QWidget):
             self._grid.setColumnStretch(column, int(column < self.columns))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """As narrow as one column: two would keep the page from getting narrower."""
+        """Return the width of one column: that of two would keep the page from getting narrower."""
         widths = (part.minimumSizeHint().width() for part in self.shown)
         widest = max((*widths, *(part.minimumWidth() for part in self.shown)), default=0)
         return QSize(widest, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Another width may have room for another number of columns."""
+        """Arrange anew: another width may have room for another number of columns."""
         super().resizeEvent(event)
         self.arrange()

@@ -1,4 +1,4 @@
-"""What the draft's time went into: useful, wasted, undecided, idle."""
+"""View of the draft's time: useful, wasted, undecided, idle."""
 
 from __future__ import annotations
 

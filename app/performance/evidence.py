@@ -1,4 +1,4 @@
-"""What the findings rest on: numbers that were measured, put together from model and plan. No Qt.
+"""Measured numbers that the findings rest on, put together from model and plan. No Qt.
 
 None, or nothing, wherever something was not measured.
 """
@@ -23,13 +23,13 @@ _NEWEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What is known beside an answer's rounds.
+class RunFacts:
+    """Facts beside an answer's rounds.
 
     Attributes:
-        speeds: of this machine, where it was measured.
-        threads: that the processor's share is computed with.
-        cores: that there are for them.
+        speeds: speeds of this machine, where it was measured.
+        threads: CPU threads in use.
+        cores: CPU cores that they may run on.
         without_draft: tokens per second that were measured of this model without drafting.
     """
 
@@ -45,7 +45,7 @@ class Evidence:
 
     Attributes:
         others_cpu: percent of the processor that other programs used meanwhile.
-        draft_s, verify_s: of a typical round with a draft, else of one without.
+        draft_s, verify_s: seconds of a typical round with a draft, else of one without.
     """
 
     tally: AnswerTally | None = None
@@ -63,9 +63,9 @@ class Evidence:
 
 
 def evidence(
-    model: PerformanceModel, timeline: Timeline, tally: AnswerTally | None, setting: Setting
+    model: PerformanceModel, timeline: Timeline, tally: AnswerTally | None, setting: RunFacts
 ) -> Evidence:
-    """What is known about the answer on show; of one from before only what its rounds say."""
+    """Return what is known about the answer on show; of an earlier one only what its rounds say."""
     own = timeline is model.timeline
     rounds = [done for done in timeline.rounds[-_NEWEST:] if done.index > 0]
     drafted = [done for done in rounds if done.drafted and done.drafting]

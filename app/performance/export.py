@@ -1,4 +1,4 @@
-"""What was measured as files for other programs: tables, a trace, pictures. No Qt.
+"""Measurements as files for other programs: tables, a trace, pictures. No Qt.
 
 Numbers are written as programs read them: a point for decimals, seconds and milliseconds.
 """
@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from app.performance.model import LaneModel
+from app.performance.model import GraphModel
 from app.performance.timeline import begin_of, overlap
 from engine.errors import UserFixable
 from engine.events import Interval, RoundFinished
@@ -75,7 +75,7 @@ def rounds_as_csv(rounds: Sequence[RoundFinished]) -> str:
     )
 
 
-def graphs_as_csv(lanes: Sequence[LaneModel], start: float, end: float) -> str:
+def graphs_as_csv(lanes: Sequence[GraphModel], start: float, end: float) -> str:
     """A line a measurement: seconds before the end, the graph, what of it, the value, its unit."""
     rows = []
     for lane in lanes:
@@ -88,7 +88,7 @@ def graphs_as_csv(lanes: Sequence[LaneModel], start: float, end: float) -> str:
 
 
 def rounds_as_trace(rounds: Sequence[RoundFinished]) -> str:
-    """In the format of Chrome's tracing, which Perfetto opens: a track for each lane."""
+    """Return the format of Chrome's tracing, which Perfetto opens: a track for each lane."""
     start = begin_of(rounds[0]) if rounds else 0.0
     tracks = ("draft", "verify", "copy")
     events: list[dict[str, Any]] = [

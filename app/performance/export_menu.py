@@ -19,8 +19,8 @@ from engine.errors import UserFixable
 from engine.language import later, tr
 
 
-class Kind(StrEnum):
-    """What can be saved; the values are texts for `tr`."""
+class ExportKind(StrEnum):
+    """Files that can be saved; the values are texts for `tr`."""
 
     ROUNDS = later("Rounds as a table (CSV)\u2026")
     GRAPHS = later("Graphs as a table (CSV)\u2026")
@@ -29,10 +29,10 @@ class Kind(StrEnum):
 
 
 _FILES = {
-    Kind.ROUNDS: ("rounds", "csv"),
-    Kind.GRAPHS: ("graphs", "csv"),
-    Kind.TRACE: ("trace", "json"),
-    Kind.PICTURE: ("performance", "png"),
+    ExportKind.ROUNDS: ("rounds", "csv"),
+    ExportKind.GRAPHS: ("graphs", "csv"),
+    ExportKind.TRACE: ("trace", "json"),
+    ExportKind.PICTURE: ("performance", "png"),
 }
 
 
@@ -40,12 +40,12 @@ class ExportButton(IconButton):
     """Saves the answer on show, its graphs, or a picture.
 
     Args:
-        feed: what was measured.
+        feed: the measurements.
         picture: takes a picture; called on the window's thread.
     """
 
     said = Signal(str)
-    """What was done, in a sentence."""
+    """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
 
@@ -57,12 +57,12 @@ class ExportButton(IconButton):
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self)
         self.actions_of = {
-            kind: menu.addAction(tr(kind.value), partial(self.choose, kind)) for kind in Kind
+            kind: menu.addAction(tr(kind.value), partial(self.choose, kind)) for kind in ExportKind
         }
         menu.aboutToShow.connect(self._show_possible)
         self.setMenu(menu)
 
-    def choose(self, kind: Kind) -> None:
+    def choose(self, kind: ExportKind) -> None:
         """Ask for a file, and write it."""
         name, suffix = _FILES[kind]
         places = QStandardPaths.StandardLocation.DocumentsLocation
@@ -76,7 +76,7 @@ class ExportButton(IconButton):
         dialog.fileSelected.connect(lambda chosen: self.save(kind, Path(chosen)))
         dialog.open()
 
-    def save(self, kind: Kind, path: Path) -> None:
+    def save(self, kind: ExportKind, path: Path) -> None:
         """Write a file beside the window; `said` or `problem` tells the end of it."""
         content = self._content(kind)
         told = tr("{name} was saved.").format(name=path.name)
@@ -84,17 +84,17 @@ class ExportButton(IconButton):
             self, lambda: write(path, content), lambda _: self.said.emit(told), self._failed
         )
 
-    def _content(self, kind: Kind) -> Callable[[], bytes]:
+    def _content(self, kind: ExportKind) -> Callable[[], bytes]:
         """Gathered now, put into bytes in another thread: a long answer has many rounds."""
         sight, lanes = self._feed.sight, self._feed.model.lanes
-        if kind is Kind.PICTURE:
+        if kind is ExportKind.PICTURE:
             image = self._picture()
             return lambda: _png(image)
-        if kind is Kind.GRAPHS:
+        if kind is ExportKind.GRAPHS:
             table = graphs_as_csv(lanes, *sight.bounds)
             return table.encode
         rounds = tuple(sight.timeline.rounds)
-        form = rounds_as_csv if kind is Kind.ROUNDS else rounds_as_trace
+        form = rounds_as_csv if kind is ExportKind.ROUNDS else rounds_as_trace
         return lambda: form(rounds).encode()
 
     def _failed(self, error: Exception) -> None:
@@ -104,9 +104,9 @@ class ExportButton(IconButton):
 
     def _show_possible(self) -> None:
         rounds = bool(self._feed.sight.timeline.rounds)
-        for kind in (Kind.ROUNDS, Kind.TRACE):
+        for kind in (ExportKind.ROUNDS, ExportKind.TRACE):
             self.actions_of[kind].setEnabled(rounds)
-        self.actions_of[Kind.GRAPHS].setEnabled(self._feed.model.sample is not None or rounds)
+        self.actions_of[ExportKind.GRAPHS].setEnabled(self._feed.model.sample is not None or rounds)
 
 
 def _png(image: QImage) -> bytes:

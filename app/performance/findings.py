@@ -1,4 +1,4 @@
-"""Why it is not faster: rules over what was measured, each with its number. No Qt, no guesses."""
+"""Rules that find what limits the speed, each with a measured number. No Qt, no guesses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from enum import StrEnum
 
 from app.performance import wording
 from app.performance.evidence import Evidence
-from engine import units
 from engine.commands import Mode
-from engine.language import number, sentences, tr
+from engine.language import number, sentences, tr, units
 from engine.machine.facts import CPU
 from engine.machine.speeds import SMALL_BYTES
 
@@ -20,8 +19,8 @@ _MOST = 3
 """Findings that are told: the fourth would not be read."""
 
 
-class Kind(StrEnum):
-    """What was found."""
+class FindingKind(StrEnum):
+    """Kinds of findings."""
 
     DRAFT_COSTS = "draft costs"
     DRAFT_SLOW = "draft slow"
@@ -37,10 +36,10 @@ class Kind(StrEnum):
     CONTEXT_FULL = "context full"
     PROMPT = "prompt"
     LIMIT = "limit"
-    """As fast as the device allows."""
+    """The speed is as high as the device allows."""
     SIMULATED = "simulated"
     NOTHING = "nothing"
-    """Nothing was found: what the time goes into."""
+    """Nothing was found; tells what the time goes into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +48,23 @@ class Finding:
 
     Attributes:
         weight: about the share of the time that it costs; the heaviest is told first.
-        sentence: what was measured, in words.
-        remedy: what to do about it; empty where there is nothing to do.
+        sentence: the measurement in words.
+        remedy: advice; empty where there is nothing to do.
     """
 
-    kind: Kind
+    kind: FindingKind
     weight: float
     sentence: str
     remedy: str = ""
 
     @property
     def words(self) -> str:
-        """All of it."""
+        """Return the sentence and the remedy."""
         return sentences(self.sentence, self.remedy)
 
 
 def findings(seen: Evidence) -> list[Finding]:
-    """What takes time, the heaviest first; where nothing stands out, what the limit is.
+    """Return what takes time, the heaviest first; where nothing stands out, the limiting device.
 
     Empty while there is too little to go by.
     """
@@ -101,7 +100,7 @@ def _draft_costs(seen: Evidence) -> Iterable[Finding]:
         return
     if now < _COSTS * without:
         yield Finding(
-            Kind.DRAFT_COSTS,
+            FindingKind.DRAFT_COSTS,
             1 - now / without,
             tr(
                 "The draft costs more than it brings: {now} tokens/s with it, {without} without."
@@ -111,13 +110,13 @@ def _draft_costs(seen: Evidence) -> Iterable[Finding]:
 
 
 def _draft_slow(seen: Evidence) -> Iterable[Finding]:
-    """In turns, a round of drafting that takes longer than checking it."""
+    """Find that in serial rounds drafting takes longer than verifying."""
     draft, verify, shares = seen.draft_s, seen.verify_s, seen.shares
     if draft is None or verify is None or shares is None or shares.both > 0.5 * shares.draft:
         return
     if draft > verify:
         yield Finding(
-            Kind.DRAFT_SLOW,
+            FindingKind.DRAFT_SLOW,
             shares.draft - shares.both,
             tr("Guessing takes longer than checking: {draft} a round, against {verify}.").format(
                 draft=wording.duration(draft), verify=wording.duration(verify)
@@ -133,7 +132,7 @@ def _hardly_accepted(seen: Evidence) -> Iterable[Finding]:
     share = tally.accepted_share
     if share is not None and share < _LITTLE:
         yield Finding(
-            Kind.HARDLY_ACCEPTED,
+            FindingKind.HARDLY_ACCEPTED,
             max(shares.draft * (1 - share), 0.1),
             tr("The draft is hardly accepted: {accepted} of {drafted} guessed tokens.").format(
                 accepted=number(tally.accepted), drafted=number(tally.drafted)
@@ -149,7 +148,7 @@ def _paused(seen: Evidence) -> Iterable[Finding]:
         return
     if tally.plain_rounds >= _PAUSED * tally.rounds:
         yield Finding(
-            Kind.PAUSED,
+            FindingKind.PAUSED,
             0.1,
             tr("{n} of {all} rounds went without a draft: guessing did not pay there.").format(
                 n=number(tally.plain_rounds), all=number(tally.rounds)
@@ -165,7 +164,7 @@ def _target_waits(seen: Evidence) -> Iterable[Finding]:
     if waits >= _WAITS:
         both = seen.plan is not None and seen.plan.mode is Mode.DUO
         yield Finding(
-            Kind.TARGET_WAITS,
+            FindingKind.TARGET_WAITS,
             waits,
             tr("The target waits for the draft for {share} of the time.").format(
                 share=wording.percent(waits)
@@ -188,7 +187,7 @@ def _copying(seen: Evidence) -> Iterable[Finding]:
     shares = seen.shares
     if shares is not None and shares.copying >= _MUCH_COPYING:
         yield Finding(
-            Kind.COPYING,
+            FindingKind.COPYING,
             shares.copying,
             tr("Copying between the processor and the card takes {share} of the time.").format(
                 share=wording.percent(shares.copying)
@@ -201,7 +200,7 @@ def _python(seen: Evidence) -> Iterable[Finding]:
     shares = seen.shares
     if shares is not None and shares.neither - shares.copying >= _MUCH_PYTHON:
         yield Finding(
-            Kind.PYTHON,
+            FindingKind.PYTHON,
             shares.neither - shares.copying,
             tr("Sampling and Python take {share} of the time: the model itself is quick.").format(
                 share=wording.percent(shares.neither - shares.copying)
@@ -213,7 +212,7 @@ def _others_on_cpu(seen: Evidence) -> Iterable[Finding]:
     others = seen.others_cpu
     if others is not None and others >= _OTHERS_PERCENT:
         yield Finding(
-            Kind.OTHERS_CPU,
+            FindingKind.OTHERS_CPU,
             others / 100,
             tr("Other programs use {share} of the processor.").format(
                 share=wording.percent(others / 100)
@@ -223,7 +222,7 @@ def _others_on_cpu(seen: Evidence) -> Iterable[Finding]:
 
 
 def _others_on_card(seen: Evidence) -> Iterable[Finding]:
-    """Only where layers had to stay outside."""
+    """Find other programs' GPU memory, where layers had to stay outside for it."""
     plan, sample = seen.plan, seen.sample
     card = sample.accelerator if sample else None
     if plan is None or card is None or card.memory_used is None or card.memory_ours is None:
@@ -232,7 +231,7 @@ def _others_on_card(seen: Evidence) -> Iterable[Finding]:
     others = card.memory_used - card.memory_ours
     if plan.layers_on_gpu and outside > 0 and others >= _OTHERS_BYTES:
         yield Finding(
-            Kind.OTHERS_GPU,
+            FindingKind.OTHERS_GPU,
             0.5 * outside / plan.layers,
             tr(
                 "Other programs hold {memory} of {card}; {n} of {all} layers found no room on it."
@@ -250,7 +249,7 @@ def _threads(seen: Evidence) -> Iterable[Finding]:
     threads, cores = seen.threads, seen.cores
     if threads is not None and cores and threads > cores:
         yield Finding(
-            Kind.THREADS,
+            FindingKind.THREADS,
             1 - cores / threads,
             tr("{threads} threads share {cores} cores: they wait for each other.").format(
                 threads=number(threads), cores=number(cores)
@@ -273,7 +272,7 @@ def _context(seen: Evidence) -> Iterable[Finding]:
     share = used / plan.context
     if share >= _FULL:
         yield Finding(
-            Kind.CONTEXT_FULL,
+            FindingKind.CONTEXT_FULL,
             0.2,
             tr("The context is nearly full: {used} of {all} tokens.").format(
                 used=number(used), all=number(plan.context)
@@ -283,7 +282,7 @@ def _context(seen: Evidence) -> Iterable[Finding]:
     keys = plan.kv_bytes * min(share, 1.0)
     if plan.target_bytes and keys >= _LONG * plan.target_bytes:
         yield Finding(
-            Kind.LONG_CONTEXT,
+            FindingKind.LONG_CONTEXT,
             keys / (keys + plan.target_bytes),
             tr(
                 "The conversation is long: {keys} of it are read for every token, beside {weights} "
@@ -300,7 +299,7 @@ def _prompt(seen: Evidence) -> Iterable[Finding]:
     if first is None or shares is None or first < _SLOW_PROMPT_S or first < shares.seconds:
         return
     yield Finding(
-        Kind.PROMPT,
+        FindingKind.PROMPT,
         first / (first + shares.seconds),
         tr("Reading the prompt took {first}, writing since then {rest}.").format(
             first=wording.duration(first), rest=wording.duration(shares.seconds)
@@ -333,7 +332,7 @@ _BEYOND = 1.25
 
 
 def _limit(seen: Evidence) -> list[Finding]:
-    """How near checking is to what was measured of the memory it reads from."""
+    """Find how near verifying is to the measured speed of the memory it reads from."""
     plan, speeds, verify = seen.plan, seen.speeds, seen.verify_s
     if plan is None or speeds is None or not speeds.measured or not verify:
         return []
@@ -360,7 +359,7 @@ def _limit(seen: Evidence) -> list[Finding]:
     )  # fmt: skip
     return [
         Finding(
-            Kind.LIMIT,
+            FindingKind.LIMIT,
             0.0,
             said.format(
                 verify=wording.duration(verify),
@@ -379,11 +378,11 @@ def _nothing(seen: Evidence) -> list[Finding]:
         return []
     said = tr("Nothing holds it up: checking takes {share} of the time, {verify} a round.")
     words = said.format(share=wording.percent(shares.verify), verify=wording.duration(verify))
-    return [Finding(Kind.NOTHING, 0.0, words)]
+    return [Finding(FindingKind.NOTHING, 0.0, words)]
 
 
 def _simulated(seen: Evidence) -> list[Finding]:
-    """What is computed on the CPU in truth says nothing about a card."""
+    """Find that a simulated GPU takes part: its speed says nothing about a real one."""
     card = seen.sample.accelerator if seen.sample else None
     takes_part = (
         any(each.device != CPU and each.total for each in seen.plan.memory) if seen.plan else False
@@ -391,4 +390,4 @@ def _simulated(seen: Evidence) -> list[Finding]:
     if card is None or not card.simulated or not takes_part:
         return []
     said = tr("The graphics card is simulated: a real one has other speeds.")
-    return [Finding(Kind.SIMULATED, 0.0, said)]
+    return [Finding(FindingKind.SIMULATED, 0.0, said)]

@@ -1,4 +1,4 @@
-"""Why it is as fast as it is, in words, with the comparison to the target alone."""
+"""Findings on the speed, in words, with the comparison to the target alone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FindingsView(Card):
 
     @property
     def words(self) -> str:
-        """All that is said about the speed."""
+        """Return all that is said about the speed."""
         return sentences(*(line.words for line in self._lines), self._nothing.text())
 
     def show_findings(self, found: Sequence[Finding]) -> None:

@@ -1,4 +1,4 @@
-"""When what the engine does is painted: a few times a second, and only where it can be seen."""
+"""Painting of what the engine does: a few times a second, and only where it can be seen."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.performance.feed import Feed
-from app.performance.model import Part
+from app.performance.model import ModelChange
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
 from engine.machine.cores.available import available_cores
 
 _FRAME_MS = 250
 _FRAME_ON_FEW_CORES_MS = 500
-"""Where every core writes the answer, each picture takes time from it."""
+"""Time between two frames where every core writes the answer and each picture slows it down."""
 _FEW_CORES = 4
 _GRAPHS_EVERY = 2
 """Graphs over a minute move by less than a pixel in a frame, so they are drawn in every second."""
@@ -24,14 +24,14 @@ _SLICE_S = 0.006
 _WORDS_EVERY_S = 1.0
 
 
-class Frames(QObject):
+class FramePainter(QObject):
     """Paints the views of one widget, two or four times a second, while it can be seen.
 
     Painting takes processor time from the engine: nothing is painted while hidden, minimised or
     frozen, or without news.
 
     Args:
-        feed: what is to be shown.
+        feed: the measurements to show.
         host: the widget that the views lie in.
         quick: drawn in every frame while an answer is written.
         answers: about the answer too, drawn in every second frame.
@@ -41,7 +41,7 @@ class Frames(QObject):
     graphs_due = Signal()
     """Graphs are about to be drawn: those of what is not measured here must be hidden now."""
     words_due = Signal()
-    """What is said is to be renewed; rarely, so that a reader, human or machine, can follow."""
+    """Texts are to be renewed; rarely, so that a reader, human or machine, can follow."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Frames(QObject):
         super().__init__(host)
         self._feed, self._host = feed, host
         self._quick, self._answers, self._graphs = list(quick), list(answers), list(graphs)
-        self._stale = Part.NOTHING
+        self._stale = ModelChange.NOTHING
         self._count = 0
         self._described_at = -math.inf
         self._described = _account(feed.sight)
@@ -69,12 +69,12 @@ class Frames(QObject):
 
     @property
     def views(self) -> list[PaintedView]:
-        """Everything that is painted."""
+        """Return all views that are painted."""
         return [*self._quick, *self._answers, *self._graphs]
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is to be painted."""
+        """True if nothing is to be painted."""
         return not self._timer.isActive() and not (
             self._host.isVisible() and self._feed.model.behind
         )
@@ -101,14 +101,14 @@ class Frames(QObject):
         if sight.frozen:
             return
         sight.follow()
-        if Part.ANSWER in self._stale:
+        if ModelChange.ANSWER in self._stale:
             self._refresh(self._quick)
         if self._count % _GRAPHS_EVERY == 0:
             self.graphs_due.emit()
             if self._stale:
-                self._refresh(self._answers if Part.ANSWER in self._stale else ())
+                self._refresh(self._answers if ModelChange.ANSWER in self._stale else ())
                 self._refresh(self._graphs)
-            self._stale = Part.NOTHING
+            self._stale = ModelChange.NOTHING
         elif self._stale:
             self._timer.start(self._interval)
         due = not self._described_at <= model.now < self._described_at + _WORDS_EVERY_S
@@ -116,7 +116,7 @@ class Frames(QObject):
             self.describe()
 
     def paint_all(self) -> None:
-        """Another stretch of time is shown."""
+        """Paint all views, as another stretch of time is shown."""
         self.graphs_due.emit()
         self._refresh(self.views)
         self.describe()
@@ -136,13 +136,13 @@ class Frames(QObject):
                 view.refresh()
 
     def _cleared(self) -> None:
-        self._stale = Part.ANSWER | Part.TIME
+        self._stale = ModelChange.ANSWER | ModelChange.TIME
         self._described_at = -math.inf
         self.schedule()
 
     def _shown(self) -> None:
         """Catch up with what happened while hidden."""
-        self._stale = Part.ANSWER | Part.TIME
+        self._stale = ModelChange.ANSWER | ModelChange.TIME
         self._described_at = -math.inf
         self._count = _GRAPHS_EVERY - 1
         self.next()
@@ -165,6 +165,6 @@ class Frames(QObject):
 
 
 def _account(sight: Sight) -> tuple[str, bool]:
-    """Which answer is on show, and whether it has ended."""
+    """Return which answer is on show, and whether it has ended."""
     tally = sight.tally
     return sight.timeline.request_id, tally is not None and tally.stats is not None

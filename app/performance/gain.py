@@ -1,4 +1,4 @@
-"""What drafting brought to an answer, in one line: measured, never guessed. No Qt."""
+"""The gain of drafting in one answer, in one line: measured, never guessed. No Qt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.performance.tally import AnswerTally
 from engine.language import number, sentences, tr
 
 PAYS = 1.05
-"""From so many times the speed without a draft on, drafting is said to make it faster."""
+"""Speed relative to that without a draft from which on drafting is said to help."""
 _COSTS = 0.97
 _FEW_ROUNDS = 8
 """Before so many rounds nothing is said about an answer."""
@@ -24,10 +24,10 @@ class Baseline:
 
 
 def gain_words(tally: AnswerTally | None, plain: Baseline | None, *, has_draft: bool) -> str:
-    """How many times as fast drafting made the answer, and by how many tokens per verification.
+    """Return how many times as fast drafting made the answer, and tokens per verification.
 
     Args:
-        tally: of the answer.
+        tally: sums of the answer.
         plain: the speed of the target alone, where it was measured.
         has_draft: whether there is anything to draft with.
     """

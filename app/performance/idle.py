@@ -1,4 +1,4 @@
-"""Why a lane rests: the gaps of the timeline, each with its reason. No Qt."""
+"""Gaps of the timeline in which a lane waits, each with its reason. No Qt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.language import later, tr
 
 
 class Cause(StrEnum):
-    """What a lane waits for."""
+    """Reasons why a lane waits."""
 
     DRAFT = later("waiting for the draft")
     TARGET = later("waiting for the target")
@@ -24,19 +24,19 @@ class Cause(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Return the name for people."""
         return tr(self.value)
 
     @property
     def short(self) -> str:
-        """The same where there is little room; nothing where it would be a riddle."""
+        """Return the cause where there is little room; "" where a short text would be unclear."""
         if self in (Cause.HOST, Cause.COPYING):
             return ""
         return tr("no draft") if self is Cause.PLAIN else tr("waits")
 
     @property
     def full(self) -> str:
-        """With the name of who waits, where there is much room."""
+        """Return the text with the name of who waits, where there is much room."""
         return tr(_FULL.get(self, self.value))
 
 
@@ -62,15 +62,15 @@ class _Work:
     start: float
     end: float
     cause: Cause
-    """What the other lane waits for meanwhile."""
+    """The reason why this lane waits, found in the work of the other one."""
 
 
 def gaps(rounds: Sequence[RoundFinished], start: float, end: float, fine: float = 0.0) -> list[Gap]:
     """The gaps of both lanes between two moments, of rounds that are neighbours in time.
 
     Args:
-        rounds: in order of time.
-        start: in seconds, as everything here.
+        rounds: rounds in order of time.
+        start: begin of the stretch, in seconds like all times here.
         end: where the last round ends, if that is earlier.
         fine: shorter rests count as work.
     """
@@ -95,7 +95,7 @@ def gaps(rounds: Sequence[RoundFinished], start: float, end: float, fine: float 
 
 
 def _copying(gap: Gap, copies: Sequence[Interval]) -> Iterator[Gap]:
-    """What of a gap that no lane explains went into copies."""
+    """Yield the parts of a gap that went into copies, where no lane explains it."""
     at = gap.start
     for copy in copies if gap.cause is Cause.HOST else ():
         start, end = max(copy.start, at), min(copy.end, gap.end)

@@ -1,11 +1,11 @@
-"""How well the draft guesses each kind of text, in one answer and in all of a model. No Qt."""
+"""Acceptance of drafts by kind of text, in one answer and in all of a model. No Qt."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-from app.performance.kinds_of_text import Kind, KindsOfText
+from app.performance.kinds_of_text import KindsOfText, TextKind
 from app.performance.tokens import RoundTokens
 from engine.events import RoundFinished
 
@@ -16,9 +16,9 @@ class KindCount:
 
     tokens: int = 0
     rounds: int = 0
-    """Those that verified a drafted token, as in `acceptance_length`."""
+    """Number of rounds that verified a drafted token, as in `acceptance_length`."""
     committed: int = 0
-    """In these."""
+    """Tokens committed in these rounds."""
     drafted: int = 0
     accepted: int = 0
 
@@ -50,7 +50,7 @@ class KindCount:
         return self.accepted / self.drafted if self.drafted else None
 
 
-Counts = dict[Kind, KindCount]
+Counts = dict[TextKind, KindCount]
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class KindTally:
             whole = KindCount()
             for count in self._settled.values():
                 whole.add_count(count)
-            self._settled = {Kind.THINKING: whole}
+            self._settled = {TextKind.THINKING: whole}
         while self._open and self._open[0].text_start < text.settled:
             _count(self._settled, text.at(self._open[0].text_start), self._open.popleft())
 
@@ -93,5 +93,5 @@ def add_up(sums: Counts, more: Counts) -> None:
         sums.setdefault(kind, KindCount()).add_count(count)
 
 
-def _count(counts: Counts, kind: Kind, done: RoundFinished) -> None:
+def _count(counts: Counts, kind: TextKind, done: RoundFinished) -> None:
     counts.setdefault(kind, KindCount()).add(done)

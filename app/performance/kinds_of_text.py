@@ -1,4 +1,4 @@
-"""What kind of text a line of an answer is, told while it is being written. No Qt.
+"""Kinds of text, told by line while an answer is being written. No Qt.
 
 A rough classifier by lines: code between fences, thoughts between their tags, formulas that stand
 alone, lists and tables by how their lines begin; all else is prose.
@@ -14,8 +14,8 @@ from enum import StrEnum
 from engine.language import later
 
 
-class Kind(StrEnum):
-    """In the order shown; the values are texts for `tr`."""
+class TextKind(StrEnum):
+    """Kinds of text in the order shown; the values are texts for `tr`."""
 
     PROSE = later("Prose")
     CODE = later("Code")
@@ -36,9 +36,9 @@ class KindsOfText:
     """Stretches of one answer, by where they start in UTF-16 units."""
 
     _starts: list[int] = field(default_factory=list)
-    _kinds: list[Kind] = field(default_factory=list)
+    _kinds: list[TextKind] = field(default_factory=list)
     settled: int = 0
-    """Everything before this unit is decided; the line that begins here is still growing."""
+    """Unit before which all is decided; the line that begins here is still growing."""
     _line: str = ""
     _fence: str = ""
     _maths: str = ""
@@ -52,13 +52,13 @@ class KindsOfText:
             self.settled = offset
 
     def feed(self, text: str) -> None:
-        """More of the answer."""
+        """Take in more of the answer."""
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             self._note(self._take(line))
             self.settled += _units(line) + 1
 
-    def at(self, offset: int) -> Kind:
+    def at(self, offset: int) -> TextKind:
         """The kind of the letter there; in the line that is growing, as it looks now."""
         if offset >= self.settled or not self._starts:
             return self._guess()
@@ -66,63 +66,63 @@ class KindsOfText:
 
     @property
     def began_inside_a_thought(self) -> bool:
-        """Whether a thought ended that the template had opened: all before it was thought."""
+        """True if a thought ended that the template had opened: all before it was thought."""
         return self._thought
 
-    def _guess(self) -> Kind:
+    def _guess(self) -> TextKind:
         if self._thinking:
-            return Kind.THINKING
+            return TextKind.THINKING
         if self._fence:
-            return Kind.CODE
+            return TextKind.CODE
         if self._maths:
-            return Kind.MATHS
+            return TextKind.MATHS
         return self._kind_of(self._line)
 
-    def _note(self, kind: Kind) -> None:
+    def _note(self, kind: TextKind) -> None:
         if not self._kinds or self._kinds[-1] is not kind:
             self._starts.append(self.settled)
             self._kinds.append(kind)
 
-    def _take(self, line: str) -> Kind:
+    def _take(self, line: str) -> TextKind:
         """The kind of a whole line."""
         if "think" in line and not self._fence and (tags := _THINK.findall(line)):
             return self._tagged(tags)
         if self._thinking:
-            return Kind.THINKING
+            return TextKind.THINKING
         if self._fence:
             if line.strip().startswith(self._fence) and not line.strip().strip(self._fence[0]):
                 self._fence = ""
-            return Kind.CODE
+            return TextKind.CODE
         if self._maths:
             if self._maths in line:
                 self._maths = ""
-            return Kind.MATHS
+            return TextKind.MATHS
         if (fence := _FENCE.match(line)) is not None:
             self._fence = fence[1]
-            return Kind.CODE
+            return TextKind.CODE
         kind = self._kind_of(line)
         mark = line.strip()[:2]
-        if mark in _OPENS and kind is not Kind.MATHS:
+        if mark in _OPENS and kind is not TextKind.MATHS:
             self._maths = _OPENS[mark]
-            kind = Kind.MATHS
-        self._listed = kind is Kind.LIST
+            kind = TextKind.MATHS
+        self._listed = kind is TextKind.LIST
         return kind
 
-    def _tagged(self, tags: list[str]) -> Kind:
-        if tags[0] and not self._thinking and Kind.THINKING not in self._kinds:
+    def _tagged(self, tags: list[str]) -> TextKind:
+        if tags[0] and not self._thinking and TextKind.THINKING not in self._kinds:
             self._thought = True
-            self._starts[1:], self._kinds[:] = [], [Kind.THINKING] * bool(self._starts)
+            self._starts[1:], self._kinds[:] = [], [TextKind.THINKING] * bool(self._starts)
         self._thinking = not tags[-1]
-        return Kind.THINKING
+        return TextKind.THINKING
 
-    def _kind_of(self, line: str) -> Kind:
+    def _kind_of(self, line: str) -> TextKind:
         if _ITEM.match(line) or (self._listed and line[:2].isspace() and line.strip()):
-            return Kind.LIST
+            return TextKind.LIST
         if _LINE_OF_MATHS.match(line):
-            return Kind.MATHS
+            return TextKind.MATHS
         if self._listed and not line.strip():
-            return Kind.LIST
-        return Kind.PROSE
+            return TextKind.LIST
+        return TextKind.PROSE
 
 
 def _units(text: str) -> int:

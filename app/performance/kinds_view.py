@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
 from app.performance.kind_tally import Counts, KindCount
-from app.performance.kinds_of_text import Kind
+from app.performance.kinds_of_text import TextKind
 from app.performance.painted_view import PaintedView, hatch
 from app.performance.sight import Sight
 from app.performance.table import Table
@@ -43,7 +43,7 @@ class KindsView(PaintedView):
         return self.small_metrics.height()
 
     def refresh(self) -> None:
-        """Another kind makes room for its line."""
+        """Paint anew, with room for the line of another kind."""
         super().refresh()
         if self._height(self.width()) != self.height():
             self.setFixedHeight(self._height(self.width()))
@@ -63,9 +63,9 @@ class KindsView(PaintedView):
         return kinds.counts if kinds.answers > ended else {}
 
     @property
-    def _kinds(self) -> list[Kind]:
+    def _kinds(self) -> list[TextKind]:
         here = self._here
-        return [kind for kind in Kind if kind in here and here[kind].drafted]
+        return [kind for kind in TextKind if kind in here and here[kind].drafted]
 
     def describe(self) -> str:
         """The accepted share and length of each kind."""
@@ -84,7 +84,7 @@ class KindsView(PaintedView):
         )
 
     def table(self) -> Table:
-        """This answer, and all of the model."""
+        """Return a table of this answer and all of the model."""
         here, before = self._here, self._before
         rows = tuple(
             (
@@ -95,7 +95,7 @@ class KindsView(PaintedView):
                 wording.percent(before.get(kind, _NONE).accepted_share),
                 wording.rate(before.get(kind, _NONE).acceptance_length),
             )
-            for kind in Kind
+            for kind in TextKind
             if kind in here or kind in before
         )
         columns = (

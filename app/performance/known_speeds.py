@@ -1,4 +1,4 @@
-"""How fast this machine was measured to be, for findings to compare with."""
+"""Measured speed of this machine, for findings to compare with."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _log = logging.getLogger(__name__)
 
 
 class KnownSpeeds(QObject):
-    """What calibration told in this run, else what it left on the disk.
+    """Speeds from a calibration in this run, else from an earlier one on disk.
 
     Attributes:
         speeds: None until something is known.
-        threads: that the processor computes with.
-        cores: that there are for them.
+        threads: CPU threads in use.
+        cores: CPU cores that they may run on.
     """
 
     def __init__(self, bridge: EngineBridge, parent: QObject | None = None) -> None:

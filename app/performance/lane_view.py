@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen, QPixmap, QPolygon
 from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
-from app.performance.model import LaneModel
+from app.performance.model import GraphModel
 from app.performance.painted_view import SIDE, PaintedView, blend, ground
 from app.performance.series import Series, decimate, unbroken
 from app.performance.sight import Sight
@@ -30,24 +30,24 @@ _COLUMN = 2.0
 """Pixels that share one smallest and one largest value."""
 _DIVISIONS = 4
 _STEP = 0.02
-"""Of the window: how far an arrow key moves the cursor where nothing was measured."""
+"""Share of the window by which an arrow key moves the cursor where nothing was measured."""
 
 
 class LaneView(PaintedView):
-    """Draws a `LaneModel`: the first series as a line over a tint, others as dashed lines.
+    """Draws a `GraphModel`: the first series as a line over a tint, others as dashed lines.
 
     Title, grid and scale are drawn once and kept: only the lines change from frame to frame.
 
     Args:
-        sight: what is looked at.
-        lane: what is drawn.
+        sight: the stretch of time on show.
+        lane: the graph to draw.
         chart: height of the graph, in pixels.
     """
 
     def __init__(
         self,
         sight: Sight,
-        lane: LaneModel,
+        lane: GraphModel,
         parent: QWidget | None = None,
         *,
         chart: int = CHART,
@@ -62,11 +62,11 @@ class LaneView(PaintedView):
 
     @property
     def present(self) -> bool:
-        """Whether this machine measures it."""
+        """True if this machine measures it."""
         return self._lane.present
 
     def set_axis(self, axis: bool) -> None:
-        """Whether to label the time below the graph; the lowest of a stack of lanes does."""
+        """Set whether the time is labelled below; only the lowest of a stack of lanes has it."""
         if axis != self._axis:
             self._axis = axis
             self.resize_to_fit()
@@ -80,7 +80,7 @@ class LaneView(PaintedView):
         )
 
     def describe(self) -> str:
-        """See `LaneModel.describe`. A simulated GPU's lane has a title of its own."""
+        """See `GraphModel.describe`. A simulated GPU's lane has a title of its own."""
         if self.accessibleName() != tr(self._lane.title):
             self.setAccessibleName(tr(self._lane.title))
         return self._lane.describe(*self.sight.bounds)
@@ -217,7 +217,7 @@ class LaneView(PaintedView):
             self.sight.point(None)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """No cursor without a mouse."""
+        """Hide the cursor without a mouse."""
         super().leaveEvent(event)
         self.sight.point(None)
 

@@ -13,7 +13,7 @@ from app.performance.series import Scale, Series
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
 from app.performance.wording import ABSENT, GIB, memory, percent, rate
-from app.performance.written import KindsByModel, Written
+from app.performance.written import KindsByModel, WrittenAnswer
 from engine.events import (
     DeviceSample,
     Event,
@@ -31,13 +31,13 @@ _SPACING_S = 0.1
 """Graphs are at most so fine: thousands of rounds a second fit no screen."""
 _OF_INTEREST = (PlanReady, TextDelta, RoundFinished, DeviceSample, PrefillProgress, Finished)
 _UNSEEN = (TextDelta, PlanReady)
-"""Of these nothing is seen before something else comes."""
+"""Events that show nothing before another one comes."""
 _MOST_WAITING = 50_000
 _LOOK_AT_CLOCK = 64
 
 
-class Part(IntFlag):
-    """What an event changed."""
+class ModelChange(IntFlag):
+    """Parts of the panel that an event changed."""
 
     NOTHING = 0
     ANSWER = 1
@@ -47,7 +47,7 @@ class Part(IntFlag):
 
 
 @dataclass(slots=True)
-class LaneModel:
+class GraphModel:
     """One graph: one or two series on a common scale. `value` is its newest number in words."""
 
     title: str
@@ -56,10 +56,10 @@ class LaneModel:
     series: list[Series]
     scale: Scale
     names: tuple[str, ...] = ()
-    """What the lines are, where there is more than one."""
+    """Names of the lines, where there are several."""
     value: str = ABSENT
     present: bool = True
-    """Whether this machine measures it at all."""
+    """True if this machine measures it at all."""
 
     def ceiling(self, start: float, end: float = math.inf) -> float:
         """The end of the vertical axis for a stretch of time."""
@@ -97,19 +97,19 @@ USUAL = 6
 """Graphs that are shown everywhere; the others only where there is room."""
 
 
-def _lanes() -> list[LaneModel]:
+def _lanes() -> list[GraphModel]:
     """Every graph, in the order shown."""
     tokens, unit = later("tokens"), later("percent")
     whole = (later("Duotail"), later("whole system"))
     return [
-        LaneModel(later("Tokens per second"), later("tokens/s"), _rounds(), Scale(10.0)),
-        LaneModel(later("Acceptance length"), tokens, _rounds(), Scale(4.0)),
-        LaneModel(later("CPU"), unit, _devices(2), Scale(100.0, fixed=True), whole),
-        LaneModel(later("Memory"), later("GiB"), _devices(), Scale(1.0, smallest=0.1)),
-        LaneModel(_GPU_TITLES[0][0], unit, _devices(), Scale(100.0, fixed=True), present=False),
-        LaneModel(_GPU_TITLES[1][0], "GiB", _devices(), Scale(1.0, smallest=0.1), present=False),
-        LaneModel(later("GPU temperature"), "°C", _devices(), Scale(100.0), present=False),
-        LaneModel(later("GPU power"), "W", _devices(), Scale(100.0), present=False),
+        GraphModel(later("Tokens per second"), later("tokens/s"), _rounds(), Scale(10.0)),
+        GraphModel(later("Acceptance length"), tokens, _rounds(), Scale(4.0)),
+        GraphModel(later("CPU"), unit, _devices(2), Scale(100.0, fixed=True), whole),
+        GraphModel(later("Memory"), later("GiB"), _devices(), Scale(1.0, smallest=0.1)),
+        GraphModel(_GPU_TITLES[0][0], unit, _devices(), Scale(100.0, fixed=True), present=False),
+        GraphModel(_GPU_TITLES[1][0], "GiB", _devices(), Scale(1.0, smallest=0.1), present=False),
+        GraphModel(later("GPU temperature"), "°C", _devices(), Scale(100.0), present=False),
+        GraphModel(later("GPU power"), "W", _devices(), Scale(100.0), present=False),
     ]
 
 
@@ -124,39 +124,39 @@ class PerformanceModel:
     now: float = -math.inf
     tally: AnswerTally | None = None
     timeline: Timeline = field(default_factory=Timeline)
-    written: Written = field(default_factory=Written)
+    written: WrittenAnswer = field(default_factory=WrittenAnswer)
     kinds: KindsByModel = field(default_factory=KindsByModel)
-    lanes: list[LaneModel] = field(default_factory=_lanes)
+    lanes: list[GraphModel] = field(default_factory=_lanes)
     plan: PlanSummary | None = None
-    """How the model ran that wrote the answer."""
+    """Plan of the model that wrote the answer."""
     sample: DeviceSample | None = None
     """The newest look at the machine."""
     answer_began: float | None = None
-    """When the question was asked, or the first event of its answer came."""
+    """Moment when the question was asked, or the first event of its answer came."""
     _waiting: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
     _heard: list[TextDelta] = field(default_factory=list)
     _asked_at: float | None = None
     _loaded: PlanSummary | None = None
 
     @property
-    def speed(self) -> LaneModel:
+    def speed(self) -> GraphModel:
         """Tokens per second."""
         return self.lanes[0]
 
     @property
-    def processor(self) -> LaneModel:
-        """What Duotail, and all programs together, take of the processor."""
+    def processor(self) -> GraphModel:
+        """Return the graph of the CPU use of Duotail and of all programs together."""
         return self.lanes[2]
 
     @property
-    def acceptance(self) -> LaneModel:
+    def acceptance(self) -> GraphModel:
         """Acceptance length."""
         return self.lanes[1]
 
     def clear(self) -> None:
         """Forget everything measured so far."""
         self.now, self.tally, self.timeline = -math.inf, None, Timeline()
-        self.written = Written()
+        self.written = WrittenAnswer()
         self._asked_at = self.answer_began = None
         self._waiting.clear()
         self._heard.clear()
@@ -176,10 +176,10 @@ class PerformanceModel:
         self._waiting.extend(wanted)
         return any(not isinstance(event, _UNSEEN) for event in wanted)
 
-    def advance(self, seconds: float = math.inf) -> Part:
+    def advance(self, seconds: float = math.inf) -> ModelChange:
         """Take in what was fed, for about so long; says what it changed."""
         until = perf_counter() + seconds
-        changed, count = Part.NOTHING, 0
+        changed, count = ModelChange.NOTHING, 0
         while self._waiting:
             changed |= self.handle(self._waiting.popleft())
             count += 1
@@ -189,10 +189,10 @@ class PerformanceModel:
 
     @property
     def behind(self) -> bool:
-        """Whether there is more to take in."""
+        """True if there is more to take in."""
         return bool(self._waiting)
 
-    def handle(self, event: Event) -> Part:
+    def handle(self, event: Event) -> ModelChange:
         """Take an event in; says what it changed."""
         match event:
             case RoundFinished():
@@ -201,19 +201,23 @@ class PerformanceModel:
                 self._sample(event)
             case PrefillProgress():
                 if not self._begin(event.request_id, event.at):
-                    return Part.NOTHING
+                    return ModelChange.NOTHING
             case Finished():
                 self._finish(event)
             case TextDelta():
                 self._heard.append(event)  # the round that wrote it is told next
-                return Part.NOTHING
+                return ModelChange.NOTHING
             case PlanReady():
                 self._loaded, self.kinds.model = event.plan, event.model_name
-                return Part.NOTHING
+                return ModelChange.NOTHING
             case _:
-                return Part.NOTHING
+                return ModelChange.NOTHING
         self.now = max(self.now, event.at)
-        return Part.TIME if isinstance(event, DeviceSample) else Part.TIME | Part.ANSWER
+        return (
+            ModelChange.TIME
+            if isinstance(event, DeviceSample)
+            else ModelChange.TIME | ModelChange.ANSWER
+        )
 
     def _begin(self, request_id: str, at: float) -> bool:
         """Start a new answer's account, unless this one is under way already."""
@@ -221,7 +225,7 @@ class PerformanceModel:
             return False
         self.tally = AnswerTally(request_id, self._asked_at)
         self.timeline = Timeline(request_id)
-        self.plan, self.written = self._loaded, Written()
+        self.plan, self.written = self._loaded, WrittenAnswer()
         self.answer_began = at if self._asked_at is None else self._asked_at
         self._asked_at = None
         for lane in (self.speed, self.acceptance):

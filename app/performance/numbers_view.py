@@ -32,12 +32,12 @@ class NumbersView(PaintedView):
         return self.large_metrics.height() + self.small_metrics.height()
 
     def height_for(self, room: float) -> float:
-        """One row, two or three."""
+        """Return the height of one row, two or three."""
         rows = 6 // self._columns(room)
         return rows * self._row + (rows - 1) * _GAP
 
     def describe(self) -> str:
-        """Every number with its label."""
+        """Return every number with its label."""
         none = tr("none")
         return listed(
             f"{label}: {none if value == wording.ABSENT else value}"

@@ -1,4 +1,4 @@
-"""What all painted widgets share: a kept picture, type, the header line, focus, menu."""
+"""The base of all painted widgets: a kept picture, fonts, the header line, focus, menu."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Painted(QWidget):
         raise NotImplementedError
 
     def describe(self) -> str:
-        """What is to be seen, in words."""
+        """Return the content in words."""
         raise NotImplementedError
 
     def table(self) -> Table:
-        """What is to be seen, in numbers."""
+        """Return the content in numbers."""
         raise NotImplementedError
 
     def paint(self, painter: QPainter) -> None:
@@ -100,7 +100,7 @@ class Painted(QWidget):
         return self.width() - 2 * SIDE
 
     def refresh(self) -> None:
-        """What is to be seen has changed."""
+        """Paint anew: the content has changed."""
         self._picture = None
         self.update()
 
@@ -125,7 +125,7 @@ class Painted(QWidget):
         painter.end()
 
     def blank(self, size: QSize) -> QPixmap:
-        """An empty picture in the ground's colour, as fine as the screen."""
+        """Return an empty picture in the ground's colour, as fine as the screen."""
         scale = self.devicePixelRatioF()
         pixmap = QPixmap(size * scale)
         pixmap.setDevicePixelRatio(scale)
@@ -133,7 +133,7 @@ class Painted(QWidget):
         return pixmap
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As wide as a narrow panel."""
+        """Return the width of a narrow panel."""
         return QSize(280, self._height(max(self.width(), 280)))
 
     def _height(self, width: int) -> int:
@@ -159,7 +159,7 @@ class Painted(QWidget):
             self.refresh()
 
     def event(self, event: QEvent) -> bool:
-        """Another screen may be finer."""
+        """Paint anew on another screen, which may be finer."""
         if event.type() is QEvent.Type.DevicePixelRatioChange:
             self.refresh()
         return super().event(event)
@@ -208,7 +208,7 @@ class Painted(QWidget):
             painter.drawText(line.adjusted(left, 0, 0, 0), _LEFT, note)
 
     def paint_value(self, painter: QPainter, value: str, left: float) -> None:
-        """A value at the right end of the header, over whatever stands there.
+        """Paint a value at the right end of the header, over whatever stands there.
 
         Where it needs more room than is right of `left`, it takes that of a title too.
         """

@@ -11,7 +11,7 @@ from app.performance.controls import Controls
 from app.performance.depth_view import DepthView
 from app.performance.draft_time_view import DraftTimeView
 from app.performance.feed import Feed
-from app.performance.frames import Frames
+from app.performance.frames import FramePainter
 from app.performance.lane_view import LaneView, show_present
 from app.performance.model import USUAL
 from app.performance.numbers_view import NumbersView
@@ -26,7 +26,7 @@ _GAP = 8
 
 
 class PerformancePanel(QWidget):
-    """Live view of the engine beside the chat. When it paints: see `Frames`."""
+    """Live view of the engine beside the chat. When it paints: see `FramePainter`."""
 
     range_hovered = Signal(str, int, int)
     """A request, and the stretch of its answer (UTF-16) that was written at the moment pointed at.
@@ -46,7 +46,7 @@ class PerformancePanel(QWidget):
         self._outside = False
         self._build()
         answers = (self.draft_time, self.positions)
-        self.frames = Frames(feed, self, (self.numbers, self.timeline), answers, self.lanes)
+        self.frames = FramePainter(feed, self, (self.numbers, self.timeline), answers, self.lanes)
         self.frames.graphs_due.connect(self._show_present_lanes)
         self.frames.words_due.connect(self._describe)
         self.sight.scrolled.connect(self.timeline.refresh)
@@ -101,7 +101,7 @@ class PerformancePanel(QWidget):
 
     @property
     def views(self) -> list[PaintedView]:
-        """Everything painted, from top to bottom."""
+        """Return all painted views, from top to bottom."""
         return [self.numbers, self.timeline, self.draft_time, self.positions, *self.lanes]
 
     def show_table(self, view: PaintedView) -> None:

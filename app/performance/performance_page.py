@@ -14,12 +14,12 @@ from app.performance.columns import Columns
 from app.performance.controls import Controls
 from app.performance.depth_view import DepthView
 from app.performance.draft_time_view import DraftTimeView
-from app.performance.evidence import Setting, evidence
+from app.performance.evidence import RunFacts, evidence
 from app.performance.export_menu import ExportButton
 from app.performance.feed import Feed
 from app.performance.findings import findings
 from app.performance.findings_view import FindingsView
-from app.performance.frames import Frames
+from app.performance.frames import FramePainter
 from app.performance.kinds_view import KindsView
 from app.performance.known_speeds import KnownSpeeds
 from app.performance.lane_view import LaneView, show_present
@@ -41,11 +41,11 @@ _FOOT = 24
 
 
 class PerformancePage(PageFrame):
-    """What the panel shows, and more: why it is so fast, what the draft brings, files of it.
+    """The panel's views, the reasons for the speed, the gain of drafting, and files of it all.
 
     Args:
-        feed: what is measured.
-        without: the same model without its draft.
+        feed: the measurements.
+        without: the speed of the model without its draft.
         known: how fast this machine is.
     """
 
@@ -62,7 +62,7 @@ class PerformancePage(PageFrame):
         self._beside: bool | None = None
         self._build()
         quick, answers = (self.numbers, self.timeline), (self.draft_time, self.positions)
-        self.frames = Frames(feed, self, quick, answers, self.lanes)
+        self.frames = FramePainter(feed, self, quick, answers, self.lanes)
         self.frames.graphs_due.connect(self._show_present_lanes)
         self.frames.words_due.connect(self._say)
         for view in self.frames.views:
@@ -93,7 +93,7 @@ class PerformancePage(PageFrame):
         self.timeline.setFocus()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """In a narrow page the controls have a line of their own."""
+        """Put the controls on a line of their own in a narrow page."""
         super().resizeEvent(event)
         beside = self.width() >= scaled(_BESIDE_TITLE)
         if beside is not self._beside:
@@ -146,7 +146,7 @@ class PerformancePage(PageFrame):
         TableDialog(view.table(), self).open()
 
     def _picture(self) -> QImage:
-        """All of the page, also what one would have to scroll to."""
+        """Return a picture of all of the page, also what one would have to scroll to."""
         scale = self.devicePixelRatioF()
         image = QImage(self._inside.size() * scale, QImage.Format.Format_RGB32)
         image.setDevicePixelRatio(scale)
@@ -174,7 +174,7 @@ class PerformancePage(PageFrame):
             self._absent.setVisible(absent)
 
     def _compare_again(self) -> None:
-        """What was measured just now may explain the speed."""
+        """Renew the texts: a new measurement may explain the speed."""
         if self.isVisible():
             self._say()
 
@@ -183,7 +183,7 @@ class PerformancePage(PageFrame):
         self._sentence.setText(wording.where_time_goes(sight.timeline, sight.tally))
         baseline = self._without.baseline(sight.timeline)
         speed = None if baseline is None else baseline.tokens_per_s
-        setting = Setting(known.speeds, known.threads, known.cores, speed)
+        setting = RunFacts(known.speeds, known.threads, known.cores, speed)
         seen = evidence(self.feed.model, sight.timeline, sight.tally, setting)
         self.findings.show_findings(findings(seen))
         self.findings.show_comparison()

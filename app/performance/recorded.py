@@ -15,18 +15,18 @@ _BEFORE_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """What the history has of how an answer was written."""
+    """Rounds and tokens of an answer, as the history keeps them."""
 
     message: StoredMessage
     packed: tuple[bytes, ...]
 
     @property
     def request_id(self) -> str:
-        """Its name among answers; no request to the engine has it."""
+        """Return its name among answers; no request to the engine has it."""
         return f"kept-{self.message.id}"
 
     def events(self) -> list[Event]:
-        """In the order in which they were told; none where no recording can be read.
+        """Return the events in the order they were told; none without a readable recording.
 
         Takes a while: for another thread.
         """

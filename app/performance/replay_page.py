@@ -17,7 +17,7 @@ from app.performance.depth_view import DepthView
 from app.performance.draft_time_view import DraftTimeView
 from app.performance.export_menu import ExportButton
 from app.performance.feed import Feed
-from app.performance.frames import Frames
+from app.performance.frames import FramePainter
 from app.performance.kinds_view import KindsView
 from app.performance.lane_view import LaneView
 from app.performance.numbers_view import NumbersView
@@ -78,7 +78,9 @@ class ReplayPage(PageFrame):
         for lane in self.lanes:
             lane.set_axis(True)
         answers = (self.draft_time, self.positions, self.kinds, self.tokens)
-        self.frames = Frames(self.feed, self, (self.numbers, self.timeline), answers, self.lanes)
+        self.frames = FramePainter(
+            self.feed, self, (self.numbers, self.timeline), answers, self.lanes
+        )
         self.frames.words_due.connect(self._say)
         self._sentence.setProperty("look", "muted")
         self._sentence.setWordWrap(True)
@@ -117,7 +119,7 @@ class ReplayPage(PageFrame):
         TableDialog(view.table(), self).open()
 
     def _picture(self) -> QImage:
-        """All of the page, also what one would have to scroll to."""
+        """Return a picture of all of the page, also what one would have to scroll to."""
         return self._inside.grab().toImage()
 
 

@@ -28,7 +28,7 @@ class Series:
     Args:
         capacity: how many samples to remember.
         max_gap: samples further apart than this many seconds are not joined by a line.
-        spacing: of samples closer together than this many seconds only the first is kept.
+        spacing: seconds; only the first of samples closer together is kept.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Series:
         return times[first:], values[first:]
 
     def between(self, start: float, end: float) -> tuple[Floats, Floats]:
-        """As `since`, up to `end`, with one sample after it where there is one."""
+        """Return the samples as `since` does, up to `end` and one more, if there is one."""
         import numpy as np
 
         times, values = self.since(start)
@@ -95,7 +95,7 @@ class Series:
         return float(time), float(value)
 
     def neighbour(self, at: float, step: int) -> float | None:
-        """When the next measurement before (-1) or after (1) a moment was taken."""
+        """Return when the next measurement before (-1) or after (1) a moment was taken."""
         import numpy as np
 
         times, values = self.since(-math.inf)
@@ -107,7 +107,7 @@ class Series:
         return float(times[index]) if 0 <= index < len(times) else None
 
     def mean(self, start: float, end: float) -> float | None:
-        """Of the values between two moments; None without one."""
+        """Return the mean of the values between two moments; None without one."""
         import numpy as np
 
         rows = self._samples.view()

@@ -1,4 +1,4 @@
-"""What the views of the panel look at together: which time, frozen or not, and one cursor."""
+"""State that the views of the panel share: the time on show, frozen or not, and one cursor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORTEST_ANSWER_S = 5.0
 
 
 class Window(StrEnum):
-    """How far back the graphs show."""
+    """Spans of time that the graphs show."""
 
     MINUTE = later("1 min")
     FIVE = later("5 min")
@@ -108,12 +108,12 @@ class Sight(QObject):
 
     @property
     def lags(self) -> float:
-        """How many seconds the timeline's right edge is behind the newest round."""
+        """Return the seconds that the timeline's right edge is behind the newest round."""
         newest = self.timeline.end
         return 0.0 if self._end is None or newest is None else max(newest - self._end, 0.0)
 
     def stretch(self, width: float) -> Stretch | None:
-        """What the timeline shows, on a strip of so many pixels; None without any round."""
+        """Return the stretch that a timeline of so many pixels shows; None without any round."""
         end = self._right
         return None if end is None else Stretch(end - self.span, end, width)
 

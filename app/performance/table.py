@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar, overload
 
 from app.performance import wording
-from app.performance.model import LaneModel
+from app.performance.model import GraphModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline, begin_of, overlap
 from engine.events import RoundFinished
@@ -54,7 +54,7 @@ def formatted(items: Sequence[T], words: Callable[[T], Row]) -> Sequence[Row]:
 
 
 def as_text(table: Table) -> str:
-    """With tabs between the columns, as spreadsheets take it."""
+    """Return the table with tabs between the columns, as spreadsheets take it."""
     return "\n".join("\t".join(row) for row in (table.columns, *table.rows)) + "\n"
 
 
@@ -65,7 +65,7 @@ def of_numbers(title: str, tally: AnswerTally | None) -> Table:
 
 
 def of_draft_time(title: str, shares: Shares | None) -> Table:
-    """What the draft's time went into."""
+    """Return the table of the shares of the draft's time."""
     rows = tuple(
         (part.words, number(share * shares.seconds, ".2f"), wording.percent(share))
         for part, share in wording.draft_parts(shares)
@@ -117,7 +117,7 @@ def of_rounds(title: str, timeline: Timeline) -> Table:
     return Table(title, columns, _Formatted(tuple(timeline.rounds), row))
 
 
-def of_lane(lane: LaneModel, start: float, end: float) -> Table:
+def of_lane(lane: GraphModel, start: float, end: float) -> Table:
     """The measurements of one graph, the newest last; times in seconds before `end`."""
     columns = [tr("Seconds ago")]
     points: dict[float, list[str]] = {}

@@ -31,7 +31,7 @@ _MEASURED = 200
 """Rows whose width decides on the columns'."""
 
 
-class RowsModel(QAbstractTableModel):
+class TableModel(QAbstractTableModel):
     """Shows a `Table` to Qt's views."""
 
     def __init__(self, table: Table, parent: QWidget | None = None) -> None:
@@ -39,11 +39,11 @@ class RowsModel(QAbstractTableModel):
         self.table = table
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
-        """As many as the table has; cells have no rows of their own."""
+        """Return the number of the table's rows; cells have no rows of their own."""
         return 0 if parent.isValid() else len(self.table.rows)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
-        """As many as the table has."""
+        """Return the number of the table's columns."""
         return 0 if parent.isValid() else len(self.table.columns)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
@@ -75,7 +75,7 @@ class TableDialog(QDialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(table.title)
-        self.model = RowsModel(table, self)
+        self.model = TableModel(table, self)
         self.view = QTableView(self)
         self.view.setModel(self.model)
         self.view.setAccessibleName(table.title)

@@ -30,7 +30,7 @@ class RateMeter:
 
 @dataclass(slots=True)
 class AnswerTally:
-    """What the rounds of one answer add up to.
+    """Sums over the rounds of one answer.
 
     Round 0 gives the prefill's own token: it starts the clock and counts as no decode round.
     """
@@ -102,7 +102,7 @@ class AnswerTally:
 
     @property
     def recent_acceptance_length(self) -> float | None:
-        """The same over the last sixteen of those rounds."""
+        """Return the acceptance length over the last sixteen of those rounds."""
         return sum(self._recent) / len(self._recent) if self._recent else None
 
     @property

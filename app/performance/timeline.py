@@ -20,11 +20,11 @@ _MOST_KEPT = 100_000
 _VISIBLE = 0.5
 """Pixels: a shorter rest between two pieces of drafting cannot be seen."""
 _LOOK_BACK = 4
-"""How many rounds apart work on the two lanes may still overlap."""
+"""Rounds by which work on the two lanes may be apart and still overlap."""
 
 
 class Lane(StrEnum):
-    """Who works."""
+    """Lanes of the timeline."""
 
     DRAFT = "draft"
     VERIFY = "verify"
@@ -40,16 +40,16 @@ class Stretch:
     width: float
 
     def x(self, time: float) -> float:
-        """Where a moment lies, in pixels from the left edge."""
+        """Return where a moment lies, in pixels from the left edge."""
         return (time - self.start) * (self.width / (self.end - self.start))
 
     def time(self, x: float) -> float:
-        """Which moment lies there."""
+        """Return the moment at a pixel."""
         return self.start + x * (self.end - self.start) / self.width
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TimelineBlock:
     """A piece of work in pixels from the left edge; `plain` is a verification without a draft.
 
     Pieces of drafting that lie closer together than can be seen are one, of the first one's round.
@@ -64,7 +64,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What the rounds' time went into, each 0 to 1 of `seconds`; `both` is part of the two.
+    """Shares of the rounds' time, each 0 to 1 of `seconds`; `both` is part of the other two.
 
     `useful` and `wasted` are parts of `draft`: some of what was drafted then was committed, or
     none of it. What neither counts has its fate still open. `copying` may be part of anything.
@@ -110,7 +110,7 @@ class Timeline:
     _wasted: float = 0.0
     _copying: float = 0.0
     copies: bool = False
-    """Whether anything was copied from one device to another."""
+    """True if anything was copied from one device to another."""
 
     def add(self, done: RoundFinished) -> None:
         """Take a round in; round 0 is drawn, but it belongs to the prompt, not to the shares."""
@@ -144,17 +144,17 @@ class Timeline:
 
     @property
     def start(self) -> float | None:
-        """When the oldest round began."""
+        """Return the moment when the oldest round began."""
         return begin_of(self.rounds[0]) if self.rounds else None
 
     @property
     def end(self) -> float | None:
-        """When the newest round ended."""
+        """Return the moment when the newest round ended."""
         return end_of(self.rounds[-1]) if self.rounds else None
 
     @property
     def shares(self) -> Shares | None:
-        """Where the time since round 1 went; None before it."""
+        """Return where the time since round 1 went; None before it."""
         if self._start is None or not self.rounds:
             return None
         seconds = end_of(self.rounds[-1]) - self._start
@@ -213,13 +213,15 @@ class Timeline:
         return self.rounds[min(max(index, 0), len(self.rounds) - 1)]
 
 
-def blocks(rounds: list[RoundFinished], view: Stretch) -> list[Block]:
+def blocks(rounds: list[RoundFinished], view: Stretch) -> list[TimelineBlock]:
     """The rounds' work in view as blocks, cut off at both edges, from left to right."""
-    found: list[Block] = []
+    found: list[TimelineBlock] = []
 
     def add(lane: Lane, start: float, end: float, done: RoundFinished) -> None:
         left, right = max(view.x(start), 0.0), min(view.x(end), view.width)
-        found.append(Block(lane, left, right, done, lane is Lane.VERIFY and not done.drafted))
+        found.append(
+            TimelineBlock(lane, left, right, done, lane is Lane.VERIFY and not done.drafted)
+        )
 
     drafting = ((done, work) for done in rounds for work in done.drafting)
     for first, work in joined(drafting, _VISIBLE * (view.end - view.start) / view.width):
@@ -254,7 +256,7 @@ def joined(
         yield first, Interval(start, end)
 
 
-def overlaps(shown: list[Block]) -> list[tuple[float, float]]:
+def overlaps(shown: list[TimelineBlock]) -> list[tuple[float, float]]:
     """Stretches, in pixels, in which both lanes work."""
     drafts = [block for block in shown if block.lane is Lane.DRAFT]
     verifies = [block for block in shown if block.lane is Lane.VERIFY]
@@ -270,13 +272,13 @@ def overlaps(shown: list[Block]) -> list[tuple[float, float]]:
 
 
 def begin_of(done: RoundFinished) -> float:
-    """When a round's work began."""
+    """Return the moment when a round's work began."""
     start = done.verify.start
     return min(done.drafting[0].start, start) if done.drafting else start
 
 
 def end_of(done: RoundFinished) -> float:
-    """When a round's work ended: drafting may go on while the round is verified."""
+    """Return the moment when a round's work ended: drafting may outlast verifying."""
     end = done.verify.end
     return max(done.drafting[-1].end, end) if done.drafting else end
 
@@ -291,5 +293,5 @@ def _overlap(works: Sequence[Interval], other: Interval) -> float:
 
 
 def _since(start: float, works: Sequence[Interval]) -> list[Interval]:
-    """What of the works came after a moment."""
+    """Return the parts of the works that come after a moment."""
     return [Interval(max(each.start, start), each.end) for each in works if each.end > start]

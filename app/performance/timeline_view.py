@@ -21,7 +21,7 @@ from app.performance.idle import Gap, gaps
 from app.performance.painted_view import SIDE, PaintedView, blend, hatch
 from app.performance.sight import Sight
 from app.performance.table import Table, of_rounds
-from app.performance.timeline import Block, Lane, Stretch, blocks, overlaps
+from app.performance.timeline import Lane, Stretch, TimelineBlock, blocks, overlaps
 from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import Tokens
@@ -39,7 +39,7 @@ _METER = 6
 """Height of the little bar that shows a round's accepted share."""
 _BUTTON = 24
 _NOTCH = 120
-"""What a mouse wheel's click turns by."""
+"""Angle that one click of a mouse wheel turns."""
 
 
 class TimelineView(PaintedView):
@@ -52,7 +52,7 @@ class TimelineView(PaintedView):
     tinted.
 
     Args:
-        sight: what is looked at.
+        sight: the stretch of time on show.
         roomy: with high lanes, where there is room.
     """
 
@@ -100,7 +100,7 @@ class TimelineView(PaintedView):
         self.farther.move(right - 2 * _BUTTON, 3)
 
     def describe(self) -> str:
-        """Where the time goes, and the round pointed at or else the newest one."""
+        """Return where the time goes, and the round pointed at or else the newest one."""
         sight = self.sight
         sentence = wording.where_time_goes(sight.timeline, sight.tally)
         if not sight.timeline.rounds:
@@ -121,7 +121,7 @@ class TimelineView(PaintedView):
 
     @property
     def _lanes(self) -> list[Lane]:
-        """Those on show."""
+        """Return the lanes on show."""
         return [lane for lane in Lane if lane is not Lane.COPY or self.sight.timeline.copies]
 
     @property
@@ -188,7 +188,7 @@ class TimelineView(PaintedView):
             painter.drawText(label, Qt.AlignmentFlag.AlignVCenter, name)
 
     def _paint_gap(self, painter: QPainter, tokens: Tokens, gap: Gap, view: Stretch) -> None:
-        """What a lane waits for, where the words have room."""
+        """Paint what a lane waits for, where the words have room."""
         lane = self._lane_rect(gap.lane)
         left, right = max(view.x(gap.start), 0.0), min(view.x(gap.end), view.width)
         if right - left < self.small_metrics.averageCharWidth() + 6:
@@ -204,7 +204,9 @@ class TimelineView(PaintedView):
         area = QRectF(lane.left() + left, lane.top(), right - left, lane.height())
         painter.drawText(area, Qt.AlignmentFlag.AlignCenter, words)
 
-    def _paint_block(self, painter: QPainter, tokens: Tokens, block: Block, lane: QRectF) -> None:
+    def _paint_block(
+        self, painter: QPainter, tokens: Tokens, block: TimelineBlock, lane: QRectF
+    ) -> None:
         left = lane.left() + block.left
         # A hair of space tells neighbours apart; the shortest work is still seen.
         width = max(block.right - block.left - 1, 1.0)
@@ -243,7 +245,7 @@ class TimelineView(PaintedView):
         painter.fillRect(rect.adjusted(0, split, 0, 0), blend(tokens.draft, tokens.sunken, 0.8))
 
     def _paint_outcomes(
-        self, painter: QPainter, tokens: Tokens, blocks: list[Block], lowest: QRectF
+        self, painter: QPainter, tokens: Tokens, blocks: list[TimelineBlock], lowest: QRectF
     ) -> None:
         top, verify = lowest.bottom() + 6, self._lane_rect(Lane.VERIFY)
         free_from = -1.0
@@ -279,7 +281,7 @@ class TimelineView(PaintedView):
             painter.drawText(below, side, text)
 
     def paint_over(self, painter: QPainter) -> None:
-        """A frame around the round pointed at, and the cursor."""
+        """Paint a frame around the round pointed at, and the cursor."""
         view, at = self._view, self.sight.cursor
         if view is None or at is None:
             return
@@ -323,7 +325,7 @@ class TimelineView(PaintedView):
         self.sight.point(view.time(x - self._left), (done,) if done else ())
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """No cursor without a mouse."""
+        """Hide the cursor without a mouse."""
         super().leaveEvent(event)
         self.sight.point(None)
 
@@ -336,7 +338,7 @@ class TimelineView(PaintedView):
         return super().event(event)
 
     def explain(self, x: float, y: float) -> str:
-        """What is at a point, in words."""
+        """Return a description of what is at a point."""
         view, done = self._view, self._round_at(x, y)
         if view is None:
             return ""

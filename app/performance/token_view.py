@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QHideEvent, QMouseEvent, QPaint
 from PySide6.QtWidgets import QButtonGroup, QScrollBar, QToolButton, QWidget
 
 from app.performance import token_words
-from app.performance.chip_layout import ChipLayout, Look, Measures, Placed
+from app.performance.chip_layout import ChipLayout, Measures, PlacedToken, TokenDisplay
 from app.performance.chip_painter import ChipPainter
 from app.performance.painted import SIDE, ground
 from app.performance.painted_view import PaintedView
@@ -43,13 +43,13 @@ class TokenView(PaintedView):
     def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
         self._tokens: AnswerTokens | None = None
         self._widths: dict[str, float] = {}
-        self.mode = Look.TRACE
+        self.mode = TokenDisplay.TRACE
         self.chosen: Place | None = None
-        """What the keyboard is on."""
+        """The token that the keyboard is on."""
         self.hovered: Place | None = None
         self._wanted: int | None = None
         self._follows = True
-        """Whether the end stays in view."""
+        """True if the end stays in view."""
         self._moving = False
         super().__init__(tr("Tokens"), sight, parent)
         self.chips = self._empty()
@@ -59,7 +59,7 @@ class TokenView(PaintedView):
         self._bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._bar.setAccessibleName(tr("Scroll the tokens"))
         self._bar.valueChanged.connect(self._scrolled)
-        self.buttons = {mode: self._mode_button(mode) for mode in Look}
+        self.buttons = {mode: self._mode_button(mode) for mode in TokenDisplay}
         group = QButtonGroup(self)
         for button in self.buttons.values():
             group.addButton(button)
@@ -67,7 +67,7 @@ class TokenView(PaintedView):
         self._growing.timeout.connect(self._grow)
         sight.pointed.connect(self._pointed)
 
-    def _mode_button(self, mode: Look) -> QToolButton:
+    def _mode_button(self, mode: TokenDisplay) -> QToolButton:
         button = QToolButton(self)
         button.setText(tr(mode.value))
         button.setProperty("look", "quiet")
@@ -75,8 +75,8 @@ class TokenView(PaintedView):
         button.setChecked(mode is self.mode)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         told = {
-            Look.ACCEPTED: tr("Show the text with the accepted tokens marked"),
-            Look.TRACE: tr("Show every round with what was rejected"),
+            TokenDisplay.ACCEPTED: tr("Show the text with the accepted tokens marked"),
+            TokenDisplay.TRACE: tr("Show every round with what was rejected"),
         }
         button.setAccessibleName(told[mode])
         button.setToolTip(told[mode])
@@ -104,13 +104,13 @@ class TokenView(PaintedView):
 
     @property
     def area(self) -> QRectF:
-        """Where tokens stand, in the painter's coordinates."""
+        """Return where tokens stand, in the painter's coordinates."""
         width = self.room - _BAR - 4
         return QRectF(0, self.header_height, width, scaled(_HEIGHT))
 
     @property
     def _measures(self) -> Measures:
-        trace = self.mode is Look.TRACE
+        trace = self.mode is TokenDisplay.TRACE
         line = self._metrics.height() + (12 if trace else 6)
         gutter = self.small_metrics.horizontalAdvance("00000  00/00") + 12 if trace else 8.0
         mark = 13.0 if trace else 0.0
@@ -125,7 +125,7 @@ class TokenView(PaintedView):
         return width
 
     def resize_to_fit(self) -> None:
-        """Another width needs another layout; what was at the top stays there."""
+        """Lay out anew for another width; what was at the top stays there."""
         self._place_parts()
         if not self._follows and self._wanted is None:
             self._wanted = self.chips.first(self._bar.value() + 1)
@@ -149,7 +149,7 @@ class TokenView(PaintedView):
     def _empty(self) -> ChipLayout:
         return ChipLayout(self.mode, max(self.area.width(), 120.0), self._measures)
 
-    def show_mode(self, mode: Look) -> None:
+    def show_mode(self, mode: TokenDisplay) -> None:
         """Running text, or a line for each round."""
         if mode is not self.mode:
             if not self._follows and self._wanted is None:
@@ -201,7 +201,7 @@ class TokenView(PaintedView):
 
     @property
     def _tally_runs(self) -> bool:
-        """Whether the answer is still being written, so that its end is what to look at."""
+        """True if the answer is still being written, so that its end is what to look at."""
         tally = self.sight.tally
         return tally is not None and tally.stats is None
 
@@ -217,7 +217,7 @@ class TokenView(PaintedView):
         """See `token_words.of_tokens`."""
         return token_words.of_tokens(self.accessibleName(), self.sight.written.tokens)
 
-    def _chip(self, place: Place | None) -> Placed | None:
+    def _chip(self, place: Place | None) -> PlacedToken | None:
         if place is None or place[0] >= len(self.chips.rows):
             return None
         chips = self.chips.rows[place[0]].chips
@@ -368,7 +368,7 @@ class TokenView(PaintedView):
         event.accept()
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Nothing is under the mouse any more."""
+        """Forget what was under the mouse."""
         super().leaveEvent(event)
         self.hovered = None
         self.update()
@@ -379,7 +379,7 @@ class TokenView(PaintedView):
         super().hideEvent(event)
 
     def key(self, key: Qt.Key) -> bool:
-        """Left and right walk the tokens, up and down the rounds; M shows them the other way."""
+        """Walk tokens with left and right, rounds with up and down; M changes the display."""
         match key:
             case Qt.Key.Key_Left | Qt.Key.Key_Right:
                 self._step(1 if key is Qt.Key.Key_Right else -1)
@@ -393,7 +393,9 @@ class TokenView(PaintedView):
                 sign = 1 if key is Qt.Key.Key_PageDown else -1
                 self._bar.setValue(self._bar.value() + sign * self._bar.pageStep())
             case Qt.Key.Key_M:
-                self.show_mode(Look.ACCEPTED if self.mode is Look.TRACE else Look.TRACE)
+                self.show_mode(
+                    TokenDisplay.ACCEPTED if self.mode is TokenDisplay.TRACE else TokenDisplay.TRACE
+                )
             case Qt.Key.Key_Escape if self.sight.cursor is not None:
                 self.sight.point(None)
             case _:
@@ -416,7 +418,7 @@ class TokenView(PaintedView):
 
     @property
     def _present_row(self) -> int:
-        """That of the round pointed at, or else the first in view."""
+        """Return the row of the round pointed at, or else the first in view."""
         if self.chosen is not None:
             return self.chosen[0]
         rounds = self.sight.rounds

@@ -38,7 +38,7 @@ def chance(probability: float | None) -> str:
 
 
 def summary(tokens: AnswerTokens, tally: AnswerTally | None) -> str:
-    """How many there are, and how many of them were drafted."""
+    """Return the number of tokens, and how many of them were drafted."""
     if not tokens.rounds or tally is None:
         return tr("No tokens yet.")
     written = tr_count("{n} token", "{n} tokens", tally.committed)

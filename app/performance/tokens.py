@@ -16,7 +16,7 @@ _MOST_KEPT = 100_000
 
 
 class Fate(StrEnum):
-    """What became of a token; the values are texts for `tr`."""
+    """Fates of a token; the values are texts for `tr`."""
 
     ACCEPTED = later("drafted and accepted")
     OWN = later("the target's own")
@@ -29,8 +29,8 @@ class Token:
 
     Attributes:
         start, end: UTF-16 units of the answer; equal where nothing of it is in the answer.
-        probability: what the target gave it, 0 to 1.
-        draft_probability: what the draft gave it.
+        probability: probability by the target, 0 to 1.
+        draft_probability: probability by the draft.
     """
 
     text: str
@@ -51,11 +51,11 @@ class RoundTokens:
 
     @property
     def count(self) -> int:
-        """How many `tokens` there are."""
+        """Return the number of `tokens`."""
         return len(self.spans) + (self._refused() is not None)
 
     def tokens(self) -> list[Token]:
-        """In the order of the text; what was refused stands before what took its place."""
+        """Return the tokens in the text's order; a refused one stands before its replacement."""
         found = list(self._written())
         refused = self._refused()
         if refused is not None:
@@ -121,7 +121,7 @@ class _Heard:
     _units: Units | None = None
 
     def misses_what_is_before(self, delta: TextDelta) -> bool:
-        """Whether text between this and `delta` was lost."""
+        """Return whether text between this and `delta` was lost."""
         spans = self._spans
         return bool(spans and delta.spans) and delta.spans[0].start != spans[-1].end
 
@@ -132,7 +132,7 @@ class _Heard:
         self._units = None
 
     def take(self, end: int | None = None) -> tuple[str, tuple[TokenSpan, ...]]:
-        """What ends at the unit `end` of the answer, or all that is left."""
+        """Take the text and tokens up to the unit `end` of the answer, or all that is left."""
         spans, first = self._spans, self._taken
         last = len(spans)
         if end is not None:
@@ -162,7 +162,7 @@ class AnswerTokens:
     rounds: list[RoundTokens] = field(default_factory=list)
     """Oldest first; of a very long answer the newest."""
     dropped: int = 0
-    """How many older ones are gone."""
+    """Number of older rounds that are gone."""
     _heard: _Heard = field(default_factory=_Heard)
 
     def hear(self, delta: TextDelta) -> None:
@@ -188,7 +188,7 @@ class AnswerTokens:
             self.rounds[-1] = RoundTokens(last.done, last.text + text, last.spans + spans)
 
     def place(self, done: RoundFinished) -> int | None:
-        """Where a round is in the list."""
+        """Return where a round is in the list."""
         index = bisect_left(self.rounds, done.index, key=lambda each: each.done.index)
         there = index < len(self.rounds) and self.rounds[index].done is done
         return index if there else None

@@ -6,9 +6,8 @@ from enum import StrEnum
 
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline, overlap
-from engine import units
 from engine.events import RoundFinished
-from engine.language import later, listed, number, sentences, tr, tr_count
+from engine.language import later, listed, number, sentences, tr, tr_count, units
 
 ABSENT = "–"
 GIB = 2**30
@@ -19,7 +18,7 @@ _COUNTS = 0.005
 
 
 class DraftPart(StrEnum):
-    """What became of a stretch of the draft's time."""
+    """Uses of the draft's time."""
 
     USEFUL = later("useful")
     WASTED = later("wasted")
@@ -28,7 +27,7 @@ class DraftPart(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Return the name for people."""
         return tr(self.value)
 
 
@@ -146,7 +145,7 @@ def one_round(done: RoundFinished) -> str:
 
 
 def draft_parts(shares: Shares | None) -> list[tuple[DraftPart, float]]:
-    """What the draft's time went into, in the order shown; what is still open only if it counts."""
+    """Return the shares of the draft's time, as shown; what is still open only if it counts."""
     if shares is None or not shares.draft:
         return []
     found = [(DraftPart.USEFUL, shares.useful), (DraftPart.WASTED, shares.wasted)]
@@ -156,7 +155,7 @@ def draft_parts(shares: Shares | None) -> list[tuple[DraftPart, float]]:
 
 
 def draft_time(shares: Shares | None) -> str:
-    """The same as a sentence."""
+    """Return the shares of the draft's time as a sentence."""
     parts = draft_parts(shares)
     if not parts:
         return tr("Nothing was drafted yet.")
@@ -200,5 +199,5 @@ def ago(seconds: float) -> str:
 
 
 def rounds(count: int) -> str:
-    """How many rounds."""
+    """Return a number of rounds in words."""
     return tr_count("{n} round", "{n} rounds", count)

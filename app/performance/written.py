@@ -1,4 +1,4 @@
-"""What an answer wrote, by tokens and by kinds of text. No Qt."""
+"""Tokens and kinds of text of an answer. No Qt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.events import RoundFinished, TextDelta
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenAnswer:
     """The text of one answer, as far as it was heard."""
 
     tokens: AnswerTokens = field(default_factory=AnswerTokens)
@@ -36,7 +36,7 @@ class KindsByModel:
 
     @property
     def counts(self) -> Counts:
-        """Of the present model."""
+        """Return the counts of the present model."""
         return self._counts.setdefault(self.model, {})
 
     def add(self, counts: Counts) -> None:

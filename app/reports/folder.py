@@ -19,7 +19,7 @@ _TIME = "%Y-%m-%d %H-%M-%S"
 
 
 class ReportKind(StrEnum):
-    """What happened."""
+    """Kinds of reports."""
 
     ERROR = "error"
     """An error that nobody foresaw; Duotail went on."""
@@ -34,10 +34,10 @@ class Report:
     path: Path
     kind: ReportKind
     written: datetime
-    """In local time."""
+    """When it was written, in local time."""
 
     def text(self) -> str:
-        """What it says; empty when the file is gone."""
+        """Return the text of the report; empty when the file is gone."""
         try:
             return self.path.read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -53,7 +53,7 @@ class ReportFolder:
         self._told: set[str] = set()
 
     def knows(self, error: BaseException) -> bool:
-        """Whether this error has been reported since the start."""
+        """Return whether this error has been reported since the start."""
         return safe_traceback(error) in self._told
 
     def of_error(self, error: BaseException) -> Report | None:

@@ -1,4 +1,4 @@
-"""What a report says. In English, for whoever mends the error; never a word of a conversation."""
+"""Text of a report. In English, for whoever mends the error; never a word of a conversation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def safe_traceback(error: BaseException) -> str:
 
 
 def header(title: str, when: str) -> str:
-    """What Duotail, Python, Qt and the machine are."""
+    """Return the versions of Duotail, Python, Qt and the machine."""
     import psutil  # slow to import, like the version; no start needs them
 
     from app.version import version
@@ -91,7 +91,7 @@ def _line(error: BaseException) -> str:
 
 
 def without_home(text: str) -> str:
-    """A user's name is in the path of the home folder."""
+    """Replace the path of the home folder, which holds the user's name."""
     return text.replace(str(Path.home()), "~")
 
 

@@ -1,4 +1,4 @@
-"""What a scripted engine says of loads that were not made: plans for every ceiling. Invented."""
+"""Invented answers of a scripted engine to previews: plans for every ceiling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYERS = 28
 _LAYER, _CACHE = 150 * MIB, 18 * MIB
 """Bytes of a layer's weights, and of its keys and values."""
 _FIXED = 640 * MIB
-"""What the accelerator's software and workspace take."""
+"""Memory for the GPU's software and the workspace."""
 SIMULATED = Accelerator(
     "simulated:0",
     "Simulated accelerator",
@@ -165,5 +165,5 @@ def _point(
 
 
 def load_of(path: str = "models/seven-billion") -> Load:
-    """A load that asks for nothing in particular."""
+    """Return a load that asks for nothing in particular."""
     return Load(Path(path))

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.library.hub import Doing, Hub, Listener
+from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation
 from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.fit import Badge, Fit
 from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
-from engine.hub.pairing.candidate import DraftCandidate
-from engine.hub.recommendation import Recommendation
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import Access, FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
@@ -21,13 +19,13 @@ _NOBODY = "There is no model “{repo}” on the hub."
 
 @dataclass
 class HubScript:
-    """What there is; whoever tells the story changes it at will.
+    """State of a scripted hub; a scene changes it at will.
 
     Attributes:
-        refusal: what every question is refused with; None: they are answered.
+        refusal: the error that answers every question; None: they are answered.
         silent: questions are not answered at all.
         asked: every question, in order.
-        done: what was done with models and jobs, in order.
+        done: work done with models and jobs, in order.
     """
 
     found: tuple[FoundRepository, ...] = ()
@@ -44,7 +42,7 @@ class HubScript:
     asked: list[Search | Describe] = field(default_factory=list)
     done: list[tuple[object, ...]] = field(default_factory=list)
     bring: Callable[[Job], JobReport] | None = None
-    """What becomes of a job at once; None: it waits."""
+    """Makes the report of a job at once; None: the job waits."""
 
 
 class ScriptedHub:
@@ -55,7 +53,7 @@ class ScriptedHub:
 
     @property
     def hub(self) -> Hub:
-        """As the page is given it."""
+        """Return the hub as the page is given it."""
         return Hub(_Questions(self), self, self, self, _Tokens(self.script))
 
     # -- questions -------------------------------------------------------------------------
@@ -77,16 +75,16 @@ class ScriptedHub:
             self._listener(Refused(question, Fault.NOT_FOUND, cause, "Look at its name."))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
     # -- downloads -------------------------------------------------------------------------
 
     def reports(self) -> Sequence[JobReport]:
-        """Those of the script."""
+        """Return the reports of the script."""
         return self.script.reports
 
     def tell(self, *reports: JobReport) -> None:
-        """Other reports."""
+        """Tell other reports."""
         self.script.reports = reports
         self._listener(reports)
 
@@ -98,7 +96,7 @@ class ScriptedHub:
         self.tell(*script.reports, *(bring(job) for job in jobs))
 
     def go_on(self, _access: Access) -> None:
-        """What was under way is so again."""
+        """Note that the downloads under way go on."""
         self.script.done.append(("go on",))
 
     def pause(self, key: str) -> None:
@@ -106,7 +104,7 @@ class ScriptedHub:
         self._turn(key, JobState.PAUSED)
 
     def resume(self, key: str, _access: Access) -> None:
-        """Under way."""
+        """Set a job under way."""
         self._turn(key, JobState.FETCHING)
 
     def cancel(self, key: str) -> None:
@@ -128,19 +126,19 @@ class ScriptedHub:
     # -- the shelf -------------------------------------------------------------------------
 
     def kept(self) -> Sequence[KeptModel]:
-        """Those of the script."""
+        """Return the models of the script."""
         return self.script.kept
 
     def keep(self, report: JobReport) -> None:
-        """It is listed."""
+        """Note that a download shall be listed."""
         self.script.done.append(("keep", report.job.key))
 
     def elsewhere(self) -> Sequence[KeptModel]:
-        """Those of the script."""
+        """Return the models of other programs in the script."""
         return self.script.elsewhere
 
     def adopt(self, model: KeptModel | Path, *, copy: bool, doing: Doing) -> KeptModel:
-        """It is listed."""
+        """Return the model as listed."""
         script = self.script
         doing.tell(0.5)
         origin = ModelOrigin.COPIED if copy else ModelOrigin.IN_PLACE
@@ -152,27 +150,27 @@ class ScriptedHub:
         return kept
 
     def check(self, model: KeptModel, doing: Doing) -> str:
-        """It is right."""
+        """Find nothing wrong."""
         doing.tell(0.5)
         self.script.done.append(("check", model.path))
         return f"{model.name} is as it should be."
 
     def move(self, model: KeptModel, folder: Path, doing: Doing) -> KeptModel:
-        """It is somewhere else."""
+        """Return the model in another folder."""
         doing.tell(0.5)
         self.script.done.append(("move", model.path, folder))
         return replace(model, path=folder / model.path.name)
 
     def removable(self, model: KeptModel) -> int:
-        """All of it."""
+        """Return all of the model's bytes."""
         return model.weight_bytes
 
     def delete(self, model: KeptModel) -> None:
-        """It is gone."""
+        """Take the model off the script's list."""
         self._remove("delete", model)
 
     def forget(self, model: KeptModel) -> None:
-        """It is not listed."""
+        """Take the model off the script's list."""
         self._remove("forget", model)
 
     def _remove(self, how: str, model: KeptModel) -> None:
@@ -183,38 +181,38 @@ class ScriptedHub:
     # -- advice ------------------------------------------------------------------
 
     def suggestions(self) -> Sequence[Recommendation]:
-        """Those of the script."""
+        """Return the suggestions of the script."""
         return self.script.suggestions
 
     def fit(self, repository: Repository, variant: Variant) -> Fit:
-        """That of the script."""
+        """Return the fit in the script."""
         return self.script.fits(repository, variant)
 
     def drafts_of_kept(
         self, model: KeptModel, _kept: Sequence[KeptModel]
     ) -> Sequence[DraftCandidate]:
-        """Those of the script, but for itself."""
+        """Return the candidates of the script, but for the model itself."""
         return [each for each in self.script.candidates if each.path != model.path]
 
     def drafts_of_remote(
         self, repository: Repository, _variant: Variant, _kept: Sequence[KeptModel]
     ) -> Sequence[DraftCandidate]:
-        """Those of the script, but for itself."""
+        """Return the candidates of the script, but for the model itself."""
         own = repository.found.repo
         return [each for each in self.script.candidates if each.repo != own]
 
 
 class _Questions:
-    """What can be asked."""
+    """Questions that a hub can be asked."""
 
     def __init__(self, all_of_it: ScriptedHub) -> None:
         self.ask = all_of_it.ask
 
     def forget(self) -> None:
-        """It knows nothing but the script."""
+        """Do nothing: only the script is known."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class _Tokens:
@@ -224,10 +222,10 @@ class _Tokens:
         self._script = script
 
     def read(self) -> str | None:
-        """That of the script."""
+        """Return the token of the script."""
         return self._script.token
 
     def keep(self, token: str) -> str:
-        """From now on it is this one."""
+        """Keep a token in the script."""
         self._script.token = token or None
         return "It is kept in this computer's keyring."

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, RecommendedRole, Verdict
 from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.fit import Badge, Fit
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
-from engine.hub.recommendation import Recommendation, RecommendedRole
 from engine.hub.remote.faults import Fault
 from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
@@ -84,7 +82,7 @@ RESULTS = (
 
 
 def many(count: int) -> tuple[FoundRepository, ...]:
-    """So many results."""
+    """Return so many results."""
     return tuple(
         FoundRepository(
             f"owner-{number % 37}/Model-{number}-GGUF",
@@ -135,7 +133,7 @@ REPOSITORIES = {each.found.repo: each for each in (REPOSITORY, SMALL_REPOSITORY,
 
 
 def fits(_repository: Repository, variant: Variant) -> Fit:
-    """As on a laptop with 8 GiB of graphics memory and 16 GiB of memory."""
+    """Return the fit on a laptop with 8 GiB of GPU memory and 16 GiB of memory."""
     size = variant.weight_bytes / 1e9
     if size < 5.5:
         return Fit(Badge.GPU, 38.0, 55.0, "5.9 of 8.0 GiB of graphics memory, all 36 layers.")
@@ -315,7 +313,7 @@ KEPT_CANDIDATES = (
 
 
 def job(repo: str, variant: Variant, key: str, draft_of: str | None = None) -> Job:
-    """A download."""
+    """Return a download."""
     return Job(key, repo, REVISION, variant.name, variant.packaging, variant.files, draft_of)
 
 

@@ -18,7 +18,7 @@ _DRAFTED = 5
 _WRITTEN = (5, 6, 2, 5, 4, 1, 6, 3, 5)
 """Tokens of the rounds, again and again."""
 _FEW = 3
-"""Where a round writes so few the draft guessed wrong, and begins anew."""
+"""Most tokens of a round in which the draft was wrong, and begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class _Turn:
 
 _HIT = _Turn((0.8, 52.8), ((0.4, 22.9), (28.9, 43.9)))
 _MISS = _Turn((16.2, 68.2), ((0.4, 30.4), (36.4, 51.4), (60.0, 67.5)))
-"""Nothing is drafted behind the right token yet: the target waits for two steps."""
+"""Turn in which nothing is drafted behind the right token yet: the target waits for two steps."""
 
 
 def rounds(request_id: str, text: str, started: float) -> Iterator[tuple[TextDelta, RoundFinished]]:

@@ -1,4 +1,4 @@
-"""What a scripted engine says: the events of an answer, without a model. Tests use it as well.
+"""Events of an answer by a scripted engine, without a model. Tests use it as well.
 
 Its numbers are invented; only pictures and tests show them.
 """
@@ -44,7 +44,7 @@ FIRST_ID = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a scripted answer comes: tokens a round (a token is a word), seconds a round."""
+    """Pace of a scripted answer: tokens a round (a token is a word), seconds a round."""
 
     tokens: int = 4
     seconds: float = 0.09

@@ -50,7 +50,7 @@ _FIRST_TOKEN_S = 0.118
 _FRAMES = 4
 _PATIENCE_S = 10.0
 _PUT_OFF_MS = 1000
-"""What is put off for longer waits for the user: notices that go, questions that come."""
+"""Timers with more time left wait for the user: notices that go, questions that come."""
 
 
 class Stage:
@@ -77,7 +77,7 @@ class Stage:
         return self.scripted_hub.hub
 
     def submit(self, command: Command) -> None:
-        """What the window asks for; only counting and planning are answered at once."""
+        """Take a command of the window; only counting and planning are answered at once."""
         match command:
             case Preview(load):
                 self._emit(self.preview(load))
@@ -88,7 +88,7 @@ class Stage:
                 self._emit(Counted(perf_counter(), request.id, self.tokens, PLAN.context))
 
     def close(self, timeout: float = 5.0) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
     def tell(self, *events: Event) -> None:
         """Let the engine say something, and let the window take it in."""
@@ -100,7 +100,7 @@ class Stage:
         settle()
 
     def ready(self) -> None:
-        """A model is loaded and the machine is known."""
+        """Tell that a model is loaded and the machine is known."""
         found = MachineFound(perf_counter(), MACHINE)
         model = Path("model")
         plan = PlanReady(perf_counter(), model, MODEL_NAME, PLAN, Load(model))

@@ -35,7 +35,7 @@ class Camera:
     taken: int = 0
 
     def shoot(self, name: str, widget: QWidget) -> None:
-        """One picture of `widget`; a folder that cannot be written is told in the log."""
+        """Take a picture of `widget`; a folder that cannot be written is told in the log."""
         settle()
         QTest.qWait(30)
         self.taken += 1

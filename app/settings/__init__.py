@@ -1,4 +1,4 @@
-"""What the user chose: declared in `model`, kept in one TOML file, shown by a generated page.
+"""Settings of the user: declared in `model`, kept in one TOML file, shown by a generated page.
 
 Import from here; the page, which few starts need, is in `app.settings.dialog`.
 """

@@ -1,4 +1,4 @@
-"""What drafts: the setting for all models, and the drafts that somebody has chosen for one."""
+"""Settings of drafts: one for all models, and the drafts that somebody has chosen for one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST = 4096
 
 
 class DraftSource(StrEnum):
-    """What drafts, as the settings keep it."""
+    """Sources of drafts, as the settings keep them."""
 
     AUTO = "auto"
     LOOKUP = "lookup"
@@ -29,18 +29,18 @@ class DraftOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Drafts:
+class ModelDrafts:
     """The kind of setting that holds them, the last used first."""
 
     def read(self, value: object) -> tuple[DraftOf, ...]:
-        """Every table that names a model and a draft."""
+        """Return the tables that name a model and a draft."""
         if not isinstance(value, list):
             raise ValueError(value)
         found = [_from_table(table) for table in value]
         return tuple(each for each in found if each is not None)[:_MOST]
 
     def write(self, value: Sequence[DraftOf]) -> object:
-        """A table each."""
+        """Return a table each."""
         return [{"model": each.model, "draft": each.draft} for each in value[:_MOST]]
 
 

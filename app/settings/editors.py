@@ -45,7 +45,7 @@ class Editor(QWidget):
         self.column.addLayout(self.line)
 
     def name(self, label: str, about: str) -> None:
-        """What screen readers say."""
+        """Set the texts for screen readers."""
         self.control.setAccessibleName(label)
         self.control.setAccessibleDescription(about)
 
@@ -63,7 +63,7 @@ class _Combo(QComboBox):
 
 
 class _Slider(QSlider):
-    """As `_Combo`."""
+    """A slider that leaves the mouse wheel to the page, as `_Combo` does."""
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
         """Leave it to the page."""
@@ -180,7 +180,7 @@ class ButtonEditor(Editor):
         button.clicked.connect(lambda _=False: opens(self.window()))
 
     def show_settings(self, settings: Settings) -> None:
-        """Its text stays."""
+        """Do nothing: the text stays."""
 
 
 def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -> Editor:

@@ -34,13 +34,13 @@ _HEADER = "# Duotail's settings. Change them in the window, or here while Duotai
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a file held."""
+    """Content of a settings file."""
 
     settings: Settings = DEFAULTS
     rest: dict[str, Any] = field(default_factory=dict)
-    """What this version does not know: a newer one's, which `save` writes back as it was."""
+    """Settings of a newer version, unknown to this one, which `save` writes back as they were."""
     trouble: UserFixable | None = None
-    """What to tell the user when the file was unreadable."""
+    """The error to tell the user when the file was unreadable."""
 
 
 def load(path: Path) -> Loaded:

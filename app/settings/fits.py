@@ -1,4 +1,4 @@
-"""How a model is loaded that does not fit as it is: in another format, for a shorter context."""
+"""Settings of models that do not fit as they are: another format, a shorter context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class FitOf:
-    """What somebody has chosen for a model; its path."""
+    """Choices that somebody has made for a model, given by its path."""
 
     model: str
     weights: WeightFormat = WeightFormat.AUTO
@@ -21,12 +21,12 @@ class FitOf:
 
     @classmethod
     def of(cls, load: Load) -> FitOf:
-        """What of a load is kept here."""
+        """Return the part of a load that is kept here."""
         return cls(str(load.model), load.weights, load.context)
 
     @property
     def as_usual(self) -> bool:
-        """Whether there is nothing to keep."""
+        """True if there is nothing to keep."""
         return self.weights is WeightFormat.AUTO and self.context is None
 
 
@@ -35,14 +35,14 @@ class Fits:
     """The kind of setting that holds them, the last used first."""
 
     def read(self, value: object) -> tuple[FitOf, ...]:
-        """Every table that names a model and what is unusual."""
+        """Return the tables that name a model and what is unusual."""
         if not isinstance(value, list):
             raise ValueError(value)
         found = [_from_table(table) for table in value]
         return tuple(each for each in found if each is not None)[:_MOST]
 
     def write(self, value: Sequence[FitOf]) -> object:
-        """A table each."""
+        """Return a table each."""
         return [_to_table(each) for each in value[:_MOST]]
 
 

@@ -1,11 +1,11 @@
-"""How to get to the model hub, as the settings say."""
+"""Access to the model hub, by the settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Protocol
 
-from engine.hub.remote.endpoint import is_endpoint, is_proxy
+from engine.hub.remote.addresses import is_endpoint, is_proxy
 from engine.hub.remote.listing import Access
 
 
@@ -14,19 +14,19 @@ class HubSettings(Protocol):
 
     @property
     def hub_endpoint(self) -> str:
-        """An address."""
+        """Return an address."""
 
     @property
     def hub_proxy(self) -> str:
-        """An address."""
+        """Return an address."""
 
     @property
     def hub_cache(self) -> str:
-        """A folder."""
+        """Return a folder."""
 
 
 def access_of(settings: HubSettings, token: str | None = None) -> Access:
-    """What the worker processes are told."""
+    """Return the access that the worker processes are told."""
     cache = settings.hub_cache
     return Access(
         endpoint=settings.hub_endpoint.rstrip("/") or None,
@@ -37,17 +37,17 @@ def access_of(settings: HubSettings, token: str | None = None) -> Access:
 
 
 def usable_endpoint(text: str) -> bool:
-    """An address of a hub, or nothing."""
+    """Return whether a text is the address of a hub, or nothing."""
     return not text or is_endpoint(text)
 
 
 def usable_proxy(text: str) -> bool:
-    """An address of a proxy, or nothing."""
+    """Return whether a text is the address of a proxy, or nothing."""
     return not text or is_proxy(text)
 
 
 def usable_cache(text: str) -> bool:
-    """A whole path, or nothing; whether it can be written is seen when it is used."""
+    """Return whether a text is a whole path, or nothing; writing to it is tried when it is used."""
     if not text:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What a setting can hold: how it looks in the file, and what is refused."""
+"""Kinds of settings: how a value looks in the file, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 
-class Kind(Protocol):
+class SettingKind(Protocol):
     """Turns a TOML value into a setting and back. The page picks its control by the kind."""
 
     def read(self, value: object) -> Any:  # noqa: ANN401 - each kind has its own type
@@ -30,7 +30,7 @@ class _AsIs:
 
 @dataclass(frozen=True, slots=True)
 class Switch(_AsIs):
-    """On or off."""
+    """A setting that is on or off."""
 
     def read(self, value: object) -> bool:
         """True or false, nothing that merely looks like it."""
@@ -47,7 +47,7 @@ class Whole(_AsIs):
     highest: int
 
     def read(self, value: object) -> int:
-        """A number in range."""
+        """Return a number in range."""
         if not isinstance(value, int) or isinstance(value, bool):
             raise ValueError(value)
         if not self.lowest <= value <= self.highest:
@@ -65,7 +65,7 @@ class Number(_AsIs):
     percent: bool = False
 
     def read(self, value: object) -> float:
-        """A number in range."""
+        """Return a number in range."""
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise ValueError(value)
         number = float(value)
@@ -107,7 +107,7 @@ class Word(_AsIs):
     folder: bool = False
 
     def read(self, value: object) -> str:
-        """A usable text."""
+        """Return a usable text."""
         if not isinstance(value, str) or len(value) > self.longest or not self.usable(value):
             raise ValueError(value)
         return value
@@ -128,5 +128,5 @@ class Words:
         return tuple(texts[: self.most])
 
     def write(self, value: tuple[str, ...]) -> object:
-        """A list."""
+        """Return a list."""
         return list(value)

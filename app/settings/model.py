@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from app.history.records import ChatSetup
-from app.settings.drafts import DraftOf, Drafts, DraftSource
+from app.settings.drafts import DraftOf, DraftSource, ModelDrafts
 from app.settings.fits import FitOf, Fits
 from app.settings.hub_access import usable_cache, usable_endpoint, usable_proxy
-from app.settings.kinds import Choice, Kind, Number, Switch, Whole, Word, Words
+from app.settings.kinds import Choice, Number, SettingKind, Switch, Whole, Word, Words
 from app.settings.modes import ModeOf, Modes
 from app.settings.presets import BUILT_IN, PRECISE, STARTER, Preset, Presets
 from app.theme.theme import ThemeChoice
 from engine.commands import Mode
-from engine.hub.remote.endpoint import USUAL_ENDPOINT
+from engine.hub.remote.addresses import USUAL_ENDPOINT
 from engine.language import LANGUAGES, PSEUDO, later
 
 SYSTEM = "system"
@@ -26,7 +26,7 @@ SMALLEST_VRAM = 0.25
 _MOST = 2**63 - 1
 
 
-class Section(StrEnum):
+class SettingsSection(StrEnum):
     """The parts of the settings page, in order; the values are texts for `tr`."""
 
     GENERAL = later("General")
@@ -38,26 +38,32 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is known about a setting. Without a section it is kept, but not shown as a row."""
+    """Properties of a setting. Without a section it is kept, but not shown as a row."""
 
-    kind: Kind
-    section: Section | None = None
+    kind: SettingKind
+    section: SettingsSection | None = None
     label: str = ""
     """Texts for `tr`."""
     about: str = ""
     restart: bool = False
-    """Whether a change is seen only after the next start."""
+    """True if a change is seen only after the next start."""
     key: str = ""
-    """Its name in the file, where that is not the field's own."""
+    """Name in the file, where that is not the field's own."""
 
 
-def _kept(kind: Kind, key: str = "") -> dict[str, Spec]:
+def _kept(kind: SettingKind, key: str = "") -> dict[str, Spec]:
     """Metadata of a setting that has no row."""
     return {"spec": Spec(kind, key=key)}
 
 
 def _row(
-    kind: Kind, section: Section, label: str, about: str, *, restart: bool = False, key: str = ""
+    kind: SettingKind,
+    section: SettingsSection,
+    label: str,
+    about: str,
+    *,
+    restart: bool = False,
+    key: str = "",
 ) -> dict[str, Spec]:
     """Metadata of a setting that the page shows."""
     return {"spec": Spec(kind, section, label, about, restart, key)}
@@ -65,13 +71,13 @@ def _row(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user chose."""
+    """All settings that the user can choose."""
 
     language: str = field(
         default=SYSTEM,
         metadata=_row(
             Word(lambda text: text in {SYSTEM, PSEUDO, *LANGUAGES}),
-            Section.GENERAL,
+            SettingsSection.GENERAL,
             later("Language"),
             later("The language of menus, buttons and messages."),
             restart=True,
@@ -81,7 +87,7 @@ class Settings:
         default=True,
         metadata=_row(
             Switch(),
-            Section.GENERAL,
+            SettingsSection.GENERAL,
             later("Open the last conversation at start"),
             later("Otherwise Duotail starts with an empty one."),
         ),
@@ -90,7 +96,7 @@ class Settings:
         default=ThemeChoice.SYSTEM,
         metadata=_row(
             Choice(ThemeChoice, (later("As the system"), later("Light"), later("Dark"))),
-            Section.APPEARANCE,
+            SettingsSection.APPEARANCE,
             later("Colours"),
             later("“As the system” follows your desktop, also when it changes by itself."),
         ),
@@ -99,7 +105,7 @@ class Settings:
         default=1.0,
         metadata=_row(
             Number(SMALLEST_FONT, LARGEST_FONT, FONT_STEP, percent=True),
-            Section.APPEARANCE,
+            SettingsSection.APPEARANCE,
             later("Text size"),
             later("The size of all texts, in percent of your system's."),
         ),
@@ -108,7 +114,7 @@ class Settings:
         default=False,
         metadata=_row(
             Switch(),
-            Section.APPEARANCE,
+            SettingsSection.APPEARANCE,
             later("Less motion"),
             later("Nothing glides or fades; changes are there at once."),
         ),
@@ -117,7 +123,7 @@ class Settings:
         default=BY_MODEL,
         metadata=_row(
             Word(),
-            Section.CHAT,
+            SettingsSection.CHAT,
             later("New conversations start with"),
             later("A preset says how freely the model chooses its words."),
         ),
@@ -126,7 +132,7 @@ class Settings:
         default=BUILT_IN,
         metadata=_row(
             Presets(),
-            Section.CHAT,
+            SettingsSection.CHAT,
             later("Presets"),
             later("Ways of answering under a name, with a system prompt if you like."),
             key="preset",
@@ -136,7 +142,7 @@ class Settings:
         default=False,
         metadata=_row(
             Switch(),
-            Section.CHAT,
+            SettingsSection.CHAT,
             later("Colour the words that the draft guessed"),
             later("Shows in every answer what the small model wrote and the large one confirmed."),
         ),
@@ -145,7 +151,7 @@ class Settings:
         default=False,
         metadata=_row(
             Switch(),
-            Section.CHAT,
+            SettingsSection.CHAT,
             later("Show the model's thinking"),
             later("Otherwise it is folded into one line that opens with a click."),
         ),
@@ -159,7 +165,7 @@ class Settings:
                 USUAL_ENDPOINT,
                 later("A hub's address begins with https:// and holds no name or password."),
             ),
-            Section.MODELS,
+            SettingsSection.MODELS,
             later("Where models come from"),
             later("The address of a model hub, or of a mirror of it. Empty for Hugging Face."),
         ),
@@ -173,7 +179,7 @@ class Settings:
                 later("As the system"),
                 later("A proxy's address looks like http://proxy:8080 and holds no password."),
             ),
-            Section.MODELS,
+            SettingsSection.MODELS,
             later("Proxy"),
             later(
                 "For finding and fetching models only. One that asks for a password is set up in"
@@ -191,7 +197,7 @@ class Settings:
                 later("Name a folder with its whole path."),
                 folder=True,
             ),
-            Section.MODELS,
+            SettingsSection.MODELS,
             later("Folder for fetched models"),
             later(
                 "The folder that programs share for models of Hugging Face. What is in another one"
@@ -203,7 +209,7 @@ class Settings:
         default=False,
         metadata=_row(
             Switch(),
-            Section.MODELS,
+            SettingsSection.MODELS,
             later("Use the sign-in of the “hf” program"),
             later("Reads the access token that “hf auth login” keeps, where none is entered here."),
         ),
@@ -214,10 +220,10 @@ class Settings:
     draft: DraftSource = field(
         default=DraftSource.AUTO, metadata=_kept(Choice(DraftSource, tuple(DraftSource)))
     )
-    drafts: tuple[DraftOf, ...] = field(default=(), metadata=_kept(Drafts(), key="draft_of"))
+    drafts: tuple[DraftOf, ...] = field(default=(), metadata=_kept(ModelDrafts(), key="draft_of"))
     """Drafts that were chosen for models, the last used first."""
     fits: tuple[FitOf, ...] = field(default=(), metadata=_kept(Fits(), key="fit_of"))
-    """How models are loaded that do not fit as they are, the last used first."""
+    """Settings of models that do not fit as they are, the last used first."""
     modes: tuple[ModeOf, ...] = field(default=(), metadata=_kept(Modes(), key="mode_of"))
     """Modes that the benchmark has found best for models; they go before `mode`."""
     vram: float | None = field(default=None, metadata=_kept(Number(SMALLEST_VRAM, 100_000)))
@@ -251,11 +257,11 @@ class Settings:
         return self.default_preset or by_model
 
     def new_setup(self, *, starter: bool = False) -> ChatSetup:
-        """What a new conversation starts with; see `new_preset`."""
+        """Return the setup of a new conversation; see `new_preset`."""
         preset = self.preset(self.new_preset(starter=starter))
         return ChatSetup() if preset is None else preset.in_use()
 
 
 SPECS: dict[str, Spec] = {each.name: each.metadata["spec"] for each in fields(Settings)}
-"""What is known about each field of `Settings`, in order."""
+"""Properties of each field of `Settings`, in order."""
 DEFAULTS = Settings()

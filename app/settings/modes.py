@@ -13,7 +13,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class ModeOf:
-    """How a model, named by its path, runs whatever mode others run in."""
+    """Mode of one model, named by its path, whatever mode others run in."""
 
     model: str
     mode: Mode
@@ -24,14 +24,14 @@ class Modes:
     """The kind of setting that holds them, the last found first."""
 
     def read(self, value: object) -> tuple[ModeOf, ...]:
-        """Every table that names a model and a mode."""
+        """Return the tables that name a model and a mode."""
         if not isinstance(value, list):
             raise ValueError(value)
         found = [_from_table(table) for table in value]
         return tuple(each for each in found if each is not None)[:_MOST]
 
     def write(self, value: Sequence[ModeOf]) -> object:
-        """A table each."""
+        """Return a table each."""
         return [{"model": each.model, "mode": each.mode.value} for each in value[:_MOST]]
 
 

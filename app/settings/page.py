@@ -16,20 +16,20 @@ from PySide6.QtWidgets import (
 )
 
 from app.paths import Paths
-from app.settings.model import SPECS, Section
+from app.settings.model import SPECS, SettingsSection
 from app.settings.privacy import PrivacyPage
-from app.settings.rows import Row, SettingRow, plain_label
+from app.settings.rows import LabelledRow, SettingRow, plain_label
 from app.settings.store import SettingsStore
 from app.theme.icons import icon
 from app.theme.theme import Theme, current
 from engine.language import tr
 
 _ICONS = {
-    Section.GENERAL: "sliders",
-    Section.APPEARANCE: "contrast",
-    Section.CHAT: "pencil",
-    Section.MODELS: "import",
-    Section.PRIVACY: "lock",
+    SettingsSection.GENERAL: "sliders",
+    SettingsSection.APPEARANCE: "contrast",
+    SettingsSection.CHAT: "pencil",
+    SettingsSection.MODELS: "import",
+    SettingsSection.PRIVACY: "lock",
 }
 
 
@@ -54,13 +54,13 @@ class SettingsPage(QWidget):
         self.sections = QListWidget(self)
         self.sections.setAccessibleName(tr("Sections"))
         self.privacy = PrivacyPage(paths, self, hub_cache=settings.value.hub_cache)
-        self._blocks = {section: _Block(section, settings, self) for section in Section}
+        self._blocks = {section: _Block(section, settings, self) for section in SettingsSection}
         for block in self._blocks.values():
             for row in block.rows:
                 if isinstance(row, SettingRow):
                     self.rows[row.name] = row
                     row.restart.clicked.connect(lambda _=False: self.restart_asked.emit(False))
-        self._blocks[Section.PRIVACY].take(self.privacy)
+        self._blocks[SettingsSection.PRIVACY].take(self.privacy)
         self._nothing = plain_label(tr("No setting has these words."), self, "muted")
         self._arrange()
         self.sections.currentRowChanged.connect(lambda _row: self._choose())
@@ -74,10 +74,10 @@ class SettingsPage(QWidget):
         self._recolour()
         self.sections.setCurrentRow(0)
 
-    def show_section(self, section: Section) -> None:
+    def show_section(self, section: SettingsSection) -> None:
         """Go to a section."""
         self.search.clear()
-        self.sections.setCurrentRow(list(Section).index(section))
+        self.sections.setCurrentRow(list(SettingsSection).index(section))
 
     def _arrange(self) -> None:
         side = QFrame(self)
@@ -87,7 +87,7 @@ class SettingsPage(QWidget):
         left.setSpacing(10)
         left.addWidget(self.search)
         left.addWidget(self.sections, 1)
-        for section in Section:
+        for section in SettingsSection:
             self.sections.addItem(QListWidgetItem(tr(section.value)))
         self._column = QWidget()
         self._column.setProperty("look", "page")
@@ -118,13 +118,13 @@ class SettingsPage(QWidget):
 
     def _fit_side(self) -> None:
         metrics = self.fontMetrics()
-        widest = max(metrics.horizontalAdvance(tr(section.value)) for section in Section)
+        widest = max(metrics.horizontalAdvance(tr(section.value)) for section in SettingsSection)
         self._side.setFixedWidth(max(190, widest + 86))
         side = metrics.height() + 2
         self.sections.setIconSize(QSize(side, side))
 
     def _recolour(self) -> None:
-        for section, row in zip(Section, range(self.sections.count()), strict=True):
+        for section, row in zip(SettingsSection, range(self.sections.count()), strict=True):
             self.sections.item(row).setIcon(icon(_ICONS[section], current().muted))
         self._fit_side()
 
@@ -137,7 +137,7 @@ class SettingsPage(QWidget):
 
     def _filter(self, text: str) -> None:
         words = text.casefold().split()
-        chosen = list(Section)[self.sections.currentRow()]
+        chosen = list(SettingsSection)[self.sections.currentRow()]
         found = False
         for section, block in self._blocks.items():
             shown = block.filter(words) if words else block.show_all(visible=section is chosen)
@@ -148,7 +148,7 @@ class SettingsPage(QWidget):
 class _Block(QWidget):
     """One section: its name and its rows."""
 
-    def __init__(self, section: Section, settings: SettingsStore, parent: QWidget) -> None:
+    def __init__(self, section: SettingsSection, settings: SettingsStore, parent: QWidget) -> None:
         super().__init__(parent)
         self._section = tr(section.value).casefold()
         self._layout = QVBoxLayout(self)
@@ -157,7 +157,7 @@ class _Block(QWidget):
         self._layout.addWidget(plain_label(tr(section.value), self, "heading"))
         self._layout.addSpacing(10)
         self._extra: QWidget | None = None
-        self.rows: list[Row] = []
+        self.rows: list[LabelledRow] = []
         for name, spec in SPECS.items():
             if spec.section is section:
                 row = SettingRow(name, settings, self)

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.settings.kinds import Number, Switch, Whole
 from app.settings.presets import FIELDS, Preset, PresetField, clean_name
-from app.settings.rows import Row, plain_label
+from app.settings.rows import LabelledRow, plain_label
 from engine.language import tr
 
 _PROMPT_LINES = 5
@@ -74,7 +74,7 @@ class PresetForm(QWidget):
             self._set(replace(self._preset, name=name))
 
     def _settle_name(self) -> None:
-        """What cannot be a name goes back to the last one that can."""
+        """Put back the last name where the text cannot be one."""
         self.name.setText(self._preset.label)
         self._taken.hide()
 
@@ -106,7 +106,7 @@ class PresetForm(QWidget):
             self._add_wide(tr(part.label), control, tr(part.about))
         else:
             control.setFixedWidth(control.fontMetrics().horizontalAdvance("m") * 13)
-            self._layout.addWidget(Row(tr(part.label), tr(part.about), control, self))
+            self._layout.addWidget(LabelledRow(tr(part.label), tr(part.about), control, self))
 
     def _add_wide(self, label: str, control: QWidget, about: str = "") -> None:
         name = plain_label(label, self)

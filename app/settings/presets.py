@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from app.history.records import ChatSetup
-from app.settings.kinds import Kind, Number, Switch, Whole, Word
+from app.settings.kinds import Number, SettingKind, Switch, Whole, Word
 from app.settings.starter_prompt import STARTER_PROMPT
 from engine.language import later, tr
 
@@ -17,15 +17,15 @@ from engine.language import later, tr
 class PresetField:
     """A part of a setup: what it can hold, and texts for `tr`."""
 
-    kind: Kind
+    kind: SettingKind
     label: str
     about: str
     unset: str = ""
-    """What no value means, where it may have none."""
+    """Text for the absence of a value, where it may have none."""
 
 
 LARGEST_SEED = 2**63 - 1
-"""What TOML and SQLite can hold."""
+"""Largest number that TOML and SQLite can hold."""
 
 FIELDS: dict[str, PresetField] = {
     "system_prompt": PresetField(
@@ -87,7 +87,7 @@ FIELDS: dict[str, PresetField] = {
         later("As the model does"),
     ),
 }
-"""Everything that a preset sets."""
+"""All fields that a preset sets."""
 KINDS = {name: part.kind for name, part in FIELDS.items()}
 
 
@@ -98,7 +98,7 @@ class Preset:
     name: str
     setup: ChatSetup = field(default=ChatSetup())
     rest: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
-    """What a newer version of Duotail wrote into its table."""
+    """Entries of its table that a newer version of Duotail wrote."""
 
     @property
     def label(self) -> str:
@@ -118,7 +118,7 @@ STARTER = Preset(
     later("Starter model"),
     ChatSetup(STARTER_PROMPT, temperature=0.3, min_p=0.1, frequency_penalty=0.4),
 )
-"""For a very small model: it repeats itself where always the most likely word is taken.
+"""Preset of a very small model, which repeats itself where the likeliest word is always taken.
 
 A penalty on what the prompt said as well would keep it from using what the system prompt tells it.
 """
@@ -132,7 +132,7 @@ class Presets:
     """The kind of setting that holds presets."""
 
     def read(self, value: object) -> tuple[Preset, ...]:
-        """Every table that has a name; what is unusable in one falls back to its default."""
+        """Return the tables that have a name; unusable values fall back to their defaults."""
         if not isinstance(value, list):
             raise ValueError(value)
         found: dict[str, Preset] = {}
@@ -144,12 +144,12 @@ class Presets:
         return tuple(found.values())
 
     def write(self, value: Sequence[Preset]) -> object:
-        """One table each, with what is not the default."""
+        """Return a table each, with what is not the default."""
         return [_to_table(preset) for preset in value]
 
 
 def clean_name(text: object) -> str:
-    """A usable name of a preset, or ""."""
+    """Return a usable name of a preset, or ""."""
     return " ".join(text.split())[:60] if isinstance(text, str) else ""
 
 

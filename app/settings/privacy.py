@@ -23,13 +23,13 @@ from app.data_folder import ask_to_move, delete_old, read_pointer
 from app.paths import Paths
 from app.reports import ReportFolder
 from app.reports.dialog import ReportsDialog
-from app.settings.rows import Row, plain_label
-from app.settings.stored import Place, Stored, empty, everything, folder_size
+from app.settings.rows import LabelledRow, plain_label
+from app.settings.stored import Stored, StoredData, empty, everything, folder_size
 from engine.errors import UserFixable
 from engine.language import tr
 
 
-class PlaceRow(Row):
+class PlaceRow(LabelledRow):
     """One place: what is in it, where it is, how large it is, and buttons."""
 
     def __init__(self, label: str, about: str, path: Path, parent: QWidget) -> None:
@@ -49,7 +49,7 @@ class PlaceRow(Row):
     def add_button(
         self, text: str, call: Callable[[], object], *, danger: bool = False
     ) -> QPushButton:
-        """One more button, under the others."""
+        """Add one more button, under the others."""
         button = QPushButton(text, self.buttons)
         button.setAutoDefault(False)
         button.setAccessibleName(f"{self.label.text()}: {text}")
@@ -87,7 +87,7 @@ class PrivacyPage(QWidget):
         self._layout.setSpacing(0)
         self._layout.addWidget(_promise(self))
         self._layout.addSpacing(8)
-        self.rows: list[Row] = []
+        self.rows: list[LabelledRow] = []
         self.data_folder = self._data_folder()
         self.old_folder = self._old_folder()
         self.places = {each.place: self._place(each) for each in self._everything()}
@@ -141,13 +141,13 @@ class PrivacyPage(QWidget):
     def _place(self, stored: Stored) -> PlaceRow:
         row = self._add(PlaceRow(tr(stored.label), tr(stored.about), stored.path, self))
         match stored.place:
-            case Place.CONVERSATIONS:
+            case StoredData.CONVERSATIONS:
                 row.add_button(tr("Delete all…"), self._confirm_conversations, danger=True)
-            case Place.SETTINGS:
+            case StoredData.SETTINGS:
                 row.add_button(tr("Reset all…"), self._confirm_settings, danger=True)
-            case Place.REPORTS:
+            case StoredData.REPORTS:
                 row.add_button(tr("Look at them…"), self.show_reports)
-            case Place.MODELS | Place.CACHE:
+            case StoredData.MODELS | StoredData.CACHE:
                 row.add_button(tr("Open the folder"), lambda: _show_folder(stored.path))
             case _:
                 row.add_button(tr("Delete"), lambda: self._empty(stored))
@@ -155,7 +155,7 @@ class PrivacyPage(QWidget):
 
     def _empty(self, stored: Stored) -> None:
         row = self.places[stored.place]
-        if stored.place is Place.MEASURED:
+        if stored.place is StoredData.MEASURED:
             self.forget_measured_asked.emit()
         in_background(
             self,
@@ -265,7 +265,7 @@ class PrivacyPage(QWidget):
 
 
 def _promise(parent: QWidget) -> QFrame:
-    """What is sent: nothing, but where models are searched for and downloaded."""
+    """Return the notice on what is sent: nothing, but in the search for models and downloads."""
     card = QFrame(parent)
     card.setProperty("look", "notice")
     text = plain_label(

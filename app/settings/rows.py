@@ -24,7 +24,7 @@ _SIDE_BY_SIDE = 28
 """Narrower than so many letters "m", the control goes below the texts."""
 
 
-class Row(QFrame):
+class LabelledRow(QFrame):
     """Texts on the left, a control on the right, or below where room is short."""
 
     def __init__(self, label: str, about: str, control: QWidget, parent: QWidget) -> None:
@@ -48,7 +48,7 @@ class Row(QFrame):
         self._layout.addLayout(self.controls)
 
     def says(self, words: list[str]) -> bool:
-        """Whether all of these are in its texts."""
+        """Return whether all of these are in its texts."""
         return all(word in self._words for word in words)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -62,7 +62,7 @@ class Row(QFrame):
         self._layout.setAlignment(self.controls, aside)
 
 
-class SettingRow(Row):
+class SettingRow(LabelledRow):
     """One setting, made from its metadata. A change applies at once."""
 
     def __init__(self, name: str, store: SettingsStore, parent: QWidget) -> None:

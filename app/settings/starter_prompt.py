@@ -1,4 +1,4 @@
-"""What the starter model is told of itself; in English, which is what it knows.
+"""Facts on itself that the starter model is told; in English, which is what it knows.
 
 A model of 135 million weights copies rather than concludes, so each text is an answer as it stands,
 under the question that it answers, and begins as the model begins by itself. Words were chosen by

@@ -1,4 +1,4 @@
-"""What Duotail keeps on this computer: every place, its size, and how it is emptied. No Qt."""
+"""Data that Duotail keeps on this computer: every place, its size, and how to empty it. No Qt."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from engine.hub.download.cache import cache_folder
 from engine.language import later
 
 
-class Place(StrEnum):
-    """Something that is kept."""
+class StoredData(StrEnum):
+    """Kinds of stored data."""
 
     CONVERSATIONS = "conversations"
     SETTINGS = "settings"
@@ -37,7 +37,7 @@ class Place(StrEnum):
 class Stored:
     """A place as the page tells of it; texts for `tr`."""
 
-    place: Place
+    place: StoredData
     label: str
     about: str
     path: Path
@@ -54,24 +54,24 @@ def everything(paths: Paths, hub_cache: str = "") -> list[Stored]:
 
 
 def _own(paths: Paths) -> list[Stored]:
-    """What the user has made, and what tells of errors."""
+    """Return what the user has made, and the reports of errors."""
     return [
         Stored(
-            Place.CONVERSATIONS,
+            StoredData.CONVERSATIONS,
             later("Conversations"),
             later("Your messages, the answers, their statistics, and your folders and titles."),
             paths.history,
             lambda: paths.data.glob("history.sqlite3*"),
         ),
         Stored(
-            Place.SETTINGS,
+            StoredData.SETTINGS,
             later("Settings"),
             later("What you chose here, with your presets and their system prompts."),
             paths.settings,
             lambda: [paths.settings],
         ),
         Stored(
-            Place.LOG,
+            StoredData.LOG,
             later("Log"),
             later(
                 "What Duotail did in its last runs, to find errors. No text of a conversation is"
@@ -81,7 +81,7 @@ def _own(paths: Paths) -> list[Stored]:
             lambda: [*paths.data.glob("duotail.log*"), paths.crash_log],
         ),
         Stored(
-            Place.REPORTS,
+            StoredData.REPORTS,
             later("Crash reports"),
             later(
                 "Written when something goes wrong: versions, your system, the place in the"
@@ -94,18 +94,18 @@ def _own(paths: Paths) -> list[Stored]:
 
 
 def _of_speed(paths: Paths) -> list[Stored]:
-    """What was measured here, or is made anew when it is needed."""
+    """Return what was measured here, or is made anew when it is needed."""
     prepared, speeds, estimates = _prepared_folder(), speeds_folder(), estimates_folder()
     return [
         Stored(
-            Place.BENCHMARKS,
+            StoredData.BENCHMARKS,
             later("Benchmarks"),
             later("How fast each model ran in every mode, when you last measured it."),
             paths.benchmarks,
             lambda: paths.benchmarks.glob("*.json"),
         ),
         Stored(
-            Place.MEASURED,
+            StoredData.MEASURED,
             later("Measured speeds"),
             later(
                 "How fast your last answers came: the model, its draft and the numbers. No text of"
@@ -115,21 +115,21 @@ def _of_speed(paths: Paths) -> list[Stored]:
             lambda: [paths.measured],
         ),
         Stored(
-            Place.SPEEDS,
+            StoredData.SPEEDS,
             later("Speed of this computer"),
             later("How fast its memory and its devices are; measured anew when needed."),
             speeds,
             lambda: [*speeds.glob("*"), *learnt_folder().glob("*")],
         ),
         Stored(
-            Place.ESTIMATES,
+            StoredData.ESTIMATES,
             later("Memory that models took"),
             later("What was foreseen and what it came to, so that the next plan is closer."),
             estimates,
             lambda: estimates.glob("*"),
         ),
         Stored(
-            Place.PREPARED,
+            StoredData.PREPARED,
             later("Prepared models"),
             later("Models in the form that your processor reads fastest; made anew when needed."),
             prepared,
@@ -144,7 +144,7 @@ def _of_models(paths: Paths, hub_cache: str) -> list[Stored]:
     notes = ("models.json", paths.downloads.name, "checked.json")
     return [
         Stored(
-            Place.MODELS,
+            StoredData.MODELS,
             later("Copied models"),
             later(
                 "Models that you had copied, the list of your models, and which downloads are"
@@ -154,7 +154,7 @@ def _of_models(paths: Paths, hub_cache: str) -> list[Stored]:
             lambda: [*_below(paths.models), *(paths.data / name for name in notes)],
         ),
         Stored(
-            Place.CACHE,
+            StoredData.CACHE,
             later("Downloaded models"),
             later(
                 "The folder that programs share for models of Hugging Face; others may use what is"
@@ -194,21 +194,21 @@ def empty(stored: Stored, paths: Paths) -> None:
         OSError: something cannot be deleted.
     """
     match stored.place:
-        case Place.LOG:
+        case StoredData.LOG:
             for old in paths.data.glob("duotail.log.*"):
                 old.unlink()
             os.truncate(paths.log, 0)  # it is open, and goes on from here
-        case Place.REPORTS:
+        case StoredData.REPORTS:
             ReportFolder(paths).delete_all()
-        case Place.BENCHMARKS:
+        case StoredData.BENCHMARKS:
             for kept in paths.benchmarks.glob("*.json"):
                 kept.unlink()
-        case Place.MEASURED:
+        case StoredData.MEASURED:
             paths.measured.unlink(missing_ok=True)
-        case Place.SPEEDS | Place.ESTIMATES:
+        case StoredData.SPEEDS | StoredData.ESTIMATES:
             for kept in stored.files():
                 kept.unlink(missing_ok=True)
-        case Place.PREPARED:
+        case StoredData.PREPARED:
             from engine.backend.native.packed_cache import PackedCache
 
             PackedCache().clear()

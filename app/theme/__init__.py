@@ -1,1 +1,1 @@
-"""How everything looks: tokens, palette, style sheet, icons, fonts."""
+"""Look of the window: tokens, palette, style sheet, icons, fonts."""

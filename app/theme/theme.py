@@ -35,7 +35,7 @@ _MONO_FAMILIES = [
 
 
 class ThemeChoice(StrEnum):
-    """What the user asked for."""
+    """Choices of a theme."""
 
     SYSTEM = "system"
     LIGHT = "light"
@@ -69,7 +69,7 @@ class Theme(QObject):
 
     @property
     def choice(self) -> ThemeChoice:
-        """What is in force: a fixed scheme or the system's."""
+        """Return the choice in force: a fixed scheme or the system's."""
         return self._choice
 
     def apply(
@@ -148,12 +148,12 @@ def current() -> Tokens:
 
 
 def font_scale() -> float:
-    """How large texts are, 1 is the system's size."""
+    """Return the scale of texts, 1 is the system's size."""
     return _InForce.font_scale
 
 
 def reduced_motion() -> bool:
-    """Whether nothing shall glide or fade."""
+    """Return whether nothing shall glide or fade."""
     return _InForce.reduced_motion
 
 

@@ -1,4 +1,4 @@
-"""How the loaded model runs: its mode, what drafts for it, how much of a graphics card it may use.
+"""Panel and page on how the loaded model runs: mode, draft, and use of a GPU's memory.
 
 The full page with its curves comes here too.
 """

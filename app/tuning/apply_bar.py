@@ -15,11 +15,11 @@ from PySide6.QtWidgets import (
 
 from app.settings.rows import plain_label
 from app.theme.fonts import scaled
-from app.tuning.words import unbroken
+from app.tuning.plan_texts import unbroken
 from engine.language import tr
 
 _ROOM_FOR_WORDS = 380
-"""Where buttons leave them less than so many logical pixels, they go below the words."""
+"""Logical pixels of text below which the buttons go under the words."""
 
 
 class ApplyBar(QFrame):
@@ -28,7 +28,7 @@ class ApplyBar(QFrame):
     apply_asked = Signal()
     """After an answer that is being written."""
     now_asked = Signal()
-    """At once."""
+    """The change is asked for at once."""
     undo_asked = Signal()
     cancel_asked = Signal()
     """The load under way shall be called off."""
@@ -82,7 +82,7 @@ class ApplyBar(QFrame):
         self._fit()
 
     def offer_cancel(self) -> None:
-        """A load is under way: all that can be done is to call it off."""
+        """Offer to call off the load under way."""
         self.offer()
         self.cancel_button.show()
         self._fit()

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 from app.settings.rows import plain_label
 
 _INDENT = 28
-"""Where the words of the button begin."""
+"""Pixel where the words of the button begin."""
 
 
 class ChoiceRow(QWidget):
@@ -46,13 +46,13 @@ class ChoiceRow(QWidget):
         self.say(about)
 
     def say(self, about: str) -> None:
-        """Another sentence."""
+        """Show another sentence."""
         self.about.setText(about)
         self.about.setVisible(bool(about))
         self._describe()
 
     def tell(self, note: str) -> None:
-        """A few words at the end of the line."""
+        """Show a few words at the end of the line."""
         self.note.setText(note)
         self.note.setVisible(bool(note))
         self._describe()

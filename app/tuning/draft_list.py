@@ -1,4 +1,4 @@
-"""What may draft: the model's own, a draft that somebody has chosen, lookup only, nothing."""
+"""Choices of a draft: the model's own, one that the user has opened, lookup only, none."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DraftList(QWidget):
 
     @property
     def rows(self) -> dict[Path | DraftChoice, ChoiceRow]:
-        """Every choice that there is."""
+        """Return all choices."""
         return self._rows
 
     def show_draft(self, draft: Path | DraftChoice, known: Sequence[Path]) -> None:
@@ -71,7 +71,7 @@ class DraftList(QWidget):
         self._rows[draft].button.setChecked(True)
 
     def fit(self, width: int) -> None:
-        """There is room for so many logical pixels."""
+        """Make room for so many logical pixels."""
         self._room = width
         for row in self._rows.values():
             row.fit(width)

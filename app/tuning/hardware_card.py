@@ -1,4 +1,4 @@
-"""This PC: every device that was found, why one is not used, how fast they were measured to be."""
+"""Card on this PC: every device, why one is not used, and the measured speeds."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class DeviceRow(QWidget):
 
 
 class HardwareCard(Card):
-    """What is here, and the way to have it measured."""
+    """The devices of this PC, and a button to measure them."""
 
     measure_asked = Signal()
     cancel_asked = Signal()

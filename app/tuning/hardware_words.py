@@ -1,4 +1,4 @@
-"""What was found in this PC, device by device, in words. No Qt."""
+"""Texts on the hardware of this PC, device by device. No Qt."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.language import later, listed, number, tr, tr_count
+from engine.language.units import memory
 from engine.machine.facts import CPU, Accelerator, Host, Machine, Missing, PcieLink
 from engine.machine.speeds import DeviceSpeeds, Speeds
-from engine.units import memory
 
 _GB = 1e9
 _NAMES = {
@@ -38,9 +38,9 @@ class DeviceWords:
 
     Attributes:
         facts: short pieces, to be shown in a row.
-        speeds: what was measured of it, or declared where it is simulated; empty where nothing was.
+        speeds: measured speeds, or declared ones of a simulated device; empty without any.
         trouble: why it is not used; empty where it is.
-        missing: what could not be found out, and why.
+        missing: facts that could not be found out, and why.
     """
 
     name: str
@@ -101,7 +101,7 @@ def _missing(gaps: Sequence[Missing]) -> tuple[str, ...]:
 
 
 def _link(link: PcieLink) -> list[str]:
-    """As fast as it can be: idle cards slow it down."""
+    """Return the link at its full speed: idle GPUs slow it down."""
     generation, width = link.max_generation or link.generation, link.max_width or link.width
     if generation is None or width is None:
         return []

@@ -17,9 +17,9 @@ from engine.events import Compared, Finished, FinishReason, PlanReady, PlanSumma
 from engine.machine.facts import CPU
 
 FEWEST_TOKENS = 24
-"""Of an answer that says something about speed."""
+"""Fewest tokens of an answer that says something about speed."""
 MOST_ALIKE = 6
-"""How many are kept of those that ran with the same."""
+"""Most measurements that are kept with the same settings."""
 MOST = 300
 _SAVE_AFTER_MS = 1000
 _SIMULATED = "simulated:"
@@ -27,12 +27,12 @@ _SIMULATED = "simulated:"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one answer, or the answers of a benchmark, came to.
+    """Speed of one answer, or of the answers of a benchmark.
 
     Attributes:
         model: the path of its file or folder.
         at: Unix time, in seconds.
-        mode: that of the plan, never AUTO.
+        mode: the plan's mode, never AUTO.
         draft: its name in the plan; None where nothing could draft.
         vram: bytes that the plan held on the accelerator.
         committed: tokens it rests on; 0 of a benchmark, which does not tell.
@@ -55,7 +55,7 @@ class Measured:
 
     @property
     def setup(self) -> tuple[object, ...]:
-        """What it ran with."""
+        """Return the settings that it ran with."""
         where = (self.layers_on_gpu, self.vram, self.simulated)
         return (self.model, self.mode, self.draft, self.drafting, *where)
 
@@ -96,11 +96,11 @@ class MeasuredSpeeds(QObject):
 
     @property
     def all(self) -> tuple[Measured, ...]:
-        """All that are known, the oldest first."""
+        """Return all that are known, the oldest first."""
         return tuple(self._points)
 
     def of(self, model: Path) -> list[Measured]:
-        """Those of a model, the oldest first."""
+        """Return the measurements of a model, the oldest first."""
         return [point for point in self._points if point.model == str(model)]
 
     def baseline(

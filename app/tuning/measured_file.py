@@ -38,7 +38,7 @@ class MeasuredFile:
         self._newest = 0
 
     def read(self) -> tuple[Measured, ...]:
-        """What is in it; nothing where it is missing, damaged or another version's."""
+        """Return the content; nothing where it is missing, damaged or another version's."""
         try:
             with self.path.open("rb") as stream:
                 content = decoded(_Content, json.loads(stream.read(MOST_BYTES)), "file")

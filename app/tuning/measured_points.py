@@ -16,11 +16,11 @@ _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 def points_for(
     told: Previewed, draft: str | None, measured: Sequence[Measured], now: float
 ) -> list[MeasuredPoint]:
-    """Those that the curves of a preview predict: with the same draft, on the same kind of card.
+    """Return the points that a preview's curves predict: the same draft, the same kind of GPU.
 
     Args:
         told: the preview.
-        draft: what drafts by its plan.
+        draft: the draft of its plan.
         measured: all of the model.
         now: the Unix time.
     """
@@ -39,7 +39,7 @@ def points_for(
 
 
 def age_words(seconds: float) -> str:
-    """How long ago that is, roughly."""
+    """Return how long ago that is, roughly."""
     if seconds < _MINUTE:
         return tr("just now")
     if seconds < _HOUR:

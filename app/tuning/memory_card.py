@@ -1,4 +1,4 @@
-"""How much memory the model may use: of a graphics card, and for the conversation."""
+"""Card on the memory that the model may use: of a GPU, and for the conversation."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QWidget
 
 from app.pages.card import Card, divider
 from app.performance.painted import SIDE
-from app.settings.rows import Row, plain_label
+from app.settings.rows import LabelledRow, plain_label
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import without_card
+from app.tuning.plan_texts import accelerator_of
 from app.tuning.running import RunWish
-from app.tuning.words import accelerator_of
 from engine.commands import Mode
 from engine.events import PlanSummary
 from engine.language import number, tr
+from engine.language.units import memory
 from engine.machine.facts import Machine
-from engine.units import memory
 
 _SMALLEST = 1024
 
@@ -47,7 +47,7 @@ class MemoryCard(Card):
             row.addWidget(button)
         self.add_beside_title(self._choices)
         self.context = ContextBox(self)
-        self.context_row = Row(
+        self.context_row = LabelledRow(
             tr("Room for the conversation"),
             tr("How much the model can keep in mind at once. More room takes more memory."),
             self.context,

@@ -1,4 +1,4 @@
-"""How much of the graphics card Duotail may use at most."""
+"""Row with the most GPU memory that Duotail may use."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from PySide6.QtWidgets import (
 from app.settings.model import SMALLEST_VRAM
 from app.settings.rows import plain_label
 from app.theme.fonts import keep_sized, scaled
-from app.tuning.words import accelerator_of, card_name
+from app.tuning.plan_texts import accelerator_of, card_name
 from engine.events import PlanSummary
 from engine.language import sentences, tr
+from engine.language.units import memory
 from engine.machine.facts import Machine
-from engine.units import memory
 
 _GIB = 2**30
 _STEP = 0.25
@@ -99,7 +99,7 @@ class MemoryRow(QWidget):
 
     @property
     def _usual(self) -> float:
-        """What the ceiling begins with."""
+        """Return the ceiling to begin with."""
         return self._knee / _GIB if self._knee else _FIRST
 
     def _toggle(self, automatic: bool) -> None:
@@ -129,7 +129,7 @@ def _useful(knee: int) -> str:
 
 
 def _without(machine: Machine | None) -> str:
-    """Why there is nothing to choose."""
+    """Return why there is nothing to choose."""
     reasons = [
         tr("{name} is not used: {reason}.").format(name=card.name, reason=card.unusable)
         for card in (machine.accelerators if machine is not None else ())

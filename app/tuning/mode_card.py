@@ -1,4 +1,4 @@
-"""Which mode, which draft: every choice with what it should come to, and why the plan is so."""
+"""Card with all modes and drafts, what each should come to, and why the plan is so."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.settings.rows import plain_label
 from app.theme.fonts import scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
+from app.tuning.plan_texts import about_speed, mode_name
 from app.tuning.running import Running, RunWish
-from app.tuning.words import about_speed, mode_name
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.language import tr
@@ -57,7 +57,7 @@ class ModeCard(Card):
 
     @property
     def stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """Return the widgets that Tab goes through, in order."""
         return [
             *(row.button for row in self.modes.rows.values()),
             *(row.button for row in self.drafts.rows.values()),
@@ -82,7 +82,7 @@ class ModeCard(Card):
             self._fit()
 
     def show_speeds(self, wish: RunWish, told: Previewed | None) -> None:
-        """What each mode should come to with the ceiling that is chosen."""
+        """Show the speed that each mode should reach with the chosen ceiling."""
         notes = {}
         for curve in () if told is None else told.curves:
             point = curve.at(wish.vram)
@@ -109,7 +109,7 @@ class ModeCard(Card):
 
 
 class Reasons(QWidget):
-    """Why a plan is as it is: the first reason, the others when they are asked for."""
+    """Reasons of a plan: the first one, the others when they are asked for."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)

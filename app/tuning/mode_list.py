@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QVBoxLayout, QWidget
 
 from app.tuning.choice_row import ChoiceRow
-from app.tuning.words import (
+from app.tuning.plan_texts import (
     MODE_NAMES,
     MODE_SENTENCES,
     NO_ACCELERATOR,
@@ -73,6 +73,6 @@ class ModeList(QWidget):
         row.say(tr(missing) if missing else self._refusals.get(mode) or tr(MODE_SENTENCES[mode]))
 
     def tell(self, notes: Mapping[Mode, str]) -> None:
-        """What each mode should come to, in a few words; none where nothing is known."""
+        """Show a few words on the speed of each mode; none where nothing is known."""
         for mode, row in self.rows.items():
             row.tell(notes.get(mode, ""))

@@ -1,4 +1,4 @@
-"""What a wish would come to, against what runs now, in a few words. No Qt."""
+"""Outcome of a wish against what runs now, in a few words. No Qt."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.tuning.measured import Measured
+from app.tuning.plan_texts import about_speed, kind_of_card, mode_name, short_run_words, speed_words
 from app.tuning.running import RunWish
-from app.tuning.words import about_speed, kind_of_card, mode_name, short_run_words, speed_words
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.events.curve import Curve, CurvePoint
@@ -19,8 +19,8 @@ _SAME_SPEED = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a load would come to, as far as a change is told by it.
+class LoadOutcome:
+    """Outcome of a load, as far as a change is told by it.
 
     Attributes:
         draft: its name; None: nothing drafts.
@@ -36,8 +36,8 @@ class Outcome:
     tokens_per_s: float | None = None
 
     @classmethod
-    def of_plan(cls, plan: PlanSummary, tokens_per_s: float | None = None) -> Outcome:
-        """What a plan says; `tokens_per_s` in the place of its own prediction."""
+    def of_plan(cls, plan: PlanSummary, tokens_per_s: float | None = None) -> LoadOutcome:
+        """Return the outcome of a plan; `tokens_per_s` replaces its own prediction."""
         return cls(
             plan.mode,
             plan.layers_on_gpu,
@@ -48,8 +48,8 @@ class Outcome:
         )
 
     @classmethod
-    def of_step(cls, curve: Curve, point: CurvePoint) -> Outcome:
-        """What a ceiling is used for."""
+    def of_step(cls, curve: Curve, point: CurvePoint) -> LoadOutcome:
+        """Return the outcome of a ceiling."""
         return cls(
             point.mode,
             point.layers_on_gpu,
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def step_of(told: Previewed | None, wish: RunWish) -> tuple[Curve, CurvePoint] | None:
-    """What the ceiling of a wish is used for in its mode; None where nothing is known or fits."""
+    """Return the curve and step of a wish; None where nothing is known or fits."""
     for curve in () if told is None else told.curves:
         point = curve.at(wish.vram)
         if curve.mode is wish.mode and point is not None:
@@ -76,8 +76,8 @@ def predicted_now(told: Previewed | None, running: RunWish, plan: PlanSummary) -
     return plan.tokens_per_s
 
 
-def changes(now: Outcome, then: Outcome, machine: Machine | None) -> str:
-    """From what to what; empty where nothing differs."""
+def changes(now: LoadOutcome, then: LoadOutcome, machine: Machine | None) -> str:
+    """Return what changes, from and to; empty where nothing differs."""
     parts = []
     arrow = tr("{before} → {after}")
     if then.mode is not now.mode:
@@ -105,7 +105,7 @@ def changes(now: Outcome, then: Outcome, machine: Machine | None) -> str:
     return listed(parts)
 
 
-def _faster(now: Outcome, then: Outcome) -> bool:
+def _faster(now: LoadOutcome, then: LoadOutcome) -> bool:
     if not now.tokens_per_s or not then.tokens_per_s:
         return False
     return abs(then.tokens_per_s / now.tokens_per_s - 1) > _SAME_SPEED
@@ -117,7 +117,7 @@ def now_words(
     predicted: float | None,
     measured: Measured | None,
 ) -> str:
-    """What runs, what was predicted of it and what was measured."""
+    """Return how the model runs now, the predicted speed and the measured one."""
     said = tr("Now: {how}.").format(how=short_run_words(plan, machine))
     if measured is not None and predicted:
         speeds = tr("About {predicted} tokens/s predicted, {measured} measured.").format(

@@ -25,26 +25,26 @@ from engine.machine.facts import CPU, Accelerator
 from engine.machine.memory import Holder
 
 PATIENCE_S = 2.0
-"""So long the card has to be too full before anything is said."""
+"""Seconds that the GPU has to be too full before anything is said."""
 CALM_S = 5.0
-"""So long there has to be room again before the event is over."""
+"""Seconds that there has to be room again before the event is over."""
 _ASK_AGAIN_S = 3.0
 """Somebody else's question may have taken the place of ours."""
 _MIB = 2**20
 _STEP = 64 * _MIB
 _GROWTH, _GROWTH_SHARE = 128 * _MIB, 1 / 64
-"""By which others must have grown since the load to be the cause."""
+"""Growth of others' memory since the load that makes them the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What could be done about it.
+    """A way out where other programs take GPU memory, or back once they do not.
 
     Attributes:
         load: None where nothing smaller can be had.
-        plan: what that would come to.
+        plan: the plan of that load.
         device: the card, as people call it.
-        taken: what other programs hold on it, in bytes.
+        taken: bytes that other programs hold on it.
         holders: who they are, as far as the driver tells.
         back: there is room again, and this is how it ran before.
     """
@@ -58,7 +58,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class GpuMemory:
     """A card at one moment, in bytes; `ours`: what the plan in force holds there."""
 
     at: float
@@ -69,7 +69,7 @@ class Room:
     holders: tuple[Holder, ...] = ()
 
     @classmethod
-    def of(cls, at: float, sample: AcceleratorSample, ours: int, reserve: int) -> Room | None:
+    def of(cls, at: float, sample: AcceleratorSample, ours: int, reserve: int) -> GpuMemory | None:
         """None where the driver does not tell enough.
 
         `memory_used` counts all programs, `memory_ours` is of that.
@@ -82,16 +82,16 @@ class Room:
 
     @property
     def most(self) -> int:
-        """What a plan may take now."""
+        """Return the most that a plan may take now."""
         return max(self.total - self.others - self.reserve, 0)
 
     @property
     def too_full(self) -> bool:
-        """Whether what is planned, and half of the reserve, no longer fit beside the others."""
+        """True if what is planned, and half of the reserve, no longer fit beside the others."""
         return self.others + self.ours + self.reserve // 2 > self.total
 
     def grown(self, others: int) -> bool:
-        """Whether the others hold clearly more than they did."""
+        """Return whether the others hold clearly more than they did."""
         return self.others - others >= max(_GROWTH, self.total * _GROWTH_SHARE)
 
 
@@ -100,9 +100,9 @@ class _Phase(Enum):
     ASKING = auto()
     """A smaller plan is being made."""
     TOLD = auto()
-    """It was said, and no more is said until this event is over."""
+    """The notice was shown, and no more is said until this event is over."""
     LESS = auto()
-    """It runs with less; there may be room for more again."""
+    """The model runs with less; there may be room for more again."""
     ASKING_BACK = auto()
     TOLD_BACK = auto()
 
@@ -113,7 +113,7 @@ class Pressure(QObject):
     offered = Signal(object)
     """An `Offer`."""
     over = Signal()
-    """What was offered last is of no use any more."""
+    """The last offer is of no use any more."""
 
     def __init__(self, running: Running, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -124,14 +124,14 @@ class Pressure(QObject):
         self._device = ""
         """The card of the plan in force, or the last one that had one."""
         self._others: int | None = None
-        """What others held when the model had come."""
+        """Bytes that other programs held when the model had come."""
         self._since: float | None = None
         """Since when it is as it would have to be for the next step."""
         self._question: Load | None = None
         self._asked_at = 0.0
-        self._room: Room | None = None
+        self._room: GpuMemory | None = None
         self._before: tuple[Load, int] | None = None
-        """How it ran before it was given less, and what that took."""
+        """The load before it was given less, and the memory that it took."""
         self._less: Load | None = None
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Unloaded, lambda _event: self._forget())
@@ -226,20 +226,20 @@ class Pressure(QObject):
             self._question, self._asked_at = load, now
             self._bridge.submit(Preview(load))
 
-    def _smaller(self, room: Room) -> Load | None:
-        """The same with what is left of the card as its ceiling."""
+    def _smaller(self, room: GpuMemory) -> Load | None:
+        """Return the load with what is left of the GPU as its ceiling."""
         if self._load is None:
             return None
         return replace(self._load, vram=room.most // _STEP * _STEP, layers_on_gpu=None)
 
-    def _is_squeezed(self, room: Room) -> bool:
+    def _is_squeezed(self, room: GpuMemory) -> bool:
         return room.too_full and room.grown(self._others or 0)
 
-    def _fits_back(self, room: Room) -> bool:
+    def _fits_back(self, room: GpuMemory) -> bool:
         return self._before is not None and self._before[1] <= room.most
 
-    def _lasts(self, room: Room, seconds: float, holds: bool) -> bool:
-        """Whether something has held for so long."""
+    def _lasts(self, room: GpuMemory, seconds: float, holds: bool) -> bool:
+        """Return whether something has held for so long."""
         if not holds:
             self._since = None
             return False
@@ -253,7 +253,7 @@ class Pressure(QObject):
         found = machine.accelerators if machine is not None else ()
         return next((each for each in found if each.device == self._device), None)
 
-    def _room_now(self, event: DeviceSample) -> Room | None:
+    def _room_now(self, event: DeviceSample) -> GpuMemory | None:
         from engine.plan.budgets import device_reserve  # the engine has imported it long ago
 
         card = self._card
@@ -262,4 +262,4 @@ class Pressure(QObject):
         found = next((each for each in event.accelerators if each.device == card.device), None)
         if found is None:
             return None
-        return Room.of(event.at, found, self._planned, device_reserve(card))
+        return GpuMemory.of(event.at, found, self._planned, device_reserve(card))

@@ -1,4 +1,4 @@
-"""What is said about other programs on the graphics card: one notice, gone when it is over."""
+"""The notice about other programs on the GPU: one, gone when it is over."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from app.tuning.pressure import Offer, Pressure
 from app.tuning.refusal import holder_words
 from engine.events import PlanSummary
 from engine.language import listed, number, sentences, tr
+from engine.language.units import memory
 from engine.machine.facts import CPU
-from engine.units import memory
 
 
 class PressureNotice(QObject):
@@ -46,7 +46,7 @@ class PressureNotice(QObject):
 
 
 def _words(offer: Offer) -> tuple[str, str]:
-    """What has happened, and what that means."""
+    """Return what has happened, and what that means."""
     if offer.back:
         return (
             tr("{device} has room again.").format(device=offer.device),
@@ -67,7 +67,7 @@ def _button(offer: Offer) -> str:
 
 
 def _facts(plan: PlanSummary | None) -> str:
-    """How much of the card a plan takes, and its speed."""
+    """Return the GPU memory of a plan, and its speed."""
     if plan is None:
         return ""
     there = sum(each.total for each in plan.memory if each.device != CPU)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from engine.errors import UserFixable
 from engine.events import Failed, WayOut
 from engine.language import listed, number, sentences, tr
+from engine.language.units import memory
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory, Holder, Shortage
-from engine.units import memory
 
 
 def refusal(event: Failed) -> UserFixable:
@@ -24,7 +24,7 @@ def refusal(event: Failed) -> UserFixable:
 
 
 def button_words(way: WayOut) -> str:
-    """What a button says: what is different, and below that how fast it should be."""
+    """Return the text of a button: what is different, and below that the expected speed."""
     if way.tokens_per_s is None:
         return way.words
     rate = number(way.tokens_per_s, ".1f" if way.tokens_per_s < 10 else ".0f")
@@ -32,7 +32,7 @@ def button_words(way: WayOut) -> str:
 
 
 def holder_words(holder: Holder) -> str:
-    """A program, with what it holds where that is known."""
+    """Return a program's name, with what it holds where that is known."""
     if holder.nbytes is None:
         return holder.name
     return tr("{name} ({size})").format(name=holder.name, size=memory(holder.nbytes))
@@ -50,7 +50,7 @@ def _missing(lacking: Shortage) -> Iterator[str]:
 
 
 def _needed(needed: DeviceMemory) -> Iterator[str]:
-    """What the smallest way to do it takes, line by line."""
+    """Yield the memory that the smallest way takes, line by line."""
     line = tr("{purpose}: {size}")
     for purpose, nbytes in (
         (tr("Weights"), needed.target),

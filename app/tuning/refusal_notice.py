@@ -1,4 +1,4 @@
-"""Why a wish cannot be met, and what would be possible instead, as buttons."""
+"""Notice on why a wish cannot be met, with what is possible instead as buttons."""
 
 from __future__ import annotations
 

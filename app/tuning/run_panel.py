@@ -23,8 +23,8 @@ from app.theme.fonts import keep_sized, scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.memory_row import MemoryRow
 from app.tuning.mode_list import ModeList
+from app.tuning.plan_texts import run_words
 from app.tuning.running import Running, RunWish
-from app.tuning.words import run_words
 from engine.commands import Mode
 from engine.language import tr
 
@@ -104,7 +104,7 @@ class RunPanel(QFrame):
 
     @property
     def wish(self) -> RunWish:
-        """What is chosen in the panel."""
+        """Return the choice in the panel."""
         return self._wish
 
     def open_below(self, place: QPoint, wish: RunWish | None = None) -> None:
@@ -186,7 +186,7 @@ class RunPanel(QFrame):
         self.apply_button.setText(tr("Apply after this answer") if status.busy else tr("Apply"))
 
     def _order_tabs(self) -> None:
-        """From top to bottom, whenever the drafts' buttons were made."""
+        """Set the order of Tab from top to bottom, whenever the drafts' buttons were made."""
         rows = [*self.modes.rows.values(), *self.drafts.rows.values()]
         stops = [
             *(row.button for row in rows),
@@ -202,7 +202,7 @@ class RunPanel(QFrame):
             QWidget.setTabOrder(first, second)
 
     def _fit(self) -> None:
-        """As high as what is in it, as far as the screen goes."""
+        """Take the height of the content, as far as the screen goes."""
         self._inside.ensurePolished()
         foot = self._foot.sizeHint().height()
         wanted = self._inside.heightForWidth(self.width() - 2) + foot + _FRAME

@@ -1,4 +1,4 @@
-"""How the model in memory runs: what was asked for, how to ask for something else, what is kept."""
+"""State of the loaded model: what was asked for, how to ask for something else, what is kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class RunWish:
-    """What can be wished for a model.
+    """Wishes that a user can have for how a model runs.
 
     Attributes:
         vram: bytes of the accelerator at most; None as many as are useful.
@@ -36,11 +36,11 @@ class RunWish:
 
     @classmethod
     def of(cls, load: Load) -> RunWish:
-        """What a load asks for."""
+        """Return the wishes of a load."""
         return cls(load.mode, load.draft, load.vram, load.context, load.weights)
 
     def put_into(self, load: Load) -> Load:
-        """The same model, run like this."""
+        """Return a load of the same model that runs like this."""
         return replace(
             load,
             mode=self.mode,
@@ -67,7 +67,7 @@ class Running(QObject):
     """
 
     changed = Signal()
-    """What is asked for, or whether that is in force."""
+    """The wish has changed, or whether it is in force."""
     waiting = Signal()
     """A change waits for the end of the answer that is being written."""
     fell_back = Signal()
@@ -88,7 +88,7 @@ class Running(QObject):
         self._in_force: Load | None = None
         self._failed = False
         self._fitted = False
-        """Whether what was asked for changes what is remembered for this model alone."""
+        """True if what was asked for changes what is remembered for this model alone."""
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
         for measured in (Calibrated, Compared):
@@ -98,23 +98,23 @@ class Running(QObject):
 
     @property
     def wish(self) -> RunWish:
-        """What is in force, or under way."""
+        """Return the wish that is in force, or under way."""
         last = self.bridge.last_load
         return RunWish.of(last) if last is not None else RunWish()
 
     @property
     def in_force(self) -> RunWish | None:
-        """How the present model was loaded."""
+        """Return the wish that the present model was loaded with."""
         return None if self._in_force is None else RunWish.of(self._in_force)
 
     @property
     def possible(self) -> bool:
-        """Whether there is a model to run."""
+        """True if there is a model to run."""
         return self.bridge.last_load is not None
 
     @property
     def pending(self) -> bool:
-        """Whether a change waits for the end of an answer."""
+        """True if a change waits for the end of an answer."""
         return self.bridge.status.busy and not _same(self.bridge.last_load, self._in_force)
 
     @property
@@ -128,7 +128,7 @@ class Running(QObject):
         return known + [path for path in wished if path not in known]
 
     def command(self, model: Path) -> Load:
-        """How to load a model: as the last one ran, with the draft that was chosen for this one.
+        """Return the load of a model: as the last one ran, with the draft chosen for this one.
 
         Reads the disk.
         """
@@ -245,7 +245,7 @@ class Running(QObject):
         self._failed = event.request_id is None
 
     def _forget_failure(self) -> None:
-        """It was the measurement that failed, which no model goes away with."""
+        """Forget a failed measurement, which no model goes away with."""
         self._failed = False
 
     def _unloaded(self, _event: Unloaded) -> None:
@@ -261,5 +261,5 @@ class Running(QObject):
 
 
 def _same(one: Load | None, other: Load | None) -> bool:
-    """Whether both come to the same, whenever that is."""
+    """Return whether both come to the same, whenever that is."""
     return one is other if one is None or other is None else one.same_as(other)

@@ -15,17 +15,17 @@ from app.pages.frame import PageFrame
 from app.status import Phase
 from app.tuning.apply_bar import ApplyBar
 from app.tuning.budget.model import BudgetModel
-from app.tuning.choosing import Choosing
 from app.tuning.draft_dialog import ask_draft_file, ask_draft_folder
 from app.tuning.hardware_card import HardwareCard
-from app.tuning.interrupting import Interruption
+from app.tuning.interruption import Interruption
 from app.tuning.measured import Measured, MeasuredSpeeds
 from app.tuning.measured_points import points_for
 from app.tuning.memory_card import MemoryCard
 from app.tuning.mode_card import ModeCard
-from app.tuning.outcome import Outcome, changes, newest_of, now_words, predicted_now, step_of
-from app.tuning.previewing import Previews
+from app.tuning.outcome import LoadOutcome, changes, newest_of, now_words, predicted_now, step_of
+from app.tuning.previews import Previews
 from app.tuning.refusal_notice import RefusalNotice
+from app.tuning.run_choice import RunChoice
 from app.tuning.running import Running, RunWish
 from engine.commands import Calibrate, Stop
 from engine.events import Calibrated, DeviceSample, PlanSummary
@@ -36,7 +36,7 @@ _WIDEST = 960
 
 
 class TuningPage(PageFrame):
-    """How the model runs, chosen with everything in view that speaks for or against it.
+    """Page on how the model runs, with everything in view that speaks for or against a choice.
 
     What is chosen is only looked at until it is applied.
     """
@@ -50,14 +50,14 @@ class TuningPage(PageFrame):
     ) -> None:
         super().__init__(tr("Tuning"), parent, widest=_WIDEST)
         self._running, self._bridge, self._measured = running, running.bridge, measured
-        self.choosing = Choosing(running, self)
+        self.choosing = RunChoice(running, self)
         self.previews = Previews(self._bridge, self)
         self._interruption = Interruption(running, session, self)
         self._measuring_asked = False
         self._others: dict[str, int] = {}
         self._seen: object = None
         self._for_now: QWidget | None = None
-        """What has the keyboard until there is more to use."""
+        """The widget that has the keyboard until there is more to use."""
         self.memory = MemoryCard(self)
         self.mode = ModeCard(self)
         self.hardware = HardwareCard(self)
@@ -118,31 +118,31 @@ class TuningPage(PageFrame):
 
     @property
     def _first(self) -> QWidget | None:
-        """What is used first, of what is on show."""
+        """Return the shown widget that is used first."""
         slider, button = self.memory.budget.slider, self.mode.modes.rows[self.choosing.wish.mode]
         shown = (each for each in (slider, button.button) if each.isVisibleTo(self))
         return next((each for each in shown if each.isEnabled()), None)
 
     def _pass_keyboard_on(self) -> None:
-        """What is used first came on show only now; whoever has moved on meanwhile stays there."""
+        """Move the focus to what is used first, unless the user has moved it meanwhile."""
         waiting, self._for_now = self._for_now, None
         if waiting is not None and waiting.hasFocus() and self._first is not None:
             self._first.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Somebody looks: now it matters what is so."""
+        """Ask for previews, as somebody looks now."""
         super().showEvent(event)
         self.previews.set_active(active=True)
         self.show_state()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Nobody looks any more."""
+        """Stop asking for previews, as nobody looks any more."""
         super().hideEvent(event)
         self.previews.set_active(active=False)
         self._later.stop()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """What stands in the foot keeps in line with the column."""
+        """Keep the foot in line with the column."""
         super().resizeEvent(event)
         self.bar.keep_side(self.side)
         self._notices.setContentsMargins(self.side, 0, self.side, 12)
@@ -198,7 +198,7 @@ class TuningPage(PageFrame):
             self._soon()
 
     def _chosen(self) -> None:
-        """Something was chosen, perhaps by dragging: what follows it at once."""
+        """Follow a choice at once, perhaps made by dragging."""
         if self.isVisible():
             self.previews.ask(self.choosing.load)
             self._show_choice()
@@ -271,7 +271,7 @@ class TuningPage(PageFrame):
         running, bar, machine = self._running, self.bar, self._machine
         in_force = running.in_force or running.wish
         predicted = predicted_now(self.previews.last, in_force, plan)
-        now = Outcome.of_plan(plan, predicted)
+        now = LoadOutcome.of_plan(plan, predicted)
         words = now_words(plan, machine, predicted, newest_of(plan, self._points))
         then, differs = self._outcome(), self.choosing.differs
         change = "" if then is None else changes(now, then, machine)
@@ -295,14 +295,14 @@ class TuningPage(PageFrame):
             bar.show_change("", words)
             bar.offer()
 
-    def _outcome(self) -> Outcome | None:
-        """What the choice would come to; None while that is being found out, or impossible."""
+    def _outcome(self) -> LoadOutcome | None:
+        """Return the outcome of the choice; None while it is being found out, or impossible."""
         told, wish = self.previews.last, self.choosing.wish
         fresh = self.previews.current
         if fresh is not None and fresh.plan is not None:
-            return Outcome.of_plan(fresh.plan)
+            return LoadOutcome.of_plan(fresh.plan)
         asked = None if told is None else RunWish.of(told.load)
         if asked is None or (asked.draft, asked.context) != (wish.draft, wish.context):
             return None
         step = step_of(told, wish)
-        return None if step is None else Outcome.of_step(*step)
+        return None if step is None else LoadOutcome.of_step(*step)

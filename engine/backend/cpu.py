@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from math import ceil
 
+from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Ledger
-from engine.backend.native.library import Format
+from engine.backend.native.library import Format, StaleLibrary, library
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
-from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
 from engine.machine.facts import CPU
+
+_log = logging.getLogger(__name__)
 
 MOST_AT_EIGHT_BITS = 1_000_000_000
 """Weights up to which 8 bits are the default: small models lose more by 4 bits, and are fast."""
@@ -42,30 +46,43 @@ def threads_for(weight_bytes: int) -> int:
 
 
 def native_is_built() -> bool:
-    """Whether the native library can be loaded."""
-    from engine.backend.native.library import library
+    """Return whether the native library can be loaded; a stale one is told in the log, once."""
+    return _why_not_native() is None
 
+
+def _why_not_native() -> Exception | None:
+    """What prevents the native library from being loaded; None where nothing does."""
     try:
         library()
-    except (Absent, OSError):
-        return False
-    return True
+    except StaleLibrary as error:
+        _warn_once(f"{error} ({error.details})")
+        return error
+    except (Absent, OSError) as error:
+        return error
+    return None
+
+
+@cache
+def _warn_once(message: str) -> None:
+    _log.warning("%s", message)
 
 
 def choose_format(wish: WeightFormat, weights: int, *, quantised: bool = False) -> WeightFormat:
     """The format that serves a model of so many weights; quantised ones stay as they are stored.
 
     Raises:
-        Absent: a quantised format was asked for, and the native backend is not built.
+        Absent: a quantised format was asked for, and the native backend is not built, or stale.
     """
-    native = native_is_built()
+    trouble = _why_not_native()
     if wish is WeightFormat.AUTO:
-        if not native:
+        if trouble is not None:
             return WeightFormat.F32
         if quantised:
             return WeightFormat.STORED
         return WeightFormat.Q8 if weights <= MOST_AT_EIGHT_BITS else WeightFormat.Q4
-    if wish is not WeightFormat.F32 and not native:
+    if wish is not WeightFormat.F32 and trouble is not None:
+        if isinstance(trouble, StaleLibrary):
+            raise trouble
         raise Absent(
             tr(
                 "Weights in {wish} need Duotail's native CPU backend, which is not built here."

@@ -14,14 +14,7 @@ from engine.backend.ledger import Account, unlimited
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Budget, Candidates, Ranking, Verified
-from engine.backend.segment import (
-    Backend,
-    Segment,
-    Share,
-    TreeDrafting,
-    TreeExpanding,
-    TreeVerifying,
-)
+from engine.backend.segment import Backend, Segment, Share
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.model.config import Fusion, ModelConfig
@@ -69,11 +62,8 @@ class Decoder:
         self._feeds: Fusion | None = None
         self._last_taps: tuple[int, ...] | None = None
         self._account = unlimited()
-        first, last = self.segments[0], self.segments[-1]
-        self._drafting = first if first is last and isinstance(first, TreeDrafting) else None
-        whole = first is last and isinstance(config, ModelConfig) and config.fusion is None
-        self._expanding = first if whole and isinstance(first, TreeExpanding) else None
-        self._verifying = last if isinstance(last, TreeVerifying) else None
+        self._alone = len(self.segments) == 1
+        self._last = self.segments[-1]
 
     @classmethod
     def build(cls, config: ModelConfig, weights: Weights, backend: Backend) -> Decoder:
@@ -148,8 +138,7 @@ class Decoder:
             account: where they are entered, on the host.
         """
         self._feeds, self._account = head, account
-        last = self.segments[-1].blocks
-        self._last_taps = tuple(tap for tap in head.taps if tap in last)
+        self._last_taps = tuple(tap for tap in head.taps if tap in self._last.blocks)
 
     @property
     def feeds_a_head(self) -> bool:
@@ -174,8 +163,8 @@ class Decoder:
 
     @property
     def drafts_trees(self) -> bool:
-        """Whether `draft` is there."""
-        return self._drafting is not None
+        """Whether `draft` is there: for a single segment on a backend that has it."""
+        return self._alone and self._last.drafts
 
     def draft(
         self,
@@ -188,15 +177,15 @@ class Decoder:
         """Process and commit `pending`, then draft a tree behind it, in one call.
 
         `features` are those of a head's pending tokens. The tree's inner nodes are staged in
-        `state` afterwards; see `TreeDrafting`.
+        `state` afterwards; see `Segment.draft`.
 
         Raises:
             ValueError: this decoder cannot, see `drafts_trees`.
         """
-        if self._drafting is None:
+        if not self.drafts_trees:
             raise ValueError("these segments cannot draft in one call")
         state.discard()
-        drafted = self._drafting.draft(
+        drafted = self._last.draft(
             state.caches[0], len(state), state.slots, pending, ranking, budget, features
         )
         state.extend(pending)
@@ -206,8 +195,8 @@ class Decoder:
 
     @property
     def expands_trees(self) -> bool:
-        """Whether `expand` is there."""
-        return self._expanding is not None and self._feeds is None
+        """Whether `expand` is there: for a single segment that has it and feeds no head."""
+        return self._alone and self._last.expands and self._feeds is None
 
     def expand(
         self,
@@ -237,23 +226,18 @@ class Decoder:
             ValueError: this decoder cannot (see `expands_trees`), the rows do not ascend, or as
                 `stage` has it.
         """
-        if self._expanding is None or self._feeds is not None:
+        if not self.expands_trees:
             raise ValueError("these segments cannot expand in one call")
         if list(wanted) != sorted(wanted):
             raise ValueError("the rows whose candidates are wanted ascend")
         step = state.stage(tokens, parents, logit_rows=wanted)
         found = None
         try:
-            found = self._expanding.expand(step, state.caches[0], ranking, width, cancel)
+            found = self._last.expand(step, state.caches[0], ranking, width, cancel)
         finally:
             if found is None:
                 state.unstage(len(tokens))
         return found
-
-    @property
-    def verifies_trees(self) -> bool:
-        """Whether `verify` is there."""
-        return self._verifying is not None
 
     def verify(
         self,
@@ -269,14 +253,12 @@ class Decoder:
         """A forward over a tree, the target's draws down it, and the commit.
 
         One call of the segment with the head does all of it, or what the others leave to do. For
-        the arguments see `TreeVerifying`.
+        the arguments see `Segment.verify`.
 
         Raises:
-            ValueError: this decoder cannot (see `verifies_trees`), or the state has no room.
+            ValueError: the state has no room.
             InvalidLogits: the logits at a node of the path are not finite.
         """
-        if self._verifying is None:
-            raise ValueError("these segments cannot verify in one call")
         committed, cache, hidden = len(state), state.caches[-1], None
         if committed + len(nodes) > state.slots:
             raise ValueError("the tree has more nodes than the state has room for")
@@ -288,7 +270,7 @@ class Decoder:
                 output = segment.run(step, own, hidden)
                 hidden = output.hidden
                 tapped |= output.taps
-        verified, found = self._verifying.verify(
+        verified, found = self._last.verify(
             cache, committed, nodes, parents, draws, tokens,
             limit=limit, stop_ids=stop_ids, hidden=hidden, taps=self._last_taps,
         )  # fmt: skip

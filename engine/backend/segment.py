@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.sampling import NativeDraws
@@ -63,38 +64,68 @@ class SegmentCache(Protocol):
         ...
 
 
-class Segment(Protocol):
-    """A contiguous run of decoder blocks on one device, or a feature head, which is one segment."""
+CacheT = TypeVar("CacheT")
+
+
+def own_cache(cache: SegmentCache, kind: type[CacheT]) -> CacheT:
+    """Return the cache as the backend's own kind.
+
+    Raises:
+        TypeError: it belongs to another backend.
+    """
+    if not isinstance(cache, kind):
+        raise TypeError("the cache belongs to another backend")
+    return cache
+
+
+class Segment(ABC):
+    """A contiguous run of decoder blocks on one device, or a feature head, which is one segment.
+
+    Backends implement `run`. `verify` is built on it; `draft` and `expand` are for whole models on
+    backends that rank candidates where they compute them, which `drafts` and `expands` tell.
+
+    Attributes:
+        blocks: the decoder blocks it computes.
+    """
+
+    def __init__(self, blocks: range) -> None:
+        self.blocks = blocks
 
     @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        ...
+    def drafts(self) -> bool:
+        """Whether `draft` is there."""
+        return False
 
     @property
+    def expands(self) -> bool:
+        """Whether `expand` is there."""
+        return False
+
+    @property
+    @abstractmethod
     def device(self) -> str:
         """Device name for people, such as "CPU"."""
-        ...
 
     @property
+    @abstractmethod
     def signature(self) -> str:
         """Weight format, cache type, device class: what the arithmetic depends on."""
-        ...
 
     @property
+    @abstractmethod
     def weight_bytes(self) -> int:
         """Bytes of weights held."""
-        ...
 
     @property
     def mapped_bytes(self) -> int:
         """Those of them that lie in files, whose memory the system may take and fill again."""
-        ...
+        return 0
 
+    @abstractmethod
     def new_cache(self, slots: int) -> SegmentCache:
         """An empty cache with room for `slots` tokens."""
-        ...
 
+    @abstractmethod
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward.
 
@@ -102,12 +133,6 @@ class Segment(Protocol):
         the target's features instead, [n, fusion.width], beside the tokens; its own output is what
         it takes for features when it drafts on.
         """
-        ...
-
-
-@runtime_checkable
-class TreeDrafting(Protocol):
-    """What a segment may offer that is a whole model: to draft a tree in one call."""
 
     def draft(
         self,
@@ -119,7 +144,7 @@ class TreeDrafting(Protocol):
         budget: Budget,
         features: Floats | None = None,
     ) -> Drafted:
-        """Process committed tokens, then draft behind them.
+        """Process committed tokens, then draft a tree behind them, in one call.
 
         Args:
             cache: of the sequence.
@@ -132,12 +157,7 @@ class TreeDrafting(Protocol):
                 [pending, fusion.width]. The head's first token is the sequence's second, so that
                 what it drafts first stands at position committed + pending + 1.
         """
-        ...
-
-
-@runtime_checkable
-class TreeExpanding(Protocol):
-    """What a segment may offer that is a whole model: to rank what follows nodes in one call."""
+        raise NotImplementedError("this segment cannot draft in one call")
 
     def expand(
         self,
@@ -163,12 +183,7 @@ class TreeExpanding(Protocol):
         Raises:
             ValueError: an impossible width or rows that do not ascend.
         """
-        ...
-
-
-@runtime_checkable
-class TreeVerifying(Protocol):
-    """What a segment may offer that has the head: to verify a tree in one call."""
+        raise NotImplementedError("this segment cannot expand in one call")
 
     def verify(
         self,
@@ -204,8 +219,48 @@ class TreeVerifying(Protocol):
 
         Raises:
             InvalidLogits: the logits at a node of the path are not finite.
+            ValueError: the segment has no head.
         """
-        ...
+        step = Step(nodes, parents, committed, taps=taps or (), feeds=taps == ())
+        output = self.run(step, cache, hidden)
+        if output.logits is None:
+            raise ValueError("the last segment has no head")
+        verified = draws.verify(
+            nodes, parents, output.logits, tokens, limit=limit, stop_ids=stop_ids
+        )
+        path = verified.path
+        still = next((place for place, node in enumerate(path) if node != place), len(path))
+        if moved := [committed + node for node in path[still:]]:
+            cache.move(moved, committed + still)
+        return verified, None if taps is None else replace(output, logits=None)
+
+
+def check_head(config: ModelConfig, blocks: range, *, embed: bool, head: bool) -> None:
+    """Raise `ValueError` where a config has a fusion that cannot be compiled like this."""
+    fusion = config.fusion
+    if fusion is None:
+        return
+    if blocks != range(config.num_layers) or not (embed and head):
+        raise ValueError("a feature head is one segment")
+    if (fusion.width == config.hidden_size) == (fusion.kind == "eagle3"):
+        raise ValueError("a head of this kind cannot go on from its own features")
+
+
+def features_are_own(config: ModelConfig, features: Floats | None, rows: int) -> bool:
+    """Whether a head is given what it put out itself rather than features of its target.
+
+    It is told by their width, and matters only where a head treats them differently (EAGLE-3).
+
+    Raises:
+        ValueError: they are neither.
+    """
+    if config.fusion is None:
+        return False
+    if features is not None and features.shape == (rows, config.fusion.width):
+        return False
+    if features is None or features.shape != (rows, config.hidden_size):
+        raise ValueError("a feature head needs the features of every row")
+    return True
 
 
 class Backend(Protocol):

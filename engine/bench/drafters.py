@@ -99,5 +99,5 @@ def _model(name: str, pair: LoadedPair) -> Drafter | None:
 
 def _controller(pair: LoadedPair, fixed: Fixed | None) -> SerialController:
     if fixed is None:
-        return SerialController(pair.placing.expected)
+        return SerialController(pair.plan.expected)
     return FixedDepth(fixed.depth, fixed.width, fixed.depth * fixed.width)

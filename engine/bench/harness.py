@@ -18,7 +18,7 @@ from engine.errors import ContextFull
 from engine.events import AnswerStats, Event, Finished
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest, Message, Role, SamplingParams
-from engine.session.answering import Answer
+from engine.session.answer import Answer
 
 PLAIN = "plain"
 ALL = "all"

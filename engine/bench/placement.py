@@ -14,8 +14,7 @@ from engine.bench.drafts import RandomPair
 from engine.bench.random_model import RandomModel
 from engine.bench.shape_answers import ShapeOptions
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
-from engine.loading.machinery import Machinery
-from engine.loading.placing import whole
+from engine.loading.devices import DeviceManager, whole
 from engine.machine.facts import CPU, Machine
 from engine.machine.speeds import Speeds
 from engine.plan.facts import DraftFacts, Wish
@@ -78,7 +77,7 @@ def build(plan: Plan, machine: Machine, pair: RandomPair, threads: int | None = 
         Absent: a device is not here.
         OutOfMemory: a device's budget does not do.
     """
-    devices = Machinery().open(machine, replace(plan, threads=threads) if threads else plan)
+    devices = DeviceManager().open(machine, replace(plan, threads=threads) if threads else plan)
     theirs = _backends(plan.target, devices, "target")
     target = _decoder(pair.target, plan.target, theirs)
     if plan.draft is None or plan.draft_device is None:

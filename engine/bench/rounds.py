@@ -12,7 +12,7 @@ from engine.bench.prompts import BenchPrompt
 from engine.events import Event, RoundFinished
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest, Message, Role, SamplingParams
-from engine.session.answering import Answer
+from engine.session.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)

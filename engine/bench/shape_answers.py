@@ -16,15 +16,15 @@ from engine.commands import Mode
 from engine.events import AnswerStats
 from engine.model.config import ModelConfig
 from engine.model.other_family import OtherConfig
-from engine.plan.expectation import Expectation
-from engine.plan.workspace import HEAD_WIDTH
+from engine.plan.facts import HEAD_WIDTH
+from engine.plan.plan import Expectation
 from engine.request import SamplingParams
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import DraftLane
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
-from engine.speculative.drafters.standalone import StandaloneDrafter
-from engine.speculative.lane.draft_lane import DraftLane
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler

@@ -24,7 +24,7 @@ from engine.hardware.memory import give_memory_back
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
-from engine.plan.speculation import expected_tokens
+from engine.plan.throughput import expected_tokens
 
 _FORWARDS = 2
 """Single forwards of each size, for every run."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine.errors import UserFixable
 from engine.language import listed, tr
 from engine.model.config import Fusion, ModelConfig
+from engine.model.families import parse_config
 
 Described = dict[str, object]
 """The members of a config.json."""
@@ -196,7 +197,7 @@ def shape(name: str) -> ModelConfig:
             tr("There is no shape “{name}”.").format(name=name),
             tr("Choose one of {known}.").format(known=known),
         ) from None
-    return ModelConfig.from_json(described)
+    return parse_config(described)
 
 
 def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> ModelConfig:
@@ -207,7 +208,7 @@ def draft_shape(target: ModelConfig, hidden: int = 256, layers: int = 4) -> Mode
         tie_word_embeddings=True,
         max_position_embeddings=target.max_positions,
     )
-    return ModelConfig.from_json(described)
+    return parse_config(described)
 
 
 def head_shape(target: ModelConfig, fusion: Fusion, blocks: int) -> ModelConfig:
@@ -219,4 +220,4 @@ def head_shape(target: ModelConfig, fusion: Fusion, blocks: int) -> ModelConfig:
         tie_word_embeddings=target.tie_word_embeddings and not fusion.own_head,
         max_position_embeddings=target.max_positions,
     )
-    return replace(ModelConfig.from_json(described), fusion=fusion)
+    return replace(parse_config(described), fusion=fusion)

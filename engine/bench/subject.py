@@ -15,9 +15,9 @@ from engine.bench.forward import decoder_for
 from engine.bench.peer.blocks import BlockWeights
 from engine.bench.recipes import tensor_kinds
 from engine.commands import WeightFormat
-from engine.hub.local import LocalModel
-from engine.loading.checking import own_model
+from engine.loading.inspected_model import own_model
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.model.weights.random_weights import RandomWeights
 from engine.model.weights.readable import Readable, Weights
 from engine.plan.footprint import weight_count

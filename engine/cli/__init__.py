@@ -14,13 +14,9 @@ from pathlib import Path
 
 from engine import language
 from engine.cli import bench, chat, hardware, hub, models, plan, train_draft
-from engine.cli.exit_code import ExitCode
-from engine.cli.refusal import report
+from engine.cli.exit_code import ExitCode, report
 from engine.errors import Absent, UserFixable
 from engine.language import tr
-
-COMMANDS = ("chat", "bench", "plan", "hardware", "models", "train-draft")
-"""Sub-commands of `duotail` that need no window."""
 
 
 def main(argv: Sequence[str], data: Path | None = None) -> int:
@@ -28,21 +24,10 @@ def main(argv: Sequence[str], data: Path | None = None) -> int:
 
     Args:
         argv: the sub-command and its arguments.
-        data: the folder of the user's data; None: the usual one.
+        data: folder of the user's data; None: the usual one.
     """
     language.use(language.of_environment(os.environ))
-    parser = argparse.ArgumentParser(
-        prog="duotail",
-        description=tr("The engine without a window."),
-        epilog=tr(
-            "Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent, "
-            "130 interrupted by Ctrl-C. With --json stdout holds exactly one object."
-        ),
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    for module in (chat, bench, plan, hardware, models, hub, train_draft):
-        module.add_parser(commands)
-    arguments = parser.parse_args(hub.joined(list(argv)), argparse.Namespace(data=data))
+    arguments = command_parser().parse_args(hub.joined(list(argv)), argparse.Namespace(data=data))
     try:
         code: ExitCode = arguments.run(arguments)
     except UserFixable as error:
@@ -55,3 +40,19 @@ def main(argv: Sequence[str], data: Path | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.READER_GONE
     return code
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of all sub-commands, in the language in use."""
+    parser = argparse.ArgumentParser(
+        prog="duotail",
+        description=tr("The engine without a window."),
+        epilog=tr(
+            "Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent, "
+            "130 interrupted by Ctrl-C. With --json stdout holds exactly one object."
+        ),
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for module in (chat, bench, plan, hardware, models, hub, train_draft):
+        module.add_parser(commands)
+    return parser

@@ -18,7 +18,7 @@ from engine.language import tr
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("bench", help=tr("measure"))
+    parser = commands.add_parser("bench", help=tr("measure speed, acceptance or quality"))
     kinds = parser.add_subparsers(dest="kind", required=True)
     bench_speculate.add_parser(kinds)
     bench_forward.add_parsers(kinds)

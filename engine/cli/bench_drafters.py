@@ -17,44 +17,44 @@ from engine.cli.bench_prompts import (
     measured_prompts,
     or_dash,
 )
+from engine.cli.columns import left, right, width
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more, sampling
-from engine.columns import left, right, width
 from engine.commands import DraftChoice, Load
 from engine.hub.local import resolve_model
 from engine.language import number, tr
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("drafters", help=tr("all that can draft for a model, side by side"))
+    parser = kinds.add_parser("drafters", help=tr("compare drafts of one model"))
     parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
+        "--model", metavar="NAME|PATH", help=tr("the target model (default: the starter model)")
     )
     parser.add_argument(
         "--draft", dest="drafts", action="append", required=True, metavar="NAME|PATH|lookup",
-        help=tr("a draft of the model; may be given several times"),
+        help=tr("a draft to compare; may be given several times"),
     )  # fmt: skip
     parser.add_argument(
         "--lookup", type=LookupUse, choices=[*LookupUse], default=LookupUse.BOTH,
-        help=tr("drafts with lookup beside them, without, or both (default)"),
+        help=tr("measure drafts with lookup, without it, or both (default)"),
     )  # fmt: skip
     add_prompt_options(parser, repeat=3)
     parser.add_argument(
         "--depth", type=_budget, action="append", metavar="auto|N|NxW",
         help=tr(
-            "draft chains of N tokens, or trees of N levels that are W tokens wide, in every round "
-            "(default: auto, as the controller likes); may be given several times"
+            "draft chains of N tokens, or trees of N levels and W tokens a level (default: auto, "
+            "the controller chooses every round); may be given several times"
         ),
     )  # fmt: skip
     parser.add_argument(
         "--width", type=one_or_more, default=1, metavar="N",
-        help=tr("width of every --depth that has none"),
+        help=tr("width of every --depth that names none"),
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 
@@ -95,14 +95,14 @@ def _widened(budget: Fixed | None, wide: int) -> Fixed | None:
 
 
 def _pairs(arguments: argparse.Namespace) -> list[tuple[str, LoadedPair]]:
-    machinery = Machinery()
-    machine = machinery.look(None)
-    speeds = machinery.speeds(machine)
+    manager = DeviceManager()
+    machine = manager.look(None)
+    speeds = manager.speeds(machine)
     target, pairs = resolve_model(arguments.model), []
     for name, said in zip(_names(arguments.drafts), arguments.drafts, strict=True):
         draft = DraftChoice.LOOKUP if said == DraftChoice.LOOKUP else resolve_model(said)
         command = Load(target, draft=draft)
-        pairs.append((name, load(check(command, machine, speeds), machinery.open)))
+        pairs.append((name, load(plan_load(command, machine, speeds), manager.open)))
     return pairs
 
 

@@ -9,9 +9,9 @@ import sys
 from engine.bench.formats import FormatCost, measure_formats
 from engine.bench.recipes import UNIFORM
 from engine.bench.shapes import shape
+from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
-from engine.columns import left, right
 from engine.language import listed, number, tr
 
 SHAPE = "bench"
@@ -20,16 +20,27 @@ _WIDTH = 14
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("formats", help=tr("what each type of weights costs"))
+    parser = kinds.add_parser("formats", help=tr("measure memory and speed of every weight format"))
     parser.add_argument(
-        "--shape", default=SHAPE, metavar="S", help=tr("random weights of a published shape")
+        "--shape",
+        default=SHAPE,
+        metavar="S",
+        help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
     )
     parser.add_argument(
-        "--formats", type=_formats, default=tuple(UNIFORM), metavar="F,F", help=tr("default: all")
+        "--formats",
+        type=_formats,
+        default=tuple(UNIFORM),
+        metavar="F,F",
+        help=tr("weight formats to measure (default: all)"),
     )
-    parser.add_argument("--threads", type=one_or_more, metavar="N")
-    parser.add_argument("--runs", type=one_or_more, default=5, metavar="N")
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
+    )
+    parser.add_argument(
+        "--runs", type=one_or_more, default=5, metavar="N", help=tr("measure this many times")
+    )
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 

@@ -20,9 +20,9 @@ from engine.bench.peer.side import llama_cpp
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shapes import shape
 from engine.bench.subject import Subject, random_subject, stored_subject
+from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
-from engine.columns import left
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
@@ -35,26 +35,40 @@ MOST_PREFILLS = 5
 def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-commands."""
     for name, run, words in (
-        ("decode", run_decode, tr("plain decoding, one token after the other")),
-        ("verify", run_verify, tr("a forward over n tokens, as verification takes")),
-        ("prefill", run_prefill, tr("processing a prompt")),
+        ("decode", run_decode, tr("measure plain decoding, one token at a time")),
+        ("verify", run_verify, tr("measure a forward over n tokens, as verification needs it")),
+        ("prefill", run_prefill, tr("measure prefill, the processing of a prompt")),
     ):
         parser = kinds.add_parser(name, help=words)
         which = parser.add_mutually_exclusive_group()
-        which.add_argument("--model", metavar="NAME|PATH", help=tr("default: the starter model"))
-        which.add_argument("--shape", metavar="S", help=tr("random weights of a published shape"))
+        which.add_argument(
+            "--model", metavar="NAME|PATH", help=tr("the target model (default: the starter model)")
+        )
+        which.add_argument(
+            "--shape",
+            metavar="S",
+            help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
+        )
         parser.add_argument(
             "--format",
             choices=dict.fromkeys((*map(str, WeightFormat), *FORMATS)),
             metavar="F",
-            help=tr("how the weights are held; of a shape: {formats}").format(
+            help=tr("weight format; with --shape one of: {formats}").format(
                 formats=", ".join(FORMATS)
             ),
         )
-        parser.add_argument("--threads", type=one_or_more, metavar="N")
-        parser.add_argument("--runs", type=one_or_more, default=20, metavar="N")
-        parser.add_argument("--peer", choices=["llama.cpp"], help=tr("measure it in the same run"))
-        parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+        parser.add_argument(
+            "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
+        )
+        parser.add_argument(
+            "--runs", type=one_or_more, default=20, metavar="N", help=tr("measure this many times")
+        )
+        parser.add_argument(
+            "--peer", choices=["llama.cpp"], help=tr("measure this program too, in the same run")
+        )
+        parser.add_argument(
+            "--json", action="store_true", help=tr("print one JSON object on stdout")
+        )
         parser.set_defaults(run=run)
 
 

@@ -19,10 +19,9 @@ from engine.bench.modes.report_text import (
     option_name,
     to_table,
 )
-from engine.cli.exit_code import ExitCode
-from engine.cli.interrupting import on_interrupt
+from engine.cli.columns import left, right, width
+from engine.cli.exit_code import ExitCode, on_interrupt
 from engine.cli.options import add_model_options, load_command, one_or_more
-from engine.columns import left, right, width
 from engine.commands import Compare, Stop
 from engine.errors import Absent, UserFixable
 from engine.events import (
@@ -42,17 +41,25 @@ from engine.service.engine import Engine
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("modes", help=tr("the model in every mode that runs here"))
+    parser = kinds.add_parser("modes", help=tr("measure a model in every mode that runs here"))
     add_model_options(parser)
     usual = Compare()
     parser.add_argument(
-        "--tokens", type=one_or_more, default=usual.tokens, metavar="N", help=tr("per answer")
+        "--tokens",
+        type=one_or_more,
+        default=usual.tokens,
+        metavar="N",
+        help=tr("write this many tokens in every answer"),
     )
     parser.add_argument(
-        "--passes", type=one_or_more, default=usual.passes, metavar="N", help=tr("turns each")
+        "--passes",
+        type=one_or_more,
+        default=usual.passes,
+        metavar="N",
+        help=tr("measure every mode this many times, in turns"),
     )
     parser.add_argument(
-        "--markdown", action="store_true", help=tr("a text to share, instead of the table")
+        "--markdown", action="store_true", help=tr("print Markdown to share instead of a table")
     )
     parser.set_defaults(run=run)
 

@@ -21,16 +21,24 @@ def add_prompt_options(parser: argparse.ArgumentParser, repeat: int) -> None:
     """--prompts, --limit, --repeat, --system and how tokens are drawn."""
     parser.add_argument(
         "--prompts", type=Path, action="append", required=True, metavar="FILE.jsonl|FILE.txt",
-        help=tr("JSON Lines, or a prompt a line; may be given several times"),
+        help=tr("file of prompts, JSON Lines or one prompt a line; may be given several times"),
     )  # fmt: skip
     parser.add_argument(
         "--limit", type=one_or_more, action="append", metavar="N",
-        help=tr("prompts per category; given again, it is the next file's"),
+        help=tr("use only the first N prompts of each category; given again, for the next file"),
     )  # fmt: skip
     parser.add_argument(
-        "--repeat", type=one_or_more, default=repeat, metavar="N", help=tr("runs each way")
+        "--repeat",
+        type=one_or_more,
+        default=repeat,
+        metavar="N",
+        help=tr("answer every prompt this many times in every mode"),
     )
-    parser.add_argument("--system", metavar="TEXT", help=tr("system prompt"))
+    parser.add_argument(
+        "--system",
+        metavar="TEXT",
+        help=tr("the system prompt, which goes before every conversation"),
+    )
     add_sampling_options(parser)
 
 

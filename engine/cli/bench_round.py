@@ -10,9 +10,9 @@ from pathlib import Path
 
 from engine.bench.prompts import BenchPrompt, read_prompts
 from engine.bench.rounds import RoundProfile, RoundTimes, profile_rounds
+from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, add_sampling_options, load_pair, sampling
-from engine.columns import left, right
 from engine.language import number, tr
 
 PROMPTS = (
@@ -29,11 +29,16 @@ DEFAULT_MAX_TOKENS = 128
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = kinds.add_parser(
-        "round", help=tr("what a round costs inside and outside native calls")
+        "round", help=tr("measure the time of a round inside and outside native calls")
     )
     add_model_options(parser)
     add_sampling_options(parser)
-    parser.add_argument("--prompts", type=Path, metavar="FILE.jsonl")
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE.jsonl",
+        help=tr("file of prompts, one JSON object a line"),
+    )
     parser.set_defaults(run=run)
 
 

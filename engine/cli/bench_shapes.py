@@ -13,56 +13,100 @@ from engine.bench.random_model import DRAFT_FORMAT
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_answers import DEPTHS, ShapeOptions
 from engine.bench.shape_speed import ShapeSpeed, measure_shape
+from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
-from engine.cli.known_machine import add_hardware_option, known_machine
-from engine.cli.options import add_gpu_options, one_or_more, probability
+from engine.cli.options import (
+    add_gpu_options,
+    add_hardware_option,
+    known_machine,
+    one_or_more,
+    probability,
+)
 from engine.cli.plan_report import plan_report, use_report
-from engine.columns import left, right
 from engine.commands import Mode
 from engine.language import number, tr
 
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("shapes", help=tr("a scripted draft on a shape's random weights"))
-    parser.add_argument("--shape", required=True, metavar="S", help=tr("a published shape"))
-    parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
-    parser.add_argument(
-        "--acceptance", type=probability, default=0.8, metavar="A", help=tr("of each drafted token")
+    parser = kinds.add_parser(
+        "shapes",
+        help=tr("measure speculative decoding on random weights, with a scripted acceptance"),
     )
-    parser.add_argument("--depth", type=one_or_more, metavar="D", help=tr("only this fixed depth"))
+    parser.add_argument(
+        "--shape",
+        required=True,
+        metavar="S",
+        help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
+    )
+    parser.add_argument(
+        "--mode",
+        default=Mode.AUTO,
+        choices=[str(mode) for mode in Mode],
+        help=tr("how target and draft share the devices (default: auto, the fastest expected)"),
+    )
+    parser.add_argument(
+        "--acceptance",
+        type=probability,
+        default=0.8,
+        metavar="A",
+        help=tr("probability that a drafted token is accepted"),
+    )
+    parser.add_argument(
+        "--depth",
+        type=one_or_more,
+        metavar="D",
+        help=tr("measure only this draft depth (default: several, and the controller's choice)"),
+    )
     parser.add_argument(
         "--format",
         default=SHAPE_FORMAT,
         choices=FORMATS,
-        help=tr("how the target's weights are held"),
+        help=tr("weight format of the target"),
     )
-    parser.add_argument("--draft", default=SMALL, metavar=NAMES, help=tr("what drafts"))
+    parser.add_argument(
+        "--draft",
+        default=SMALL,
+        metavar=NAMES,
+        help=tr("random draft: a published shape or a kind of feature head"),
+    )
     parser.add_argument(
         "--draft-format",
         default=DRAFT_FORMAT,
         choices=FORMATS,
         metavar="F",
-        help=tr("how the draft's weights are held"),
+        help=tr("weight format of the draft"),
     )
     parser.add_argument(
         "--trees",
         action="store_true",
-        help=tr("draft trees, the script's chain in them"),
+        help=tr("draft trees that hold the scripted chain, not the chain alone"),
     )
     add_gpu_options(parser)
     add_hardware_option(parser)
-    parser.add_argument("--threads", type=one_or_more, metavar="N")
     parser.add_argument(
-        "--tokens", type=one_or_more, default=64, metavar="N", help=tr("per answer")
+        "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
     )
     parser.add_argument(
-        "--runs", type=one_or_more, default=5, metavar="N", help=tr("answers each way")
+        "--tokens",
+        type=one_or_more,
+        default=64,
+        metavar="N",
+        help=tr("write this many tokens in every answer"),
     )
     parser.add_argument(
-        "--peer", choices=["llama.cpp"], help=tr("what it could do, in the same run")
+        "--runs",
+        type=one_or_more,
+        default=5,
+        metavar="N",
+        help=tr("measure this many answers in every mode"),
     )
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--peer",
+        choices=["llama.cpp"],
+        help=tr("estimate this program's speed too, from measurements in the same run"),
+    )
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 

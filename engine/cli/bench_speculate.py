@@ -19,9 +19,9 @@ from engine.cli.bench_prompts import (
     measured_prompts,
     or_dash,
 )
+from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, load_pair, sampling
-from engine.columns import left, right
 from engine.errors import UserFixable
 from engine.language import number, tr
 
@@ -33,13 +33,19 @@ _WIDTH = 14
 
 def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = kinds.add_parser("speculate", help=tr("speculative against plain decoding"))
+    parser = kinds.add_parser(
+        "speculate", help=tr("measure speculative decoding against plain decoding")
+    )
     add_model_options(parser)
     add_prompt_options(parser, repeat=1)
     parser.add_argument(
-        "--no-shared-noise", action="store_true", help=tr("rank drafts without the target's noise")
+        "--no-shared-noise",
+        action="store_true",
+        help=tr("rank draft tokens without the target's Gumbel noise"),
     )
-    parser.add_argument("--peer", choices=[PEER], help=tr("measure it in the same run"))
+    parser.add_argument(
+        "--peer", choices=[PEER], help=tr("measure this program too, in the same run")
+    )
     parser.set_defaults(run=run)
 
 

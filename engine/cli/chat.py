@@ -6,13 +6,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import TextIOWrapper
 from queue import SimpleQueue
 from time import perf_counter
 
-from engine.cli.exit_code import ExitCode
-from engine.cli.interrupting import on_interrupt
+from engine.cli.exit_code import ExitCode, on_interrupt
 from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
 from engine.commands import Generate, Stop
 from engine.errors import Absent, OutOfMemory, UserFixable
@@ -42,14 +40,12 @@ _REASONS = {
     FinishReason.ERROR: "error",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An answer and how it came about."""
-
-    finished: Finished
-    failure: Failed | None
-    plan: PlanSummary
+_STATISTICS = (
+    "committed", "rounds", "plain_rounds", "fallback_reason", "acceptance_length",
+    "accepted_by_depth", "ttft_s", "tokens_per_s", "draft_idle", "verify_idle", "draft_useful",
+    "draft_wasted",
+)  # fmt: skip
+"""Fields of `AnswerStats` that `--json` prints, in order."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -57,21 +53,31 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser("chat", help=tr("answer a prompt, or chat on the terminal"))
     add_model_options(parser)
     add_sampling_options(parser)
-    parser.add_argument("--prompt", metavar="TEXT", help=tr("default: standard input"))
-    parser.add_argument("--system", metavar="TEXT", help=tr("system prompt"))
     parser.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help=tr("stop string")
+        "--prompt", metavar="TEXT", help=tr("the prompt to answer (default: standard input)")
+    )
+    parser.add_argument(
+        "--system",
+        metavar="TEXT",
+        help=tr("the system prompt, which goes before every conversation"),
+    )
+    parser.add_argument(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help=tr("end an answer before this text; may be given several times"),
     )
     parser.add_argument(
         "--think",
         action=argparse.BooleanOptionalAction,
-        help=tr("think first, or not, where the model leaves the choice"),
+        help=tr("let the model think before it answers, or not, where it leaves the choice"),
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Answer and print. Ctrl-C stops the answer; what was written by then is printed all the same.
+    """Answer and print. Ctrl-C stops the answer; what was written by then is printed.
 
     With `--json` its finish_reason is "stop", as for any answer that did not run into a limit;
     the exit code tells that it was interrupted.
@@ -86,7 +92,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         conversation.engine.submit(load)
         plan = conversation.wait_for_model()
 
-        def ask(messages: list[Message]) -> Answered:
+        def ask(messages: list[Message]) -> Finished:
             request = ChatRequest(
                 _ANSWER_ID,
                 tuple(messages),
@@ -97,28 +103,27 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 arguments.think,
             )
             show = (lambda _: None) if arguments.json else _write
-            return conversation.ask(request, plan, show)
+            return conversation.ask(request, show)
 
         if interactive:
             return _converse(opening, ask)
-        answered = ask([*opening, Message(Role.USER, first)])
+        finished = ask([*opening, Message(Role.USER, first)])
     finally:
         conversation.engine.close()
-    if answered.failure is not None:
-        raise _error(answered.failure)
-    _write(_as_json(answered) if arguments.json else "\n")
-    interrupted = answered.finished.reason is FinishReason.STOPPED
+    _write(_as_json(finished, plan) if arguments.json else "\n")
+    interrupted = finished.reason is FinishReason.STOPPED
     return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
 
 
 class _Conversation:
-    """The engine and its events, waited for in order."""
+    """Waits for the events of an engine in their order."""
 
     def __init__(self) -> None:
         self._events: SimpleQueue[Event] = SimpleQueue()
         self.engine = Engine(self._events.put, sample_devices=False)
 
     def wait_for_model(self) -> PlanSummary:
+        """Return the plan of the loaded model. Raises UserFixable where it was not loaded."""
         failure: Failed | None = None
         while True:
             event = self._events.get()
@@ -131,7 +136,8 @@ class _Conversation:
                     raise _error(failure)
                 raise UserFixable(tr("The model was not loaded."), tr("Try again."))
 
-    def ask(self, request: ChatRequest, plan: PlanSummary, show: Callable[[str], None]) -> Answered:
+    def ask(self, request: ChatRequest, show: Callable[[str], None]) -> Finished:
+        """Wait for an answer; `show` gets its pieces. Raises UserFixable where it failed."""
         failure: Failed | None = None
         with on_interrupt(lambda: self.engine.submit(Stop(request.id))):
             self.engine.submit(Generate(request))
@@ -142,11 +148,13 @@ class _Conversation:
                 elif isinstance(event, Failed):
                     failure = event
                 elif isinstance(event, Finished):
-                    return Answered(event, failure, plan)
+                    if failure is not None:
+                        raise _error(failure)
+                    return event
 
 
 def _error(failure: Failed) -> UserFixable:
-    """What the engine told, as what it was."""
+    """Return the exception for a failure of the engine."""
     if failure.kind is FailureKind.OUT_OF_MEMORY:
         full = OutOfMemory(failure.cause, failure.remedy, failure.details, failure.shortage)
         full.ways_out = failure.ways_out
@@ -155,7 +163,7 @@ def _error(failure: Failed) -> UserFixable:
     return kind(failure.cause, failure.remedy, failure.details)
 
 
-def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered]) -> ExitCode:
+def _converse(messages: list[Message], ask: Callable[[list[Message]], Finished]) -> ExitCode:
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # a stray byte ends no conversation
     while True:
@@ -166,10 +174,10 @@ def _converse(messages: list[Message], ask: Callable[[list[Message]], Answered])
         if not line.strip():
             continue
         messages.append(Message(Role.USER, line.rstrip("\n")))
-        answered = ask(messages)
-        finished = answered.finished
-        if answered.failure is not None:
-            _write(sentences(answered.failure.cause, answered.failure.remedy) + "\n")
+        try:
+            finished = ask(messages)
+        except UserFixable as error:
+            _write(sentences(error.cause, error.remedy) + "\n")
             messages.pop()
             continue
         messages.append(Message(Role.ASSISTANT, finished.text, finished.token_ids))
@@ -204,36 +212,22 @@ def _prompt(arguments: argparse.Namespace) -> str:
     return text
 
 
-def _as_json(answered: Answered) -> str:
-    finished, stats = answered.finished, answered.finished.stats
-    return (
-        json.dumps(
-            {
-                "text": finished.text,
-                "tokens": list(finished.token_ids or ()),
-                "finish_reason": _REASONS[finished.reason],
-                "mode": str(answered.plan.mode),
-                "signature": finished.signature,
-                "committed": stats.committed,
-                "rounds": stats.rounds,
-                "plain_rounds": stats.plain_rounds,
-                "fallback_reason": stats.fallback_reason,
-                "acceptance_length": stats.acceptance_length,
-                "accepted_by_depth": shares_by_depth(stats),
-                "ttft_s": stats.ttft_s,
-                "tokens_per_s": stats.tokens_per_s,
-                "draft_idle": stats.draft_idle,
-                "verify_idle": stats.verify_idle,
-                "draft_useful": stats.draft_useful,
-                "draft_wasted": stats.draft_wasted,
-            }
-        )
-        + "\n"
-    )
+def _as_json(finished: Finished, plan: PlanSummary) -> str:
+    stats = finished.stats
+    answer = {
+        "text": finished.text,
+        "tokens": list(finished.token_ids or ()),
+        "finish_reason": _REASONS[finished.reason],
+        "mode": str(plan.mode),
+        "signature": finished.signature,
+    }
+    answer |= {name: getattr(stats, name) for name in _STATISTICS}
+    answer["accepted_by_depth"] = _shares_by_depth(stats)
+    return json.dumps(answer) + "\n"
 
 
-def shares_by_depth(stats: AnswerStats) -> list[float]:
-    """Accepted / offered at depth 1, 2, ..."""
+def _shares_by_depth(stats: AnswerStats) -> list[float]:
+    """Return accepted / drafted tokens at depth 1, 2, ..."""
     pairs = zip(stats.accepted_by_depth, stats.drafted_by_depth, strict=True)
     return [round(accepted / offered, 4) for accepted, offered in pairs if offered]
 

@@ -6,44 +6,44 @@ import argparse
 import sys
 from collections.abc import Iterator
 
+from engine.cli.columns import table_row
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import gibibytes
-from engine.columns import left, right
+from engine.cli.options import add_options
 from engine.hardware import machine_file
 from engine.language import listed, number, tr
-from engine.loading.machinery import Machinery
+from engine.language.units import memory
+from engine.loading.devices import DeviceManager
 from engine.machine.facts import Accelerator, Host, Machine, Missing
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, Speeds
-from engine.units import memory
 
 ROWS = (1, 4, 8, 16, 64)
 GIGA = 1e9
+_WIDTHS = 24, 8
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = commands.add_parser(
-        "hardware", help=tr("what this computer has, and how fast it is; for duotail plan, too")
+        "hardware", help=tr("describe this computer and its speed; duotail plan reads it")
     )
     parser.add_argument(
-        "--calibrate", action="store_true", help=tr("measure it now, which takes some seconds")
+        "--calibrate",
+        action="store_true",
+        help=tr("measure the devices now, which takes some seconds"),
     )
-    parser.add_argument(
-        "--simulate-gpu", type=gibibytes, metavar="GIB", help=tr("simulated accelerator")
-    )
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    add_options(parser, "--simulate-gpu", "--json")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Look, measure if asked, and print."""
-    machinery = Machinery()
-    machine = machinery.look(arguments.simulate_gpu)
+    manager = DeviceManager()
+    machine = manager.look(arguments.simulate_gpu)
     if arguments.calibrate:
-        speeds = machinery.measure_all(machine, _progress, lambda: False)
+        speeds = manager.measure_all(machine, _progress, lambda: False)
         _end_of_progress()
     else:
-        speeds = machinery.speeds(machine)
+        speeds = manager.speeds(machine)
     if arguments.json:
         sys.stdout.write(machine_file.text(machine, speeds))
     else:
@@ -120,11 +120,10 @@ def _device(device: DeviceSpeeds, link: LinkSpeed | None) -> Iterator[str]:
     if device.threads:
         reading += tr(" with {threads} threads").format(threads=device.threads)
     yield reading
-    rows = "".join(right(str(count), 8) for count in ROWS)
-    yield "  " + left(tr("weights, GB/s by rows"), 24) + rows
+    yield "  " + table_row(tr("weights, GB/s by rows"), map(str, ROWS), _WIDTHS)
     for kind, product in device.products.items():
-        cells = (_giga(1 / product.seconds_per_byte(count)) for count in ROWS)
-        yield "  " + left(kind, 24) + "".join(right(cell, 8) for cell in cells)
+        speeds = (_giga(1 / product.seconds_per_byte(count)) for count in ROWS)
+        yield "  " + table_row(kind, speeds, _WIDTHS)
     beside = tr("besides: {forward} per forward, {block} per block, {row} for a further row")
     times = device.forward_s, device.block_s, device.row_s
     forward, block, row = (_microseconds(seconds) for seconds in times)

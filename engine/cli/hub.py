@@ -15,11 +15,10 @@ from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.errors import UserFixable
 from engine.hub.messages import Describe, Search
-from engine.hub.remote.addresses import Address, address_in
-from engine.hub.remote.endpoint import endpoint_of, is_endpoint
+from engine.hub.remote.addresses import Address, address_in, endpoint_of, is_endpoint
 from engine.hub.remote.environment import prepare
+from engine.hub.remote.faults import trouble_of
 from engine.hub.remote.listing import Access, Order, Packaging, Repository, Variant
-from engine.hub.remote.trouble import trouble_of
 from engine.hub.remote.words import about, explained
 from engine.hub.token import TokenStore
 from engine.language import listed, tr
@@ -36,24 +35,52 @@ Told = TypeVar("Told")
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-commands."""
-    search = commands.add_parser("models search", help=tr("find models on the hub"))
-    search.add_argument("words", nargs="*", metavar="WORDS", help=tr("none: what many use"))
+    search = commands.add_parser("models search", help=tr("search for models on the hub"))
     search.add_argument(
-        "--packaging", choices=[str(each) for each in Packaging], help=tr("how weights are stored")
+        "words",
+        nargs="*",
+        metavar="WORDS",
+        help=tr("words to search for (default: the models downloaded most)"),
     )
-    search.add_argument("--sort", default=Order.DOWNLOADS, choices=[str(each) for each in Order])
-    search.add_argument("--limit", type=one_or_more, default=20, metavar="N")
+    search.add_argument(
+        "--packaging",
+        choices=[str(each) for each in Packaging],
+        help=tr("show only models whose weights are stored this way"),
+    )
+    search.add_argument(
+        "--sort",
+        default=Order.DOWNLOADS,
+        choices=[str(each) for each in Order],
+        help=tr("order of the results (default: by downloads)"),
+    )
+    search.add_argument(
+        "--limit",
+        type=one_or_more,
+        default=20,
+        metavar="N",
+        help=tr("show at most this many models"),
+    )
     _add_options(search, _search)
-    show = commands.add_parser("models show", help=tr("tell what a model on the hub has to offer"))
+    show = commands.add_parser(
+        "models show", help=tr("show the variants and licence of a model on the hub")
+    )
     _add_repository(show)
     _add_options(show, _show)
     shelf = commands.add_parser("models list", help=tr("list all models on this computer"))
-    shelf.add_argument("--cache", metavar="DIR", help=tr("folder of fetched models"))
-    shelf.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    shelf.add_argument(
+        "--cache",
+        metavar="DIR",
+        help=tr("folder of downloaded models (default: the shared Hugging Face cache)"),
+    )
+    shelf.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     shelf.set_defaults(run=_list)
-    download = commands.add_parser("models download", help=tr("fetch a model from the hub"))
+    download = commands.add_parser("models download", help=tr("download a model from the hub"))
     _add_repository(download)
-    download.add_argument("--variant", metavar="NAME", help=tr("as in Q4_K_M; see: models show"))
+    download.add_argument(
+        "--variant",
+        metavar="NAME",
+        help=tr("variant to download, such as Q4_K_M; “duotail models show” lists them"),
+    )
     _add_options(download, _download)
 
 
@@ -71,21 +98,34 @@ def data_folder(arguments: argparse.Namespace) -> Path:
 
 
 def _add_repository(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("repo", metavar="OWNER/NAME", help=tr("or an address of the hub"))
-    parser.add_argument("--revision", metavar="REV", help=tr("a commit, a branch or a tag"))
+    parser.add_argument(
+        "repo",
+        metavar="OWNER/NAME",
+        help=tr("the model's name on the hub, or the address of its page"),
+    )
+    parser.add_argument(
+        "--revision", metavar="REV", help=tr("a commit, branch or tag (default: the main branch)")
+    )
 
 
 def _add_options(
     parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], ExitCode]
 ) -> None:
     parser.add_argument(
-        "--endpoint", type=_endpoint, metavar="URL", help=tr("another hub (also: HF_ENDPOINT)")
+        "--endpoint",
+        type=_endpoint,
+        metavar="URL",
+        help=tr("address of another hub (also: HF_ENDPOINT)"),
     )
-    parser.add_argument("--cache", metavar="DIR", help=tr("folder of fetched models"))
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        help=tr("folder of downloaded models (default: the shared Hugging Face cache)"),
+    )
     parser.add_argument(
         "--hf-login", action="store_true", help=tr("use the token that “hf auth login” keeps")
     )
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 
@@ -124,10 +164,10 @@ def _show(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _list(arguments: argparse.Namespace) -> ExitCode:
-    from engine.hub.shelf.shelf import Shelf
+    from engine.hub.shelf.shelf import ModelShelf
 
     cache = Path(arguments.cache).expanduser() if arguments.cache else None
-    models = Shelf(data_folder(arguments), cache).models()
+    models = ModelShelf(data_folder(arguments), cache).models()
     hub_report.write_kept(models, as_json=arguments.json)
     return ExitCode.DONE
 
@@ -148,7 +188,7 @@ def _described(arguments: argparse.Namespace, access: Access) -> tuple[Repositor
     asked = Describe(access, address.repo, arguments.revision or address.revision)
 
     def answer(connection: Connection) -> Repository:
-        from engine.hub.remote.describe import describe
+        from engine.hub.remote.description import describe
 
         return describe(connection, asked)
 

@@ -13,9 +13,9 @@ from engine.hub.download.job import Job, JobReport, JobState
 from engine.hub.download.queue import Downloads
 from engine.hub.remote.listing import Access, Repository, Variant
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
 from engine.language import number, sentences, tr
-from engine.units import duration, file_size
+from engine.language.units import duration, file_size
 
 _Reports = tuple[JobReport, ...]
 
@@ -52,7 +52,7 @@ def download(repository: Repository, variant: Variant, access: Access, data: Pat
 
 
 def _wait(told: queue.SimpleQueue[_Reports]) -> Path:
-    """Until the model is here."""
+    """Wait until the model is here; return what to open."""
     while True:
         for report in told.get():
             if report.state is JobState.DONE and report.model is not None:
@@ -89,7 +89,7 @@ def _clear_line() -> None:
 
 def _keep(path: Path, job: Job, data: Path) -> None:
     """Remember where it came from; it is usable without that, too."""
-    shelf = Shelf(data)
+    shelf = ModelShelf(data)
     model = replace(
         shelf.describe(path),
         origin=ModelOrigin.DOWNLOADED,

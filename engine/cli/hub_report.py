@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from engine.columns import left, right, width
+from engine.cli.columns import left, right, width
 from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import listed, number, sentences, tr, tr_count
-from engine.units import file_size
+from engine.language.units import file_size
 
 Models = Sequence[FoundRepository]
 
@@ -22,7 +22,7 @@ _GAP = 2
 
 
 def write_found(found: Models, *, as_json: bool) -> None:
-    """A list of the hub."""
+    """Write a list of the hub's models."""
     if as_json:
         _write({"models": [_found(each) for each in found]})
         return
@@ -44,7 +44,7 @@ def write_found(found: Models, *, as_json: bool) -> None:
 
 
 def write_repository(repository: Repository, page: str, *, as_json: bool) -> None:
-    """Everything that a repository has."""
+    """Write everything that a repository has."""
     if as_json:
         _write(_repository(repository))
         return
@@ -56,11 +56,8 @@ def write_repository(repository: Repository, page: str, *, as_json: bool) -> Non
         lines.append(tr("{n} parameters").format(n=_short(found.parameters)))
     if repository.context:
         lines.append(tr_count("{n} token of context", "{n} tokens of context", repository.context))
-    lines.append(
-        tr("Licence: {name}").format(
-            name=" ".join(filter(None, (found.licence or tr("not told"), repository.licence_link)))
-        )
-    )
+    licence = [found.licence or tr("not specified"), repository.licence_link or ""]
+    lines.append(tr("Licence: {name}").format(name=" ".join(licence).rstrip()))
     if found.gated:
         lines.append(tr("Its terms have to be accepted at {address}.").format(address=page))
     if not repository.has_template and repository.variants:
@@ -76,7 +73,7 @@ def write_repository(repository: Repository, page: str, *, as_json: bool) -> Non
 
 
 def write_kept(models: Iterable[KeptModel], *, as_json: bool) -> None:
-    """What is on this computer."""
+    """Write the models on this computer."""
     if as_json:
         _write({"models": [_kept(model) for model in models]})
         return
@@ -88,7 +85,7 @@ def write_kept(models: Iterable[KeptModel], *, as_json: bool) -> None:
 
 
 def write_fetched(repository: Repository, variant: Variant, path: Path, *, as_json: bool) -> None:
-    """What has been fetched, and where it lies."""
+    """Write what has been fetched, and where it lies."""
     if as_json:
         _write(
             {
@@ -142,7 +139,7 @@ def _files(variant: Variant) -> str:
 
 
 def _short(count: int) -> str:
-    """A large number in few letters."""
+    """Return a large number in few letters."""
     for size, unit in _UNITS:
         if count >= size:
             return number(count / size, ".1f" if count < 99.95 * size else ",.0f") + unit
@@ -150,7 +147,7 @@ def _short(count: int) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[str]:
-    """Rows with their columns below each other; the last one as long as it is."""
+    """Return rows with their columns below each other; the last one as long as it is."""
     columns = range(len(rows[0]) if rows else 0)
     widths = [max(width(row[column]) for row in rows) for column in columns]
     gap = " " * _GAP
@@ -168,7 +165,7 @@ def _lines(lines: Iterable[str]) -> None:
 
 
 def _printable(line: str) -> str:
-    """Nothing that a stranger wrote commands the terminal."""
+    """Return a line in which nothing that a stranger wrote commands the terminal."""
     return "".join(
         sign
         if sign.isprintable() or unicodedata.category(sign) == "Zs"

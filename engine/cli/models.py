@@ -9,27 +9,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.backend.native.packed_cache import PackedCache
+from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
-from engine.columns import left
-from engine.hub.gguf_files import SeveralModels
-from engine.hub.local import LocalModel, bundled_models, resolve_model
+from engine.hub.local import bundled_models, resolve_model
 from engine.language import tr
+from engine.language.units import file_size
 from engine.model.heads.reduced import DraftOnly, ReducedDraft
-from engine.units import file_size
+from engine.model.local_model import LocalModel
+from engine.model.model_files import SeveralModels
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("models", help=tr("list the bundled models, and those in folders"))
+    parser = commands.add_parser(
+        "models", help=tr("list the bundled models and those in folders, or use the hub")
+    )
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help=tr("a folder with models, or a GGUF file")
     )
     parser.add_argument(
         "--clear-cache",
         action="store_true",
-        help=tr("delete the quantised weights kept on disk (they are made anew when needed)"),
+        help=tr("delete the quantised weights kept on disk; they are made again when needed"),
     )
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
     parser.set_defaults(run=run)
 
 
@@ -57,7 +60,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _models_at(path: Path) -> Iterator[LocalModel]:
-    """The model that a path names, or all that a folder of GGUF files holds."""
+    """Yield the model that a path names, or all that a folder of GGUF files holds."""
     try:
         yield LocalModel.inspect(path)
     except SeveralModels as several:
@@ -66,7 +69,7 @@ def _models_at(path: Path) -> Iterator[LocalModel]:
 
 
 def _draft_for(model: LocalModel) -> str:
-    """What a head has to be chosen for."""
+    """Return for which target a head was made."""
     head = model.config
     if not isinstance(head, DraftOnly):
         return ""

@@ -1,72 +1,142 @@
-"""Options that several sub-commands share, and what they mean to the engine."""
+"""Options that several sub-commands share, and the engine's types that they describe."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, replace
 from math import inf
 from pathlib import Path
+from typing import Any, TypeVar
 
+from engine.backend.simulated.spec import simulated_accelerator
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, WeightFormat
 from engine.errors import UserFixable
+from engine.hardware import machine_file
 from engine.hub.local import resolve_model
 from engine.language import tr
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
+from engine.machine.facts import Machine
+from engine.machine.speeds import Speeds
 from engine.request import SamplingParams
 
 GIB = 2**30
 
+Number = TypeVar("Number", int, float)
+
+
+def add_options(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Declare options of `_shared_options` by their names."""
+    known = _shared_options()
+    for name in names:
+        parser.add_argument(name, **known[name])
+
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """--model, --draft, --mode, --context, and what an accelerator may take."""
-    parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
-    )
-    parser.add_argument(
-        "--draft", default="auto", metavar="auto|NAME|PATH|lookup|none", help=tr("what drafts")
-    )
-    parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
-    parser.add_argument(
-        "--format",
-        default=WeightFormat.AUTO,
-        choices=[str(weights) for weights in WeightFormat],
-        help=tr("how the target's weights are held"),
-    )
-    parser.add_argument("--context", type=int, metavar="N", help=tr("planned context in tokens"))
+    """Declare what `load_command` reads, and --json."""
+    add_options(parser, "--model", "--draft", "--mode", "--format", "--context")
     add_gpu_options(parser)
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    add_options(parser, "--json")
 
 
 def add_gpu_options(parser: argparse.ArgumentParser) -> None:
-    """--vram, --layers-on-gpu and --simulate-gpu; sizes come as bytes."""
-    parser.add_argument("--vram", type=gibibytes, metavar="GIB", help=tr("VRAM budget"))
-    parser.add_argument(
-        "--layers-on-gpu", type=layers, metavar="N|all", help=tr("target layers on the GPU")
-    )
-    parser.add_argument(
-        "--simulate-gpu", type=gibibytes, metavar="GIB", help=tr("simulated accelerator")
-    )
+    """Declare --vram, --layers-on-gpu and --simulate-gpu; sizes come as bytes."""
+    add_options(parser, "--vram", "--layers-on-gpu", "--simulate-gpu")
+
+
+def add_hardware_option(parser: argparse.ArgumentParser) -> None:
+    """Declare --hardware, which `known_machine` reads."""
+    add_options(parser, "--hardware")
+
+
+def _shared_options() -> dict[str, dict[str, Any]]:
+    """Return the arguments of `add_argument` for options that several sub-commands have."""
+    modes, formats = [str(mode) for mode in Mode], [str(weights) for weights in WeightFormat]
+    size = {"type": gibibytes, "metavar": "GIB"}
+    return {
+        "--model": {
+            "metavar": "NAME|PATH",
+            "help": tr("the target model (default: the starter model)"),
+        },
+        "--draft": {
+            "default": DraftChoice.AUTO,
+            "metavar": "auto|NAME|PATH|lookup|none",
+            "help": tr(
+                "the draft: chosen for the target, a model, lookup in earlier text, or none"
+            ),
+        },
+        "--mode": {
+            "default": Mode.AUTO,
+            "choices": modes,
+            "help": tr(
+                "how target and draft share the devices (default: auto, the fastest expected)"
+            ),
+        },
+        "--format": {
+            "default": WeightFormat.AUTO,
+            "choices": formats,
+            "help": tr("weight format of the target"),
+        },
+        "--context": {
+            "type": int,
+            "metavar": "N",
+            "help": tr("context length to plan for, in tokens"),
+        },
+        "--vram": size | {"help": tr("use at most this much GPU memory, in GiB")},
+        "--layers-on-gpu": {
+            "type": layers,
+            "metavar": "N|all",
+            "help": tr("number of target layers to put on the GPU, or all"),
+        },
+        "--simulate-gpu": size | {"help": tr("simulate a GPU with this much memory, in GiB")},
+        "--hardware": {
+            "type": Path,
+            "metavar": "FILE.json",
+            "help": tr("plan for another machine, as `duotail hardware --json` has described it"),
+        },
+        "--json": {"action": "store_true", "help": tr("print one JSON object on stdout")},
+    }
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
-    """--max-tokens, --temperature, --seed and the filters."""
-    parser.add_argument("--max-tokens", type=one_or_more, metavar="N")
-    parser.add_argument("--temperature", type=float, default=0.0, metavar="T")
-    parser.add_argument("--seed", type=int, default=0, metavar="S")
-    parser.add_argument("--top-k", type=int, default=0, metavar="K")
-    parser.add_argument("--top-p", type=float, default=1.0, metavar="P")
-    parser.add_argument("--min-p", type=float, default=0.0, metavar="P")
-    parser.add_argument("--repetition-penalty", type=float, default=1.0, metavar="X")
-    parser.add_argument("--presence-penalty", type=float, default=0.0, metavar="X")
-    parser.add_argument("--frequency-penalty", type=float, default=0.0, metavar="X")
+    """Declare --max-tokens, and what `sampling` reads."""
+    parser.add_argument(
+        "--max-tokens",
+        type=one_or_more,
+        metavar="N",
+        help=tr("end an answer after this many tokens (default: where the model ends it)"),
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help=tr("seed of the random numbers")
+    )
+    settings: tuple[tuple[str, type, float, str, str], ...] = (
+        ("--temperature", float, 0.0, "T",
+         tr("divide the logits by T; 0 (default) always takes the likeliest token")),
+        ("--top-k", int, 0, "K",
+         tr("sample from the K likeliest tokens only; 0 (default): from all")),
+        ("--top-p", float, 1.0, "P",
+         tr("sample from the likeliest tokens that sum up to probability P; 1 (default): all")),
+        ("--min-p", float, 0.0, "P",
+         tr("drop tokens less likely than P times the likeliest one; 0 (default): none")),
+        ("--repetition-penalty", float, 1.0, "X",
+         tr("make tokens of the prompt and the answer less likely by a factor; 1 (default): off")),
+        ("--presence-penalty", float, 0.0, "X",
+         tr("subtract X from the logit of every token of the answer; 0 (default): off")),
+        ("--frequency-penalty", float, 0.0, "X",
+         tr("subtract X for each time that a token is in the answer; 0 (default): off")),
+    )  # fmt: skip
+    for option, kind, default, metavar, words in settings:
+        parser.add_argument(option, type=kind, default=default, metavar=metavar, help=words)
 
 
 def load_command(arguments: argparse.Namespace) -> Load:
-    """The Load command that the options describe.
+    """Return the Load command that the options describe.
 
     Raises:
-        UserFixable: an unknown model.
+        UserFixable: the model is unknown.
     """
     return Load(
         model=resolve_model(arguments.model),
@@ -81,7 +151,7 @@ def load_command(arguments: argparse.Namespace) -> Load:
 
 
 def options_of(load: Load) -> list[str]:
-    """The options that make a load, but for the model; what is as usual needs none."""
+    """Return the options that describe a load, without --model and what has its default value."""
     said: list[tuple[str, object]] = [
         ("--draft", None if load.draft is DraftChoice.AUTO else load.draft),
         ("--mode", None if load.mode is Mode.AUTO else load.mode),
@@ -94,33 +164,55 @@ def options_of(load: Load) -> list[str]:
     return [word for name, value in said if value is not None for word in (name, str(value))]
 
 
-def load_pair(arguments: argparse.Namespace) -> LoadedPair:
-    """The models that the options name, loaded.
+def known_machine(
+    described: Path | None, simulate_gpu: int | None, *, measured: bool = False
+) -> tuple[Machine, Speeds]:
+    """Return the machine in a file, or this one, and its speeds.
+
+    Args:
+        described: a file that `duotail hardware --json` has written; None: this machine.
+        simulate_gpu: memory of a simulated GPU in place of the machine's own, in bytes.
+        measured: measure this machine now if that was never done.
 
     Raises:
-        UserFixable: as `load_command`, and where the files cannot be used.
+        UserFixable: the file describes no machine.
     """
-    command, machinery = load_command(arguments), Machinery()
-    machine = machinery.look(command.simulate_gpu)
-    return load(check(command, machine, machinery.speeds(machine)), machinery.open)
+    manager = DeviceManager()
+    if described is None:
+        machine = manager.look(simulate_gpu)
+        speeds = manager.speeds(machine)
+        if measured and not speeds.measured:
+            speeds = manager.measure_all(machine, lambda _stage, _fraction: None, lambda: False)
+        return machine, speeds
+    machine, speeds = machine_file.read(described)
+    if simulate_gpu is None:
+        return machine, speeds
+    machine = replace(machine, accelerators=(simulated_accelerator(simulate_gpu),))
+    declared = manager.speeds(machine)
+    devices = {**declared.devices, **speeds.devices}
+    return machine, replace(speeds, devices=devices, links={**declared.links, **speeds.links})
+
+
+def load_pair(arguments: argparse.Namespace) -> LoadedPair:
+    """Load the models that the options name.
+
+    Raises:
+        UserFixable: a model is unknown, or its files cannot be used.
+    """
+    command, manager = load_command(arguments), DeviceManager()
+    machine = manager.look(command.simulate_gpu)
+    return load(plan_load(command, machine, manager.speeds(machine)), manager.open)
 
 
 def sampling(arguments: argparse.Namespace) -> SamplingParams:
-    """The sampling parameters that the options describe.
+    """Return the sampling parameters that the options describe.
 
     Raises:
-        UserFixable: a value out of its range.
+        UserFixable: a value is out of its range.
     """
     try:
         return SamplingParams(
-            temperature=arguments.temperature,
-            top_k=arguments.top_k,
-            top_p=arguments.top_p,
-            min_p=arguments.min_p,
-            repetition_penalty=arguments.repetition_penalty,
-            presence_penalty=arguments.presence_penalty,
-            frequency_penalty=arguments.frequency_penalty,
-            seed=arguments.seed,
+            **{field.name: getattr(arguments, field.name) for field in fields(SamplingParams)}
         )
     except ValueError as error:
         raise UserFixable(
@@ -129,31 +221,25 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
 
 
 def one_or_more(text: str) -> int:
-    """A count given as an option's value."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(
-            tr("{text!r} is not a whole number of 1 or more").format(text=text)
-        )
-    return number
+    """Parse a whole number of 1 or more."""
+    wrong = tr("{text!r} is not a whole number of 1 or more")
+    return _parsed(text, int, lambda number: number >= 1, wrong)
 
 
 def gibibytes(text: str) -> int:
-    """Bytes, given as an option's value in GiB."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < inf:
-        raise argparse.ArgumentTypeError(tr("{text!r} is not a size in GiB").format(text=text))
-    return round(number * GIB)
+    """Parse a size in GiB; returns bytes."""
+    wrong = tr("{text!r} is not a size in GiB")
+    return round(_parsed(text, float, lambda number: 0 <= number < inf, wrong) * GIB)
+
+
+def probability(text: str) -> float:
+    """Parse a number from 0 to 1."""
+    wrong = tr("{text!r} is not a number from 0 to 1")
+    return _parsed(text, float, lambda number: 0 <= number <= 1, wrong)
 
 
 def layers(text: str) -> int:
-    """A number of a model's layers, given as an option's value."""
+    """Parse a number of layers, or "all"."""
     if text == "all":
         return ALL_LAYERS
     if not (text.isascii() and text.isdigit()):
@@ -163,17 +249,15 @@ def layers(text: str) -> int:
     return int(text)
 
 
-def probability(text: str) -> float:
-    """A number from 0 to 1 given as an option's value."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(
-            tr("{text!r} is not a number from 0 to 1").format(text=text)
-        )
-    return number
+def _parsed(
+    text: str, convert: Callable[[str], Number], fits: Callable[[Number], bool], wrong: str
+) -> Number:
+    """Convert an option's value, or raise ArgumentTypeError with `wrong` where it does not fit."""
+    with suppress(ValueError):
+        number = convert(text)
+        if fits(number):
+            return number
+    raise argparse.ArgumentTypeError(wrong.format(text=text))
 
 
 def _draft(value: str) -> Path | DraftChoice:

@@ -12,47 +12,52 @@ from pathlib import Path
 from engine.bench.drafts import NAMES, random_draft
 from engine.bench.random_model import RandomModel
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
-from engine.cli.estimate_report import estimate_lines, estimate_report
+from engine.cli.columns import table_row
 from engine.cli.exit_code import ExitCode
-from engine.cli.known_machine import add_hardware_option, known_machine
-from engine.cli.options import add_gpu_options, load_command, one_or_more, probability
-from engine.cli.plan_report import memory_report, plan_report
-from engine.columns import left, right
+from engine.cli.options import (
+    add_gpu_options,
+    add_options,
+    known_machine,
+    load_command,
+    probability,
+)
+from engine.cli.plan_report import estimate_lines, estimate_report, memory_report, plan_report
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory
 from engine.events import WayOut
 from engine.events.curve import Curve, CurvePoint
 from engine.hardware.kept_estimates import KeptEstimates
 from engine.language import number, tr
-from engine.loading.checking import check
-from engine.loading.planning import asked
-from engine.loading.ways_out import Model, ways_out
+from engine.language.units import gibibytes, memory
+from engine.loading.alternatives import LoadFacts, alternatives
+from engine.loading.planned_load import plan_load, planning_for
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
-from engine.units import gibibytes, memory
 
 CURVE_POINTS = 9
 _Sample = tuple[int, CurvePoint | None]
 """A ceiling in bytes, and what it gives."""
-_NAME, _CELL = 26, 12
+_MEMORY_WIDTHS, _CURVE_WIDTHS = (26, 14), (12, 12)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
-    parser = commands.add_parser("plan", help=tr("what would run where, how fast, and why"))
+    parser = commands.add_parser("plan", help=tr("plan where a model would run, how fast, and why"))
     subject = parser.add_mutually_exclusive_group()
+    add_options(subject, "--model")
     subject.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
+        "--shape",
+        metavar="S",
+        help=tr("plan for a published shape, such as qwen2.5-1.5b, instead of a model"),
     )
-    subject.add_argument("--shape", metavar="S", help=tr("a published shape instead of a model"))
     parser.add_argument(
         "--draft",
-        default="auto",
+        default=DraftChoice.AUTO,
         metavar="auto|NAME|PATH|lookup|none",
-        help=tr("what drafts; with --shape one of {names}, where S is a published shape").format(
+        help=tr("the draft; with --shape one of {names}, where S is a published shape").format(
             names=NAMES
         ),
     )
@@ -60,29 +65,27 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--acceptance",
         type=probability,
         metavar="A",
-        help=tr("of each drafted token, with --shape"),
+        help=tr("with --shape: probability that a drafted token is accepted"),
     )
-    parser.add_argument("--mode", default=Mode.AUTO, choices=[str(mode) for mode in Mode])
+    add_options(parser, "--mode")
     parser.add_argument(
         "--format",
         choices=sorted({*map(str, WeightFormat), *FORMATS}),
         metavar="F",
-        help=tr("how the target's weights are held"),
+        help=tr("weight format of the target"),
     )
     parser.add_argument(
         "--draft-format",
         default=SHAPE_FORMAT,
         choices=FORMATS,
         metavar="F",
-        help=tr("how the draft's weights are held, with --shape"),
+        help=tr("with --shape: weight format of the draft"),
     )
-    parser.add_argument(
-        "--context", type=one_or_more, metavar="N", help=tr("planned context in tokens")
-    )
+    add_options(parser, "--context", "--hardware", "--json")
     add_gpu_options(parser)
-    add_hardware_option(parser)
-    parser.add_argument("--curve", action="store_true", help=tr("the speed for several budgets"))
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--curve", action="store_true", help=tr("also show the speed under several VRAM budgets")
+    )
     parser.set_defaults(run=run)
 
 
@@ -107,7 +110,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def report(plan: Plan, speeds: Speeds, points: list[_Sample]) -> dict[str, object]:
-    """What `--json` prints; bytes, and `measured`: whether the speeds were."""
+    """Return what `--json` prints; sizes in bytes, `measured` tells whether the speeds were."""
     return {
         **plan_report(plan),
         "tokens_per_s": plan.tokens_per_s,
@@ -134,17 +137,15 @@ def report(plan: Plan, speeds: Speeds, points: list[_Sample]) -> dict[str, objec
 
 
 def _planning(arguments: argparse.Namespace, machine: Machine, speeds: Speeds) -> Planning:
-    """The planner's question that the options ask.
+    """Return the planner's question that the options ask.
 
     Raises:
-        UserFixable: an unknown model or shape, unusable files, a wish that cannot be met.
+        UserFixable: the model or shape is unknown, files are unusable, or a wish cannot be met.
     """
     if arguments.shape is None:
         arguments.format = arguments.format or WeightFormat.AUTO
-        return check(load_command(arguments), machine, speeds).planning
-    command = _shape_command(arguments)
-    target = RandomModel.published(arguments.shape, _recipe(arguments.format))
-    return _shape_planning(arguments, target, command, machine, speeds)
+        return plan_load(load_command(arguments), machine, speeds).planning
+    return _shape_planning(arguments, _shape_command(arguments), machine, speeds)
 
 
 def _shape_command(arguments: argparse.Namespace) -> Load:
@@ -160,65 +161,54 @@ def _shape_command(arguments: argparse.Namespace) -> Load:
     )
 
 
+def _shape_target(arguments: argparse.Namespace, weights: str = WeightFormat.AUTO) -> RandomModel:
+    """Return the shape with weights in a format; AUTO: that of --format, or the usual one."""
+    wanted = arguments.format if weights == WeightFormat.AUTO else weights
+    usual = wanted in (None, WeightFormat.AUTO, WeightFormat.STORED)
+    return RandomModel.published(arguments.shape, SHAPE_FORMAT if usual else wanted)
+
+
 def _shape_planning(
-    arguments: argparse.Namespace,
-    target: RandomModel,
-    command: Load,
-    machine: Machine,
-    speeds: Speeds,
+    arguments: argparse.Namespace, load: Load, machine: Machine, speeds: Speeds
 ) -> Planning:
-    mode, draft, drafts = command.mode, command.draft, []
-    if isinstance(draft, Path) and mode is not Mode.PLAIN:
+    """Return the planner's question for a shape that is loaded as `load` says."""
+    target, drafts = _shape_target(arguments, load.weights), []
+    if isinstance(load.draft, Path) and load.mode is not Mode.PLAIN:
         drafts = [random_draft(target, arguments.draft, arguments.draft_format).facts]
-    return asked(
-        command,
-        target.facts,
-        drafts,
-        machine,
-        speeds,
-        lookup=draft in (DraftChoice.AUTO, DraftChoice.LOOKUP) and mode is not Mode.PLAIN,
-        forced=mode not in (Mode.AUTO, Mode.PLAIN) or draft is not DraftChoice.AUTO,
-        acceptance=arguments.acceptance,
-    )
+    return planning_for(load, target.facts, drafts, machine, speeds, arguments.acceptance)
 
 
 def _shape_ways_out(
     arguments: argparse.Namespace, machine: Machine, speeds: Speeds
 ) -> tuple[WayOut, ...]:
-    """As of a model in files."""
-    target = RandomModel.published(arguments.shape, _recipe(arguments.format))
-    facts, held = target.facts, target.facts.footprint.weight_bytes
-
-    def planned(load: Load) -> Plan:
-        known = load.weights is WeightFormat.AUTO
-        model = target if known else RandomModel.published(arguments.shape, load.weights)
-        return _shape_planning(arguments, model, load, machine, speeds).plan()
-
+    """Return what would fit of a shape, as loading does for a model in files."""
+    facts = _shape_target(arguments).facts
     formats = [
         each
         for each in (WeightFormat.Q8, WeightFormat.Q4)
-        if RandomModel.published(arguments.shape, each).facts.footprint.weight_bytes < held
+        if _shape_target(arguments, each).facts.footprint.weight_bytes
+        < facts.footprint.weight_bytes
     ]
     device = machine.usable[0].name if machine.usable else ""
-    model = Model(len(facts.footprint.blocks), facts.max_positions, formats, device)
-    found = ways_out(_shape_command(arguments), model, planned)
+    known = LoadFacts(len(facts.footprint.blocks), facts.max_positions, formats, device)
+    found = alternatives(
+        _shape_command(arguments),
+        known,
+        lambda load: _shape_planning(arguments, load, machine, speeds).plan(),
+    )
     return tuple(replace(way, load=_as_typed(way.load, arguments)) for way in found)
 
 
 def _as_typed(load: Load, arguments: argparse.Namespace) -> Load:
-    """With the options that were given and stay."""
+    """Return a load with the given options that stay as they are."""
     given = arguments.format
     same = load.weights is WeightFormat.AUTO and given in set(WeightFormat)
     weights = WeightFormat(given) if same else load.weights
     return replace(load, weights=weights, simulate_gpu=arguments.simulate_gpu)
 
 
-def _recipe(wanted: str | None) -> str:
-    return SHAPE_FORMAT if wanted in (None, WeightFormat.AUTO, WeightFormat.STORED) else wanted
-
-
 def _evenly(curve: Curve) -> Iterator[_Sample]:
-    """From nothing to all that an accelerator has."""
+    """Yield ceilings from nothing to all that an accelerator has."""
     for step in range(CURVE_POINTS if curve.limit else 1):
         ceiling = curve.limit * step // (CURVE_POINTS - 1)
         yield ceiling, curve.at(ceiling)
@@ -233,12 +223,12 @@ def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[_Sample]) 
     yield ""
     heads = tr("weights"), tr("draft"), tr("keys, values"), tr("features"), tr("work")
     more = tr("runtime"), tr("all"), tr("of")
-    yield left("", _NAME) + "".join(right(head, _CELL + 2) for head in (*heads, *more))
+    yield table_row("", (*heads, *more), _MEMORY_WIDTHS)
     for each in plan.memory:
         yield _memory(names.get(each.device, each.device), each)
     if points:
         yield ""
-        yield left(tr("budget"), _CELL) + right(tr("tokens/s"), _CELL) + right(tr("layers"), _CELL)
+        yield table_row(tr("budget"), (tr("tokens/s"), tr("layers")), _CURVE_WIDTHS)
         yield from map(_point, points)
     yield ""
     yield from plan.reasons
@@ -264,12 +254,14 @@ def _speed(plan: Plan, speeds: Speeds) -> str:
 def _memory(name: str, each: DeviceMemory) -> str:
     models, work = (each.target, each.draft, each.kv, each.features), each.workspace
     every = (*models, work, each.runtime, each.total, each.budget)
-    cells = [memory(nbytes) if nbytes else "" for nbytes in every]
-    return left(name, _NAME) + "".join(right(cell, _CELL + 2) for cell in cells)
+    return table_row(name, (memory(nbytes) if nbytes else "" for nbytes in every), _MEMORY_WIDTHS)
 
 
 def _point(sample: _Sample) -> str:
     ceiling, point = sample
-    speed = "" if point is None else number(point.tokens_per_s, ".1f")
-    layers = "" if point is None else right(number(point.layers_on_gpu, "d"), _CELL)
-    return left(gibibytes(ceiling / 2**30), _CELL) + right(speed, _CELL) + layers
+    cells = (
+        ()
+        if point is None
+        else (number(point.tokens_per_s, ".1f"), number(point.layers_on_gpu, "d"))
+    )
+    return table_row(gibibytes(ceiling / 2**30), cells, _CURVE_WIDTHS)

@@ -6,153 +6,126 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from math import inf
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import one_or_more
 from engine.commands import WeightFormat
 from engine.hub.local import resolve_model
 from engine.language import tr
-from engine.train.shapes import DraftKind
-from engine.units import duration, file_size
+from engine.language.units import duration, file_size
+from engine.train.settings import DraftKind, DraftShape, Schedule, TrainingSettings
 
 if TYPE_CHECKING:
-    from engine.train.settings import TrainingSettings
-    from engine.train.sitting import TrainingReport
-    from engine.train.target_recorder import RecordingReport
+    from engine.train.recording import RecordingReport
+    from engine.train.trainer import TrainingReport
     from engine.train.training import Result
 
-_TOKENS = 2_000_000
-"""Trained on unless told."""
-_ROWS = 8192
-"""Tokens that a draft proposes unless told: the others are too rare to be worth their time."""
 _SUFFIXES = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the sub-command."""
-    parser = commands.add_parser("train-draft", help=tr("train a draft for a model"))
-    parser.add_argument(
-        "--model", metavar="NAME|PATH", help=tr("target (default: the starter model)")
+    """Declare the sub-command; what is not given has the defaults of the settings."""
+    parser = commands.add_parser(
+        "train-draft", help=tr("train a draft for a model"), argument_default=argparse.SUPPRESS
     )
+    parser.add_argument(
+        "--model", metavar="NAME|PATH", default=None,
+        help=tr("the target model (default: the starter model)"),
+    )  # fmt: skip
     parser.add_argument(
         "--data", nargs="+", type=Path, required=True, metavar="PATH",
         help=tr("conversations (.jsonl, .jsonl.zst), texts (.txt, .md), or folders with them"),
     )  # fmt: skip
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help=tr("folder of the result")
+        "--out", type=Path, required=True, metavar="DIR",
+        help=tr("folder to write the trained draft to"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--resume", action="store_true", help=tr("continue a training that was stopped")
     )
-    parser.add_argument("--resume", action="store_true", help=tr("go on where it was stopped"))
-    _add_recording(parser)
-    _add_shape(parser)
-    _add_schedule(parser)
-    _add_machine(parser)
-    parser.add_argument("--json", action="store_true", help=tr("one JSON object on stdout"))
+    parser.add_argument(
+        "--given", action="store_false", dest="own_answers",
+        help=tr("learn from the answers in the data (default: from answers the target writes)"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--kind", default=DraftKind.DGF, choices=[str(kind) for kind in DraftKind],
+        help=tr("a feature head (of Dovetail, EAGLE or EAGLE-3), or a stand-alone model"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--from", metavar="NAME|PATH", help=tr("start from the weights of this draft")
+    )
+    parser.add_argument(
+        "--precision", default="auto", choices=["auto", "fp32", "bf16"],
+        help=tr("precision of matrix products; bf16 is faster on processors that have it"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", default=WeightFormat.AUTO, choices=[str(each) for each in WeightFormat],
+        help=tr("weight format of the target"),
+    )  # fmt: skip
+    length = parser.add_mutually_exclusive_group()
+    for name, field, kind, metavar, words in _options():
+        group = length if field in ("tokens", "seconds") else parser
+        group.add_argument(name, dest=field, type=kind, metavar=metavar, help=words)
+    parser.add_argument(
+        "--json", action="store_true", default=False, help=tr("print one JSON object on stdout")
+    )
     parser.set_defaults(run=run)
 
 
-def _add_recording(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--given", action="store_true",
-        help=tr("learn from the answers in the data (default: the target answers anew)"),
+def _options() -> tuple[tuple[str, str, Callable[[str], object], str, str], ...]:
+    """List options with a value: name, field of the settings, how it is read, metavar, help."""
+    return (
+        ("--recorded", "recorded", tokens, "N",
+         tr("record the target's hidden states of this many tokens, such as 500k or 2M")),
+        ("--recording", "recording", Path, "DIR",
+         tr("keep the recording in this folder, for further drafts of the same kind")),
+        ("--answer-length", "longest_answer", one_or_more, "N",
+         tr("cut the answers that the target writes after this many tokens")),
+        ("--blocks", "blocks", one_or_more, "M", tr("number of decoder blocks in the draft")),
+        ("--hidden", "hidden", one_or_more, "N", tr("hidden size of a stand-alone model")),
+        ("--heads", "heads", one_or_more, "N",
+         tr("number of attention heads of a stand-alone model")),
+        ("--intermediate", "intermediate", one_or_more, "N",
+         tr("intermediate size of the feed-forward layers")),
+        ("--rows", "rows", one_or_more, "N",
+         tr("let the draft propose only the N most frequent tokens (default: 8192)")),
+        ("--tokens", "tokens", tokens, "N", tr("train on this many tokens, such as 500k or 2M")),
+        ("--minutes", "seconds", minutes, "T", tr("train for this many minutes")),
+        ("--rate", "rate", positive, "R", tr("highest learning rate of AdamW")),
+        ("--muon", "muon", not_negative, "R",
+         tr("highest learning rate of Muon, which trains the blocks; 0: AdamW trains them")),
+        ("--warm-up", "warm_up", one_or_more, "STEPS",
+         tr("raise the learning rate from 0 over this many steps")),
+        ("--clip", "clip", not_negative, "X",
+         tr("clip every gradient value to +-X; 0: no clipping")),
+        ("--decay", "decay", not_negative, "X", tr("weight decay of the matrices")),
+        ("--noise", "noise", not_negative, "X",
+         tr("half-width of the uniform noise on the target's features, divided by the text's "
+            "length")),
+        ("--unroll", "steps", one_or_more, "STEPS",
+         tr("train a head on drafts of this many steps (default: 2, for EAGLE-3: 5)")),
+        ("--batch", "batch", one_or_more, "N", tr("number of tokens in a training step")),
+        ("--max-length", "longest", one_or_more, "N", tr("cut texts after this many tokens")),
+        ("--seed", "seed", int, "S", tr("seed of the random numbers")),
+        ("--device", "device", str, "auto|cpu|cuda:0",
+         tr("device to train on (default: auto, a GPU if there is one)")),
+        ("--threads", "threads", one_or_more, "N", tr("number of CPU threads")),
+        ("--checkpoint-minutes", "every", minutes, "T", tr("minutes between two checkpoints")),
+        ("--checkpoint-steps", "every_steps", one_or_more, "N",
+         tr("steps between two checkpoints")),
     )  # fmt: skip
-    parser.add_argument(
-        "--recorded", type=tokens, default=1_000_000, metavar="N",
-        help=tr("tokens that the target's states are recorded of, such as 500k, 2M"),
-    )  # fmt: skip
-    parser.add_argument(
-        "--recording", type=Path, metavar="DIR",
-        help=tr("keep the recording in this folder, for further drafts of the same kind"),
-    )  # fmt: skip
-    parser.add_argument(
-        "--answer-length", type=one_or_more, default=256, metavar="N",
-        help=tr("tokens after which the target's own answers are cut"),
-    )  # fmt: skip
-
-
-def _add_shape(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kind", default=DraftKind.DGF, choices=[str(kind) for kind in DraftKind],
-        help=tr("a feature head (Dovetail's, EAGLE's, EAGLE-3's), or a model of its own"),
-    )  # fmt: skip
-    parser.add_argument("--blocks", type=one_or_more, default=1, metavar="M", help=tr("its depth"))
-    parser.add_argument(
-        "--hidden", type=one_or_more, metavar="N", help=tr("width of a model of its own")
-    )
-    parser.add_argument(
-        "--heads", type=one_or_more, metavar="N", help=tr("attention heads of a model of its own")
-    )
-    parser.add_argument(
-        "--intermediate", type=one_or_more, metavar="N", help=tr("width of the feed-forwards")
-    )
-    parser.add_argument(
-        "--rows", type=one_or_more, metavar="N",
-        help=tr("tokens that it can propose, those written most (default: 8192)"),
-    )  # fmt: skip
-    parser.add_argument(
-        "--from", dest="begin", metavar="NAME|PATH", help=tr("begin with this draft's weights")
-    )
-
-
-def _add_schedule(parser: argparse.ArgumentParser) -> None:
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument(
-        "--tokens", type=tokens, metavar="N", help=tr("train on so many tokens, such as 500k, 2M")
-    )
-    length.add_argument("--minutes", type=positive, metavar="T", help=tr("train for so long"))
-    parser.add_argument(
-        "--rate", type=positive, default=6e-4, metavar="R",
-        help=tr("highest learning rate of AdamW"),
-    )  # fmt: skip
-    parser.add_argument(
-        "--muon", type=_not_negative, default=0.02, metavar="R",
-        help=tr("highest rate of Muon, which learns the blocks far faster; 0: AdamW learns them"),
-    )  # fmt: skip
-    parser.add_argument("--warm-up", type=one_or_more, default=20, metavar="STEPS")
-    parser.add_argument("--clip", type=_not_negative, default=0.5, metavar="X")
-    parser.add_argument("--decay", type=_not_negative, default=0.05, metavar="X")
-    parser.add_argument("--noise", type=_not_negative, default=20.0, metavar="X")
-    parser.add_argument(
-        "--unroll", type=one_or_more, metavar="STEPS",
-        help=tr("tokens that a head drafts in a row while it learns (default: 2, of EAGLE-3: 5)"),
-    )  # fmt: skip
-    parser.add_argument(
-        "--batch", type=one_or_more, default=2048, metavar="N", help=tr("tokens of a step")
-    )
-    parser.add_argument(
-        "--max-length", type=one_or_more, metavar="N", help=tr("tokens after which texts are cut")
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="S")
-
-
-def _add_machine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", default="auto", metavar="auto|cpu|cuda:0")
-    parser.add_argument(
-        "--precision", default="auto", choices=["auto", "fp32", "bf16"],
-        help=tr("of the products; bf16 is faster on processors that have it"),
-    )  # fmt: skip
-    parser.add_argument("--threads", type=one_or_more, metavar="N")
-    parser.add_argument(
-        "--format", default=WeightFormat.AUTO, choices=[str(weights) for weights in WeightFormat],
-        help=tr("how the target's weights are held"),
-    )  # fmt: skip
-    parser.add_argument(
-        "--checkpoint-minutes", type=positive, default=5.0, metavar="T",
-        help=tr("time between checkpoints"),
-    )  # fmt: skip
-    parser.add_argument(
-        "--checkpoint-steps", type=one_or_more, metavar="N", help=tr("steps between checkpoints")
-    )
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Train, telling on stderr how it goes."""
-    from engine.train.sitting import Paused  # imports torch
+    from engine.train.trainer import Paused  # imports torch
     from engine.train.training import train
 
     settings = _settings(arguments)
@@ -160,74 +133,48 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         try:
             result = train(settings, _tell, lambda: bool(stop), _tell_recording)
         except Paused as paused:
-            sys.stderr.write(
-                tr("Stopped after {steps} steps. Go on with --resume.").format(
-                    steps=paused.progress.steps
-                )
-                + "\n"
-            )
+            steps = paused.progress.steps
+            words = tr("Stopped after {steps} steps. Go on with --resume.").format(steps=steps)
+            sys.stderr.write(words + "\n")
             if arguments.json:
                 answer = {"finished": False, "out": str(settings.out)}
-                answer |= {"steps": paused.progress.steps, "tokens": paused.progress.tokens}
+                answer |= {"steps": steps, "tokens": paused.progress.tokens}
                 sys.stdout.write(json.dumps(answer) + "\n")
             return ExitCode.INTERRUPTED
-    if arguments.json:
-        sys.stdout.write(json.dumps(_row(result, settings)) + "\n")
-    else:
-        sys.stdout.write(_words(result) + "\n")
+    told = json.dumps(_row(result, settings)) if arguments.json else _words(result)
+    sys.stdout.write(told + "\n")
     return ExitCode.DONE
 
 
 def _settings(arguments: argparse.Namespace) -> TrainingSettings:
-    from engine.train.settings import DraftShape, TrainingSettings
-    from engine.train.trainer import Schedule
+    """Collect what was given.
 
-    begin = None if arguments.begin is None else resolve_model(arguments.begin)
-    by_time = arguments.minutes is not None
-    return TrainingSettings(
-        model=resolve_model(arguments.model),
-        data=tuple(arguments.data),
-        out=arguments.out,
-        shape=DraftShape(
-            kind=DraftKind(arguments.kind),
-            blocks=arguments.blocks,
-            hidden=arguments.hidden,
-            heads=arguments.heads,
-            intermediate=arguments.intermediate,
-            rows=arguments.rows or _ROWS,
-            begin=begin,
-        ),
-        schedule=Schedule(
-            tokens=None if by_time else arguments.tokens or _TOKENS,
-            seconds=60 * arguments.minutes if by_time else None,
-            rate=arguments.rate,
-            muon=arguments.muon or None,
-            warm_up=arguments.warm_up,
-            clip=arguments.clip,
-            decay=arguments.decay,
-        ),
-        own_answers=not arguments.given,
-        recorded=arguments.recorded,
-        recording=arguments.recording,
-        longest_answer=arguments.answer_length,
-        format=WeightFormat(arguments.format),
-        device=arguments.device,
-        halves={"fp32": False, "bf16": True}.get(arguments.precision),
-        threads=arguments.threads,
-        longest=arguments.max_length,
-        batch=arguments.batch,
-        noise=arguments.noise,
-        steps=arguments.unroll,
-        seed=arguments.seed,
-        resume=arguments.resume,
-        every=60 * arguments.checkpoint_minutes,
-        every_steps=arguments.checkpoint_steps,
-    )
+    Raises:
+        UserFixable: an unknown model or draft.
+    """
+    given = vars(arguments) | {
+        "model": resolve_model(arguments.model),
+        "data": tuple(arguments.data),
+        "kind": DraftKind(arguments.kind),
+        "format": WeightFormat(arguments.format),
+        "halves": {"fp32": False, "bf16": True}.get(arguments.precision),
+    }
+    if "from" in given:
+        given["begin"] = resolve_model(given["from"])
+    given["shape"] = DraftShape(**_fields(DraftShape, given))
+    given["schedule"] = Schedule(**_fields(Schedule, given))
+    return TrainingSettings(**_fields(TrainingSettings, given))
+
+
+def _fields(
+    kind: type[DraftShape | Schedule | TrainingSettings], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {field.name: given[field.name] for field in fields(kind) if field.name in given}
 
 
 @contextmanager
 def interruptible() -> Iterator[list[bool]]:
-    """The first Ctrl-C asks for an orderly end: the list is no longer empty; the second ends."""
+    """Let the first Ctrl-C put something into the list that is given, and only the second end."""
     stop: list[bool] = []
 
     def asked(_number: int, _frame: FrameType | None) -> None:
@@ -313,7 +260,7 @@ def _words(result: Result) -> str:
 
 
 def tokens(text: str) -> int:
-    """A number of tokens given as an option's value: 500000, 500k, 2M."""
+    """Read a number of tokens: 500000, 500k, 2M."""
     factor = _SUFFIXES.get(text[-1:], 1)
     try:
         number = float(text[:-1] if factor > 1 else text) * factor
@@ -326,15 +273,8 @@ def tokens(text: str) -> int:
     return int(number)
 
 
-def positive(text: str) -> float:
-    """A finite number above 0, given as an option's value."""
-    number = _not_negative(text)
-    if number == 0:
-        raise argparse.ArgumentTypeError(tr("{text!r} is not above 0").format(text=text))
-    return number
-
-
-def _not_negative(text: str) -> float:
+def not_negative(text: str) -> float:
+    """Read a finite number of 0 or more."""
     try:
         number = float(text)
     except ValueError:
@@ -344,3 +284,16 @@ def _not_negative(text: str) -> float:
             tr("{text!r} is not a number of 0 or more").format(text=text)
         )
     return number
+
+
+def positive(text: str) -> float:
+    """Read a finite number above 0."""
+    number = not_negative(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError(tr("{text!r} is not above 0").format(text=text))
+    return number
+
+
+def minutes(text: str) -> float:
+    """Read a time in minutes, above 0, as seconds."""
+    return 60 * positive(text)

@@ -11,8 +11,14 @@ from engine.events.answers import (
     Counted,
     Finished,
     FinishReason,
+    Guess,
+    Interval,
+    Origin,
     PrefillProgress,
+    RoundFinished,
     TextDelta,
+    TokenSpan,
+    hull,
 )
 from engine.events.devices import AcceleratorSample, DeviceHeld, DeviceSample, HeldLine, MemoryHeld
 from engine.events.failures import Failed, FailureKind, WayOut
@@ -31,7 +37,6 @@ from engine.events.models import (
     Previewed,
     Unloaded,
 )
-from engine.events.rounds import Guess, Interval, Origin, RoundFinished, TokenSpan, hull
 
 __all__ = [
     "AcceleratorSample",

@@ -1,38 +1,21 @@
-"""What plans said of a model's memory and what it held in truth, kept on disk for later plans.
+"""What plans said of a model's memory and what it held in truth, kept on disk to be looked up.
 
-A folder of `HASH.json`, one file for a target with its draft, with its last loads. As with all
-that can be made anew, nothing that goes wrong with it (read-only, full, damaged, gone) is an error.
+One file for a target with its draft, with its last loads.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-import secrets
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from statistics import median
 from threading import Lock
 
-from engine.hardware.kept_speeds import speeds_folder
-from engine.hardware.typed_json import decoded, encoded
-from engine.machine.correction import EXACT, Correction, factor
+from engine.hardware.kept_files import KeptFiles, cache_subfolder
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.memory import DeviceMemory
 
-VERSION = 1
+VERSION = 2
 MOST_FILES, MOST_LOADS = 32, 8
-MOST_BYTES = 1 << 20
-_COUNTED = 5
-"""Loads that decide: the one that held most for a purpose."""
-ENOUGH_ANSWERS, ENOUGH_TOKENS = 8, 512
-"""Working memory grows with what is asked for: only so many answers, of which one was so long, are
-reason to plan with less."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +25,7 @@ class DeviceEstimate:
     Attributes:
         identity: what stays the same from start to start; see `identity_of`.
         name: for people.
-        predicted: as the plan had it, corrections included.
-        arithmetic: the same without corrections.
+        predicted: as the plan had it.
         held: at most, in one conversation; sorted as plans sort it.
         touched: of all that is held, what the system has really handed out.
         system: what the system or the driver counts of it; None where nobody tells.
@@ -53,7 +35,6 @@ class DeviceEstimate:
     identity: str
     name: str
     predicted: DeviceMemory
-    arithmetic: DeviceMemory
     held: DeviceMemory
     touched: int = 0
     system: int | None = None
@@ -85,7 +66,7 @@ class LoadEstimate:
 
 @dataclass(frozen=True, slots=True)
 class ModelEstimates:
-    """A target with its draft; `models` is their `engine.plan.known.key_of`, loads newest first."""
+    """A target with its draft; `models` is their `engine.plan.facts.key_of`, loads newest first."""
 
     models: str
     target: str
@@ -99,33 +80,6 @@ class ModelEstimates:
         """How far plans are off; None before the first answer."""
         errors = [abs(load.error) for load in self.loads if load.answers]
         return median(errors) if errors else None
-
-    def correction(self, device: str, identity: str) -> Correction:
-        """What later plans for a device have to be multiplied with."""
-        found = [
-            (load, each)
-            for load in self.loads
-            for each in load.devices
-            if (each.device, each.identity) == (device, identity)
-        ][:_COUNTED]
-        if not found:
-            return EXACT
-        exact = [each for _, each in found]
-        work = (_work_factor(load, each) for load, each in found)
-        return Correction(
-            self.models,
-            device,
-            target=max(factor(each.arithmetic.target, each.held.target) for each in exact),
-            draft=max(factor(each.arithmetic.draft, each.held.draft) for each in exact),
-            kv=max(factor(each.arithmetic.kv, each.held.kv) for each in exact),
-            workspace=max(work),
-        )
-
-
-def _work_factor(load: LoadEstimate, each: DeviceEstimate) -> float:
-    found = factor(each.arithmetic.workspace, each.held.workspace)
-    enough = load.answers >= ENOUGH_ANSWERS and load.tokens >= ENOUGH_TOKENS
-    return found if enough else max(found, 1.0)
 
 
 def identity_of(machine: Machine, device: str) -> str:
@@ -142,7 +96,7 @@ def _identity(found: Accelerator) -> str:
 
 def estimates_folder() -> Path:
     """Where estimates are kept; DUOTAIL_CACHE_DIR chooses another place."""
-    return speeds_folder().with_name("estimates")
+    return cache_subfolder("estimates")
 
 
 class KeptEstimates:
@@ -150,39 +104,25 @@ class KeptEstimates:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or estimates_folder()
+        self._files = KeptFiles(ModelEstimates, self.folder, _file_name, most=MOST_FILES)
         self._lock = Lock()
         self._read: tuple[ModelEstimates, ...] | None = None
 
     def all(self) -> tuple[ModelEstimates, ...]:
-        """Every model's, the one that was loaded last first."""
+        """Every model's, the one that was loaded last first; read from disk once."""
         with self._lock:
             if self._read is None:
-                self._read = tuple(self._files())
+                self._read = tuple(self._files.all())
             return self._read
-
-    def refresh(self) -> None:
-        """Read again what other processes may have written."""
-        with self._lock:
-            self._read = None
 
     def find(self, models: str) -> ModelEstimates | None:
         """Those of one pair."""
         return next((each for each in self.all() if each.models == models), None)
 
     def apply(self, machine: Machine) -> Machine:
-        """A machine with all that is known of predictions on it."""
-        kept = self.all()
-        if not kept:
-            return machine
-        devices = [CPU, *(found.device for found in machine.usable)]
-        corrections = (
-            each.correction(device, identity_of(machine, device))
-            for each in kept
-            for device in devices
-        )
-        known = tuple(found for found in corrections if found != EXACT and _corrects(found))
-        software = tuple(self._with_software(found) for found in machine.accelerators)
-        return replace(machine, corrections=known, accelerators=software)
+        """A machine whose accelerators say what their own software was measured to take."""
+        found = tuple(self._with_software(each) for each in machine.accelerators)
+        return machine if found == machine.accelerators else replace(machine, accelerators=found)
 
     def keep(self, estimates: ModelEstimates) -> None:
         """Write them down, in the place of those of the same models."""
@@ -190,19 +130,10 @@ class KeptEstimates:
         others = tuple(each for each in self.all() if each.models != estimates.models)
         with self._lock:
             self._read = (shortened, *others)
-        path = self.folder / f"{estimates.models}.json"
-        part = self.folder / f"{estimates.models}-{os.getpid()}-{secrets.token_hex(4)}.part"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(encoded(shortened), allow_nan=False), "utf-8")
-            part.replace(path)
-        except OSError as error:
-            _log.info("estimates cannot be kept: %s", error)
-            with suppress(OSError):
-                part.unlink()
+        self._files.keep(shortened)
 
     def _with_software(self, found: Accelerator) -> Accelerator:
-        """What its own software took in the newest load on it; a simulated one declares that."""
+        """With what its software took in the newest load on it; a simulated one declares that."""
         if found.simulated or not found.device:
             return found
         identity = _identity(found)
@@ -215,38 +146,7 @@ class KeptEstimates:
         )
         return replace(found, software=next(newest, found.software))
 
-    def _files(self) -> list[ModelEstimates]:
-        try:
-            found = [(_state(path), path) for path in self.folder.glob("*.json")]
-        except OSError:
-            return []
-        found.sort(reverse=True)
-        for _, path in found[MOST_FILES:]:
-            with suppress(OSError):
-                path.unlink()
-        read = (_read(path, state) for state, path in found[:MOST_FILES])
-        return [each for each in read if each is not None]
 
-
-def _corrects(known: Correction) -> bool:
-    return (known.target, known.draft, known.kv, known.workspace) != (1.0, 1.0, 1.0, 1.0)
-
-
-def _state(path: Path) -> tuple[int, int]:
-    """When it was written, and which file of that name it is: writing makes another one."""
-    found = path.stat()
-    return found.st_mtime_ns, found.st_ino
-
-
-@lru_cache(maxsize=2 * MOST_FILES)
-def _read(path: Path, _when: tuple[int, int]) -> ModelEstimates | None:
-    """A file in a state: engines that follow each other need not read it again."""
-    try:
-        with path.open("rb") as stream:
-            found = decoded(ModelEstimates, json.loads(stream.read(MOST_BYTES)), "file")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        _log.info("kept estimates are not used: %r", error)
-        return None
-    return found if found.version == VERSION and found.models == path.stem else None
+def _file_name(kept: ModelEstimates) -> str:
+    """Name of the file; empty of one that another version has written."""
+    return kept.models if kept.version == VERSION else ""

@@ -1,20 +1,14 @@
-"""What controllers have learnt of pairs of models, kept on disk for the next start.
-
-A folder of `IDENTITY.json`, named by a hash of the machine, the models and where they lie. As with
-all that can be made anew, nothing that goes wrong with it (read-only, full, damaged, gone) is an
-error.
-"""
+"""What controllers have learnt of pairs of models, kept on disk for the next start."""
 
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from engine.hardware.kept_speeds import identity, replace_file, speeds_folder
-from engine.hardware.typed_json import decoded, encoded
+from engine.hardware.kept_files import KeptFiles, cache_subfolder
+from engine.hardware.kept_speeds import identity
 from engine.machine.facts import Machine
 from engine.plan.plan import Plan
 from engine.speculative.costs import Learnt
@@ -23,13 +17,10 @@ VERSION = 1
 """Version of the files; those of another version count as absent."""
 
 MOST_KEPT = 32
-MOST_BYTES = 1 << 16
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _LearntFile:
     """What a file holds."""
 
     identity: str
@@ -38,7 +29,7 @@ class _Kept:
 
 def learnt_folder() -> Path:
     """Where it is kept; DUOTAIL_CACHE_DIR chooses another place."""
-    return speeds_folder().with_name("learnt")
+    return cache_subfolder("learnt")
 
 
 def pair_identity(machine: Machine, threads: int, models: str, plan: Plan) -> str:
@@ -47,7 +38,7 @@ def pair_identity(machine: Machine, threads: int, models: str, plan: Plan) -> st
     Args:
         machine: what the plan is for.
         threads: that compute unless the plan says otherwise.
-        models: the `engine.plan.known.key_of` of target and draft.
+        models: the `engine.plan.facts.key_of` of target and draft.
         plan: where they lie, and how they decode.
     """
     shares = [(share.device, list(share.blocks)) for share in plan.target]
@@ -61,23 +52,15 @@ class KeptLearnt:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or learnt_folder()
+        self._files = KeptFiles(
+            _LearntFile, self.folder, lambda file: file.identity, most=MOST_KEPT
+        )
 
     def find(self, pair: str) -> Learnt | None:
         """What was learnt of a pair, by its `pair_identity`."""
-        try:
-            with self._path(pair).open("rb") as stream:
-                kept = decoded(_Kept, json.loads(stream.read(MOST_BYTES)), "file")
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, RecursionError) as error:
-            _log.info("what was learnt is not used: %r", error)
-            return None
-        return kept.learnt if kept.identity == pair else None
+        found = self._files.find(pair)
+        return None if found is None else found.learnt
 
     def keep(self, pair: str, learnt: Learnt) -> None:
         """Write it down, and forget the pairs that were used least lately."""
-        content = json.dumps(encoded(_Kept(pair, learnt)), allow_nan=False)
-        replace_file(self._path(pair), content, most=MOST_KEPT)
-
-    def _path(self, pair: str) -> Path:
-        return self.folder / f"{pair}.json"
+        self._files.keep(_LearntFile(pair, learnt))

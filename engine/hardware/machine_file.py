@@ -63,13 +63,20 @@ def read(path: Path) -> tuple[Machine, Speeds]:
     try:
         if len(content) > MOST_BYTES:
             raise WrongMember(tr("it is too large"))
-        found = decoded(DescribedMachine, json.loads(content), "file")
+        found = decoded(DescribedMachine, _without_corrections(json.loads(content)), "file")
         _check(found)
     except WrongMember as error:
         raise _not_of_a_machine(path, str(error)) from error
     except (ValueError, RecursionError) as error:
         raise _not_of_a_machine(path, tr("it is not valid JSON"), str(error)) from error
     return found.machine, found.speeds
+
+
+def _without_corrections(content: object) -> object:
+    """Drop what files of earlier versions say besides: factors for predicted memory."""
+    if isinstance(content, dict) and isinstance(machine := content.get("machine"), dict):
+        machine.pop("corrections", None)
+    return content
 
 
 def _not_of_a_machine(path: Path, reason: str, details: str = "") -> UserFixable:

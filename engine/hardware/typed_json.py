@@ -1,7 +1,8 @@
 """Dataclasses as JSON and back, each member checked against its annotation.
 
 Knows numbers, texts, flags, enumerations, tuples, mappings by name, optional values and dataclasses
-of these. Numbers are neither negative nor beyond 2**63, as facts and speeds are.
+of these; an `object` is taken as it is. Numbers are neither negative nor beyond 2**63, as facts and
+speeds are.
 """
 
 from __future__ import annotations
@@ -130,6 +131,7 @@ _PLAIN: Mapping[type, Callable[[object, str], object]] = {
     bool: _flag,
     int: _count,
     float: _number,
+    object: lambda value, _place: value,
 }
 
 

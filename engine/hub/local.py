@@ -1,163 +1,19 @@
-"""Models on this computer: the bundled ones, and any folder or GGUF file that a user names."""
+"""Names of models on this computer: the default one, the bundled ones, and paths."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import Absent, UserFixable
-from engine.hub import bundled, starter
-from engine.hub.gguf_files import PACKED, chosen_file, format_words, is_gguf, model_name, models_in
+from engine.hub import starter
 from engine.language import listed, tr
-from engine.model.config import ModelConfig
-from engine.model.gguf.config import model_config
-from engine.model.gguf.file import GgufFile, open_gguf
-from engine.model.gguf.source import GgufSource
-from engine.model.heads.reading import is_head, read_head
-from engine.model.heads.reduced import DraftOnly, ReducedDraft, read_reduced
-from engine.model.json_object import JsonObject
-from engine.model.other_family import OtherConfig, is_other, read_other
-from engine.model.text.chat_template import ChatTemplate
-from engine.model.text.tokenizer import Tokenizer
-from engine.model.weights.head_weights import HeadWeights, open_own
-from engine.model.weights.model_weights import ModelWeights
-from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE, SafetensorsFolder
-
-SIDECAR = "duotail.json"
-_BLOCKS_OF_HEADS = 8
-"""Published ones have one."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalModel:
-    """A usable model or draft head, its headers read and checked.
-
-    Attributes:
-        path: what was chosen: a folder, or a GGUF file.
-        name: for people.
-        config: what it looks like; an `OtherConfig` where transformers has to run it, and a
-            `DraftOnly` of a draft that has neither tokenizer nor template.
-        kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
-        weight_bytes: of all its tensors, as stored.
-        draft: the draft model that belongs to it.
-        gguf: the tables of contents, where its tensors are in GGUF.
-    """
-
-    path: Path
-    name: str
-    config: ModelConfig | OtherConfig | DraftOnly
-    kind: str
-    weight_bytes: int
-    draft: Path | None
-    gguf: GgufFile | None = field(default=None, repr=False)
-
-    @classmethod
-    def inspect(cls, path: Path) -> LocalModel:
-        """Check config and weights (headers only) and read the optional sidecar `duotail.json`.
-
-        Raises `UserFixable` for whatever would keep the model from loading.
-        """
-        file = chosen_file(path)
-        return cls._of_file(path, file) if file is not None else cls._of_folder(path)
-
-    @classmethod
-    def _of_folder(cls, path: Path) -> LocalModel:
-        source = JsonObject.read(path / "config.json")
-        sidecar = JsonObject.read_optional(path / SIDECAR)
-        reduced = read_reduced(source)
-        if reduced is not None or _is_head(source, path):
-            return cls._of_draft(path, source, sidecar, reduced)
-        config = read_other(source) if is_other(source) else ModelConfig.from_json(source.data)
-        weights = _safetensors(config, path)
-        return cls(
-            path=path,
-            name=_given_name(sidecar) or path.resolve().name[:200],
-            config=config,
-            kind=_commonest_kind(weights),
-            weight_bytes=weights.nbytes,
-            draft=_draft(path, sidecar),
-        )
-
-    @classmethod
-    def _of_draft(
-        cls, path: Path, source: JsonObject, sidecar: JsonObject, reduced: ReducedDraft | None
-    ) -> LocalModel:
-        gguf = _packed(path)
-        tensors = SafetensorsFolder.open(path) if gguf is None else GgufSource(gguf)
-        config = reduced or read_head(source, tensors.names())
-        own, _ = open_own(config.config, tensors)
-        return cls(
-            path=path,
-            name=_given_name(sidecar) or path.resolve().name[:200],
-            config=config,
-            kind=_commonest_kind(own) if gguf is None else format_words(gguf),
-            weight_bytes=own.nbytes,
-            draft=None,
-            gguf=gguf,
-        )
-
-    @classmethod
-    def _of_file(cls, path: Path, file: Path) -> LocalModel:
-        gguf = open_gguf(file)
-        config = model_config(gguf)
-        weights = ModelWeights.open(config, GgufSource(gguf), "gguf")
-        folder, sidecar = _file_sidecar(gguf.files[0])
-        return cls(
-            path=path,
-            name=_given_name(sidecar) or model_name(gguf),
-            config=config,
-            kind=format_words(gguf),
-            weight_bytes=weights.nbytes,
-            draft=_draft(folder, sidecar),
-            gguf=gguf,
-        )
-
-    def own_weights(self, config: ModelConfig, native: Collection[str] = ()) -> ModelWeights:
-        """Its tensors by canonical name; types of GGUF that are not in `native` read as floats."""
-        if self.gguf is None:
-            return ModelWeights.of_folder(config, self.path)
-        return ModelWeights.open(config, GgufSource(self.gguf, native), "gguf")
-
-    def draft_weights(
-        self,
-        config: ModelConfig,
-        target: ModelWeights,
-        tied: bool,
-        native: Collection[str] = (),
-    ) -> HeadWeights:
-        """The tensors of a draft that is no model by itself, and those that it borrows.
-
-        Args:
-            config: of the draft with its target.
-            target: the weights it borrows from.
-            tied: whether the target's output matrix is its embedding.
-            native: see `own_weights`.
-        """
-        tensors = (
-            SafetensorsFolder.open(self.path)
-            if self.gguf is None
-            else GgufSource(self.gguf, native)
-        )
-        return HeadWeights.open(config, tensors, target, target_tied=tied)
-
-    def tokenizer(self) -> Tokenizer:
-        """Its tokenizer, from the same files."""
-        if self.gguf is None:
-            return Tokenizer.open(self.path)
-        return Tokenizer.from_gguf(self.gguf.metadata.values)
-
-    def template(self) -> ChatTemplate:
-        """Its chat template, from the same files."""
-        if self.gguf is None:
-            return ChatTemplate.open(self.path)
-        return ChatTemplate.from_gguf(self.gguf.metadata.values)
+from engine.model import bundled
+from engine.model.model_files import holds_model, models_in
 
 
 def find_default(data: Path | None = None, cache: Path | None = None) -> Path | None:
-    """The model that answers where none is named, if it is on this computer: the starter model.
+    """Return the model that answers where none is named: the starter, if it is on this computer.
 
     DUOTAIL_DEFAULT_MODEL names another one, a folder or a GGUF file. For the arguments see
     `engine.hub.starter.starter_path`.
@@ -167,7 +23,7 @@ def find_default(data: Path | None = None, cache: Path | None = None) -> Path | 
 
 
 def default_target() -> Path:
-    """The model that answers where none is named, see `find_default`.
+    """Return the model that answers where none is named, see `find_default`.
 
     Raises:
         Absent: it is not on this computer.
@@ -177,28 +33,24 @@ def default_target() -> Path:
         raise Absent(
             tr("The starter model, {name}, is not on this computer.").format(name=starter.NAME),
             tr("Open Duotail, which offers to download it, or name another model."),
-            str(starter.shipped_folder()),
+            str(bundled.starter_folder()),
         )
     return found
 
 
 def bundled_models() -> dict[str, Path]:
-    """The bundled models by name: what to open of each, a GGUF file or a folder."""
+    """Return the bundled models by name, with what to open of each: a GGUF file or a folder."""
     root = bundled.root()
     folders = sorted(entry for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
     return {
         folder.name: folder if (folder / "config.json").exists() else models_in(folder)[0]
         for folder in folders
-        if _holds_model(folder)
+        if holds_model(folder)
     }
 
 
-def _holds_model(folder: Path) -> bool:
-    return (folder / "config.json").exists() or len(models_in(folder)) == 1
-
-
 def resolve_model(name_or_path: str | None) -> Path:
-    """The path of a bundled name, a folder or a file; None stands for the default model.
+    """Return the path of a bundled name, a folder or a file; None: the default model.
 
     A folder wins over a bundled model of the same name only when written as a path (`./name`).
     Raises `UserFixable` when there is no such model.
@@ -225,95 +77,3 @@ def _no_such_model(name: str) -> UserFixable:
         tr("There is no model “{name}”.").format(name=name[:200]),
         other.format(names=listed(names)) if names else tr("Name a folder or a GGUF file."),
     )
-
-
-def _safetensors(
-    config: ModelConfig | OtherConfig, folder: Path
-) -> ModelWeights | SafetensorsFolder:
-    if isinstance(config, OtherConfig):
-        return SafetensorsFolder.open(folder)
-    return ModelWeights.of_folder(config, folder)
-
-
-def _packed(folder: Path) -> GgufFile | None:
-    """A draft's tensors in GGUF; None where they are in safetensors, which go first.
-
-    Raises:
-        UserFixable: they are in neither, or the file is damaged.
-    """
-    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    if names & {SINGLE_FILE, INDEX_FILE}:
-        return None
-    if PACKED in names:
-        return open_gguf(folder / PACKED)
-    old = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt")))
-    if old:
-        raise UserFixable(
-            tr(
-                "The draft head's weights are in an old format (.bin or .pt) that can run hidden "
-                "code when read."
-            ),
-            tr(
-                "Choose a safetensors version, or convert it with torch: "
-                'save_file(torch.load("{file}", weights_only=True), "model.safetensors"), '
-                "with save_file from safetensors.torch."
-            ).format(file=old[0][:100]),
-            listed(old[:20]),
-        )
-    return None
-
-
-def _is_head(source: JsonObject, folder: Path) -> bool:
-    """EAGLE's first heads are known by their tensors only: config.json is that of a tiny Llama.
-
-    Most are published in an old format, whose tensors nobody looks at.
-    """
-    blocks = source.data.get("num_hidden_layers")
-    if is_head(source) or not isinstance(blocks, int) or blocks > _BLOCKS_OF_HEADS:
-        return is_head(source)
-    names = _stored_names(folder)
-    return is_head(source, names) or (blocks == 1 and not names)
-
-
-def _stored_names(folder: Path) -> tuple[str, ...]:
-    """Names of all tensors; none where the files are not there, or broken."""
-    try:
-        return SafetensorsFolder.open(folder).names()
-    except UserFixable:  # told by whoever reads them
-        return ()
-
-
-def _commonest_kind(weights: ModelWeights | SafetensorsFolder) -> str:
-    """The type that most of its bytes are of."""
-    sizes: Counter[str] = Counter()
-    for name in weights.names():
-        sizes[weights.kind(name)] += weights.stored_bytes(name)
-    return sizes.most_common(1)[0][0]
-
-
-def _file_sidecar(file: Path) -> tuple[Path, JsonObject]:
-    """`MODEL.duotail.json` beside `MODEL.gguf`; `duotail.json` where no other model is there.
-
-    A starter model without either has the one that ships, wherever it lies. First is the folder
-    that the sidecar's paths are relative to.
-    """
-    own = file.with_suffix(f".{SIDECAR}")
-    alone = not own.exists() and len(models_in(file.parent)) == 1
-    beside = file.with_name(SIDECAR) if alone else own
-    if not beside.exists() and starter.is_starter(file):
-        beside = starter.shipped_folder() / SIDECAR
-    return beside.parent, JsonObject.read_optional(beside)
-
-
-def _given_name(sidecar: JsonObject) -> str:
-    return (sidecar.text("name") or "")[:200]
-
-
-def _draft(folder: Path, sidecar: JsonObject) -> Path | None:
-    """The sidecar's draft, relative to the model's folder; None when it is not there."""
-    relative = sidecar.text("draft")
-    if relative is None or "\0" in relative:
-        return None
-    draft = (folder / relative).resolve()
-    there = _holds_model(draft) if draft.is_dir() else is_gguf(draft)
-    return draft if there else None

@@ -69,7 +69,7 @@ class FetchProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedModel:
     """All of a job is on the disk, and right; `model`: what to open."""
 
     key: str
@@ -95,4 +95,4 @@ class Refused:
 
 
 Question = Search | Describe | Fetch
-Answer = Results | DescribedModel | FetchProgress | Fetched | Refused
+Answer = Results | DescribedModel | FetchProgress | FetchedModel | Refused

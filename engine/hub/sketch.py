@@ -15,11 +15,12 @@ from engine.backend.cpu import choose_format
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.commands import WeightFormat
 from engine.errors import NotPossible, UserFixable
-from engine.hub.pairing.curated import Curated, CuratedModel
+from engine.hub.pairs.curated import Curated, CuratedModel
 from engine.hub.remote.listing import Packaging, Repository, Variant
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.gguf.config import knows
+from engine.model.families import parse_config
+from engine.model.gguf.config import is_runnable
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, is_other, read_other
@@ -54,19 +55,19 @@ class Sketch:
 
 
 def of_listed(model: CuratedModel, variant: str, weight_bytes: int | None = None) -> ModelFacts:
-    """A listed model in GGUF, as in "Q4_K_M"; None: as many bytes as it usually has there."""
+    """Return a listed model in GGUF, as in "Q4_K_M"; without `weight_bytes` of its usual size."""
     held = of_stored(model.config, variant, weight_bytes or usual_bytes(model, variant))
     return ModelFacts(model.name, held, model.context)
 
 
 def usual_bytes(model: CuratedModel, variant: str) -> int:
-    """About as many as a listed model's weights have in GGUF."""
+    """Return about how many bytes a listed model's weights have in GGUF."""
     bits = {"Q4_K_M": 4.9, "Q8_0": 8.5, "MXFP4": 4.6}[variant]
     return int(model.parameters * bits / 8)
 
 
 def of_variant(repository: Repository, variant: Variant, known: Curated) -> Sketch:
-    """One of the ways a repository has its model.
+    """Return one of the variants of a repository.
 
     Raises:
         UserFixable: it cannot run here, whatever there is of memory.
@@ -76,7 +77,7 @@ def of_variant(repository: Repository, variant: Variant, known: Curated) -> Sket
     listed = known.of_repo(found.repo, found.base)
     if variant.packaging is Packaging.SAFETENSORS:
         return _of_folder(repository, variant, listed)
-    if found.architecture and not knows(found.architecture):
+    if found.architecture and not is_runnable(found.architecture):
         raise NotPossible(
             tr("Duotail has no decoder of its own for “{family}” models.").format(
                 family=found.architecture[:60]
@@ -94,14 +95,14 @@ def of_variant(repository: Repository, variant: Variant, known: Curated) -> Sket
 
 
 def _of_folder(repository: Repository, variant: Variant, listed: CuratedModel | None) -> Sketch:
-    """Safetensors: they are brought into a format of ours when they are loaded."""
+    """Return a model in safetensors, which is brought into a format of ours when it is loaded."""
     name = repository.found.repo.rpartition("/")[2]
     source = _json(repository.config)
     if source is not None and is_other(source):
         other = read_other(source)
         return Sketch(_of_other(name, other, variant.weight_bytes), listed)
     if source is not None:
-        config = ModelConfig.from_json(source.data)
+        config = parse_config(source.data)
     elif listed is not None:
         config = listed.config
     else:
@@ -117,20 +118,20 @@ def _of_folder(repository: Repository, variant: Variant, listed: CuratedModel | 
 
 
 def _of_other(name: str, config: OtherConfig, weight_bytes: int) -> ModelFacts:
-    """A family that transformers runs, in 16 bits."""
+    """Return a model of a family that transformers runs, in 16 bits."""
     held = other_footprint(config, weight_bytes // 2, WeightFormat.BF16)
     return ModelFacts(name, held, config.max_positions, config.family)
 
 
 def in_format(config: ModelConfig, weights: WeightFormat) -> Footprint:
-    """What `footprint` gives, of a block for all that are like it."""
+    """Return what `footprint` gives, counting one block for all that are like it."""
     if weights not in KINDS:
         raise ValueError(weights)
     return _whole(config, lambda part: footprint(part, weights))
 
 
 def of_stored(config: ModelConfig, variant: str, weight_bytes: int) -> Footprint:
-    """All matrices in the type that a variant's name tells, brought to the bytes of its files.
+    """Return all matrices in the type of a variant's name, brought to the bytes of its files.
 
     Types that no kernel reads are held as floats.
     """
@@ -148,7 +149,7 @@ def of_stored(config: ModelConfig, variant: str, weight_bytes: int) -> Footprint
 
 
 def _whole(config: ModelConfig, of: Callable[[ModelConfig], Footprint]) -> Footprint:
-    """The footprint of all blocks from one of each sort."""
+    """Return the footprint of all blocks from one of each sort."""
     sorts = {(block.experts, bool(block.window)): block for block in config.blocks}
     parts = {key: of(replace(config, blocks=(block,))) for key, block in sorts.items()}
     one = next(iter(parts.values()))
@@ -174,7 +175,7 @@ def _scaled(held: Footprint, factor: float) -> Footprint:
 
 
 def _kind(variant: str, bits: float) -> str:
-    """The type of most matrices, by name or by what a weight takes."""
+    """Return the type of most matrices, by name or by what a weight takes."""
     match = _KIND.search(variant.upper())
     if match is not None and match[1] in KIND_OF_NAME:
         return match[1]
@@ -183,14 +184,14 @@ def _kind(variant: str, bits: float) -> str:
 
 
 def _count(config: ModelConfig) -> int:
-    """Numbers in all tensors, a block standing for all that are like it."""
+    """Return the numbers in all tensors, a block standing for all that are like it."""
     one = replace(config, blocks=config.blocks[:1])
     none = weight_count(replace(config, blocks=()))
     return none + (weight_count(one) - none) * config.num_layers
 
 
 def _parameters(repository: Repository, variant: Variant) -> int:
-    """As the hub tells, or what its bytes come to."""
+    """Return the parameters that the hub tells, or that the bytes come to."""
     if repository.found.parameters:
         return repository.found.parameters
     match = _KIND.search(variant.name.upper())
@@ -200,15 +201,15 @@ def _parameters(repository: Repository, variant: Variant) -> int:
 
 
 def _nearest(parameters: int, known: Curated) -> CuratedModel:
-    dense = [model for model in known.models if not model.shape.experts]
+    dense = [model for model in known.models if not model.config.blocks[0].experts]
     return min(dense, key=lambda model: abs(model.parameters - parameters))
 
 
 def _readable(text: str) -> ModelConfig | None:
-    """A config.json beside GGUF files, if it is one that we know."""
+    """Read a config.json beside GGUF files; None where it is none that we know."""
     source = _json(text)
     try:
-        return ModelConfig.from_json(source.data) if source is not None else None
+        return parse_config(source.data) if source is not None else None
     except UserFixable:
         return None
 

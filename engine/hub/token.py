@@ -7,10 +7,8 @@ process. A keyring may ask the user to unlock it, so all of this is called besid
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import UserFixable
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 _SERVICE, _NAME = "Duotail", "huggingface.co"
 _SHORTEST, _LONGEST = 8, 400
-_LARGEST_FILE = 4096
 _NOT_SAFE = ("keyrings.alt", "keyring.backends.fail", "keyring.backends.null")
 """Backends that keep nothing, or keep it in a file that everybody can read."""
 
@@ -47,7 +44,7 @@ class HeldToken:
     place: TokenPlace
 
     def __repr__(self) -> str:
-        return f"Held({self.place.name})"
+        return f"HeldToken({self.place.name})"
 
 
 class TokenStore:
@@ -62,7 +59,7 @@ class TokenStore:
         self._of_session: str | None = None
 
     def get(self) -> HeldToken:
-        """The token to use: the one entered here goes before that of another program."""
+        """Return the token to use: the one entered here goes before that of another program."""
         if self._of_session is not None:
             return HeldToken(self._of_session, TokenPlace.SESSION)
         kept = _from_keyring()
@@ -72,7 +69,7 @@ class TokenStore:
         return HeldToken(other, TokenPlace.NOWHERE if other is None else TokenPlace.OTHER_PROGRAM)
 
     def set(self, token: str) -> TokenPlace:
-        """Keep a token; where it is kept now.
+        """Keep a token; return where it is kept now.
 
         Raises:
             UserFixable: this can be no token.
@@ -130,7 +127,7 @@ def _from_keyring() -> str | None:
 
 
 def _keyring() -> KeyringBackend | None:
-    """The system's keyring, where it has one that can be trusted with a secret."""
+    """Return the system's keyring, where it has one that can be trusted with a secret."""
     try:
         import keyring  # takes a moment; most people never need it
 
@@ -142,28 +139,15 @@ def _keyring() -> KeyringBackend | None:
 
 
 def _of_library() -> str | None:
-    """The token that the hub's own library would use: of the environment, or of its file."""
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        token = os.environ.get(name, "").strip()
-        if _is_token(token):
-            return token
+    """Return the token that the hub's own library would use; it renews one of a browser login."""
     try:
-        with _library_file().open("rb") as file:
-            token = file.read(_LARGEST_FILE).decode("ascii").strip()
-    except (OSError, ValueError):
+        from huggingface_hub import get_token  # a tenth of a second that few need
+
+        token = get_token()
+    except Exception as error:  # noqa: BLE001 - an unreadable file, a login that has run out
+        _log.warning("the hub's library has no token: %s", type(error).__name__)
         return None
-    return token if _is_token(token) else None
-
-
-def _library_file() -> Path:
-    said = os.environ.get("HF_TOKEN_PATH")
-    if said:
-        return Path(os.path.expandvars(said)).expanduser()
-    home = os.environ.get("HF_HOME")
-    if home:
-        return Path(os.path.expandvars(home)).expanduser() / "token"
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "huggingface" / "token"
+    return token if token is not None and _is_token(token) else None
 
 
 def _is_token(text: str) -> bool:

@@ -1,7 +1,8 @@
-"""From a checked model to one that is ready to answer."""
+"""A loaded pair of models, ready to answer, and how it is made from a planned load."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
@@ -14,20 +15,21 @@ from engine.commands import Load, Mode
 from engine.events import PlanSummary
 from engine.hardware.kept_learnt import KeptLearnt, pair_identity
 from engine.language import tr
-from engine.loading.building import Cancelled, DecoderBuilder, Progress
-from engine.loading.checking import CheckedPair, ModelText
-from engine.loading.keeping import KeptStates, give_room
-from engine.loading.placing import Devices, OpenDevices, close, coming_back, whole
-from engine.machine.facts import CPU
+from engine.loading.cache_budgets import set_cache_budgets, warm_up
+from engine.loading.decoder_builder import DecoderBuilder
+from engine.loading.devices import Devices, IsCancelled, Progress, close, whole
+from engine.loading.inspection import ModelText
+from engine.loading.planned_load import PlannedLoad
+from engine.machine.facts import CPU, Machine
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan
+from engine.speculative.draft_worker import DraftLane
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.drafters.standalone import StandaloneDrafter
-from engine.speculative.lane.draft_lane import DraftLane
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.serial_controller import SerialController
@@ -39,6 +41,7 @@ class LoadedPair:
 
     Attributes:
         loop: how answers are decoded, and what it has learnt.
+        plan: what was planned; `summary`: the same in the words of events.
         identity: of the models, their places and the machine, by which that is kept on disk.
     """
 
@@ -48,29 +51,29 @@ class LoadedPair:
     text: ModelText
     states: StatePool
     loop: Loop
-    plan: PlanSummary
-    placing: Plan
+    plan: Plan
+    summary: PlanSummary
     devices: Devices
     identity: str = ""
 
     @property
     def path(self) -> Path:
-        """Where it came from."""
+        """The target's folder or file."""
         return self.command.model
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Of the target."""
+        """The target's tokenizer."""
         return self.text.tokenizer
 
     @property
     def template(self) -> ChatTemplate:
-        """Of the target."""
+        """The target's chat template."""
         return self.text.template
 
     @property
     def account(self) -> Account | None:
-        """Where an answer enters what it takes."""
+        """The account in which an answer enters the memory it takes."""
         processor = self.devices.get(CPU)
         return None if processor is None else Account(processor.ledger, "target")
 
@@ -97,31 +100,42 @@ class LoadedPair:
             kept.keep(self.identity, controller.learnt)
 
     def held_on(self, device: str) -> int:
-        """Bytes that come back there when the pair goes."""
+        """Bytes that come back there when the pair goes.
+
+        Weights mapped from files are not in it: the system counts their memory as available anyway.
+        """
         opened = self.devices.get(device)
         if opened is None:
             return 0
-        return coming_back(opened.ledger) if device == CPU else opened.ledger.held
+        if device != CPU:
+            return opened.ledger.held
+        return sum(line.touched - line.mapped for line in opened.ledger.lines())
+
+    def machine_without_it(self, machine: Machine) -> Machine:
+        """Return the machine as it will be when the pair is gone."""
+        host = machine.host
+        free = host.memory_available + self.held_on(CPU)
+        return replace(machine, host=replace(host, memory_available=free))
 
     def take_over(self) -> None:
         """The pair before this one is gone: use all of the budgets."""
         for name, device in self.devices.items():
-            device.ledger.budget = self.placing.on(name).budget
+            device.ledger.budget = self.plan.on(name).budget
 
 
 def load(
-    checked: CheckedPair,
-    open_devices: OpenDevices,
+    planned: PlannedLoad,
+    open_devices: Callable[[Machine, Plan], Devices],
     progress: Progress = lambda _stage, _fraction: None,
-    cancelled: Cancelled = lambda: False,
+    cancelled: IsCancelled = lambda: False,
     beside: LoadedPair | None = None,
     kept: KeptLearnt | None = None,
 ) -> LoadedPair:
     """Open the devices of the plan, read the weights and build both decoders.
 
     Args:
-        checked: what.
-        open_devices: see `engine.loading.machinery.Machinery.open`.
+        planned: what.
+        open_devices: see `engine.loading.devices.DeviceManager.open`.
         progress: told the stage, and how far everything is.
         cancelled: asked at every stretch of weights.
         beside: the present pair, if it stays in memory meanwhile; `take_over` when it is gone.
@@ -133,17 +147,16 @@ def load(
         DeviceLost: an accelerator went away meanwhile.
         UserFixable: damaged weights.
     """
-    if checked.placing.accelerator is not None:
+    machine, plan = planned.inspection.machine, planned.plan
+    if plan.accelerator is not None:
         progress(tr("Preparing the accelerator"), 0.0)
-    devices = open_devices(checked.machine, checked.placing)
+    devices = open_devices(machine, plan)
     try:
         if beside is not None:
             _leave_room(devices, beside)
-        pair = _loaded(checked, devices, progress, cancelled)
+        pair = _loaded(planned, devices, progress, cancelled)
         if kept is not None:
-            pair.identity = pair_identity(
-                checked.machine, default_threads(), checked.planning.models, checked.placing
-            )
+            pair.identity = pair_identity(machine, default_threads(), planned.planning.models, plan)
             pair.recall(kept)
         return pair
     except BaseException as error:
@@ -153,64 +166,69 @@ def load(
 
 
 def _loaded(
-    checked: CheckedPair, devices: Devices, progress: Progress, cancelled: Cancelled
+    planned: PlannedLoad, devices: Devices, progress: Progress, cancelled: IsCancelled
 ) -> LoadedPair:
-    plan = checked.placing
-    models = [checked.target, checked.draft] if checked.draft else [checked.target]
-    build = DecoderBuilder(models, devices, progress, cancelled)
-    target = build.decoder(checked.target, plan.context, plan.target, "target")
-    head = checked.draft.fusion if checked.draft else None
-    if head is not None:  # before there is a state, which has features or none
-        target.feed(head, Account(devices[CPU].ledger, "target"))
-    keeping = [KeptStates(StatePool(target, plan.context), plan.target)]
-    drafters: list[Drafter] = [LookupDrafter()] if checked.lookup else []
-    loop: Loop = Plain()
-    if checked.draft is not None:
-        described = checked.draft.facts
-        context = min(plan.context, described.max_positions)
-        shares = whole(len(described.footprint.blocks), plan.draft_device or CPU)
-        model = build.decoder(checked.draft, context, shares, "draft")
-        keeping.append(KeptStates(StatePool(model, context), shares))
-        if plan.mode is Mode.DUO:
-            lane = DraftLane(described.name, model, keeping[-1].pool, drafters)
-            ahead = checked.command.mode is Mode.DUO
-            controller = ParallelController(plan.expected, forced=checked.forced, ahead=ahead)
-            loop = Parallel(lane, controller, reads_beside=_reads_beside(checked, devices))
-            drafters = []
-        else:
-            kind = StandaloneDrafter if head is None else HeadDrafter
-            drafters.append(kind(described.name, model, keeping[-1].pool))
-    if drafters:
-        serially = SerialController(plan.expected, forced=checked.forced)
-        loop = Serial(CombinedDrafter(drafters), serially)
+    inspection, plan, draft = planned.inspection, planned.plan, planned.draft
+    models = [inspection.target] if draft is None else [inspection.target, draft]
+    builder = DecoderBuilder(models, devices, progress, cancelled)
+    target = builder.decoder(inspection.target, plan.context, plan.target, "target")
+    if draft is not None and draft.fusion is not None:  # before a state, which has features or none
+        target.feed(draft.fusion, Account(devices[CPU].ledger, "target"))
+    pools, shares = [StatePool(target, plan.context)], [plan.target]
+    if draft is not None:
+        facts = draft.facts
+        context = min(plan.context, facts.max_positions)
+        shares.append(whole(len(facts.footprint.blocks), plan.draft_device or CPU))
+        model = builder.decoder(draft, context, shares[-1], "draft")
+        pools.append(StatePool(model, context))
+    loop = _loop(planned, devices, *pools[1:])
     progress(tr("Warming up"), 1.0)
-    for kept in keeping:
-        kept.warm_up()
-    give_room(keeping, devices, plan)
+    sizes = list(map(warm_up, pools, shares))
+    set_cache_budgets(pools, sizes, devices, plan)
     return LoadedPair(
-        command=checked.command,
-        name=checked.target.model.name,
+        command=inspection.command,
+        name=inspection.target.model.name,
         target=target,
-        text=checked.text,
-        states=keeping[0].pool,
+        text=inspection.text,
+        states=pools[0],
         loop=loop,
-        plan=replace(checked.plan, signature=target.signature),
-        placing=plan,
+        plan=plan,
+        summary=replace(planned.summary, signature=target.signature),
         devices=devices,
     )
 
 
-def _reads_beside(checked: CheckedPair, devices: Devices) -> bool:
+def _loop(planned: PlannedLoad, devices: Devices, draft_states: StatePool | None = None) -> Loop:
+    """The decoding loop of a plan; `draft_states`: those of the draft model, if there is one."""
+    inspection, plan, draft = planned.inspection, planned.plan, planned.draft
+    command, forced = inspection.command, inspection.command.forces_drafting
+    drafters: list[Drafter] = [LookupDrafter()] if plan.lookup else []
+    if draft is not None and draft_states is not None:
+        name, decoder = draft.model.name, draft_states.decoder
+        if plan.mode is Mode.DUO:
+            lane = DraftLane(name, decoder, draft_states, drafters)
+            ahead = command.mode is Mode.DUO
+            controller = ParallelController(plan.expected, forced=forced, ahead=ahead)
+            beside = _reads_beside(inspection.machine, devices)
+            return Parallel(lane, controller, reads_beside=beside)
+        kind = StandaloneDrafter if draft.fusion is None else HeadDrafter
+        drafters.append(kind(name, decoder, draft_states))
+    if not drafters:
+        return Plain()
+    return Serial(CombinedDrafter(drafters), SerialController(plan.expected, forced=forced))
+
+
+def _reads_beside(machine: Machine, devices: Devices) -> bool:
     """Whether the draft may read a prompt while the target does.
 
     A simulated accelerator has the host's memory and cores: the first token would be late.
     """
-    used = [found for found in checked.machine.accelerators if found.device in devices]
+    used = [found for found in machine.accelerators if found.device in devices]
     return not any(found.simulated for found in used)
 
 
 def _leave_room(devices: Devices, present: LoadedPair) -> None:
-    """What the present pair holds is part of the new one's budget until it goes."""
+    """Take off the budgets what the present pair holds until it goes."""
     for name, device in devices.items():
         if device.ledger.budget is not None:
             device.ledger.budget -= present.held_on(name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.machine.correction import Correction
-
 CPU = "cpu"
 """The device that is always there; accelerators are called as torch calls them, "cuda:0"."""
+
+_DECLARED_SHARE = 32
+"""A simulated accelerator's own software takes this part of its memory."""
 
 
 class Vendor(StrEnum):
@@ -95,6 +96,21 @@ class Accelerator:
     software: int | None = None
 
     @property
+    def shares_host_memory(self) -> bool:
+        """Whether what it holds is memory of the host."""
+        return self.unified or self.simulated
+
+    @property
+    def takes_core(self) -> bool:
+        """Whether it computes on a core of the host, natively; on others torch computes."""
+        return self.simulated
+
+    @property
+    def declared_software(self) -> int | None:
+        """Bytes of its own software where it declares them itself."""
+        return (self.memory_total or 0) // _DECLARED_SHARE if self.simulated else None
+
+    @property
     def memory_of_others(self) -> int | None:
         """What other programs hold on it."""
         if self.memory_total is None or self.memory_free is None:
@@ -104,14 +120,10 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything a plan can be made with; accelerators in the system's order.
-
-    `corrections`: what plans for models were off by on it before.
-    """
+    """Everything a plan can be made with; accelerators in the system's order."""
 
     host: Host
     accelerators: tuple[Accelerator, ...] = field(default=())
-    corrections: tuple[Correction, ...] = ()
 
     @property
     def usable(self) -> tuple[Accelerator, ...]:

@@ -1,17 +1,13 @@
-"""What a model looks like: shape and constants of a decoder, block by block."""
+"""The shape and the constants of a decoder, block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
-
-from engine.model.json_object import JsonObject
 
 RopeKind = Literal["none", "linear", "dynamic", "llama3", "yarn", "longrope"]
 Activation = Literal["silu", "gelu_tanh", "swiglu_oai"]
-"""What the gate of a feed-forward goes through.
+"""The activation function of a feed-forward's gate.
 
 swiglu_oai (gpt-oss): gate = min(gate, 7), up = clamp(up, -7, 7), then
 (up + 1) * gate * sigmoid(1.702 * gate).
@@ -72,7 +68,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class BlockConfig:
-    """What one decoder block has of its own.
+    """The shape of one decoder block, as far as blocks differ.
 
     Attributes:
         rope: how positions are rotated; None where they are not (SmolLM3's every fourth block).
@@ -90,7 +86,7 @@ FusionKind = Literal["dgf", "linear", "eagle3"]
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How a feature head's blocks begin: what the target has computed joins the next token.
+    """The first layer of a feature head: it joins a feature of the target with the next token.
 
     Position t of a head gets the target's feature of token t and the embedding of token t + 1, and
     tells token t + 2; drafting on, it gets its own output as the feature.
@@ -182,27 +178,11 @@ class ModelConfig:
 
     @property
     def rope(self) -> RopeConfig:
-        """How the first block rotates, for what knows only models whose blocks are alike."""
+        """The rotation of the first block, for callers that know only models with like blocks."""
         rope = self.blocks[0].rope
         if rope is None:
             raise ValueError("the first block rotates nothing")
         return rope
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> ModelConfig:
-        """Check and read the contents of a `config.json`.
-
-        Raises `UserFixable` for families and features that the decoder does not have, and for
-        numbers that cannot be right.
-        """
-        from engine.model.families import read_config  # which builds what is defined here
-
-        return read_config(JsonObject(data, "config.json"))
-
-    @classmethod
-    def open(cls, folder: Path) -> ModelConfig:
-        """Read `config.json` of a model folder."""
-        return cls.from_json(JsonObject.read(folder / "config.json").data)
 
     def for_context(self, context: int) -> ModelConfig:
         """The model as it is run with a planned context of so many tokens.

@@ -65,7 +65,7 @@ class JsonObject:
 
     @classmethod
     def read_optional(cls, path: Path) -> JsonObject:
-        """Like `read`, but a file that is not there reads as an empty object."""
+        """Read a file with `read`; one that is not there reads as an empty object."""
         return cls.read(path) if path.exists() else cls({}, path.name)
 
     def over(self, defaults: Mapping[str, object]) -> JsonObject:
@@ -83,7 +83,7 @@ class JsonObject:
         )
 
     def has(self, key: str) -> bool:
-        """Whether the member is there and not null."""
+        """Return whether the member is there and not null."""
         return self.data.get(key) is not None
 
     def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
@@ -116,7 +116,7 @@ class JsonObject:
         return float(value)
 
     def optional_number(self, key: str, low: float, high: float) -> float | None:
-        """Like `number`, but None when absent."""
+        """A finite number in [low, high], or None when absent."""
         return self.number(key, low, high) if self.has(key) else None
 
     def flag(self, key: str, default: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Families without a decoder of our own: what their config.json says to the rest of the engine.
+"""Configs of model families without a decoder of our own.
 
 The transformers library runs them. Here it is not imported: that takes seconds and brings torch.
 """
@@ -68,7 +68,7 @@ def read_other(source: JsonObject) -> OtherConfig:
 
 
 def is_other(source: JsonObject) -> bool:
-    """Whether only transformers has a class for this family that writes text."""
+    """Return whether only transformers has a class for this family that writes text."""
     family = source.text("model_type") or ""
     return family not in READERS and family in runnable_families()
 

@@ -17,8 +17,9 @@ Float32s = NDArray[np.float32]
 def rope_frequencies(rope: RopeConfig) -> tuple[Float32s, float]:
     """Radians per position, float32[rope.dim / 2], and the factor on cos and sin.
 
-    Raises `UserFixable` for "dynamic" stretching: its frequencies change with the length of the
-    text, so keys already in the cache would no longer be those the model expects.
+    Raises:
+        UserFixable: the stretching is "dynamic": its frequencies change with the length of the
+            text, so keys already in the cache would no longer be those the model expects.
     """
     if rope.kind == "dynamic":
         raise UserFixable(
@@ -44,7 +45,13 @@ def rope_frequencies(rope: RopeConfig) -> tuple[Float32s, float]:
 
 
 def rotations(rope: RopeConfig, positions: int, first: int = 0) -> tuple[Float32s, Float32s]:
-    """cos and sin of positions from `first` to below `positions`: [count, rope.dim / 2] each."""
+    """Return cos and sin of the angles at some positions, float32 [count, rope.dim / 2] each.
+
+    Args:
+        rope: the position embedding.
+        positions: end of the positions.
+        first: the first of them.
+    """
     frequencies, scaling = rope_frequencies(rope)
     angles = np.outer(np.arange(first, positions, dtype=np.float32), frequencies)
     cos = np.ascontiguousarray(np.cos(angles) * scaling, dtype=np.float32)
@@ -111,7 +118,7 @@ def _yarn_attention_factor(rope: RopeConfig) -> float:
 
 
 def _longrope_attention_factor(rope: RopeConfig) -> float:
-    """By how much more text there is than the model was trained on."""
+    """The factor for texts that are longer than those the model was trained on."""
     if rope.attention_factor is not None:
         return rope.attention_factor
     if rope.factor <= 1:

@@ -1,7 +1,7 @@
-"""The tensors of a model by their canonical names: what backends ask for, whatever a file has.
+"""The tensors of a model by their canonical names, which backends ask for whatever a file has.
 
-The names are those of Hugging Face's Llama; what begins a feature head is "fusion.". Norm weights
-are the factors themselves, also where a family stores them less one.
+The names are those of Hugging Face's Llama; those of a feature head's first layer begin with
+"fusion.". Norm weights are the factors themselves, also where a family stores them less one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FINAL_NORM = "model.norm.weight"
 HEAD = "lm_head.weight"
 
 HEAD_IDS = "lm_head.ids"
-"""Of a draft with a reduced vocabulary: the token that each row of its output matrix stands for.
+"""The token of each row of the output matrix, in a draft with a reduced vocabulary.
 
 Whole numbers, ascending; as all tensors it is read as fp32, which holds them exactly.
 """
@@ -22,7 +22,11 @@ Shape = tuple[int, ...]
 
 
 def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
-    """Name -> shape; `lm_head.weight` only when it is not tied, `lm_head.ids` of few rows."""
+    """Return the shapes of a model's tensors, by name.
+
+    `lm_head.weight` is among them only when it is not tied, `lm_head.ids` only where not all tokens
+    have a row.
+    """
     tensors: dict[str, Shape] = {EMBEDDING: (config.vocab_size, config.hidden_size)}
     for index, block in enumerate(config.blocks):
         prefix = f"model.layers.{index}."
@@ -37,7 +41,7 @@ def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
 
 
 def _of_head(config: ModelConfig, fusion: Fusion, tensors: dict[str, Shape]) -> dict[str, Shape]:
-    """What a feature head has more, and less, than a model of its shape."""
+    """Add and remove what a feature head has more, and less, than a model of its shape."""
     hidden = config.hidden_size
     if fusion.kind == "eagle3":
         tensors["fusion.features.weight"] = (hidden, fusion.width)
@@ -59,7 +63,7 @@ def _of_head(config: ModelConfig, fusion: Fusion, tensors: dict[str, Shape]) -> 
 
 
 def borrowed_tensors(config: ModelConfig) -> tuple[str, ...]:
-    """Those that a feature head has not, and takes from its target."""
+    """Return the names of the tensors that a feature head takes from its target."""
     fusion = config.fusion
     if fusion is None:
         return ()
@@ -70,7 +74,16 @@ def borrowed_tensors(config: ModelConfig) -> tuple[str, ...]:
 def segment_tensors(
     config: ModelConfig, blocks: range, *, embed: bool, head: bool
 ) -> dict[str, Shape]:
-    """Those of them that some blocks need, with embedding and head if asked; what is tied once."""
+    """Return the tensors that some blocks need, and those of embedding and output where wanted.
+
+    A tied matrix is listed once.
+
+    Args:
+        config: of the model.
+        blocks: numbers of the blocks.
+        embed: with what turns tokens into hidden states.
+        head: with what turns hidden states into logits.
+    """
     ends: set[str] = set()
     if head:
         ends |= {FINAL_NORM, EMBEDDING if config.tie_word_embeddings else HEAD, HEAD_IDS}

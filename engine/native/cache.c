@@ -65,7 +65,7 @@ int64_t dt_cache_bytes(const dt_segment *segment, int32_t slots)
 
 int64_t dt_cache_touched(const dt_cache *cache)
 {
-    const size_t written = (bytes_of(cache, cache->reach) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    const size_t written = (bytes_of(cache, cache->extent) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     return (int64_t)(written < cache->bytes ? written : cache->bytes);
 }
 
@@ -73,13 +73,13 @@ void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots)
 {
     if (!cache->data) return;
     memcpy(cache->data, other->data, bytes_of(cache, slots));
-    dt_reach(cache, slots);
+    dt_extend(cache, slots);
 }
 
 void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target)
 {
     const int32_t dim = cache->dim;
-    dt_reach(cache, target + count);
+    dt_extend(cache, target + count);
     for (int32_t block = 0; block < cache->blocks; block++)
         for (int32_t head = 0; head < cache->kv_heads; head++)
             for (int32_t i = 0; i < count; i++) {

@@ -5,14 +5,14 @@
 
 struct dt_cache {
     int32_t blocks, kv_heads, dim; /* dim is padded to DT_LANES */
-    int32_t reach; /* slots from 0 on that were written by now */
+    int32_t extent; /* slots from 0 on that were written by now */
     size_t bytes;
     uint16_t *data;
 };
 
-static inline void dt_reach(dt_cache *cache, int32_t slots)
+static inline void dt_extend(dt_cache *cache, int32_t slots)
 {
-    if (slots > cache->reach) cache->reach = slots;
+    if (slots > cache->extent) cache->extent = slots;
 }
 
 /* Keys [dim][64] of one chunk. */

@@ -52,7 +52,7 @@ typedef struct {
 } dt_found;
 
 /* All work on the tokens [from, to) of a row; `from` is a multiple of DT_GROUP. */
-typedef struct {
+typedef struct dt_draw_kernels {
     /* tops, if not NULL, gets 16 maxima per group: of the tokens of the same lane. */
     dt_peak (*peak)(const float *row, int32_t from, int32_t to, float *tops);
     /* weight[i] = exp(x[i] - peak) in units of 2^-30: whole, so all orders of summing agree. */
@@ -67,9 +67,6 @@ typedef struct {
 } dt_draw_kernels;
 
 extern const dt_draw_kernels dt_draw_portable, dt_draw_avx2, dt_draw_avx512;
-
-/* The kernels of the instruction set in use. */
-const dt_draw_kernels *dt_draw(void);
 
 /* (logit - peak) times this, rounded, is the bin of a logit; at most 1012. */
 #define DT_BIN_SCALE (-46.0f)

@@ -226,7 +226,7 @@ static void add_up(void *context, int32_t index)
     }
 }
 
-void dt_consult(forward *f, const dt_experts *experts, dt_output out)
+void dt_moe(forward *f, const dt_experts *experts, dt_output out)
 {
     dt_mixture *m = f->mixture;
     expert_job job = {f, experts, dt_round_up(experts->intermediate, DT_BLOCK), out};

@@ -51,7 +51,7 @@ static void gather_slice(void *context, int32_t slice)
 {
     slice_job *job = context;
     const int32_t from = dt_slice_start(slice, job->vocab), to = dt_slice_start(slice + 1, job->vocab);
-    job->count[slice] = dt_draw()->gather(job->row, from, to, job->low, job->below,
+    job->count[slice] = dt_active()->draw->gather(job->row, from, to, job->low, job->below,
                                                  job->room->tokens + from);
 }
 
@@ -120,7 +120,7 @@ static int64_t weigh(const slice_job *job, int32_t count)
     const dt_room *room = job->room;
     int64_t total = 0;
     for (int32_t i = 0; i < count; i++) room->logits[i] = job->row[room->ordered[i].token];
-    dt_draw()->weigh(room->logits, count, job->peak, room->weight);
+    dt_active()->draw->weigh(room->logits, count, job->peak, room->weight);
     for (int32_t i = 0; i < count; i++) total += room->weight[i];
     return total;
 }
@@ -151,7 +151,7 @@ static void tally_slice(void *context, int32_t slice)
     const int32_t from = dt_slice_start(slice, job->vocab), to = dt_slice_start(slice + 1, job->vocab);
     int64_t *bins = job->room->bins + slice * DT_BINS;
     memset(bins, 0, DT_BINS * sizeof *bins);
-    dt_draw()->tally(job->row, from, to, job->peak, job->far, bins);
+    dt_active()->draw->tally(job->row, from, to, job->peak, job->far, bins);
 }
 
 static int in_bin(float logit, double bin, float peak)
@@ -165,7 +165,7 @@ static float far_below(const slice_job *job, double top_p)
 {
     const int32_t lanes = (job->vocab + DT_GROUP - 1) / DT_GROUP * 16;
     int64_t sum = 0;
-    dt_draw()->weigh(job->room->tops, lanes, job->peak, job->room->weight);
+    dt_active()->draw->weigh(job->room->tops, lanes, job->peak, job->room->weight);
     for (int32_t i = 0; i < lanes; i++) sum += job->room->weight[i];
     const double each = (1 - top_p) * (double)sum / job->vocab - 1; /* rounding: at most 1/2 */
     return each < 1 ? -22.0f : fmaxf(fminf((float)dt_log(each * 0x1p-30) - 0.01f, -3.0f), -22.0f);

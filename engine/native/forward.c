@@ -50,7 +50,7 @@ static dt_output to_stream(const forward *f, const float *norm, const float *bia
     return (dt_output){norm ? f->normed : f->x, bias, f->hidden, !norm};
 }
 
-static void feed(forward *f, const dt_mlp *mlp, dt_output out)
+static void feed_forward(forward *f, const dt_mlp *mlp, dt_output out)
 {
     dt_prepare(f, mlp->gate_up, 2, f->normed, f->rows, f->hidden, 0);
     dt_project(f, mlp->gate_up, 2, f->normed, f->rows, f->hidden,
@@ -75,8 +75,8 @@ static void run_block(forward *f, int32_t index)
                to_stream(f, block->attention_norm, block->out_bias));
     add_normed(f, block->attention_norm);
     norm(f, block->post_norm);
-    if (block->experts.count) dt_consult(f, &block->experts, to_stream(f, block->mlp_norm, NULL));
-    else feed(f, &block->mlp, to_stream(f, block->mlp_norm, block->mlp.down_bias));
+    if (block->experts.count) dt_moe(f, &block->experts, to_stream(f, block->mlp_norm, NULL));
+    else feed_forward(f, &block->mlp, to_stream(f, block->mlp_norm, block->mlp.down_bias));
     add_normed(f, block->mlp_norm);
 }
 
@@ -192,7 +192,7 @@ int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows)
 int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, const dt_step *step)
 {
     forward f = of_segment(segment);
-    f.pool = pool, f.kernels = dt_active(), f.step = step, f.cache = cache;
+    f.pool = pool, f.kernels = dt_active()->forward, f.step = step, f.cache = cache;
     if (f.dim > MOST_DIM || (segment->fusion && !step->hidden_in)) return DT_BAD_ARGUMENT;
     if (!segment->blocks) f.mixed_cols = f.inner = f.qkv_cols = 0; /* an embedding alone, or a head */
     const int32_t most = step->rows < SLICE ? step->rows : SLICE;
@@ -200,8 +200,8 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
     if (bytes > segment->scratch_bytes) return DT_NO_MEMORY;
     memset(segment->scratch, 0, (size_t)bytes);
     lay_out(&f, most, segment->scratch);
-    for (int32_t row = 0; step->slots && row < step->rows; row++) dt_reach(cache, step->slots[row] + 1);
-    if (!step->slots) dt_reach(cache, step->first_slot + step->rows);
+    for (int32_t row = 0; step->slots && row < step->rows; row++) dt_extend(cache, step->slots[row] + 1);
+    if (!step->slots) dt_extend(cache, step->first_slot + step->rows);
     int32_t done = 0;
     for (f.start = 0; f.start < step->rows; f.start += SLICE) {
         f.rows = step->rows - f.start < SLICE ? step->rows - f.start : SLICE;

@@ -89,7 +89,7 @@ void dt_attend(forward *f);
  * without memory. */
 int64_t dt_lay_out_mixture(forward *f, int32_t rows, uint8_t *base);
 
-/* What the rows' experts make of `normed`. */
-void dt_consult(forward *f, const dt_experts *experts, dt_output out);
+/* The mixture of experts: what the rows' experts make of `normed`. */
+void dt_moe(forward *f, const dt_experts *experts, dt_output out);
 
 #endif

@@ -75,8 +75,16 @@ typedef struct {
 
 extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx512, dt_kernels_amx;
 
-/* The kernels in use. */
-const dt_kernels *dt_active(void);
+/* All that is compiled once per instruction set: the forward's kernels, the sampler's (draw.h), the
+ * packers of weights (pack_job.h). */
+typedef struct {
+    const dt_kernels *forward;
+    const struct dt_draw_kernels *draw;
+    const struct dt_packers *pack;
+} dt_isa_table;
+
+/* The table of the instruction set in use. */
+const dt_isa_table *dt_active(void);
 
 /* Bytes of 16 packed rows. */
 int64_t dt_block_row_bytes(int32_t format, int32_t cols);

@@ -1,10 +1,22 @@
 /* Which instruction set is used: the best there is, unless a test forces another. */
-#include "internal.h"
+#include "draw.h"
+#include "pack_job.h"
 
 #include <stdatomic.h>
 
-static _Atomic(const dt_kernels *) active;
-static atomic_int current;
+/* Tiles serve the forward's products alone; what else there is for AMX is AVX-512. */
+static const dt_isa_table tables[DT_ISAS] = {
+    [DT_PORTABLE] = {&dt_kernels_portable, &dt_draw_portable, &dt_packers_portable},
+#if defined(__x86_64__)
+    [DT_AVX2] = {&dt_kernels_avx2, &dt_draw_avx2, &dt_packers_avx2},
+    [DT_AVX512] = {&dt_kernels_avx512, &dt_draw_avx512, &dt_packers_avx512},
+#endif
+#if DT_HAS_AMX
+    [DT_AMX_INT8] = {&dt_kernels_amx, &dt_draw_avx512, &dt_packers_avx512},
+#endif
+};
+
+static _Atomic(const dt_isa_table *) active;
 
 #if DT_HAS_AMX
 #include <cpuid.h>
@@ -35,18 +47,8 @@ static int32_t find_best(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return DT_AVX2;
     return DT_PORTABLE;
 }
-
-static const dt_kernels *kernels_of(int32_t isa)
-{
-#if DT_HAS_AMX
-    if (isa == DT_AMX_INT8) return &dt_kernels_amx;
-#endif
-    if (isa == DT_AVX512) return &dt_kernels_avx512;
-    return isa == DT_AVX2 ? &dt_kernels_avx2 : &dt_kernels_portable;
-}
 #else
 static int32_t find_best(void) { return DT_PORTABLE; }
-static const dt_kernels *kernels_of(int32_t isa) { (void)isa; return &dt_kernels_portable; }
 #endif
 
 int32_t dt_best_isa(void)
@@ -59,21 +61,16 @@ int32_t dt_best_isa(void)
 int32_t dt_use_isa(int32_t isa)
 {
     if (isa < 0 || isa > dt_best_isa()) return DT_BAD_ARGUMENT;
-    atomic_store(&current, isa);
-    atomic_store(&active, kernels_of(isa));
+    atomic_store(&active, &tables[isa]);
     return DT_OK;
 }
 
-const dt_kernels *dt_active(void)
+const dt_isa_table *dt_active(void)
 {
-    const dt_kernels *kernels = atomic_load_explicit(&active, memory_order_relaxed);
-    if (kernels) return kernels;
+    const dt_isa_table *table = atomic_load_explicit(&active, memory_order_relaxed);
+    if (table) return table;
     dt_use_isa(dt_best_isa());
     return atomic_load(&active);
 }
 
-int32_t dt_current_isa(void)
-{
-    dt_active();
-    return atomic_load(&current);
-}
+int32_t dt_current_isa(void) { return (int32_t)(dt_active() - tables); }

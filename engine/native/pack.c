@@ -19,16 +19,6 @@ int64_t dt_packed_bytes(int32_t format, int32_t rows, int32_t cols)
     return dt_round_up(rows, DT_LANES) / DT_LANES * dt_block_row_bytes(format, cols);
 }
 
-static const dt_packers *packers(void)
-{
-#if defined(__x86_64__)
-    const int32_t isa = dt_current_isa();
-    if (isa >= DT_AVX512) return &dt_packers_avx512;
-    if (isa == DT_AVX2) return &dt_packers_avx2;
-#endif
-    return &dt_packers_portable;
-}
-
 typedef struct {
     dt_packer *pack;
     dt_pack_job *job;
@@ -57,7 +47,7 @@ int32_t dt_pack_rows(dt_pool *pool, int32_t format, int32_t type, const void *so
     const int known = type == DT_F32 || type == DT_F16 || type == DT_BF16;
     if (!known || (dt_is_quantised(format) && format != DT_Q4 && format != DT_Q8)) return DT_BAD_ARGUMENT;
     dt_pack_job job = {source, out, type, format, first, count, rows, cols, 0};
-    return pack_all(pool, packers()->pack, &job);
+    return pack_all(pool, dt_active()->pack->pack, &job);
 }
 
 int32_t dt_repack_rows(dt_pool *pool, int32_t format, const uint8_t *source, int32_t first,
@@ -66,7 +56,7 @@ int32_t dt_repack_rows(dt_pool *pool, int32_t format, const uint8_t *source, int
     if (format < 0 || format >= DT_FORMATS || !dt_is_quantised(format) || cols % dt_block_cols(format))
         return DT_BAD_ARGUMENT;
     dt_pack_job job = {source, out, format, format, first, count, rows, cols, 0};
-    return pack_all(pool, packers()->repack, &job);
+    return pack_all(pool, dt_active()->pack->repack, &job);
 }
 
 /* ---- back ---------------------------------------------------------------------------------- */

@@ -138,7 +138,7 @@ void dt_prepare(forward *f, const dt_matrix *matrices, int32_t count, float *x, 
 
 int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_t m, float *y)
 {
-    forward f = {.pool = pool, .kernels = dt_active()};
+    forward f = {.pool = pool, .kernels = dt_active()->forward};
     const int32_t cols = dt_round_up(matrix->cols, DT_BLOCK), blocks = cols / DT_BLOCK;
     const size_t groups = (size_t)dt_round_up(m, DT_TILE_ROWS) / DT_TILE_ROWS;
     float *raw = calloc((size_t)m * (size_t)cols, sizeof *raw);

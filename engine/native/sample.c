@@ -167,7 +167,7 @@ static void weigh_up(dt_pool *pool, const dt_sampler *s, const float *row, float
     const int known = b >= 0 && b < s->vocab;
     const float logits[2] = {row[a], known ? row[b] : -INFINITY};
     int32_t weight[2];
-    dt_draw()->weigh(logits, 2, top, weight);
+    dt_active()->draw->weigh(logits, 2, top, weight);
     chance[0] = (float)(weight[0] / mass);
     chance[1] = known ? (float)(weight[1] / mass) : -1.0f;
 }

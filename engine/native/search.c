@@ -9,16 +9,6 @@
 
 enum { PARTS = 2 * DT_MOST_SLICES }; /* slices of all rows at once */
 
-const dt_draw_kernels *dt_draw(void)
-{
-#if defined(__x86_64__)
-    const int32_t isa = dt_current_isa();
-    if (isa >= DT_AVX512) return &dt_draw_avx512;
-    if (isa == DT_AVX2) return &dt_draw_avx2;
-#endif
-    return &dt_draw_portable;
-}
-
 static void run(dt_pool *pool, dt_task *task, void *context, int32_t count)
 {
     if (pool) dt_run(pool, task, context, count);
@@ -45,7 +35,7 @@ static void peak_of_part(void *context, int32_t part)
     peak_job *job = context;
     const int32_t vocab = job->vocab, slice = part % dt_slices(vocab);
     const float *row = job->rows + (int64_t)(part / dt_slices(vocab)) * vocab;
-    job->peak[part] = dt_draw()->peak(row, dt_slice_start(slice, vocab),
+    job->peak[part] = dt_active()->draw->peak(row, dt_slice_start(slice, vocab),
                                       dt_slice_start(slice + 1, vocab), job->tops);
 }
 
@@ -81,7 +71,7 @@ static void search_part(void *context, int32_t part)
 {
     search_job *job = context;
     const int32_t vocab = job->vocab, slice = part % dt_slices(vocab);
-    dt_draw()->search(&job->searches[part / dt_slices(vocab)], dt_slice_start(slice, vocab),
+    dt_active()->draw->search(&job->searches[part / dt_slices(vocab)], dt_slice_start(slice, vocab),
                       dt_slice_start(slice + 1, vocab), &job->found[part]);
 }
 

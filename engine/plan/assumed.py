@@ -47,11 +47,14 @@ _USUAL_EFFICIENCY = 0.3
 
 def assumed_speeds(machine: Machine) -> Speeds:
     """Speeds to plan with until they are measured."""
-    accelerators = machine.usable
-    unified = next((found for found in accelerators if found.unified), None)
-    devices = {CPU: _processor(machine.host, unified)}
-    devices |= {found.device: _accelerator(found) for found in accelerators}
-    links = {found.device: _link(found) for found in accelerators}
+    unified = next((found for found in machine.usable if found.unified), None)
+    devices, links = {CPU: _processor(machine.host, unified)}, dict[str, LinkSpeed]()
+    for found in machine.usable:
+        if found.simulated:  # it keeps to the speeds that it declares
+            speeds = simulated_speeds(SimulatedSpec.of(found.memory_total or 0))
+        else:
+            speeds = _accelerator(found), _link(found)
+        devices[found.device], links[found.device] = speeds
     return Speeds(devices, links, measured=False)
 
 
@@ -101,8 +104,6 @@ def _product(bytes_per_s: float, added: float) -> ProductSpeed:
 
 
 def _accelerator(found: Accelerator) -> DeviceSpeeds:
-    if found.simulated:
-        return simulated_speeds(SimulatedSpec.of(found.memory_total or 0))[0]
     bandwidth = _bandwidth(found)
     product = _product(bandwidth * _EFFICIENCY.get(found.vendor, _USUAL_EFFICIENCY), 0.02)
     return DeviceSpeeds(
@@ -124,8 +125,6 @@ def _bandwidth(found: Accelerator) -> float:
 
 
 def _link(found: Accelerator) -> LinkSpeed:
-    if found.simulated:
-        return simulated_speeds(SimulatedSpec.of(found.memory_total or 0))[1]
     if found.unified:
         return LinkSpeed(found.device, 20 * _GIGA, 20 * _GIGA, 10e-6)
     return LinkSpeed(found.device, 10 * _GIGA, 10 * _GIGA, 25e-6)

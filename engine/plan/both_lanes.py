@@ -1,7 +1,7 @@
 """Tokens that the parallel loop commits in the time of a verification, as played.
 
 Written by tests/engine/plan/played_lanes.py, in virtual time, for verifications that take as long
-for any number of rows; `engine.plan.speculation.parallel` reads it.
+for any number of rows; `engine.plan.throughput.parallel` reads it.
 """
 
 from __future__ import annotations

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.decoder import MAX_TREE
-from engine.backend.simulated.spec import SimulatedSpec
 from engine.errors import NotPossible
 from engine.language import tr
 from engine.machine.facts import Accelerator, Host, Vendor
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
-from engine.plan.workspace import device_room
+from engine.plan.memory import device_room
 
 KV_SHARE = 0.25
 """Share of the free memory that cached keys and values may take, all conversations together."""
@@ -55,7 +54,7 @@ def host_reserve(host: Host) -> int:
 
 def device_reserve(found: Accelerator) -> int:
     """Bytes of an accelerator's free memory that are left alone: other programs draw, too."""
-    if found.simulated or found.unified:
+    if found.shares_host_memory:
         return 0
     return int(max(_DEVICE_RESERVE, (found.memory_total or 0) * _DEVICE_RESERVE_SHARE))
 
@@ -68,8 +67,8 @@ def device_limit(found: Accelerator) -> int:
 
 def runtime_bytes(found: Accelerator) -> int:
     """What a device's own software and its fixed memory take: as measured, or what is usual."""
-    if found.simulated:
-        return SimulatedSpec.of(found.memory_total or 0).runtime_bytes
+    if found.declared_software is not None:
+        return found.declared_software
     if found.software is not None:
         return min(max(found.software, shared_bytes()), _MOST_RUNTIME)
     return shared_bytes() + _RUNTIMES.get(found.vendor, 0)
@@ -77,7 +76,7 @@ def runtime_bytes(found: Accelerator) -> int:
 
 def with_slack(found: Accelerator, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Numbers of bytes as torch's allocator needs them: it hands out rounded pieces."""
-    return nbytes if found.simulated else nbytes + nbytes // _SLACK
+    return nbytes if found.takes_core else nbytes + nbytes // _SLACK
 
 
 def context_for(
@@ -108,7 +107,7 @@ def context_for(
     tokens = _tokens((host_budget - weights) * KV_SHARE, per_token + features)
     if accelerator is not None:
         size = accelerator.memory_total or 0
-        if tokens < COMFORTABLE_CONTEXT and not (accelerator.unified or accelerator.simulated):
+        if tokens < COMFORTABLE_CONTEXT and not accelerator.shares_host_memory:
             tokens = _tokens((host_budget + size - weights) * KV_SHARE, per_token)
         tokens = min(tokens, max(_tokens(size * DEVICE_KV_SHARE, per_token), COMFORTABLE_CONTEXT))
         tokens = min(tokens, target.max_positions)

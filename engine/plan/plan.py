@@ -1,4 +1,7 @@
-"""A plan: which device does what, how much memory that takes there, and how fast it should be."""
+"""A plan: which device does what, the memory that takes, how fast it should be.
+
+With it comes what decoding believes of costs and acceptance until it has measured them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,45 @@ from dataclasses import dataclass
 from engine.backend.segment import Share
 from engine.commands import Mode
 from engine.machine.memory import DeviceMemory
-from engine.plan.expectation import Expectation
+
+BUCKETS = (1, 2, 4, 8, 16, 32)
+"""Rows of a target forward whose cost is told apart (and, on accelerators, graphs kept)."""
+
+WIDTHS = (1, 2, 4, 10)
+"""Nodes of a drafted level whose cost is told apart."""
+
+USUAL_VERIFY = (1.0, 1.02, 1.05, 1.15, 1.5, 2.5)
+USUAL_LEVELS = (1.0, 1.04, 1.1, 1.3)
+"""What BUCKETS, and WIDTHS, cost to each other where nobody has told."""
+USUAL_ACCEPTANCE = 0.6
+
+NODES, DEPTH = 15, 7
+"""Of the first tree, as Dovetail drafts them (arXiv 2412.18934)."""
+NODES_OF_FEW_CORES, DEPTH_OF_FEW_CORES = 6, 4
+"""The same where a processor with few cores verifies."""
+FEW_CORES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Seconds and chances of a target and its draft, where the plan puts them.
+
+    Attributes:
+        verify: seconds of a target forward, for all BUCKETS.
+        levels: seconds of a drafted level, for the first of WIDTHS; it gets no wider than these.
+        acceptance: chance that a drafted token is accepted once all before it were.
+        nodes, depth: of the first tree.
+    """
+
+    verify: tuple[float, ...]
+    levels: tuple[float, ...]
+    acceptance: float
+    nodes: int = NODES
+    depth: int = DEPTH
+
+
+USUAL = Expectation(USUAL_VERIFY, tuple(0.1 * level for level in USUAL_LEVELS), USUAL_ACCEPTANCE)
+"""Where nobody has told: the seconds only mean something to each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from engine.commands import Mode, WeightFormat
 from engine.language import tr
+from engine.language.units import memory
 from engine.machine.facts import CPU, Machine
 from engine.plan.budgets import device_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.holding import together
+from engine.plan.memory import together
 from engine.plan.plan import Plan
-from engine.plan.survey import Survey, SurveyChoice
-from engine.units import memory
+from engine.plan.search import Placement, PlacementSearch
+from engine.plan.throughput import Strategy
 
 GIB = 2**30
 _WORTH_TELLING = 1.02
@@ -21,27 +22,35 @@ _WORTH_TELLING = 1.02
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What there is to tell."""
+    """What the reasons are about.
+
+    Attributes:
+        drafts: candidates, also where none of them was searched with.
+        ceiling: bytes that may be held on the accelerator.
+    """
 
     machine: Machine
-    survey: Survey
-    target: ModelFacts
+    search: PlacementSearch
     drafts: Sequence[DraftFacts]
-    wish: Wish
-    choice: SurveyChoice
+    placement: Placement
     plan: Plan
+    ceiling: int
+
+    @property
+    def target(self) -> ModelFacts:
+        """The model that is planned for."""
+        return self.search.target
+
+    @property
+    def wish(self) -> Wish:
+        """What the user asked for."""
+        return self.search.wish
 
     @property
     def device(self) -> str:
         """The accelerator's name for people."""
-        found = self.survey.accelerator
+        found = self.search.accelerator
         return found.name if found else ""
-
-    @property
-    def ceiling(self) -> int:
-        """What may be held there."""
-        vram, limit = self.wish.vram, self.survey.limit
-        return limit if vram is None else min(vram, limit)
 
 
 def reasons(told: Told) -> tuple[str, ...]:
@@ -91,7 +100,7 @@ def _where(told: Told) -> str:
     if not layers:
         said = tr("{model} runs on the CPU: {size:.2f} GiB of weights in {format}.")
         return said.format(size=size, **names)
-    if told.choice.cut > count:
+    if told.placement.cut > count:
         said = tr("{model} fits on {device} whole: {size:.2f} GiB of weights in {format}.")
         return said.format(size=size, **names)
     if told.wish.layers_on_gpu is not None:
@@ -105,10 +114,10 @@ def _where(told: Told) -> str:
 
 def _split(told: Told, layers: int, count: int) -> str:
     """The sentence of a split target."""
-    survey, plan = told.survey, told.plan
+    search, plan = told.search, told.plan
     beside = plan.draft_device not in (None, CPU)
     wished = told.wish.vram is not None
-    if survey.needed(told.choice.way) <= told.ceiling:
+    if search.needed(told.placement.strategy) <= told.ceiling:
         said = tr(
             "{layers} of {count} layers of {model} are on {device}: more of it there would bring "
             "hardly more speed."
@@ -140,7 +149,7 @@ def _split(told: Told, layers: int, count: int) -> str:
         )
     return said.format(
         model=told.target.name,
-        needed=int(together(survey.device_holding, None)[-1]) / GIB,
+        needed=int(together(search.device_memory, None)[-1]) / GIB,
         budget=told.ceiling / GIB,
         layers=layers,
         count=count,
@@ -193,12 +202,14 @@ def _head(told: Told) -> Iterator[str]:
 
 def _loop(told: Told) -> Iterator[str]:
     """Why in turns or at the same time."""
-    plan, survey = told.plan, told.survey
+    plan, search = told.plan, told.search
     if plan.draft is None or not plan.layers_on_gpu:
         return
-    share = survey.draft_share(told.choice)
+    share = search.draft_share(told.placement)
     if plan.mode is Mode.DUO:
-        turns = survey.other(told.ceiling, lambda way: way.draft is not None and not way.parallel)
+        turns = search.other(
+            told.ceiling, lambda each: each.draft is not None and not each.parallel
+        )
         if turns is None:
             said = tr(
                 "Drafting and verifying run at the same time (DuoDecoding): a drafted token takes "
@@ -211,16 +222,20 @@ def _loop(told: Told) -> Iterator[str]:
             "{share:.2f} of a verification, and in turns it would be {rate:.1f} tokens/s instead "
             "of {best:.1f}."
         )
-        yield said.format(share=share, rate=turns.rate, best=told.choice.rate)
+        yield said.format(share=share, rate=turns.rate, best=told.placement.rate)
         return
-    both = survey.other(told.ceiling, lambda way: way.parallel)
+    both = search.other(told.ceiling, lambda each: each.parallel)
     if both is not None:
         said = tr(
             "Drafting and verifying take turns: a drafted token takes {share:.2f} of a "
             "verification, and at the same time (DuoDecoding) it would be {rate:.1f} tokens/s "
             "instead of {best:.1f}."
         )
-        yield said.format(share=share, rate=both.rate, best=told.choice.rate)
+        yield said.format(share=share, rate=both.rate, best=told.placement.rate)
+
+
+def _in_turns(strategy: Strategy) -> bool:
+    return strategy.draft is not None and not strategy.parallel
 
 
 def _draft_left_out(told: Told) -> Iterator[str]:
@@ -230,14 +245,14 @@ def _draft_left_out(told: Told) -> Iterator[str]:
     if told.target.other_family:
         return
     name = told.drafts[0].model.name
-    drafted = told.survey.other(told.ceiling, lambda way: way.draft is not None)
+    drafted = told.search.other(told.ceiling, lambda each: each.draft is not None)
     if drafted is None:
         yield tr("{draft} was left out: it does not fit into the memory beside the target.").format(
             draft=name
         )
         return
     said = tr("{draft} was left out: drafting with it would give {gain:.2f} times the speed.")
-    yield said.format(draft=name, gain=drafted.drafting / told.choice.rate)
+    yield said.format(draft=name, gain=drafted.drafting / told.placement.rate)
 
 
 # ---- accelerators ----------------------------------------------------------------------------
@@ -263,26 +278,26 @@ def _accelerators(told: Told) -> Iterator[str]:
     elif told.wish.vram == 0 or told.wish.layers_on_gpu == 0:
         yield tr("{name} is not used, because you gave it nothing to do.").format(name=name)
     else:
-        there = told.survey.other_on_device(told.ceiling)
+        there = told.search.other_on_device(told.ceiling)
         if there is None:
             said = tr("{name} is not used: too little of its memory is free ({free:.1f} GiB).")
             yield said.format(name=name, free=told.ceiling / GIB)
-        elif there.rate * _WORTH_TELLING < told.choice.rate:
+        elif there.rate * _WORTH_TELLING < told.placement.rate:
             said = tr(
                 "{name} is not used: the CPU alone is faster ({best:.1f} tokens/s to {rate:.1f})."
             )
-            yield said.format(name=name, best=told.choice.rate, rate=there.rate)
+            yield said.format(name=name, best=told.placement.rate, rate=there.rate)
         else:
             said = tr("{name} is not used: the CPU alone is about as fast ({best:.1f} tokens/s).")
-            yield said.format(name=name, best=told.choice.rate)
+            yield said.format(name=name, best=told.placement.rate)
 
 
 def _budget(told: Told) -> Iterator[str]:
     """What is left alone."""
-    plan, found = told.plan, told.survey.accelerator
+    plan, found = told.plan, told.search.accelerator
     if found is None or plan.accelerator is None:
         return
-    if found.simulated:
+    if found.takes_core:
         yield tr(
             "{device} computes on the CPU: it shows how accelerators work, and is no faster."
         ).format(device=told.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
@@ -14,7 +14,7 @@ from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.plan.budgets import SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
-from engine.plan.survey import Survey, SurveyChoice
+from engine.plan.search import Placement, PlacementSearch
 
 GIB = 2**30
 _FOUR_BITS = 18 / 32
@@ -114,30 +114,26 @@ def _unusable(machine: Machine) -> list[str]:
     return [said.format(name=each.name, reason=each.unusable) for each in found]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What was asked of the planner; `ceiling`: bytes of the accelerator that may be used."""
-
-    machine: Machine
-    survey: Survey
-    target: ModelFacts
-    drafts: Sequence[DraftFacts]
-    wish: Wish
-    ceiling: int
-
-
 def does_not_fit(
-    asked: Asked, nearest: SurveyChoice, memory: Sequence[DeviceMemory]
+    search: PlacementSearch,
+    drafts: Sequence[DraftFacts],
+    nearest: Placement,
+    memory: Sequence[DeviceMemory],
+    ceiling: int,
 ) -> OutOfMemory:
-    """The refusal of everything: what the smallest way would need, and what there is.
+    """Refuse everything: what the smallest placement would need, and what there is.
 
-    `memory`: of that way, the CPU first.
+    Args:
+        search: that found nothing.
+        drafts: the candidates.
+        nearest: the smallest placement.
+        memory: that it would take, the CPU first.
+        ceiling: bytes of the accelerator that may be used.
     """
-    ram, vram, ceiling, wish = nearest.ram, nearest.vram, asked.ceiling, asked.wish
-    host, name = asked.machine.host, asked.target.name
+    ram, vram, wish, found = nearest.ram, nearest.vram, search.wish, search.accelerator
+    host, name = search.host, search.target.name
     needed, free = (ram + host_reserve(host)) / GIB, host.memory_available / GIB
-    remedy, lacking = _remedy(asked), _shortage(asked, nearest, memory)
-    found = asked.survey.accelerator
+    remedy, lacking = _remedy(search, drafts), _shortage(search, nearest, memory, ceiling)
     if found is None or found.unified or not vram:
         said = tr("{model} needs {needed:.1f} GiB of memory here, and {free:.1f} GiB are free.")
         cause = said.format(model=name, needed=needed, free=free)
@@ -157,17 +153,18 @@ def does_not_fit(
         "{model} needs {needed:.1f} GiB in all; {free:.1f} GiB of memory are free, and "
         "{budget:.1f} GiB of {device} may be used."
     )
-    both = needed if found.simulated else needed + vram / GIB
+    both = needed if search.one_memory else needed + vram / GIB
     return OutOfMemory(said.format(needed=both, free=free, **names), remedy, shortage=lacking)
 
 
-def _shortage(asked: Asked, nearest: SurveyChoice, memory: Sequence[DeviceMemory]) -> Shortage:
-    """Of the device that lacks more."""
-    host, found = asked.machine.host, asked.survey.accelerator
-    most, (on_host, *there) = host.memory_available - host_reserve(host), memory
-    if found is not None and there and nearest.vram - asked.ceiling > max(nearest.ram - most, 0):
-        return Shortage(found.device, found.name, _whole(there[0], nearest.vram), asked.ceiling)
-    if there and _one_memory(asked.survey):
+def _shortage(
+    search: PlacementSearch, nearest: Placement, memory: Sequence[DeviceMemory], ceiling: int
+) -> Shortage:
+    """What the device lacks that lacks more."""
+    found, most, (on_host, *there) = search.accelerator, search.host_budget, memory
+    if found is not None and there and nearest.vram - ceiling > max(nearest.ram - most, 0):
+        return Shortage(found.device, found.name, _whole(there[0], nearest.vram), ceiling)
+    if there and search.one_memory:
         purposes = [each.name for each in fields(DeviceMemory) if each.name not in _NOT_BYTES]
         sums = {name: getattr(on_host, name) + getattr(there[0], name) for name in purposes}
         on_host = DeviceMemory(CPU, on_host.budget, **sums)
@@ -182,12 +179,10 @@ def _whole(memory: DeviceMemory, nbytes: int) -> DeviceMemory:
     return replace(memory, runtime=memory.runtime + max(nbytes - memory.total, 0))
 
 
-def _remedy(asked: Asked) -> str:
+def _remedy(search: PlacementSearch, drafts: Sequence[DraftFacts]) -> str:
     """What would fit."""
-    survey, wish, drafts = asked.survey, asked.wish, asked.drafts
-    held, host = asked.target.footprint, asked.machine.host
-    budget = host.memory_available - host_reserve(host)
-    spare = budget + (0 if _one_memory(survey) else survey.limit) - held.weight_bytes
+    wish, held = search.wish, search.target.footprint
+    spare = search.host_budget + (0 if search.one_memory else search.limit) - held.weight_bytes
     if wish.forced and drafts:
         spare -= drafts[0].model.footprint.weight_bytes
     tokens = spare // max(held.kv_bytes_per_token, 1) * 9 // 10
@@ -201,11 +196,6 @@ def _remedy(asked: Asked) -> str:
             "In the format {format} it would take about {size:.1f} GiB; or choose a smaller model."
         ).format(format=WeightFormat.Q4, size=small / GIB)
     return tr("Close other programs, choose a shorter context or a smaller model.")
-
-
-def _one_memory(survey: Survey) -> bool:
-    found = survey.accelerator
-    return found is None or found.unified or found.simulated
 
 
 def four_bit_bytes(held: Footprint) -> int:

@@ -1,4 +1,4 @@
-"""What the engine has still to do, in the order in which it will.
+"""Work that waits for the engine's thread, in the order in which it will be done.
 
 A change of model goes first, then the answers in the order of their asking, then a calibration,
 which has time, and a comparison of modes, whose plans rest on that. Not thread-safe: the engine's
@@ -7,7 +7,6 @@ lock is around it.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 from engine.commands import Calibrate, Compare, Generate, Load, Stop, Unload
@@ -18,21 +17,23 @@ class Announce:
     """Say which model is in memory: the load that would have said so was called off."""
 
 
-Work = Load | Unload | Announce | Generate | Calibrate | Compare
+ModelChange = Load | Unload | Announce
 Dropped = Generate | Calibrate | Compare
+Work = ModelChange | Dropped
+
+_ORDER: tuple[type[Dropped], ...] = (Generate, Calibrate, Compare)
+"""Kinds of work that wait behind a change of model."""
 
 
 class Agenda:
     """Work that waits for the engine's thread."""
 
     def __init__(self) -> None:
-        self._change: Load | Unload | Announce | None = None
-        self._answers: deque[Generate] = deque()
-        self._calibration: Calibrate | None = None
-        self._comparison: Compare | None = None
+        self._change: ModelChange | None = None
+        self._waiting: list[Dropped] = []
 
     def __bool__(self) -> bool:
-        return bool(self._change or self._answers or self._calibration or self._comparison)
+        return bool(self._change or self._waiting)
 
     @property
     def changes_model(self) -> bool:
@@ -40,16 +41,14 @@ class Agenda:
         return isinstance(self._change, Load | Unload)
 
     def add(self, work: Load | Unload | Dropped) -> None:
-        """Enter a command; a change of model takes the place of one that waits."""
-        match work:
-            case Generate():
-                self._answers.append(work)
-            case Calibrate():
-                self._calibration = work
-            case Compare():
-                self._comparison = work
-            case _:
-                self._change = work
+        """Enter a command; all but answers take the place of one of their kind that waits."""
+        if isinstance(work, Load | Unload):
+            self._change = work
+            return
+        if not isinstance(work, Generate):
+            self._waiting = [each for each in self._waiting if type(each) is not type(work)]
+        self._waiting.append(work)
+        self._waiting.sort(key=lambda each: _ORDER.index(type(each)))
 
     def next(self) -> Work:
         """Take out what comes first.
@@ -60,31 +59,23 @@ class Agenda:
         if (change := self._change) is not None:
             self._change = None
             return change
-        if self._answers:
-            return self._answers.popleft()
-        if (calibration := self._calibration) is not None:
-            self._calibration = None
-            return calibration
-        comparison, self._comparison = self._comparison, None
-        if comparison is None:
-            raise IndexError("there is nothing to do")
-        return comparison
+        return self._waiting.pop(0)
 
     def stop(self, stop: Stop) -> list[Dropped]:
         """Take out what is meant, for the caller to tell of; an Unload stays."""
-        if stop.request_id is not None:
-            stopped = [each for each in self._answers if each.request.id == stop.request_id]
-            self._answers = deque(each for each in self._answers if each not in stopped)
-            return [*stopped]
-        if isinstance(self._change, Load):
-            self._change = Announce()
-        beside = (self._calibration, self._comparison)
-        dropped: list[Dropped] = [*self._answers, *(each for each in beside if each is not None)]
-        self._answers.clear()
-        self._calibration = self._comparison = None
-        return dropped
+        if stop.request_id is None:
+            if isinstance(self._change, Load):
+                self._change = Announce()
+            stopped, self._waiting = self._waiting, []
+            return stopped
+        stopped = [
+            each
+            for each in self._waiting
+            if isinstance(each, Generate) and each.request.id == stop.request_id
+        ]
+        self._waiting = [each for each in self._waiting if each not in stopped]
+        return stopped
 
     def clear(self) -> None:
         """Forget everything."""
-        self._change = self._calibration = self._comparison = None
-        self._answers.clear()
+        self._change, self._waiting = None, []

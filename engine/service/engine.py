@@ -54,40 +54,31 @@ from engine.commands import (
     Stop,
     Unload,
 )
-from engine.errors import Cancelled, DeviceLost, OutOfMemory
+from engine.errors import Cancelled, DeviceLost, failed
 from engine.events import (
     AnswerStats,
     Calibrated,
     CalibrationProgress,
     Compared,
-    DeviceSample,
     Event,
     Failed,
     Finished,
     FinishReason,
     LoadProgress,
     MachineFound,
-    PlanReady,
-    Unloaded,
 )
-from engine.failures import failed
-from engine.hardware.memory import give_memory_back
 from engine.hardware.watching.accelerator_watch import AcceleratorWatch
 from engine.hardware.watching.monitor import DeviceMonitor
 from engine.language import tr
-from engine.loading.checking import CheckedPair, check
-from engine.loading.load import LoadedPair, fits_beside, load
-from engine.loading.machinery import Machinery
-from engine.loading.placing import close
+from engine.loading.devices import DeviceManager
+from engine.loading.planned_load import PlannedLoad
 from engine.machine.facts import CPU
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
 from engine.service.agenda import Agenda, Announce, Dropped, Work
-from engine.service.counting import TokenCounter
-from engine.service.memory_book import MemoryBook
-from engine.service.previewing import Previewer, with_memory_of
-from engine.service.refusing import look_for_ways_out, refused
-from engine.session.answering import Answer
+from engine.service.model_slot import ModelSlot
+from engine.service.side_questions import Previewer, TokenCounter
+from engine.session.answer import Answer
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +89,7 @@ class Engine:
     Args:
         emit: called with every event, from the engine's threads; must be quick and thread-safe.
         sample_devices: whether to emit a DeviceSample twice a second.
-        machinery: what it computes on, made from what tells whether the work was called off.
+        manager: of the devices, made from what tells whether the work was called off.
     """
 
     def __init__(
@@ -106,22 +97,20 @@ class Engine:
         emit: Callable[[Event], None],
         *,
         sample_devices: bool = True,
-        machinery: Callable[[Callable[[], bool]], Machinery] = Machinery,
+        manager: Callable[[Callable[[], bool]], DeviceManager] = DeviceManager,
     ) -> None:
         self._listener = emit
         self._agenda = Agenda()
         self._wake = threading.Condition()
         self._current: Work | None = None
         self._cancel = threading.Event()
-        self._machinery = machinery(self._cancel.is_set)
+        self._manager = manager(self._cancel.is_set)
         self._closed = False
-        self._pair: LoadedPair | None = None
-        self._answers = 0  # that it has written
-        self._book = MemoryBook(self._emit, self._machinery.estimates)
-        self._counter = TokenCounter(self._emit, lambda: self._pair)
-        self._previewer = Previewer(self._emit, self._machinery, lambda: self._pair)
-        watch = AcceleratorWatch(simulated=self._machinery.simulated)
-        self._monitor = DeviceMonitor(self._emit_sample, watch) if sample_devices else None
+        self._slot = ModelSlot(self._manager, self._emit, self._cancel.is_set)
+        self._counter = TokenCounter(self._emit, lambda: self._slot.pair)
+        self._previewer = Previewer(self._emit, self._manager, lambda: self._slot.pair)
+        watch = AcceleratorWatch(simulated=self._manager.simulated)
+        self._monitor = DeviceMonitor(self._emit, watch) if sample_devices else None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
@@ -131,7 +120,7 @@ class Engine:
             self._counter.ask(command.request)
             return
         if isinstance(command, Preview):
-            self._previewer.ask(command)
+            self._previewer.ask(command.load)
             return
         dropped: list[Dropped] = []
         with self._wake:
@@ -157,7 +146,7 @@ class Engine:
         self._counter.close(timeout)
         self._previewer.close(timeout)
         self._thread.join(timeout)
-        self._book.close(timeout)
+        self._slot.close(timeout)
 
     def _enter(self, command: Load | Unload | Dropped) -> None:
         """Put it on the agenda, and make an end of what it does not wait for."""
@@ -192,8 +181,8 @@ class Engine:
                 self._current = self._agenda.next()
                 self._cancel.clear()
             self._work(self._current)
-        self._keep_learnt()
-        self._pair = None
+        self._slot.keep_learnt()
+        self._slot.pair = None
 
     def _work(self, work: Work) -> None:
         try:
@@ -203,10 +192,10 @@ class Engine:
                 case Generate():
                     self._generate(work)
                 case Unload():
-                    self._drop_model()
-                    self._announce_model()
+                    self._slot.drop()
+                    self._slot.announce()
                 case Announce():
-                    self._announce_model()
+                    self._slot.announce()
                 case Calibrate():
                     self._calibrate()
                 case Compare():
@@ -216,16 +205,16 @@ class Engine:
 
     def _load(self, command: Load, *, insist: bool = False) -> None:
         """Load a model; `insist`: only another change of model is a reason not to."""
-        checked: CheckedPair | None = None
-        if command.unless_so and self._pair is not None and command.same_as(self._pair.command):
-            self._announce_model()
+        slot, planned = self._slot, None
+        if command.unless_so and slot.pair is not None and command.same_as(slot.pair.command):
+            slot.announce()
             return
         try:
             self._emit(LoadProgress(perf_counter(), tr("Checking the files"), 0.0))
-            checked = self._check(command)
+            planned = self._plan(command)
             if self._cancel.is_set():
                 raise Cancelled
-            self._build(checked)
+            slot.build(planned)
         except Cancelled:
             if insist:
                 self._return_to(command)
@@ -233,68 +222,22 @@ class Engine:
             if self._model_change_waits():
                 return
         except BaseException as error:  # noqa: BLE001 - reported in words
-            self._emit(self._refused(error, command, checked))
-            if checked is not None and isinstance(error, DeviceLost):
-                self._go_on_without(checked.placing, command)
+            self._emit(slot.refusal(error, command, planned))
+            if planned is not None and isinstance(error, DeviceLost):
+                self._go_on_without(planned.plan, command)
                 return
-        self._announce_model()
+        slot.announce()
 
-    def _check(self, command: Load) -> CheckedPair:
-        """Plan with the memory that will be there when the present model is gone."""
-        machine = self._machinery.look(command.simulate_gpu)
+    def _plan(self, command: Load) -> PlannedLoad:
+        machine = self._manager.look(command.simulate_gpu)
         self._emit(MachineFound(perf_counter(), machine))
         if self._monitor is not None:
             self._monitor.learn(machine)
-        pair = self._pair
-        if pair is not None:
-            machine = with_memory_of(pair, machine)
-        speeds, text = self._machinery.speeds(machine), pair.text if pair is not None else None
-        checked = check(command, machine, speeds, text)
-        complete = self._machinery.complete(machine, speeds, checked.facts)
-        if complete is speeds:
-            return checked
-        return check(command, machine, complete, checked.text)
-
-    def _refused(self, error: BaseException, command: Load, checked: CheckedPair | None) -> Failed:
-        """A failed load in words; of one that lacks memory, with what would fit."""
-        if not isinstance(error, OutOfMemory):
-            return refused(error, None)
-        try:
-            machine = self._machinery.look(command.simulate_gpu)
-            if checked is not None:
-                whole = machine if self._pair is None else with_memory_of(self._pair, machine)
-                look_for_ways_out(error, checked, whole, self._machinery.speeds(machine))
-            return refused(error, machine)
-        except Exception:  # noqa: BLE001 - help is missing, nothing worse
-            _log.warning("nobody could tell what would fit", exc_info=True)
-            return refused(error, None)
-
-    def _build(self, checked: CheckedPair) -> None:
-        """Replace the present model, which goes first where memory does not hold both."""
-        if self._pair is None:
-            self._book.before_load()
-        else:
-            planned = checked.machine.host.memory_available
-            if not fits_beside(checked.placing, self._pair, planned - self._pair.held_on(CPU)):
-                self._drop_model()
-        pair = load(
-            checked,
-            self._machinery.open,
-            self._load_progress,
-            self._cancel.is_set,
-            self._pair,
-            self._machinery.learnt,
-        )
-        self._put(pair)
-        pair.take_over()
-        self._book.loaded(checked, pair)
+        return self._slot.plan(command, machine)
 
     def _go_on_without(self, plan: Plan, command: Load) -> None:
         """An accelerator is lost: plan again with what is left, before anything else is done."""
-        lost = plan.accelerator or CPU
-        self._machinery.lose(lost)
-        if self._pair is not None and lost in self._pair.devices:
-            self._drop_model()
+        self._slot.lose(plan.accelerator or CPU)
         needed_it = command.mode in (Mode.DOVETAIL, Mode.DUO)
         mode = Mode.AUTO if needed_it else command.mode
         again = replace(command, mode=mode, layers_on_gpu=None, after_answer=True)
@@ -306,38 +249,10 @@ class Engine:
         with self._wake:
             return self._agenda.changes_model
 
-    def _announce_model(self) -> None:
-        pair = self._pair
-        if pair is None:
-            self._emit(Unloaded(perf_counter()))
-        else:
-            self._emit(PlanReady(perf_counter(), pair.path, pair.name, pair.plan, pair.command))
-        self._book.tell()
-
-    def _load_progress(self, stage: str, fraction: float) -> None:
-        self._emit(LoadProgress(perf_counter(), stage, fraction))
-
-    def _put(self, pair: LoadedPair | None) -> None:
-        """Into the place of the present one, whose memory is given back."""
-        self._keep_learnt()
-        devices = self._pair.devices if self._pair is not None else {}
-        self._pair, self._answers = pair, 0
-        give_memory_back()
-        close(devices)
-
-    def _keep_learnt(self) -> None:
-        """What decoding has learnt of the pair is known at the next start."""
-        if self._pair is not None and self._answers:
-            self._pair.keep_learnt(self._machinery.learnt)
-
-    def _drop_model(self) -> None:
-        self._book.unloaded()
-        self._put(None)
-
     def _calibrate(self) -> None:
         speeds: Speeds | None = None
         try:
-            speeds = self._machinery.measure(self._calibration_progress, self._cancel.is_set)
+            speeds = self._manager.measure(self._calibration_progress, self._cancel.is_set)
         except Cancelled:
             pass
         except BaseException as error:  # noqa: BLE001 - reported in words
@@ -349,7 +264,7 @@ class Engine:
         self._emit(CalibrationProgress(perf_counter(), stage, fraction))
 
     def _compare(self, wish: Compare) -> None:
-        pair = self._pair
+        pair = self._slot.pair
         if pair is None:
             nothing = tr("No model is loaded."), tr("Load the model that you want to measure.")
             self._emit(Failed(perf_counter(), None, *nothing))
@@ -359,12 +274,12 @@ class Engine:
         del pair  # its weights must be free to go meanwhile
         home = Home(
             load=load,
-            present=lambda: self._pair,
-            leave=self._drop_model,
-            come_back=lambda: self._build(self._check(load)),
-            check=self._check,
+            present=lambda: self._slot.pair,
+            leave=self._slot.drop,
+            come_back=lambda: self._slot.build(self._plan(load)),
+            check=self._plan,
         )
-        comparison = Comparison(wish, home, self._machinery, self._cancel.is_set, self._emit)
+        comparison = Comparison(wish, home, self._manager, self._cancel.is_set, self._emit)
         complete = False
         try:
             comparison.run()
@@ -374,7 +289,7 @@ class Engine:
         except BaseException as error:  # noqa: BLE001 - reported in words
             self._emit(failed(error, None))
         comparison.close()
-        if comparison.lost is not None and self._pair is None:
+        if comparison.lost is not None and self._slot.pair is None:
             self._go_on_without(comparison.lost, load)
         else:
             self._return_to(load)
@@ -389,25 +304,20 @@ class Engine:
                 return
             self._current = load
             self._cancel.clear()
-        if self._pair is None:
+        if self._slot.pair is None:
             self._load(load, insist=True)
         else:
-            self._announce_model()
+            self._slot.announce()
 
     def _generate(self, work: Generate) -> None:
-        if self._pair is None:
-            self._emit(
-                Failed(
-                    perf_counter(),
-                    work.request.id,
-                    tr("No model is loaded."),
-                    tr("Load a model and send the message again."),
-                )
-            )
+        pair = self._slot.pair
+        if pair is None:
+            nothing = tr("No model is loaded."), tr("Load a model and send the message again.")
+            self._emit(Failed(perf_counter(), work.request.id, *nothing))
             self._close_answer(work, FinishReason.ERROR)
             return
-        plan, command = self._pair.placing, self._pair.command
-        answer = Answer(self._pair, work.request, self._emit, self._cancel.is_set)
+        plan, command = pair.plan, pair.command
+        answer = Answer(pair, work.request, self._emit, self._cancel.is_set)
         try:
             answer.write()
         except BaseException as error:  # noqa: BLE001 - reported in words
@@ -416,14 +326,10 @@ class Engine:
             if isinstance(error, DeviceLost):
                 self._go_on_without(plan, command)
                 return
-        self._answers += 1
-        if self._answers.bit_count() == 1:  # 1, 2, 4, 8, ...
-            self._keep_learnt()
-        self._book.answered(answer.tokens)
-        self._book.tell()
+        self._slot.answered(answer.tokens)
 
     def _over(self) -> None:
-        """What runs is at its end: the same, asked for by who hears of that, is asked for anew."""
+        """Note that the current work is done: a listener may ask for the same again."""
         with self._wake:
             self._current = None
 
@@ -435,7 +341,7 @@ class Engine:
             case Calibrate():
                 self._emit(Calibrated(perf_counter(), None))
             case Compare():
-                pair = self._pair
+                pair = self._slot.pair
                 model = Path() if pair is None else pair.path
                 self._emit(Compared(perf_counter(), model, (), complete=False))
 
@@ -444,9 +350,6 @@ class Engine:
         stats = AnswerStats(0, 0, 0, 0, 0, 0, 0, (), (), None, None, None, 0.0)
         seed = work.request.sampling.seed
         self._emit(Finished(perf_counter(), work.request.id, reason, "", (), stats, seed))
-
-    def _emit_sample(self, sample: DeviceSample) -> None:
-        self._emit(sample)
 
     def _emit(self, event: Event) -> None:
         try:

@@ -1,16 +1,16 @@
-"""What the model in memory holds: told after every load and answer, kept beside what was planned.
+"""Memory that the loaded model holds: told after every load and answer, compared with the plan.
 
-Telling takes the ledgers' word, which is a matter of microseconds. What the system counts is asked,
-and everything written down, in a thread of the book's own.
+Telling takes the ledgers' word, which is a matter of microseconds. The system is asked for its own
+count, and everything written down, in a thread of the book's own.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from time import perf_counter, time
 
 from engine.backend.ledger import Held, Ledger, Purpose
@@ -23,9 +23,8 @@ from engine.hardware.kept_estimates import (
     ModelEstimates,
     identity_of,
 )
-from engine.loading.checking import CheckedPair
 from engine.loading.load import LoadedPair
-from engine.machine.correction import Correction, correction_for
+from engine.loading.planned_load import PlannedLoad
 from engine.machine.facts import CPU, Machine, Vendor
 from engine.machine.memory import DeviceMemory
 
@@ -34,7 +33,7 @@ _log = logging.getLogger(__name__)
 _SHARED = "device"
 """Who holds what all models on a device share: part of what the device itself takes."""
 _MOST_SOFTWARE = 1.5
-"""What a driver counts beyond the ledger is its own software's, up to so much of what is known."""
+"""Bytes a driver counts beyond the ledger are its own software's, up to so much of the runtime."""
 
 
 @dataclass(slots=True)
@@ -64,8 +63,7 @@ class MemoryBook:
         self._emit, self._kept = emit, kept
         self._watch: MemoryWatch | None = None
         self._subject: _Subject | None = None
-        self._wake = threading.Condition()
-        self._due: deque[tuple[_Subject, LoadEstimate]] = deque()
+        self._due: SimpleQueue[tuple[_Subject, LoadEstimate] | None] = SimpleQueue()
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -74,30 +72,25 @@ class MemoryBook:
         if self._watch is None:
             self._watch = MemoryWatch()
 
-    def loaded(self, checked: CheckedPair, pair: LoadedPair) -> None:
+    def loaded(self, planned: PlannedLoad, pair: LoadedPair) -> None:
         """A new pair is in memory."""
-        target, draft = checked.target.facts, checked.draft
-        models = checked.planning.models
+        plan, machine = planned.plan, planned.inspection.machine
+        models = planned.planning.models
+        target, draft = planned.inspection.target.facts, planned.draft
         ledgers = {name: pair.devices[name].ledger for name in _in_order(pair.devices)}
         devices = tuple(
-            _estimate(checked.machine, models, pair.placing.on(name), ledger)
+            _estimate(machine, plan.on(name), ledger)
             for name, ledger in ledgers.items()
-            if ledger.held or pair.placing.on(name).total
+            if ledger.held or plan.on(name).total
         )
-        kept = ModelEstimates(
-            models,
-            target.name,
-            "" if draft is None else draft.facts.name,
-            target.footprint.words,
-            (),
-        )
-        placing = checked.placing
-        estimate = LoadEstimate(time(), str(placing.mode), placing.context, devices)
-        self._subject = _Subject(checked.machine, ledgers, kept, estimate)
+        drafting = "" if draft is None else draft.facts.name
+        kept = ModelEstimates(models, target.name, drafting, target.footprint.words, ())
+        estimate = LoadEstimate(time(), str(plan.mode), plan.context, devices)
+        self._subject = _Subject(machine, ledgers, kept, estimate)
         self._write(self._subject)
 
     def answered(self, tokens: int) -> None:
-        """The pair has written an answer, in a conversation of so many tokens by now."""
+        """Take note of a written answer; `tokens`: length of its conversation by now."""
         subject = self._subject
         if subject is None:
             return
@@ -133,14 +126,13 @@ class MemoryBook:
 
     def close(self, timeout: float) -> None:
         """Write down what is due, and end the thread."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
+        self._closed = True
+        self._due.put(None)
         if self._thread is not None:
             self._thread.join(timeout)
 
     def _with_others(self, kept: ModelEstimates, newest: LoadEstimate) -> ModelEstimates:
-        """With the loads before this one."""
+        """Add the loads before this one."""
         known = self._kept.find(kept.models)
         before = () if known is None else known.loads
         others = tuple(load for load in before if load.at != newest.at)
@@ -149,30 +141,25 @@ class MemoryBook:
     # ---- in a thread of its own --------------------------------------------------------------
 
     def _write(self, subject: _Subject) -> None:
-        with self._wake:
-            if self._closed:
-                return
-            self._due.append((subject, subject.estimate))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="memory-book", daemon=True)
-                self._thread.start()
-            self._wake.notify()
+        if self._closed:
+            return
+        self._due.put((subject, subject.estimate))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="memory-book", daemon=True)
+            self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not self._due and not self._closed:
-                    self._wake.wait()
-                if not self._due:
-                    return
-                subject, estimate = self._due.popleft()
+        while (due := self._due.get()) is not None:
             try:
-                self._count(subject, first=not estimate.answers)
-                devices = tuple(_counted(each, subject) for each in estimate.devices)
-                newest = replace(estimate, devices=devices)
-                self._kept.keep(self._with_others(subject.kept, newest))
+                self._keep(*due)
             except Exception:  # noqa: BLE001 - a note is missing, nothing worse
                 _log.warning("an estimate was not kept", exc_info=True)
+
+    def _keep(self, subject: _Subject, estimate: LoadEstimate) -> None:
+        self._count(subject, first=not estimate.answers)
+        devices = tuple(_counted(each, subject) for each in estimate.devices)
+        newest = replace(estimate, devices=devices)
+        self._kept.keep(self._with_others(subject.kept, newest))
 
     def _count(self, subject: _Subject, *, first: bool) -> None:
         """Ask the system; what a driver adds after a load is its own."""
@@ -195,31 +182,10 @@ def _in_order(devices: Mapping[str, object]) -> list[str]:
     return sorted(devices, key=lambda name: (name != CPU, name))
 
 
-def _estimate(
-    machine: Machine, models: str, predicted: DeviceMemory, ledger: Ledger
-) -> DeviceEstimate:
+def _estimate(machine: Machine, predicted: DeviceMemory, ledger: Ledger) -> DeviceEstimate:
     lines, device = ledger.lines(), ledger.device
-    known = correction_for(machine.corrections, models, device)
-    return DeviceEstimate(
-        device,
-        identity_of(machine, device),
-        ledger.name,
-        predicted,
-        _without(predicted, known),
-        held_as_planned(device, lines),
-        touched(ledger),
-    )
-
-
-def _without(predicted: DeviceMemory, known: Correction) -> DeviceMemory:
-    """What arithmetic alone had said."""
-    return replace(
-        predicted,
-        target=round(predicted.target / known.target),
-        draft=round(predicted.draft / known.draft),
-        kv=round(predicted.kv / known.kv),
-        workspace=round(predicted.workspace / known.workspace),
-    )
+    identity, held = identity_of(machine, device), held_as_planned(device, lines)
+    return DeviceEstimate(device, identity, ledger.name, predicted, held, touched(ledger))
 
 
 def held_as_planned(device: str, lines: Sequence[Held]) -> DeviceMemory:
@@ -244,7 +210,7 @@ def _grown(before: DeviceEstimate, ledger: Ledger) -> DeviceEstimate:
 
 
 def _counted(told: DeviceEstimate, subject: _Subject) -> DeviceEstimate:
-    """With what the system says."""
+    """Add what the system counted."""
     held = told.held
     beyond = max(subject.software.get(told.device, 0), 0)
     most = round(_MOST_SOFTWARE * held.runtime)

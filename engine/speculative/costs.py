@@ -1,10 +1,13 @@
-"""What controllers believe: means that forget, and costs by size from few measurements."""
+"""Online estimates: means with forgetting, and costs by size from few measurements."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+Seconds = Callable[[int], float]
+"""Seconds by rows or nodes."""
 
 _FORGET = 0.97
 _OUTLIER = 1.4
@@ -25,7 +28,7 @@ _REMEMBERED = 12.0
 
 @dataclass(frozen=True, slots=True)
 class KnownMean:
-    """A mean, and how many measurements it is worth; what is kept from start to start.
+    """A mean and the number of measurements it is worth, as kept from start to start.
 
     Attributes:
         size: rows or nodes that it is the cost of; 0 where it is no cost.
@@ -38,7 +41,7 @@ class KnownMean:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What a controller has learnt of a pair on a machine, in a form that can be kept.
+    """The beliefs of a controller about a pair on a machine, in a form that can be kept.
 
     Attributes:
         verify: seconds of target forwards by their rows.
@@ -52,7 +55,7 @@ class Learnt:
 
 
 class Mean:
-    """A mean that forgets; `value` is None before there is anything to know.
+    """Exponentially forgetting mean; `value` is None before the first measurement or prior.
 
     Args:
         prior: what is believed before.
@@ -67,14 +70,14 @@ class Mean:
         self.value = prior if weight else None
 
     def add(self, value: float) -> None:
-        """One more measurement."""
+        """Add a measurement."""
         self._total = self._total * self._keep + value
         self.weight = self.weight * self._keep + 1
         self.value = self._total / self.weight
 
     @property
     def known(self) -> KnownMean:
-        """What a later start should know."""
+        """The mean as a later start should know it."""
         return KnownMean(self.value or 0.0, self.weight)
 
     def recall(self, known: KnownMean) -> None:
@@ -85,7 +88,7 @@ class Mean:
 
 
 class Costs:
-    """Seconds by size: what was measured, and between that what a known shape makes of it.
+    """Seconds by size: measured sizes, and between them an expected shape scaled to fit.
 
     Args:
         sizes: ascending; those between two of them are expected to cost what lies between.
@@ -110,15 +113,15 @@ class Costs:
         return min(size, len(self._shape)) - 1
 
     def of(self, size: int) -> float:
-        """Seconds that this size takes; 0 where nothing is known."""
+        """Return the seconds of this size; 0 where nothing is known."""
         return self._values[self._place(size)]
 
     def knows(self, size: int) -> bool:
-        """Whether this size was measured."""
+        """Tell whether this size was measured."""
         return self._place(size) in self._measured
 
     def add(self, size: int, seconds: float) -> None:
-        """A measurement."""
+        """Add a measurement of this size."""
         place = self._place(size)
         if believed := self._values[place]:
             seconds = capped(seconds, believed)
@@ -134,7 +137,7 @@ class Costs:
 
     @property
     def known(self) -> tuple[KnownMean, ...]:
-        """What a later start should know: seconds of all sizes that were measured."""
+        """The seconds of all measured sizes, for a later start."""
         return tuple(
             KnownMean(self._values[place], self._factors[place].weight, place + 1)
             for place in self._measured
@@ -157,7 +160,7 @@ class Costs:
             self._values[index] = shape * self._factor(index)
 
     def _factor(self, place: int) -> float:
-        """Its own, or in proportion what lies between those of its measured neighbours."""
+        """Return its own factor, or the interpolation between its measured neighbours."""
         after = bisect_left(self._measured, place)
         upper = self._measured[min(after, len(self._measured) - 1)]
         lower = self._measured[max(after - 1, 0)]
@@ -189,12 +192,12 @@ class VerifyCosts(Costs):
 
     @property
     def slowdown(self) -> float:
-        """How many times as long as believed forwards have taken of late."""
+        """Recent time of forwards relative to the believed one."""
         return self._slowdown.value or 1.0
 
     @property
     def measured(self) -> bool:
-        """Whether there has been a forward since the start."""
+        """True once there has been a forward since the start."""
         return self._slowdown.value is not None
 
     def observe(self, rows: int, seconds: float, *, opening: bool) -> None:
@@ -217,21 +220,21 @@ class VerifyCosts(Costs):
 
 
 class StepSeconds:
-    """How long a step of so many nodes takes, from those of late."""
+    """Recent seconds of a drafting step by its number of nodes."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, float]] = {}  # nodes -> steps, mean
 
     def observe(self, nodes: int, seconds: float) -> None:
-        """A step has ended."""
+        """Learn from a step that has ended."""
         steps, mean = self._known.get(nodes, (0, 0.0))
         steps = min(steps + 1, _LATELY)
         self._known[nodes] = steps, mean + (seconds - mean) / steps
 
     def left(self, nodes: int, elapsed: float) -> float | None:
-        """Seconds until a step ends that has taken so long; None before any has been seen.
+        """Return the seconds until a step of age `elapsed` ends; None before any was seen.
 
-        Of one that is late nothing is known but that it may well take as long again.
+        A step that is already late is expected to take as long again as it is late.
         """
         if not self._known:
             return None
@@ -240,12 +243,12 @@ class StepSeconds:
 
 
 def capped(seconds: float, believed: float) -> float:
-    """A measurement, or the most that it may count as."""
+    """Return a measurement, cut to the most that it may count as."""
     return min(seconds, _OUTLIER * believed)
 
 
 def _interpolated(sizes: Sequence[int], values: Sequence[float]) -> tuple[float, ...]:
-    """Values of 1, 2, 3, ... up to the largest size."""
+    """Return the values at 1, 2, 3, ... up to the largest size."""
     found = [values[0]]
     for low, high, start, end in zip(sizes, sizes[1:], values, values[1:], strict=False):
         step = (end - start) / (high - low)

@@ -95,7 +95,7 @@ class Decoding:
             yield len(self.state)
 
     def verify(self, tree: TokenTree, draft: Interval | None = None) -> Round:
-        """One target forward over the tree (root included); commits what the target agrees to.
+        """Run a target forward over the tree (root included); commit what the target agrees to.
 
         Args:
             tree: what was drafted.
@@ -114,9 +114,9 @@ class Decoding:
         return Round(tree, verified, verify, (draft,), useful, draft.seconds - useful)
 
     def _commit(self, tree: TokenTree, limit: int) -> Verified:
-        """Where target and draws are native all of it is one call, else a forward and a walk."""
+        """Verify and commit: one native call where possible, else a forward and a walk."""
         target, state, stop_ids = self.target, self.state, self._stop_ids
-        draws = self.sampler.native(target.config.vocab_size) if target.verifies_trees else None
+        draws = self.sampler.native(target.config.vocab_size)
         if draws is not None:
             return target.verify(
                 state, tree.tokens, tree.parents, draws, self.tokens, limit=limit, stop_ids=stop_ids

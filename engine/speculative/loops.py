@@ -16,11 +16,10 @@ from typing import Protocol
 from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.events import Interval
-from engine.plan.expectation import BUCKETS
+from engine.plan.plan import BUCKETS
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import DraftLane, DraftWorker
 from engine.speculative.drafters.drafter import DraftContext, Drafter
-from engine.speculative.lane.draft_lane import DraftLane
-from engine.speculative.lane.following import Following
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.serial_controller import SerialController
 
@@ -36,11 +35,11 @@ class Loop(Protocol):
 
     @property
     def controller(self) -> SerialController | ParallelController | None:
-        """What it has learnt; None where nothing drafts."""
+        """The controller with its beliefs; None where nothing drafts."""
         ...
 
     def rounds(self, decoding: Decoding) -> AbstractContextManager[Iterator[Round]]:
-        """The rounds of one answer; whatever works for it ends with the block."""
+        """Yield the rounds of one answer; its draft worker ends with the block."""
         ...
 
 
@@ -82,7 +81,7 @@ class Parallel:
 
     @contextmanager
     def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
-        """See `Loop`. The lane drafts from here on, beginning with the prompt."""
+        """See `Loop`. The worker drafts from here on, beginning with the prompt."""
         context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
         begins = self.reads_beside and not decoding.cancelled()
         pace = self.controller.pace(ready=False) if begins else None
@@ -133,7 +132,7 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
 
 
 def parallel(
-    decoding: Decoding, lane: Following, controller: ParallelController
+    decoding: Decoding, lane: DraftWorker, controller: ParallelController
 ) -> Iterator[Round]:
     """Draft and verify at the same time.
 
@@ -165,8 +164,8 @@ def parallel(
         yield replace(done, drafting=lately.drafting, useful=lately.useful, wasted=lately.wasted)
 
 
-def _wait(decoding: Decoding, lane: Following, controller: ParallelController) -> None:
-    """Let the target be idle as long as what the draft is at is worth more than that."""
+def _wait(decoding: Decoding, lane: DraftWorker, controller: ParallelController) -> None:
+    """Keep the target idle as long as the draft's coming step is worth more than the wait."""
     while not decoding.cancelled():
         outlook = lane.outlook()
         if outlook.left is None or not controller.worth_waiting(outlook):

@@ -10,28 +10,24 @@ the loop and the simulator ask the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate
-from math import ceil, exp, sqrt
+from math import ceil, sqrt
 
-from engine.backend.tree import TokenTree
-from engine.plan.expectation import WIDTHS
-from engine.speculative.lane.speculation import LanePace
-
-Seconds = Callable[[int], float]
+from engine.plan.plan import WIDTHS
+from engine.speculative.costs import Seconds
+from engine.speculative.draft_tree import DraftPace
 
 _WIDE = WIDTHS[2]
 """Most nodes of a step: beyond that drafts that are not heads are not measured."""
 _FLOOR = 0.01
-"""Of a hundred such nodes one comes true: they would heat the room."""
+"""Acceptance below 1 %: not worth the energy."""
 _MOST_AHEAD = 128
 """Nodes whose keys wait in the draft's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneCosts:
-    """What both lanes cost and bring, as far as it is known.
+    """Costs and gains of both lanes, as far as they are known.
 
     Attributes:
         verify: seconds of a target forward by its rows.
@@ -48,8 +44,8 @@ class LaneCosts:
     goes_on: float = 0.6
 
 
-def pace(lanes: LaneCosts, *, overlap: bool = True) -> LanePace:
-    """How the draft lane should go on.
+def pace(lanes: LaneCosts, *, overlap: bool = True) -> DraftPace:
+    """Return how the draft worker should go on.
 
     A further node of a step costs b steps, so it has to be b times as likely as the best one. And
     b c verifications: where c is large even a little more is a whole step that comes too late for
@@ -62,16 +58,16 @@ def pace(lanes: LaneCosts, *, overlap: bool = True) -> LanePace:
     """
     alone, once = lanes.step(1), lanes.verify(1)
     if alone <= 0 or once <= 0:
-        return LanePace(floor=_FLOOR, overlap=overlap)
+        return DraftPace(floor=_FLOOR, overlap=overlap)
     more = max(lanes.step(_WIDE) - alone, 0.0) / (_WIDE - 1)
     theta = min(max(more / alone, 2 * sqrt(more / once)), 1.0)
     width = _WIDE if theta < 1 else 1
     ahead = width * (ceil(once / alone) + 1)
-    return LanePace(width, theta, ahead=min(ahead, _MOST_AHEAD), floor=_FLOOR, overlap=overlap)
+    return DraftPace(width, theta, ahead=min(ahead, _MOST_AHEAD), floor=_FLOOR, overlap=overlap)
 
 
 def worth_waiting(lanes: LaneCosts, promise: float, left: float, *, overlap: bool = True) -> bool:
-    """Whether an idle target should wait for a step of the draft instead of verifying at once.
+    """Tell whether an idle target should wait for a drafting step instead of verifying at once.
 
     What the step adds is accepted where one of its nodes comes true and the path goes on behind it.
     In turns that would be lost otherwise. With both lanes at work it is not: the step ends while
@@ -93,16 +89,3 @@ def worth_waiting(lanes: LaneCosts, promise: float, left: float, *, overlap: boo
     if overlap:
         gain *= 1 - lanes.goes_on ** (once / alone)
     return gain > (lanes.rate or 1 / max(once, left)) * left
-
-
-def best_part(lanes: LaneCosts, tree: TokenTree) -> TokenTree:
-    """As many of a tree's best nodes as their chance of acceptance is worth their rows."""
-    tokens = list(
-        accumulate((min(lanes.trust * exp(score), 1.0) for score in tree.scores[1:]), initial=1.0)
-    )
-    first = lanes.verify(1)
-    rate = lanes.rate or (1 / first if first > 0 else 0.0)
-    worths = [
-        brought - rate * lanes.verify(rows) for rows, brought in enumerate(tokens, start=1)
-    ]  # fmt: skip
-    return tree.best(max(range(len(worths)), key=worths.__getitem__))

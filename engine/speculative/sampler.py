@@ -14,14 +14,27 @@ from engine.backend.round import Ranking
 from engine.errors import InvalidLogits
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
-from engine.speculative.filters import kept
-from engine.speculative.noise import gumbel, gumbel_row
+from engine.speculative.noise import gumbel, gumbel_row, log
 
 WHOLE_ROW_LIMIT = 32768
 """Up to this vocabulary the noise of a position is computed once for all tokens and kept."""
 
 _NOISE_SPAN = 27.0
 """More than the noise of any two tokens can differ."""
+
+_LOG2_E = np.float32(1.44269504)
+_POWERS = tuple(  # of (ln 2)^k / k!, the highest first: 2^f for |f| <= 1/2
+    np.float32(c)
+    for c in (
+        1.54035304e-4,
+        1.33335581e-3,
+        9.61812911e-3,
+        5.55041087e-2,
+        2.40226507e-1,
+        6.93147181e-1,
+        1.0,
+    )
+)
 
 
 class Sampler:
@@ -60,7 +73,7 @@ class Sampler:
         self._native: NativeDraws | None = None
 
     def native(self, vocab: int) -> NativeDraws | None:
-        """The native draws over a vocabulary of that size, where they are used.
+        """Return the native draws over a vocabulary of that size; None where numpy draws.
 
         A list of tokens given to them may grow from call to call, and changes in no other way.
         """
@@ -75,7 +88,7 @@ class Sampler:
         return self._native
 
     def draw(self, logits: Floats, tokens: Sequence[int], path: Sequence[int] = ()) -> int:
-        """The token that follows tokens + path.
+        """Draw the token that follows tokens + path.
 
         Args:
             logits: fp32 [vocab], the target's at that place.
@@ -102,7 +115,7 @@ class Sampler:
         return int(ids[(scores + self._noise(len(tokens) + len(path), len(row), ids)).argmax()])
 
     def rank(self, logits: Floats, position: int) -> Floats:
-        """How a draft's candidates rank at `position`: fp32 log weights, one distribution per row.
+        """Return a draft's ranking at `position`: fp32 logprobs [rows, vocab].
 
         Args:
             logits: fp32 [rows, vocab], the draft's.
@@ -131,7 +144,7 @@ class Sampler:
         return gumbel(self.params.seed, position, wanted)
 
     def _penalise(self, logits: Floats, tokens: Sequence[int], path: Sequence[int]) -> Floats:
-        """The logits after the penalties, computed in fp64 and rounded to fp32."""
+        """Return the logits after the penalties, computed in fp64 and rounded to fp32."""
         params = self.params
         history = np.array([*tokens, *path], dtype=np.int64)
         scores = logits.astype(np.float64)
@@ -143,3 +156,45 @@ class Sampler:
             ids, counts = np.unique(history[self._answer_start :], return_counts=True)
             scores[ids] -= params.presence_penalty + params.frequency_penalty * counts
             return scores.astype(np.float32)
+
+
+def weights(below: Floats) -> NDArray[np.int64]:
+    """Return exp(below) in units of 2^-30: integers, so that any order of summing agrees.
+
+    Args:
+        below: fp32, logits less the best one.
+    """
+    exponent = np.maximum(below * _LOG2_E, np.float32(-126))
+    whole = np.rint(exponent)
+    f = exponent - whole
+    power = np.full_like(f, _POWERS[0])
+    for coefficient in _POWERS[1:]:
+        power = power * f + coefficient
+    scale = ((whole.astype(np.int32) + np.int32(127 + 30)) << 23).view(np.float32)
+    return np.asarray(np.rint(power * scale), dtype=np.int64)
+
+
+def kept(row: Floats, params: SamplingParams) -> NDArray[np.int64] | None:
+    """Return the ids that the filters keep, ascending; None when all are.
+
+    All three keep a beginning of the order (higher logit first, then lower id).
+
+    Args:
+        row: fp32 [vocab], logits after the penalties, the best one finite.
+        params: top_k, top_p, min_p.
+    """
+    top_k = params.top_k if 0 < params.top_k < len(row) else 0
+    if not top_k and params.top_p == 1 and params.min_p == 0:
+        return None
+    order = np.argsort(-row, kind="stable")
+    best = row[order[0]]
+    if top_k:
+        order = order[:top_k]
+    if params.top_p < 1:
+        with np.errstate(over="ignore"):  # far below the best is -infinity
+            reached = np.cumsum(weights(row[order] - best)).astype(np.float64)
+        order = order[: int(np.searchsorted(reached, params.top_p * reached[-1])) + 1]
+    if params.min_p > 0:
+        least = log(np.array([params.min_p]))[0]
+        order = order[row[order].astype(np.float64) - np.float64(best) >= least]
+    return np.sort(order).astype(np.int64)

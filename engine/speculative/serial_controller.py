@@ -1,10 +1,6 @@
-"""The online controller: how much to draft next, from what was measured.
+"""The controller of the serial loop: how much to draft next, from what was measured.
 
-It fits the cost of a target forward by its rows, the cost of a drafted level by its width and how
-far the draft's probabilities can be trusted, all with forgetting. A second is worth what rounds
-bring in one: drafting goes a level deeper, and a node is verified, where it promises more than its
-time is worth. It begins with what was learnt of the pair before, or else with what the plan
-expects.
+Drafting goes a level deeper where that promises more than its time is worth.
 
 In `auto` rounds draft, or the target decodes alone, whichever is faster by these numbers. The other
 way is tried again whenever what a trial is expected to lose is no more than a small share of the
@@ -18,8 +14,8 @@ from math import exp
 
 from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree
-from engine.language import tr
-from engine.plan.expectation import BUCKETS, USUAL, WIDTHS, Expectation
+from engine.plan.plan import BUCKETS, USUAL, WIDTHS, Expectation
+from engine.speculative.controller import Controller, best_part, fallback_words
 from engine.speculative.costs import Costs, Learnt, Mean, VerifyCosts, capped
 from engine.speculative.widths import Widths
 
@@ -40,10 +36,10 @@ _FEW = 6.0
 _COMPARE_AFTER, _COMPARISONS = 6, 3
 """After the first drafting rounds come a few plain ones, so that even the first answer can tell the
 user what drafting brings."""
-_FORGET_RATE, _FORGET_CHANCE = 0.98, 0.985
+_FORGET_RATE = 0.98
 
 
-class SerialController:
+class SerialController(Controller):
     """Chooses budgets for one loaded pair; what it has learnt outlives the answer.
 
     Args:
@@ -52,21 +48,16 @@ class SerialController:
     """
 
     def __init__(self, expected: Expectation | None = None, *, forced: bool = False) -> None:
-        self._forced = forced
         expected = expected or USUAL
         widths = WIDTHS[: len(expected.levels)]
-        self._verify = VerifyCosts(BUCKETS, expected.verify)
-        self._level = Costs(widths, expected.levels, seconds=True, weight=4.0)
+        self._verify: VerifyCosts
+        levels = Costs(widths, expected.levels, seconds=True, weight=4.0)
+        verify = VerifyCosts(BUCKETS, expected.verify)
+        super().__init__(verify, levels, expected.acceptance, forced=forced)
         self._widths = Widths(widths)
         self._begin = Mean(0.0, 1.0)
         """Seconds of a round's drafting besides its levels."""
         self._deep = expected.depth
-        self._next = Mean(expected.acceptance, 6.0, _FORGET_CHANCE)
-        """Chance that the path goes on below a node that was accepted."""
-        self._promised = Mean(1.0, 6.0, _FORGET_CHANCE)
-        """Tokens that the draft's probabilities promise of a round."""
-        self._fulfilled = Mean(1.0, 6.0, _FORGET_CHANCE)
-        """Those that are accepted."""
         self._kept = Mean((expected.nodes + 1) / 2, 2.0)
         """Rows of a round."""
         tokens, seconds = _best_round(expected)
@@ -74,7 +65,6 @@ class SerialController:
         self._seconds = Mean(seconds, 1.0, _FORGET_RATE)
         """What rounds that draft bring, and what they take."""
         self._levels = 0
-        self._expected = 0.0
         self._drafted = 0
         self._opening = True
         self._following = self._exploring = False
@@ -88,11 +78,11 @@ class SerialController:
         self._weigh()
 
     def begin(self) -> None:
-        """A new answer."""
+        """Start a new answer."""
         self._plain_seconds, self._opening, self._following = 0.0, True, False
 
     def worth_beginning(self, seconds: float) -> bool:
-        """Whether a drafter that needs `seconds` to catch up should do so now.
+        """Tell whether a drafter that needs `seconds` to catch up should do so now.
 
         A short answer would never earn them back. So, as one rents skis until the rent paid
         equals their price, the target decodes alone until it has spent as long.
@@ -104,7 +94,7 @@ class SerialController:
         return self._credit >= self._loss + seconds
 
     def next_budget(self, most_depth: int) -> Budget | None:
-        """The budget of the next round, or None to decode plainly.
+        """Return the budget of the next round, or None to decode plainly.
 
         Args:
             most_depth: longest path that could still be committed.
@@ -113,23 +103,23 @@ class SerialController:
         if most_depth < 1 or (not self._forced and self._is_plain()):
             return None
         width = self._widths.next(self._drafted)
-        worth, goes_on = self._level_worth(width), self._next.value or 0.0
+        worth, goes_on = self._level_worth(width), self._acceptance.goes_on.value or 0.0
         nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
         usual = self._usual_depth(goes_on, width)
         depth = min(usual + _SLACK, MAX_DEPTH)
         worth /= max(goes_on, 0.05)
         if self._drafted >= _USUAL_KNOWN:
             worth = min(worth, _LESS_SURE * goes_on ** (usual - 1))
-        floor = max(worth, _SURER * goes_on**usual) / self._trust
+        floor = max(worth, _SURER * goes_on**usual) / self._acceptance.trust
         self._exploring = self._trial == 1 and not self._pays
         if self._exploring:  # what no tree has nobody learns the worth of
-            most = 1 + int(self._verify.of(1) / max(self._level.of(width), 1e-9))
+            most = 1 + int(self._verify.of(1) / max(self._draft.of(width), 1e-9))
             depth, floor = min(self._deep, most), 0.0
         return Budget(nodes, min(depth, most_depth), width, floor)
 
     def _usual_depth(self, goes_on: float, width: int) -> int:
-        """Depth of the chains that bring most tokens a second, if paths go on as of late."""
-        begin, level = self._begin.value or 0.0, self._level.of(width)
+        """Return the depth of the fastest chains, given the recent acceptance."""
+        begin, level = self._begin.value or 0.0, self._draft.of(width)
 
         def rate(depth: int, tokens: float) -> float:
             return tokens / (begin + depth * level + self._verify.of(depth + 1))
@@ -137,7 +127,7 @@ class SerialController:
         return max(_chains(goes_on), key=lambda chain: rate(*chain))[0]
 
     def _is_plain(self) -> bool:
-        """Whether the next round is the target's alone, because that is faster or to compare."""
+        """Tell whether the next round is plain, because that is faster or to compare."""
         if not self._verify.measured:
             return True
         if self._trial:
@@ -152,26 +142,20 @@ class SerialController:
         return self._on_credit if self._pays else not self._on_credit
 
     @property
-    def _trust(self) -> float:
-        """What is accepted, to what the draft's probabilities promise."""
-        promised, fulfilled = self._promised.value or 0.0, self._fulfilled.value or 0.0
-        return min(max(fulfilled / promised, 0.1), 3.0) if promised else 1.0
-
-    @property
     def _pays(self) -> bool:
         return self._gain >= 1
 
     def _level_worth(self, width: int) -> float:
-        """Tokens that the time of a level is worth: to draft it, and to verify one more node.
+        """Return the tokens that a level's time is worth: to draft it and verify one more node.
 
         The cost of a row is the mean of the next three: T(n) often goes up in steps.
         """
         rows = max(round(self._kept.value or 0.0) - 1, 1)
         row = max(self._verify.of(rows + 3) - self._verify.of(rows), 0.0) / 3
-        return self._rate * (self._level.of(width) + row)
+        return self._rate * (self._draft.of(width) + row)
 
     def _weigh(self) -> None:
-        """Weigh drafting against the target alone, by all that is known."""
+        """Compare drafting with plain decoding, by all that is known."""
         plain = self._verify.of(1)
         tokens, seconds = self._tokens.value or 1.0, self._seconds.value or plain
         self._gain = tokens / seconds * plain
@@ -184,28 +168,17 @@ class SerialController:
     @property
     def fallback_reason(self) -> str | None:
         """Why the target decodes alone, in words; None as long as drafting pays."""
-        if self._forced or self._pays:
-            return None
-        return tr(
-            "Drafting would give {gain:.2f} times the plain speed here, "
-            "so the target decodes alone."
-        ).format(gain=self._gain)
+        return None if self._forced or self._pays else fallback_words(self._gain)
 
     def prune(self, tree: TokenTree) -> TokenTree:
-        """Keep as many of the best nodes as their chance of acceptance is worth their cost."""
+        """Keep as many of the best nodes as their probability of acceptance is worth their cost."""
         self._levels = max(tree.depths)
-        trust, rate = self._trust, self._rate
-        chances = [exp(score) for score in tree.scores[1:]]
-        tokens = accumulate([min(trust * chance, 1.0) for chance in chances], initial=1.0)
-        worths = [
-            brought - rate * self._verify.of(rows) for rows, brought in enumerate(tokens, start=1)
-        ]
-        if (self._forced or self._trial) and tree.drafted:
-            worths[0] = float("-inf")
-        best = max(range(len(worths)), key=worths.__getitem__)
-        self._expected = sum(chances[:best])
-        kept = tree.best(best)
-        self._widths.learn(kept.parents, chances)
+        least = int(self._forced or bool(self._trial))
+        trust = self._acceptance.trust
+        kept = best_part(tree, self._verify.of, self._rate, trust, least=least)
+        probs = [exp(score) for score in tree.scores[1:]]
+        self._acceptance.promised = sum(probs[: kept.drafted])
+        self._widths.learn(kept.parents, probs)
         return kept
 
     def observe(self, done: Round, proposing: float) -> None:
@@ -221,16 +194,11 @@ class SerialController:
             return
         self._drafted += 1
         levels, following, self._following = self._levels, self._following, True
-        if levels and (following or not self._level.knows(self._widths.now)):
+        if levels and (following or not self._draft.knows(self._widths.now)):
             self._learn_drafting(levels, proposing / self._verify.slowdown)
-        for accepted in done.verified.accepted_by_depth:
-            self._next.add(accepted)
-        if done.drafted:
-            self._promised.add(self._expected)
-            self._fulfilled.add(done.accepted)
+        self._acceptance.observe(done)
         self._kept.add(rows)
-        # What was to be expected varies less from round to round than what came of it.
-        tokens = 1 + self._trust * self._expected
+        tokens = self._acceptance.tokens
         seconds = self._drafting(levels) + self._verify.of(rows)
         if not self._exploring:
             self._tokens.add(tokens)
@@ -238,75 +206,59 @@ class SerialController:
         self._account(seconds, lost=seconds - tokens * self._verify.of(1))
         self._trial = max(self._trial - 1, 0)
         self._weigh()
-        self._widths.choose(self._level, levels, self._tokens.value, self._seconds.value)
+        self._widths.choose(self._draft, levels, self._tokens.value, self._seconds.value)
 
     def _learn_drafting(self, levels: int, seconds: float) -> None:
-        """Learn what a level takes, and what a round's drafting takes besides."""
+        """Learn the seconds of a level, and of a round's drafting besides its levels."""
         begin, believed = self._begin.value or 0.0, self._drafting(levels)
         if self._begin.weight > _FEW:
             seconds = capped(seconds, believed)
         beyond = seconds - believed
         self._begin.add(max(begin + beyond / levels, 0.0))
-        self._level.add(self._widths.now, max(seconds - begin, 0.0) / levels)
+        self._draft.add(self._widths.now, max(seconds - begin, 0.0) / levels)
 
     def _drafting(self, levels: int) -> float:
-        """Seconds of a round's drafting, as believed."""
-        return (self._begin.value or 0.0) + levels * self._level.of(self._widths.now)
+        """Return the believed seconds of a round's drafting."""
+        return (self._begin.value or 0.0) + levels * self._draft.of(self._widths.now)
 
     def _account(self, seconds: float, *, lost: float) -> None:
-        """Rounds earn what trials may lose, and trials pay for what they have lost."""
+        """Keep the account of trials: rounds earn what trials may lose."""
         share = _COMPARISONS_SHARE if self._pays else _TRIALS_SHARE
         self._credit += -lost if self._on_credit else share * seconds
         self._on_credit = False
 
     @property
-    def learnt(self) -> Learnt:
-        """What a later start should know."""
-        return Learnt(
-            verify=self._verify.known,
-            levels=self._level.known,
-            means={name: mean.known for name, mean in self._means.items()},
-        )
-
-    @property
     def _means(self) -> dict[str, Mean]:
         means = {
-            "goes_on": self._next,
-            "promised": self._promised,
-            "fulfilled": self._fulfilled,
             "kept": self._kept,
             "begin": self._begin,
             "tokens": self._tokens,
             "seconds": self._seconds,
         }
-        return means | self._widths.means
+        return super()._means | means | self._widths.means
 
     def recall(self, learnt: Learnt) -> None:
         """Believe what was learnt of the pair in an earlier start.
 
-        Drafting is tried once all the same: this time's texts may be easier to foretell.
+        Drafting is tried once all the same: this time's texts may be easier to predict.
         """
+        super().recall(learnt)
         self._trial = _TRIAL
-        self._verify.recall(learnt.verify)
-        self._level.recall(learnt.levels)
-        for name, mean in self._means.items():
-            if known := learnt.means.get(name):
-                mean.recall(known)
         self._weigh()
 
 
 def _bucket(rows: float) -> int:
-    """The smallest bucket that holds so many rows."""
+    """Return the smallest bucket that holds so many rows."""
     return next((size for size in BUCKETS if size >= rows), BUCKETS[-1])
 
 
 def _chains(acceptance: float) -> list[tuple[int, float]]:
-    """Depth of every possible chain, and the tokens that a round with it brings."""
+    """Return (depth, tokens of a round) of every possible chain."""
     return list(enumerate(accumulate(acceptance**level for level in range(MAX_DEPTH + 1))))[1:]
 
 
 def _best_round(expected: Expectation) -> tuple[float, float]:
-    """Tokens and seconds of the rounds that would bring most tokens a second, with chains."""
+    """Return tokens and seconds of the fastest round with a chain."""
     verify = Costs(BUCKETS, expected.verify, seconds=True)
     rounds = [(1.0, expected.verify[0])]
     rounds += [

@@ -66,7 +66,7 @@ def verify(
 
 
 def _chances(logits: Floats, token: int, other: int | None) -> tuple[float, float | None]:
-    """What the logits give two tokens."""
+    """Return the probabilities of two tokens by the logits."""
     weights = np.exp(logits.astype(np.float64) - logits.max())
     mass = weights.sum()
     known = other is not None and 0 <= other < len(weights)

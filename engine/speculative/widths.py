@@ -17,7 +17,7 @@ _WORTH = 1.01
 
 
 class Widths:
-    """Chooses among `sizes`, by which children of their parents the nodes are that were kept.
+    """Chooses the tree width that pays, by the rank among its siblings of every kept node.
 
     Attributes:
         now: width of the tree that was asked for last.
@@ -32,7 +32,7 @@ class Widths:
 
     @property
     def means(self) -> dict[str, Mean]:
-        """What it goes by, by name."""
+        """Its means by name."""
         return {
             f"width {size}": share for size, share in zip(self._sizes, self._shares, strict=True)
         }
@@ -43,13 +43,13 @@ class Widths:
         return self._sizes[self._asked]
 
     def next(self, drafted: int) -> int:
-        """The width to ask for, after so many trees."""
+        """Return the width to ask for, after so many trees."""
         explore = drafted % _EXPLORE == _EXPLORE - 1
         self._asked = min(self._best + explore, len(self._sizes) - 1)
         return self.now
 
     def learn(self, parents: Sequence[int], chances: Sequence[float]) -> None:
-        """What narrower trees would have lacked of one whose best nodes were kept, now and then.
+        """Learn what narrower trees would have lacked, from some of the trees.
 
         Args:
             parents: of the kept nodes, siblings in the order of their chances; the root is first.
@@ -76,7 +76,7 @@ class Widths:
     def choose(
         self, level: Costs, levels: int, tokens: float | None, seconds: float | None
     ) -> None:
-        """Weigh the widths against each other.
+        """Choose the width of most tokens per second.
 
         Args:
             level: seconds of a level by its width.

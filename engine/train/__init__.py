@@ -1,5 +1,5 @@
-"""Training of drafts: feature heads (Dovetail's, EAGLE's, EAGLE-3's) and distilled small models.
+"""Training of drafts: feature heads (Dovetail's, EAGLE's, EAGLE-3's) and small models.
 
-A thread runs the target over conversations and hands its features to the trainer through a short
-queue; nothing but checkpoints touches the disk.
+One pass: conversations -> answers and hidden states of the target, recorded on disk once ->
+batches -> training, with checkpoints -> the folder of a draft. `training.train` runs it.
 """

@@ -1,4 +1,4 @@
-"""Batches of recorded sequences alike in length, in an order that can be found again."""
+"""Batches of recorded sequences of similar length, in an order that a resumed training repeats."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.train.recording import Recording, held_out
 
 POOL = 16
-"""Batches that are made at a time, of sequences sorted by length."""
+"""Batches that are made at once, from sequences sorted by length."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlace:
-    """Where in the data a batch comes from."""
+    """Position of a batch in the data: its epoch, and its number in that epoch."""
 
     epoch: int = 0
     batch: int = 0
@@ -35,7 +36,7 @@ class Batch:
         lengths: int64 [batch].
         features: fp32 [batch, longest, width], what a head takes; rows of pads are zeros.
         hidden: fp32 [batch, longest, hidden], what the target's output matrix takes.
-        next: where the batch behind it comes from.
+        next: position of the batch after it.
     """
 
     tokens: Tensor
@@ -51,7 +52,7 @@ class Batch:
         return int(self.lengths.sum())
 
     def to(self, device: torch.device) -> Batch:
-        """The same on a device."""
+        """Copy the tensors to a device."""
         return Batch(
             self.tokens.to(device),
             self.answers.to(device),
@@ -63,7 +64,7 @@ class Batch:
 
 
 class Batches:
-    """Endless batches for training, and those held out.
+    """Endless batches to train on, and held-out batches to measure with.
 
     Args:
         recording: the sequences.
@@ -78,14 +79,20 @@ class Batches:
     def __init__(self, recording: Recording, taps: int, most: int, seed: int) -> None:
         self._recording, self._taps, self._most, self._seed = recording, taps, most, seed
         pairs = zip(recording.tokens, recording.answers, strict=True)
-        apart = [held_out(tokens, answers) for tokens, answers in pairs]
-        self._kept = [one for one, kept in enumerate(apart) if kept]
-        self._learned = [one for one, kept in enumerate(apart) if not kept]
-        if not self._learned:
-            raise nothing_to_learn()
+        measured = [held_out(tokens, answers) for tokens, answers in pairs]
+        self._held_out = [one for one, kept in enumerate(measured) if kept]
+        self._trained = [one for one, kept in enumerate(measured) if not kept]
+        if not self._trained:
+            raise UserFixable(
+                tr("The data hold no answer that could be learned from."),
+                tr(
+                    'Give lines like {"messages": [{"role": "user", "content": "..."}, '
+                    '{"role": "assistant", "content": "..."}]}, or plain texts.'
+                ),
+            )
 
     def from_place(self, place: BatchPlace) -> Iterator[Batch]:
-        """Batches from a place on, without end."""
+        """Yield batches from a position on, without end."""
         epoch, skip = place.epoch, place.batch
         while True:
             groups = self._order(epoch)
@@ -96,9 +103,9 @@ class Batches:
             epoch, skip = epoch + 1, 0
 
     def held_out(self, most: int) -> list[Batch]:
-        """At least one batch of sequences never trained on, of about `most` tokens in all."""
+        """Return batches of sequences never trained on, one at least, of about `most` tokens."""
         chosen, total = [], 0
-        for one in self._kept or self._learned[:1]:
+        for one in self._held_out or self._trained[:1]:
             chosen.append(one)
             total += len(self._recording.tokens[one])
             if total >= most:
@@ -107,7 +114,7 @@ class Batches:
 
     def _order(self, epoch: int) -> list[list[int]]:
         rng = random.Random(f"{self._seed} {epoch}")  # noqa: S311 - an order
-        order = list(self._learned)
+        order = list(self._trained)
         rng.shuffle(order)
         groups: list[list[int]] = []
         pool: list[int] = []
@@ -123,7 +130,7 @@ class Batches:
         return groups
 
     def _groups(self, pool: Sequence[int]) -> Iterator[list[int]]:
-        """As many as fit, padded to the longest."""
+        """Group sequences so that `_most` tokens hold a group padded to its longest."""
         group: list[int] = []
         for one in sorted(pool, key=lambda each: len(self._recording.tokens[each])):
             if group and (len(group) + 1) * len(self._recording.tokens[one]) > self._most:
@@ -135,32 +142,15 @@ class Batches:
 
     def _batch(self, group: Sequence[int], following: BatchPlace) -> Batch:
         recording, taps = self._recording, self._taps
-        lengths = torch.tensor([len(recording.tokens[one]) for one in group])
-        shape = len(group), int(lengths.max())
-        states = [recording.states(one) for one in group]
-        width = states[0].shape[2]
-        tokens, answers = (
-            torch.zeros(shape, dtype=torch.int64),
-            torch.zeros(shape, dtype=torch.bool),
+        tokens = [torch.from_numpy(recording.tokens[one]) for one in group]
+        answers = [torch.from_numpy(recording.answers[one]) for one in group]
+        states = pad_sequence([recording.states(one) for one in group], batch_first=True)
+        hidden = states[:, :, -1].float()
+        return Batch(
+            pad_sequence(tokens, batch_first=True),
+            pad_sequence(answers, batch_first=True),
+            torch.tensor([len(one) for one in tokens]),
+            states[:, :, :taps].flatten(2).float() if taps else hidden,
+            hidden,
+            following,
         )
-        hidden = torch.zeros(*shape, width)
-        features = torch.zeros(*shape, taps * width) if taps else hidden
-        for row, (one, found) in enumerate(zip(group, states, strict=True)):
-            stop = len(recording.tokens[one])
-            tokens[row, :stop] = torch.from_numpy(recording.tokens[one])
-            answers[row, :stop] = torch.from_numpy(recording.answers[one])
-            hidden[row, :stop] = found[:, -1]
-            if taps:
-                features[row, :stop] = found[:, :taps].flatten(1)
-        return Batch(tokens, answers, lengths, features, hidden, following)
-
-
-def nothing_to_learn() -> UserFixable:
-    """The error for data without an answer."""
-    return UserFixable(
-        tr("The data hold no answer that could be learned from."),
-        tr(
-            'Give lines like {"messages": [{"role": "user", "content": "..."}, '
-            '{"role": "assistant", "content": "..."}]}, or plain texts.'
-        ),
-    )

@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file with weights, optimiser state and, in its header, the rest.
+"""Checkpoints: one safetensors file with weights, optimiser state and, in its header, progress.
 
 It is replaced as a whole, so that whatever stops the process leaves the last one intact.
 """
@@ -25,13 +25,13 @@ _VERSION = "2"
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far a training is.
+    """Progress of a training.
 
     Attributes:
         steps, tokens: done.
-        seconds: spent, in all sittings.
+        seconds: spent on steps, in all runs.
         place: the next batch's.
-        loss, agreement: means that follow the last steps.
+        loss, agreement: exponential means over the last steps.
     """
 
     steps: int = 0
@@ -44,10 +44,10 @@ class TrainingProgress:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a training goes on from.
+    """State of an unfinished training.
 
     Attributes:
-        identity: what it is a training of; one of another identity cannot go on from it.
+        identity: of target, data and settings; only a training of the same identity resumes it.
         tensors: see `engine.train.optimisers.Optimisers.tensors`.
     """
 
@@ -66,11 +66,11 @@ class Checkpoint:
         write_whole(folder / FILE, save(dict(self.tensors), header))
 
     @classmethod
-    def read(cls, folder: Path) -> Checkpoint:
-        """The folder's checkpoint.
+    def read(cls, folder: Path, identity: str) -> Checkpoint:
+        """Read the folder's checkpoint.
 
         Raises:
-            UserFixable: there is none, or it is damaged.
+            UserFixable: there is none, it is damaged, or of another identity.
         """
         file = folder / FILE
         if not file.exists():
@@ -86,10 +86,18 @@ class Checkpoint:
                 state = json.loads(header["progress"])
                 progress = TrainingProgress(**{**state, "place": BatchPlace(**state["place"])})
                 tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-                return cls(header["identity"], progress, tensors)
+                found = cls(header["identity"], progress, tensors)
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise UserFixable(
                 tr("The checkpoint in {folder} cannot be read.").format(folder=folder),
                 tr("Delete the folder and begin anew."),
                 str(error)[:500],
             ) from error
+        if found.identity != identity:
+            raise UserFixable(
+                tr(
+                    "The training in {folder} was begun with another model, other data or settings."
+                ).format(folder=folder),
+                tr("Give the same ones, or choose another folder."),
+            )
+        return found

@@ -1,13 +1,14 @@
-"""Conversations and texts from files: JSON Lines (also zstd-compressed), folders of plain text."""
+"""Training examples from files, shuffled: JSON Lines (also zstd-compressed) and plain texts."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from engine.errors import Absent, UserFixable
 from engine.language import tr
@@ -19,6 +20,12 @@ LONGEST_LINE = 4 << 20
 """Bytes; a longer line is skipped."""
 PIECE = 1 << 14
 """Characters of a plain text that are one example."""
+BUFFER = 4096
+"""Examples among which the next one is chosen."""
+BUFFER_CHARACTERS = 32 << 20
+"""Most text in the buffer, whatever the examples are like."""
+OPEN_FILES = 64
+"""Files that are read at a time; further ones wait behind these."""
 
 _ROLES = {
     "system": Role.SYSTEM,
@@ -32,11 +39,10 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A conversation, or a text that is no conversation; `source`: what its file says of it."""
+    """A conversation, or a text that is no conversation."""
 
     messages: tuple[Message, ...] = ()
     text: str = ""
-    source: str = ""
 
     @property
     def size(self) -> int:
@@ -52,7 +58,7 @@ class SourceFile:
     size: int
 
     def examples(self, skipped: Callable[[], None]) -> Iterator[Example]:
-        """In the file's order; `skipped` is called for every line that holds none.
+        """Yield the examples in the file's order; `skipped` is called for each line without one.
 
         Raises:
             UserFixable: it cannot be read.
@@ -63,14 +69,79 @@ class SourceFile:
                 yield from _pieces(self.path)
                 return
             with self.path.open("rb") as stream:
-                compressed = self.path.suffix == ".zst"
-                yield from _lines(_decompressed(stream) if compressed else stream, skipped)
+                if self.path.suffix == ".zst":
+                    yield from _compressed_lines(stream, skipped)
+                else:
+                    yield from _lines(stream, skipped)
         except (OSError, UnicodeDecodeError, EOFError) as error:
-            raise _unreadable(self.path, error) from error
+            raise UserFixable(
+                tr("{path} cannot be read.").format(path=self.path),
+                tr("Give files in UTF-8, whole and readable."),
+                str(error)[:500],
+            ) from error
+
+
+class ShuffledExamples:
+    """All examples of some files, mixed by the sizes of the files and shuffled.
+
+    Every iteration yields the same examples in the same order, so an example's number tells it
+    from the others.
+
+    Args:
+        sources: the files.
+        seed: of the order.
+
+    Attributes:
+        skipped: lines without an example that were met so far.
+    """
+
+    def __init__(self, sources: Sequence[SourceFile], seed: int) -> None:
+        self._sources, self._seed = sources, seed
+        self.skipped = 0
+
+    def __iter__(self) -> Iterator[Example]:
+        # The "0" was an epoch once: recordings of that time still have their order.
+        rng = random.Random(f"{self._seed} 0")  # noqa: S311 - an order
+        buffer: list[Example] = []
+        held = 0
+        for example in self._mixed(rng):
+            buffer.append(example)
+            held += example.size
+            while len(buffer) > BUFFER or held > BUFFER_CHARACTERS:
+                chosen = _taken(buffer, rng)
+                held -= chosen.size
+                yield chosen
+        while buffer:
+            yield _taken(buffer, rng)
+
+    def _mixed(self, rng: random.Random) -> Iterator[Example]:
+        """Draw each next example from a queue of files, large queues more often.
+
+        So all queues end at about the same time.
+        """
+        files = list(self._sources)
+        rng.shuffle(files)
+        queues = [files[first::OPEN_FILES] for first in range(min(OPEN_FILES, len(files)))]
+        sizes = [sum(file.size for file in queue) for queue in queues]
+        readers = [self._one_by_one(queue) for queue in queues]
+        while readers:
+            chosen = rng.choices(range(len(readers)), sizes)[0]
+            example = next(readers[chosen], None)
+            if example is None:
+                del readers[chosen], sizes[chosen]
+            else:
+                yield example
+
+    def _one_by_one(self, files: Sequence[SourceFile]) -> Iterator[Example]:
+        for file in files:
+            yield from file.examples(self._skip)
+
+    def _skip(self) -> None:
+        self.skipped += 1
 
 
 def find_sources(paths: list[Path]) -> list[SourceFile]:
-    """The files that the paths name, folders with all that they hold, in a fixed order.
+    """Return the files that the paths name, and those in folders that they name, in a fixed order.
 
     Raises:
         UserFixable: there is no such path, or no file of a known kind in it.
@@ -94,7 +165,7 @@ def find_sources(paths: list[Path]) -> list[SourceFile]:
 
 
 def _pieces(path: Path) -> Iterator[Example]:
-    """A text, cut between paragraphs where it is long."""
+    """Yield a text in pieces, cut between paragraphs where it is long."""
     with path.open(encoding="utf-8-sig") as stream:
         piece: list[str] = []
         length = 0
@@ -110,7 +181,14 @@ def _pieces(path: Path) -> Iterator[Example]:
             yield Example(text="".join(piece))
 
 
-def _lines(stream: BinaryIO | io.BufferedReader, skipped: Callable[[], None]) -> Iterator[Example]:
+def _taken(buffer: list[Example], rng: random.Random) -> Example:
+    """Remove one at random; the last one takes its place."""
+    index = rng.randrange(len(buffer))
+    buffer[index], buffer[-1] = buffer[-1], buffer[index]
+    return buffer.pop()
+
+
+def _lines(stream: BinaryIO, skipped: Callable[[], None]) -> Iterator[Example]:
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             while line and not line.endswith(b"\n"):
@@ -135,7 +213,7 @@ def _read(line: bytes) -> Example | None:
     if not isinstance(row, dict):
         return None
     if isinstance(row.get("text"), str) and row["text"].strip():
-        return Example(text=row["text"], source=str(row.get("source", "")))
+        return Example(text=row["text"])
     turns = row.get("messages", row.get("conversations"))
     if not isinstance(turns, list) or not turns:
         return None
@@ -143,7 +221,7 @@ def _read(line: bytes) -> Example | None:
     whole = [message for message in messages if message is not None]
     if len(whole) < len(messages):
         return None
-    return Example(tuple(whole), source=str(row.get("source", "")))
+    return Example(tuple(whole))
 
 
 def _message(turn: object) -> Message | None:
@@ -154,14 +232,32 @@ def _message(turn: object) -> Message | None:
     return Message(role, text) if role is not None and isinstance(text, str) else None
 
 
-def _decompressed(stream: BinaryIO) -> io.BufferedReader:
-    """zstd: of Python itself from 3.14 on, else the `zstandard` package."""
+def _compressed_lines(stream: BinaryIO, skipped: Callable[[], None]) -> Iterator[Example]:
+    """Read lines of a zstd file.
+
+    Raises:
+        OSError: its contents are damaged.
+        Absent: see `_zstd_reader`.
+    """
+    reader, damaged = _zstd_reader(stream)
+    try:
+        yield from _lines(reader, skipped)
+    except damaged as error:
+        raise OSError(str(error)) from error
+
+
+def _zstd_reader(stream: BinaryIO) -> tuple[BinaryIO, type[Exception]]:
+    """Return a decompressing reader, and its error: Python's own from 3.14 on, else zstandard's.
+
+    Raises:
+        Absent: there is neither.
+    """
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]
-
-        return io.BufferedReader(zstd.ZstdFile(stream))
     except ImportError:
         pass
+    else:
+        return cast("BinaryIO", zstd.ZstdFile(stream)), zstd.ZstdError
     try:
         import zstandard  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
@@ -169,34 +265,5 @@ def _decompressed(stream: BinaryIO) -> io.BufferedReader:
             tr("Files that end in .zst are compressed, and nothing here can read them."),
             tr("Install the Python package zstandard, or decompress them first (zstd -d)."),
         ) from error
-    return io.BufferedReader(_Frames(zstandard.ZstdDecompressor().stream_reader(stream)))
-
-
-class _Frames(io.RawIOBase):
-    """What the package decompresses, its own error being one of files."""
-
-    def __init__(self, reader: BinaryIO) -> None:
-        self._reader = reader
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """As files do."""
-        import zstandard
-
-        try:
-            data = self._reader.read(len(buffer))
-        except zstandard.ZstdError as error:
-            raise OSError(str(error)) from error
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _unreadable(path: Path, error: Exception) -> UserFixable:
-    return UserFixable(
-        tr("{path} cannot be read.").format(path=path),
-        tr("Give files in UTF-8, whole and readable."),
-        str(error)[:500],
-    )
+    reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+    return cast("BinaryIO", io.BufferedReader(reader)), zstandard.ZstdError

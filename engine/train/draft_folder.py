@@ -1,22 +1,34 @@
-"""What a training leaves behind: a folder with a head, or with a model of its own."""
+"""The folder that a training writes: weights, and a config.json that also tells what is trained."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from engine.model.config import ModelConfig
+from engine.errors import NotPossible, UserFixable
+from engine.language import tr
+from engine.model.config import FusionKind, ModelConfig
+from engine.model.families import read_config
+from engine.model.heads.reading import OUR_ARCHITECTURE, OURS, read_head
+from engine.model.heads.reduced import OURS as OUR_MODEL
+from engine.model.heads.reduced import read_reduced
+from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
-from engine.model.text.vocabulary.same_tokens import fingerprint
-from engine.train.targets import Target
+from engine.train.settings import DraftKind, DraftShape
 from engine.train.whole_file import write_whole
 
-TEXT_FILES = (
+_FUSIONS: dict[DraftKind, FusionKind] = {
+    DraftKind.DGF: "dgf",
+    DraftKind.EAGLE: "linear",
+    DraftKind.EAGLE3: "eagle3",
+}
+_TEXT_FILES = (
     "tokenizer.json",
     "tokenizer.model",
     "tokenizer_config.json",
@@ -27,20 +39,85 @@ TEXT_FILES = (
     "merges.txt",
     "added_tokens.json",
 )
-"""Of the target, what a model of its own needs to be chatted with."""
+"""Files of the target that a model of its own needs to be chatted with."""
+
+
+def describe_draft(
+    shape: DraftShape, target: ModelConfig, name: str, vocabulary: str
+) -> JsonObject:
+    """Return the config.json of a draft, with blocks as transformers describes a Llama's.
+
+    A head's blocks are as wide as the target's. Positions are rotated as the target does, but
+    without its scaling: heads are trained at short positions.
+
+    Args:
+        shape: what is wanted.
+        target: the model that it drafts for.
+        name: of the target.
+        vocabulary: fingerprint of the target's tokens.
+
+    Raises:
+        UserFixable: the hidden size cannot be divided among the attention heads.
+        NotPossible: the target has too few blocks for the taps.
+    """
+    rows = shape.rows if shape.rows < target.vocab_size else None
+    head = shape.kind is not DraftKind.MODEL
+    ends = list(target.eos_token_ids)
+    found: dict[str, object] = {
+        "architectures": [OUR_ARCHITECTURE if head else "LlamaForCausalLM"],
+        "model_type": "llama",
+        **(_head_blocks(shape, target) if head else _model_blocks(shape, target)),
+        "vocab_size": target.vocab_size,
+        "max_position_embeddings": target.max_positions,
+        "hidden_act": "silu",
+        "tie_word_embeddings": rows is None and (target.tie_word_embeddings or not head),
+        "attention_bias": False,
+        "mlp_bias": False,
+        "bos_token_id": target.bos_token_id,
+        "eos_token_id": ends[0] if len(ends) == 1 else ends,
+        "torch_dtype": "bfloat16",
+    }
+    if head:
+        found[OURS] = {
+            "fusion": _FUSIONS[shape.kind],
+            "target_hidden_size": target.hidden_size,
+            "taps": _taps(shape.kind, target.num_layers),
+            "bias": shape.kind is DraftKind.EAGLE,
+            "rows": rows,
+            "target": name,
+            "target_layers": target.num_layers,
+        }
+    elif rows is not None:
+        found[OUR_MODEL] = {"rows": rows, "target": name, "vocabulary": vocabulary}
+    return JsonObject(found, "config.json")
+
+
+def draft_config(described: JsonObject, target: ModelConfig) -> ModelConfig:
+    """Return the config of a draft, as it will be read from its folder.
+
+    Raises:
+        UserFixable: numbers that no draft can have.
+    """
+    if described.has(OURS):
+        return read_head(described, ()).for_target(target, "", "")
+    reduced = read_reduced(described)
+    config = read_config(described) if reduced is None else reduced.config
+    return replace(config, bos_token_id=target.bos_token_id, eos_token_ids=target.eos_token_ids)
 
 
 def write_draft(
-    folder: Path, name: str, config: ModelConfig, tensors: Mapping[str, Tensor], target: Target
+    folder: Path, name: str, described: JsonObject, tensors: Mapping[str, Tensor], target: Path
 ) -> None:
-    """Write weights (bf16) and what describes them; config.json, by which it is known, last.
+    """Write weights in bf16, then the files that describe them.
+
+    config.json comes last: by it the folder is recognised as a draft.
 
     Args:
         folder: of the result.
-        name: for people.
-        config: of the draft.
-        tensors: by canonical name; `HEAD_IDS` among them for a draft of few rows.
-        target: the model that it drafts for.
+        name: shown to users.
+        described: the config.json.
+        tensors: by canonical name, with `HEAD_IDS` for a draft of few rows.
+        target: folder or file of the model that it drafts for.
 
     Raises:
         UserFixable: the disk is full, or cannot be written to.
@@ -50,63 +127,65 @@ def write_draft(
         for key, value in tensors.items()
     }
     write_whole(folder / "model.safetensors", save(stored, {"format": "pt"}))
-    if config.fusion is None and config.rows is None:
-        for file in TEXT_FILES:
-            if (target.path / file).is_file():
-                write_whole(folder / file, (target.path / file).read_bytes())
-    write_whole(folder / "duotail.json", to_json({"name": name}))
-    write_whole(folder / "config.json", to_json(_described(config, target)))
+    if not described.has(OURS) and not described.has(OUR_MODEL):
+        for file in _TEXT_FILES:
+            if (target / file).is_file():
+                write_whole(folder / file, (target / file).read_bytes())
+    write_whole(folder / "duotail.json", _to_json({"name": name}))
+    write_whole(folder / "config.json", _to_json(described.data))
 
 
-def described(config: ModelConfig) -> dict[str, object]:
-    """As transformers writes a Llama's."""
-    ends = list(config.eos_token_ids)
+def _head_blocks(shape: DraftShape, target: ModelConfig) -> dict[str, object]:
+    rope = next((block.rope for block in target.blocks if block.rope is not None), None)
     return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "num_key_value_heads": config.num_kv_heads,
-        "head_dim": config.head_dim,
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.max_positions,
-        "rms_norm_eps": config.rms_norm_eps,
-        "rope_theta": config.rope.theta,
-        "hidden_act": "silu",
-        "tie_word_embeddings": config.tie_word_embeddings,
-        "attention_bias": config.qkv_bias,
-        "mlp_bias": config.mlp_bias,
-        "bos_token_id": config.bos_token_id,
-        "eos_token_id": ends[0] if len(ends) == 1 else ends,
-        "torch_dtype": "bfloat16",
+        "hidden_size": target.hidden_size,
+        "intermediate_size": shape.intermediate or target.intermediate_size,
+        "num_hidden_layers": shape.blocks,
+        "num_attention_heads": target.num_heads,
+        "num_key_value_heads": target.num_kv_heads,
+        "head_dim": target.head_dim,
+        "rms_norm_eps": target.rms_norm_eps,
+        "rope_theta": 10_000.0 if rope is None else rope.theta,
     }
 
 
-def _described(config: ModelConfig, target: Target) -> dict[str, object]:
-    """Describe the draft; a head and a model of few rows also name their target."""
-    found = described(config)
-    if config.fusion is None and config.rows is not None:
-        found["duotail_draft"] = {
-            "rows": config.rows,
-            "target": target.name,
-            "vocabulary": fingerprint(target.tokenizer.vocabulary),
-        }
-    if (fusion := config.fusion) is not None:
-        found["architectures"] = ["DuotailDraftHead"]
-        found["duotail_head"] = {
-            "fusion": fusion.kind,
-            "target_hidden_size": fusion.target_hidden,
-            "taps": list(fusion.taps),
-            "bias": fusion.bias,
-            "rows": config.rows,
-            "target": target.name,
-            "target_layers": target.config.num_layers,
-        }
-    return found
+def _model_blocks(shape: DraftShape, target: ModelConfig) -> dict[str, object]:
+    hidden = shape.hidden or max(target.hidden_size // 2, 64)
+    heads = shape.heads or max(hidden // 64, 1)
+    if hidden % heads or hidden // heads % 2:
+        raise UserFixable(
+            tr("{hidden} numbers cannot be divided among {heads} attention heads.").format(
+                hidden=hidden, heads=heads
+            ),
+            tr("Choose a hidden size that is an even multiple of the number of heads."),
+        )
+    return {
+        "hidden_size": hidden,
+        "intermediate_size": shape.intermediate or hidden * 11 // 4,
+        "num_hidden_layers": shape.blocks,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "head_dim": hidden // heads,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10_000.0,
+    }
 
 
-def to_json(data: Mapping[str, object]) -> bytes:
-    """As it is written into folders."""
+def _taps(kind: DraftKind, layers: int) -> list[int]:
+    """Return the blocks that a head taps: a low, a middle and a high one, as EAGLE-3's authors do.
+
+    Raises:
+        NotPossible: the target has too few blocks.
+    """
+    if kind is not DraftKind.EAGLE3:
+        return []
+    if layers < 3:
+        raise NotPossible(
+            tr("The model has too few layers for an EAGLE-3 head."),
+            tr("Train a head of the kind dgf or eagle."),
+        )
+    return [1, layers // 2 - 1, layers - 4] if layers >= 8 else [0, layers // 2, layers - 1]
+
+
+def _to_json(data: Mapping[str, object]) -> bytes:
     return (json.dumps(data, indent=1) + "\n").encode()

@@ -1,4 +1,4 @@
-"""Drafts as torch modules for training; what they compute is what the backends compute.
+"""Drafts as torch modules for training; they compute what the backends compute.
 
 The names of the parameters are the canonical names of `engine.model.tensors`. Sequences of a batch
 are padded at their ends: attention is causal, so no row sees another conversation or a pad.
@@ -7,7 +7,6 @@ are padded at their ends: attention is causal, so no row sees another conversati
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -16,28 +15,23 @@ from torch.nn import functional
 from engine.model.config import Fusion, ModelConfig
 from engine.model.rope import rotations
 
-KeysValues = tuple[Tensor, Tensor]
-"""Of one block: [batch, kv heads, pairs, head dim] each, keys rotated."""
+KeyValues = tuple[Tensor, Tensor]
+"""Rotated keys and values of one block, [batch, kv heads, pairs, head dim] each."""
 
-Turns = tuple[Tensor, Tensor]
+Rotations = tuple[Tensor, Tensor]
 """cos and sin of the positions, [pairs, head dim / 2] each."""
 
 
-class RmsNorm(nn.Module):
-    """x / rms(x) * weight, in fp32."""
-
-    def __init__(self, size: int, eps: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self._eps = eps
+class RmsNorm(nn.RMSNorm):
+    """RMS norm, in fp32 whatever the precision of products."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., size] -> the same."""
-        return functional.rms_norm(x.float(), self.weight.shape, self.weight.float(), self._eps)
+        """Norm the last axis."""
+        return super().forward(x.float())
 
 
 class DraftAttention(nn.Module):
-    """Grouped attention with rotated keys; see `DraftBlock` for what `earlier` is."""
+    """Grouped-query attention with rotated keys; see `DraftBlock` for what `earlier` is."""
 
     def __init__(self, config: ModelConfig, inputs: int) -> None:
         super().__init__()
@@ -52,55 +46,31 @@ class DraftAttention(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, turns: Turns, earlier: list[KeysValues], seen: Tensor | None = None
-    ) -> tuple[Tensor, KeysValues]:
-        """x [batch, pairs, inputs] -> [batch, pairs, hidden], and its own keys and values.
-
-        `seen`: bool [batch, 1, pairs, pairs], what each row sees; None: all before it.
-        """
-        query = _rotated(self._heads(self.q_proj(x)), turns)
-        key = _rotated(self._heads(self.k_proj(x)), turns)
+        self, x: Tensor, rotations: Rotations, earlier: list[KeyValues]
+    ) -> tuple[Tensor, KeyValues]:
+        """x [batch, pairs, inputs] -> [batch, pairs, hidden], and its own keys and values."""
+        query = _rotated(self._heads(self.q_proj(x)), rotations)
+        key = _rotated(self._heads(self.k_proj(x)), rotations)
         value = self._heads(self.v_proj(x))
         if earlier:
-            mixed = self._mixed(query, [*earlier, (key, value)])
+            mixed = self._unrolled(query, [*earlier, (key, value)])
         else:
             mixed = functional.scaled_dot_product_attention(
                 query,
                 key,
                 value,
-                attn_mask=seen,
-                is_causal=seen is None,
+                is_causal=True,
                 scale=self._scale,
                 enable_gqa=self._group > 1,
             )
         added: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return added, (key, value)
 
-    def go_on(
-        self, x: Tensor, turns: Turns, before: KeysValues | None
-    ) -> tuple[Tensor, KeysValues]:
-        """Behind what was computed before; see `DraftModule.go_on`."""
-        query = _rotated(self._heads(self.q_proj(x)), turns)
-        key = _rotated(self._heads(self.k_proj(x)), turns)
-        value = self._heads(self.v_proj(x))
-        if before is not None:
-            key, value = torch.cat((before[0], key), 2), torch.cat((before[1], value), 2)
-        mixed = functional.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            is_causal=before is None,
-            scale=self._scale,
-            enable_gqa=self._group > 1,
-        )
-        added: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
-        return added, (key, value)
-
     def _heads(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:2], -1, self._dim).transpose(1, 2)
 
-    def _mixed(self, query: Tensor, steps: list[KeysValues]) -> Tensor:
-        """Step i of drafting on: pair t sees the true keys up to t - i, then one of each step."""
+    def _unrolled(self, query: Tensor, steps: list[KeyValues]) -> Tensor:
+        """Attend in step i of drafting: pair t sees step 0 up to t - i, then a key of each step."""
         now, pairs = len(steps) - 1, query.shape[2]
         keys = [_repeated(key, self._group) for key, _ in steps]
         values = [_repeated(value, self._group) for _, value in steps]
@@ -110,11 +80,11 @@ class DraftAttention(nn.Module):
         for step in range(1, now + 1):
             own = _later(keys[step], now - step)
             every.append((query * own).sum(3, keepdim=True).float() * self._scale)
-        shares = torch.cat(every, 3).softmax(3).to(query.dtype)
-        mixed = shares[..., :pairs] @ values[0]
+        probs = torch.cat(every, 3).softmax(3).to(query.dtype)
+        mixed = probs[..., :pairs] @ values[0]
         for step in range(1, now + 1):
             column = pairs + step - 1
-            mixed = mixed + shares[..., column : column + 1] * _later(values[step], now - step)
+            mixed = mixed + probs[..., column : column + 1] * _later(values[step], now - step)
         return mixed
 
 
@@ -129,17 +99,18 @@ class DraftFeedForward(nn.Module):
         self.down_proj = nn.Linear(inner, hidden, bias=config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., hidden] -> the same."""
+        """Compute it for the last axis, [..., hidden]."""
         down: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
         return down
 
 
 class DraftBlock(nn.Module):
-    """A decoder block: normed before attention, unless it begins a head, and before the rest.
+    """A decoder block. A head's first block has no input norm, but that of EAGLE-3 has two.
 
-    Drafting on is trained as it happens (EAGLE-3, "training-time test"): in step i, pair t has the
-    output of pair t - 1 in step i - 1 for its feature. It sees the keys of true features up to pair
-    t - i and those of the pairs between as steps 1..i have computed them, which `earlier` holds.
+    Several drafted tokens in a row are trained as they are drafted (EAGLE-3, "training-time test"):
+    in step i, the feature of pair t is the output of pair t - 1 in step i - 1. Pair t sees the keys
+    that step 0 computed from the target's features up to pair t - i, and for the pairs behind those
+    one key of each step 1..i. `earlier` holds keys and values of the steps before.
     """
 
     def __init__(self, config: ModelConfig, *, begins: bool) -> None:
@@ -157,35 +128,26 @@ class DraftBlock(nn.Module):
             self.hidden_norm = RmsNorm(hidden, eps)
 
     def forward(
-        self,
-        x: Tensor,
-        embedded: Tensor | None,
-        turns: Turns,
-        earlier: list[KeysValues],
-        seen_rows: Tensor | None = None,
-    ) -> tuple[Tensor, KeysValues]:
-        """x [batch, pairs, hidden] -> the same, and its keys and values."""
+        self, x: Tensor, embedded: Tensor | None, rotations: Rotations, earlier: list[KeyValues]
+    ) -> tuple[Tensor, KeyValues]:
+        """x [batch, pairs, hidden] -> the block's output of that shape, and its keys and values."""
         if hasattr(self, "hidden_norm"):
             normed = self.hidden_norm(x)
             seen = torch.cat((self.input_layernorm(embedded), normed), 2)
             x = normed if self._residual_normed else x
         else:
             seen = self.input_layernorm(x) if hasattr(self, "input_layernorm") else x
-        added, kept = self.self_attn(seen, turns, earlier, seen_rows)
-        x = x + added
-        return x + self.mlp(self.post_attention_layernorm(x)), kept
-
-    def go_on(
-        self, x: Tensor, turns: Turns, before: KeysValues | None
-    ) -> tuple[Tensor, KeysValues]:
-        """Of a model: x [batch, n, hidden] -> the same, and all keys and values so far."""
-        added, kept = self.self_attn.go_on(self.input_layernorm(x), turns, before)
+        added, kept = self.self_attn(seen, rotations, earlier)
         x = x + added
         return x + self.mlp(self.post_attention_layernorm(x)), kept
 
 
 class _Fused(nn.Module):
-    """How a head begins; see `engine.model.config.Fusion`."""
+    """Fusion of features and embeddings into a head's first input.
+
+    "dgf" is Dovetail's dynamic gating fusion (arXiv 2412.18934), "linear" EAGLE's, "eagle3" only
+    joins the tapped features; see `engine.model.config.Fusion`.
+    """
 
     def __init__(self, config: ModelConfig, fusion: Fusion) -> None:
         super().__init__()
@@ -203,7 +165,13 @@ class _Fused(nn.Module):
             self.features = nn.Linear(fusion.width, hidden, bias=False)
 
     def forward(self, features: Tensor, embedded: Tensor, *, own: bool) -> Tensor:
-        """Features [batch, pairs, width], or the head's own [.., hidden], and embeddings."""
+        """Fuse features and embeddings into [batch, pairs, hidden].
+
+        Args:
+            features: [batch, pairs, width]; the head's own are [batch, pairs, hidden].
+            embedded: [batch, pairs, hidden].
+            own: whether the features are the head's own.
+        """
         if self._kind == "dgf":
             path = self.feature(features)
             token = functional.silu(self.token(self.norm(embedded)))
@@ -218,7 +186,7 @@ class _Fused(nn.Module):
 
 
 class _Trunk(nn.Module):
-    """What has the prefix "model." in the names."""
+    """Blocks, norm and embedding, whose names have the prefix "model."."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -233,11 +201,11 @@ class _Trunk(nn.Module):
 
 
 class DraftModule(nn.Module):
-    """A feature head, or a Llama of its own; without the matrices that a head borrows.
+    """A feature head without the matrices that it borrows, or a stand-alone Llama.
 
     Raises:
-        ValueError: the config asks for what training has not: an embedding of a head's own,
-            biases, windows.
+        ValueError: the config asks for what cannot be trained: an embedding of a head's own,
+            norms, sinks or caps that Llamas do not have.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -248,7 +216,7 @@ class DraftModule(nn.Module):
         if config.qk_norm or config.output_norms or config.sinks or config.attention_softcap:
             raise ValueError("drafts are plain Llamas")
         self._config = config
-        self._turns: Turns | None = None
+        self._known_rotations: Rotations | None = None
         self.model = _Trunk(config)
         if fusion is not None:
             self.fusion = _Fused(config, fusion)
@@ -258,7 +226,7 @@ class DraftModule(nn.Module):
             self.lm_head = nn.Linear(config.hidden_size, config.head_rows, bias=False)
 
     def _init_model(self) -> None:
-        """As Llamas begin: small normal numbers, smaller still for what is added up."""
+        """Draw small normal numbers, smaller ones for what is added to the residual stream."""
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
                 added = name.endswith(("o_proj.weight", "down_proj.weight"))
@@ -266,31 +234,27 @@ class DraftModule(nn.Module):
                 nn.init.normal_(parameter, std=0.02 / depth)
 
     @property
+    def is_head(self) -> bool:
+        """True if it drafts from the target's features."""
+        return self._config.fusion is not None
+
+    @property
     def output(self) -> Tensor | None:
-        """Its own output matrix [rows, hidden]; None of a head that borrows the target's."""
+        """Its own output matrix [rows, hidden]; None if it borrows the target's."""
         own = getattr(self, "lm_head", None)
         if own is None and self._config.fusion is None:
             own = self.model.embed_tokens
         return None if own is None else own.weight
 
-    @torch.no_grad()
-    def begin_output(self, rows: Tensor) -> None:
-        """Begin with these rows, [rows, hidden], in its own output matrix."""
-        self.lm_head.weight.copy_(rows)
-
-    @torch.no_grad()
-    def begin_embedding(self, rows: Tensor) -> None:
-        """A model's own embedding, [vocab, hidden], from which it goes on to learn."""
-        self.model.embed_tokens.weight.copy_(rows)
-
     def run_head(
-        self, features: Tensor, embedded: Tensor, earlier: list[list[KeysValues]]
-    ) -> tuple[Tensor, list[KeysValues]]:
-        """One step of a head over all pairs at once.
+        self, features: Tensor, embedded: Tensor, earlier: list[list[KeyValues]]
+    ) -> tuple[Tensor, list[KeyValues]]:
+        """Run one step of a head over all pairs at once.
 
         Args:
-            features: [batch, pairs, width] of the target; after step 0 own outputs [.., hidden].
-            embedded: of the tokens after those, [batch, pairs, hidden].
+            features: the target's, [batch, pairs, width]; after step 0 the head's own outputs,
+                [batch, pairs, hidden].
+            embedded: embeddings of the tokens after those, [batch, pairs, hidden].
             earlier: keys and values of the steps before, [step][block].
 
         Returns:
@@ -299,65 +263,39 @@ class DraftModule(nn.Module):
         x = self.fusion(features, embedded, own=bool(earlier))
         return self._blocks(x, embedded, earlier)
 
-    def run_model(self, tokens: Tensor, seen: Tensor | None = None) -> Tensor:
-        """A stand-alone model: tokens [batch, n] -> hidden states [batch, n, hidden], normed.
-
-        `seen`: bool [batch, 1, n, n], what each token sees; None: all before it, and itself.
-        """
-        x, _ = self._blocks(self.model.embed_tokens(tokens), None, [], seen)
-        return self.before_output(x)
-
-    def go_on(
-        self, tokens: Tensor, before: list[KeysValues] | None
-    ) -> tuple[Tensor, list[KeysValues]]:
-        """A stand-alone model, some tokens further.
-
-        Args:
-            tokens: [batch, n]; a single one per row unless they are the first.
-            before: keys and values per block, as the last call has given them; None: the start.
-
-        Returns:
-            Hidden states [batch, n, hidden], normed, and the keys and values of everything so far.
-        """
-        x, kept = self.model.embed_tokens(tokens), []
-        begun = 0 if before is None else before[0][0].shape[2]
-        cos, sin = self._rotations(begun + tokens.shape[1], x.device)
-        turns = cos[begun:], sin[begun:]
-        for index, block in enumerate(cast("list[DraftBlock]", list(self.model.layers))):
-            x, own = block.go_on(x, turns, None if before is None else before[index])
-            kept.append(own)
-        return self.before_output(x), kept
+    def run_model(self, tokens: Tensor) -> Tensor:
+        """Run a stand-alone model: tokens [batch, n] -> output of the blocks [batch, n, hidden]."""
+        output, _ = self._blocks(self.model.embed_tokens(tokens), None, [])
+        return output
 
     def before_output(self, x: Tensor) -> Tensor:
-        """What the output matrix takes, of the last block's output."""
+        """Norm an output of the blocks as the output matrix takes it, where there is a norm."""
         norm = getattr(self.model, "norm", None)
         normed: Tensor = x if norm is None else norm(x)
         return normed
 
     def _blocks(
-        self,
-        x: Tensor,
-        embedded: Tensor | None,
-        earlier: list[list[KeysValues]],
-        seen: Tensor | None = None,
-    ) -> tuple[Tensor, list[KeysValues]]:
-        turns, kept = self._rotations(x.shape[1], x.device), []
+        self, x: Tensor, embedded: Tensor | None, earlier: list[list[KeyValues]]
+    ) -> tuple[Tensor, list[KeyValues]]:
+        turned, kept = self._rotations(x.shape[1], x.device), []
         for index, block in enumerate(self.model.layers):
-            x, own = block(x, embedded, turns, [step[index] for step in earlier], seen)
+            x, own = block(x, embedded, turned, [step[index] for step in earlier])
             kept.append(own)
         return x, kept
 
-    def _rotations(self, pairs: int, device: torch.device) -> Turns:
-        """For so many pairs; made anew only for more than ever before."""
-        if self._turns is None or len(self._turns[0]) < pairs or self._turns[0].device != device:
+    def _rotations(self, pairs: int, device: torch.device) -> Rotations:
+        """Return those of so many pairs; computed anew only for more than ever before."""
+        known = self._known_rotations
+        if known is None or len(known[0]) < pairs or known[0].device != device:
             cos, sin = rotations(self._config.rope, pairs)
-            self._turns = torch.from_numpy(cos).to(device), torch.from_numpy(sin).to(device)
-        return self._turns[0][:pairs], self._turns[1][:pairs]
+            known = torch.from_numpy(cos).to(device), torch.from_numpy(sin).to(device)
+            self._known_rotations = known
+        return known[0][:pairs], known[1][:pairs]
 
 
-def _rotated(heads: Tensor, turns: Turns) -> Tensor:
-    """Numbers i and i + dim / 2 of every head belong together."""
-    cos, sin = turns
+def _rotated(heads: Tensor, rotations: Rotations) -> Tensor:
+    """Rotate numbers i and i + dim / 2 of every head as pairs (RoPE)."""
+    cos, sin = rotations
     first, second = heads.float().chunk(2, -1)
     turned = torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
     return turned.to(heads.dtype)
@@ -368,7 +306,7 @@ def _repeated(heads: Tensor, group: int) -> Tensor:
 
 
 def _later(part: Tensor, pairs: int) -> Tensor:
-    """Row t gets what was row t - pairs; the first ones zeros."""
+    """Move rows [.., pairs, dim] back by `pairs`; zeros come first."""
     if not pairs:
         return part
     return functional.pad(part[:, :, :-pairs], (0, 0, pairs, 0))

@@ -1,8 +1,9 @@
-"""The target answers prompts itself, many at a time: a draft has to foretell what it writes."""
+"""Answers of the target itself, many at a time: a draft has to predict what the target writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import random
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,17 +14,19 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.batch import SequenceBatch
 from engine.backend.native.segment import NativeSegment
 from engine.backend.native.sizes import ROWS
-from engine.backend.segment import SegmentOutput
-from engine.errors import NotPossible
+from engine.errors import NotPossible, UserFixable
 from engine.language import tr
-from engine.train.recording import Recorded
+from engine.request import Role
+from engine.train.conversations import Example
+from engine.train.recording import Recorded, stacked_states
+from engine.train.targets import Target
 
 TEMPERATURES = (0.0, 0.8)
-"""In turns: people use both, and a draft has to foretell both."""
+"""In turns: people use both, and a draft has to predict both."""
 LANES = 32
-"""Answers at a time; more read the weights more rarely, but not noticeably faster."""
+"""Answers at a time; with more of them a forward per answer is not noticeably cheaper."""
 _TOP = 64
-"""Tokens that one is drawn from."""
+"""The likeliest tokens, from which one is drawn."""
 
 
 @dataclass(slots=True)
@@ -40,7 +43,7 @@ class _Lane:
 
 
 class TargetWriter:
-    """Writes answers of a target, token by token in one forward for all.
+    """Writes answers of a target: each forward computes a token of up to `LANES` answers.
 
     Args:
         target: a whole model on the CPU.
@@ -75,14 +78,11 @@ class TargetWriter:
         self._longest, self._longest_answer = longest, longest_answer
         self._lanes: dict[int, _Lane] = {}
 
-    def write(
-        self, prompts: Iterator[tuple[int, list[int]]], keep: Callable[[Recorded], None]
-    ) -> None:
-        """Answer all prompts; `keep` is called for each answer, and may raise to end it before.
+    def write(self, prompts: Iterator[tuple[int, list[int]]]) -> Iterator[Recorded]:
+        """Answer all prompts, and yield the answers in the order in which they end.
 
         Args:
             prompts: index and token ids; those that leave no room for an answer are left out.
-            keep: takes what was written, in the order of the ends.
         """
         free = list(range(LANES))
         while True:
@@ -93,7 +93,7 @@ class TargetWriter:
                 return
             for place in self._step():
                 free.append(place)
-                keep(self._recorded(self._lanes.pop(place)))
+                yield self._recorded(self._lanes.pop(place))
 
     def _begun(self, prompts: Iterator[tuple[int, list[int]]]) -> _Lane | None:
         for index, ids in prompts:
@@ -104,7 +104,7 @@ class TargetWriter:
         return None
 
     def _step(self) -> list[int]:
-        """One forward; the lanes whose answers have ended."""
+        """Run one forward, and return the lanes whose answers have ended."""
         places: list[int] = []
         tokens: list[int] = []
         spans: list[tuple[_Lane, int, int]] = []
@@ -122,7 +122,7 @@ class TargetWriter:
             if lane.fed == len(lane.tokens):
                 speaking.append((place, lane, len(tokens) - 1))
         output = self._batch.forward(places, tokens, [row for *_, row in speaking], self._taps)
-        states = self._states(output)
+        states = stacked_states(output.hidden, output.taps, self._taps)
         for lane, first, count in spans:
             lane.states.append(states[first : first + count])
         if not speaking or output.logits is None:
@@ -135,7 +135,7 @@ class TargetWriter:
         ]
 
     def _said(self, lane: _Lane, token: int) -> bool:
-        """Append a token; whether the answer has ended with it."""
+        """Append a token, and tell whether the answer has ended with it."""
         lane.tokens.append(token)
         written = len(lane.tokens) - lane.prompt
         full = len(lane.tokens) >= self._longest or written >= self._longest_answer
@@ -148,20 +148,65 @@ class TargetWriter:
             best, ids = logits[warm].topk(min(_TOP, logits.shape[1]))
             for number, row in enumerate(warm):
                 lane = speaking[row][1]
-                shares = (best[number] / lane.temperature).softmax(0).double().numpy()
-                chosen = lane.rng.choice(len(shares), p=shares / shares.sum())
+                probs = (best[number] / lane.temperature).softmax(0).double().numpy()
+                chosen = lane.rng.choice(len(probs), p=probs / probs.sum())
                 drawn[row] = int(ids[number, chosen])
         return drawn
 
-    def _states(self, output: SegmentOutput) -> Tensor:
-        """bf16 [rows, parts, hidden]."""
-        parts = [*(output.taps[tap] for tap in self._taps), output.hidden]
-        return torch.stack([torch.from_numpy(part).to(torch.bfloat16) for part in parts], 1)
-
     @staticmethod
     def _recorded(lane: _Lane) -> Recorded:
-        """The last token was never fed: it has no state, and nothing follows it."""
+        """Give zeros for the state of the last token, which was never fed."""
         states = torch.cat(lane.states)
         states = torch.cat((states, torch.zeros_like(states[:1])))
         tokens = np.array(lane.tokens, dtype=np.int32)
         return Recorded(lane.index, tokens, np.arange(len(tokens)) >= lane.prompt, states)
+
+
+def own_answers(
+    target: Target,
+    examples: Iterable[Example],
+    recorded: Container[int],
+    *,
+    taps: tuple[int, ...],
+    longest: int,
+    longest_answer: int,
+    seed: int,
+) -> Iterator[Recorded]:
+    """Let the target answer what the examples ask.
+
+    Args:
+        target: its decoder is used by nobody else meanwhile.
+        examples: numbered from 0 on.
+        recorded: numbers of examples to leave out.
+        taps: blocks whose outputs are recorded.
+        longest: tokens of prompt and answer together.
+        longest_answer: tokens after which an answer is cut.
+        seed: of the answers, and of the choice of a question where an example asks several.
+
+    Raises:
+        NotPossible: the target is not in the native backend.
+    """
+    writer = TargetWriter(
+        target.decoder,
+        target.tokenizer.eos_ids,
+        longest=longest,
+        longest_answer=longest_answer,
+        taps=taps,
+        seed=seed,
+    )
+
+    def prompts() -> Iterator[tuple[int, list[int]]]:
+        for index, example in enumerate(examples):
+            asked = [place for place, one in enumerate(example.messages) if one.role is Role.USER]
+            if not asked or index in recorded:
+                continue
+            rng = random.Random(f"{seed} {index}")  # noqa: S311 - a choice
+            said = list(example.messages[: rng.choice(asked) + 1])
+            try:
+                prompt = target.template.prompt(said, target.tokenizer, continue_answer=False)
+            except UserFixable:
+                continue
+            if len(prompt.ids) < longest // 2:
+                yield index, prompt.ids
+
+    yield from writer.write(prompts())

@@ -18,20 +18,20 @@ from engine.backend.native.library import Format
 from engine.backend.native.matrix import pack_rows
 from engine.backend.native.pool import shared_pool
 from engine.errors import NotPossible, UserFixable
-from engine.hub.gguf_files import PACKED
-from engine.hub.local import LocalModel
 from engine.language import tr
 from engine.model.heads.reduced import DraftOnly
+from engine.model.local_model import LocalModel
+from engine.model.model_files import PACKED
 from engine.model.tensors import HEAD
+from engine.model.weights.reader import INTEGERS
 from engine.model.weights.safetensors_folder import SafetensorsFolder
-from engine.model.weights.source import INTEGERS
 
 PackedKind = Literal["q8_0", "q4_0", "q4_1"]
 
 ARCHITECTURE = "duotail-draft"
 BLOCK = 32
 _BESIDE = ("README.md", "LICENSE", "NOTICE", "duotail.json", "config.json")
-"""What is copied if it is there; config.json, by which a draft is known, last."""
+"""Files that are copied if they exist; config.json, by which a draft is recognised, last."""
 _FORMATS = {"q8_0": Format.Q8, "q4_0": Format.Q4}
 _STEPS = 15
 """From the least number of a 4-bit block to the greatest."""

@@ -1,11 +1,12 @@
-"""Recordings: sequences with what the target computed of them, kept on disk, computed once."""
+"""Recordings: sequences with the target's hidden states, computed once and kept on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any, Self
 from zlib import crc32
 
@@ -18,19 +19,20 @@ from torch import Tensor
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.model.weights.readable import Floats
 from engine.train.whole_file import write_whole
 
 SHARD_TOKENS = 32_768
-"""Tokens of a file; what a killed process loses is less."""
+"""Tokens of a file; a killed process loses fewer."""
 HELD_OUT = 64
 """One sequence in so many is never trained on."""
-_TOLD_BY = 32
-"""Tokens that tell a text without a question from others."""
+_BEGINNING = 32
+"""Tokens that identify a text without a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One sequence.
+    """One sequence with the target's hidden states.
 
     Attributes:
         index: of the example or prompt that it came from.
@@ -46,15 +48,31 @@ class Recorded:
     states: Tensor
 
 
+def stacked_states(hidden: Floats, tapped: Mapping[int, Floats], taps: tuple[int, ...]) -> Tensor:
+    """Stack hidden states as recordings keep them, bf16 [n, parts, hidden].
+
+    Args:
+        hidden: fp32 [n, hidden], the final states.
+        tapped: block -> its outputs, fp32 [n, hidden].
+        taps: blocks to take, in order, before the final states.
+    """
+    parts = [*(tapped[tap] for tap in taps), hidden]
+    return torch.stack([torch.from_numpy(part).to(torch.bfloat16) for part in parts], 1)
+
+
 class RecordingWriter:
     """Appends sequences to a folder, in files of `SHARD_TOKENS`.
 
     Args:
-        folder: made where it is not there yet.
+        folder: created if it is missing.
         identity: of target, data and taps; files of another identity are refused.
 
+    Attributes:
+        tokens, answer_tokens: recorded so far, in all runs.
+        indices: of the examples that are recorded.
+
     Raises:
-        UserFixable: the folder holds something else.
+        UserFixable: the folder holds another recording.
     """
 
     def __init__(self, folder: Path, identity: str) -> None:
@@ -84,7 +102,7 @@ class RecordingWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the sequences that wait."""
         if not self._waiting:
             return
         every, self._waiting = self._waiting, []
@@ -100,27 +118,83 @@ class RecordingWriter:
         self._shards += 1
 
 
+@dataclass(frozen=True, slots=True)
+class RecordingReport:
+    """Progress of a recording.
+
+    Attributes:
+        tokens, wanted: recorded by now, and in the end.
+        nbytes: on disk in the end.
+        tokens_per_s: of this run.
+    """
+
+    tokens: int
+    wanted: int
+    nbytes: int
+    tokens_per_s: float
+
+
+def record(
+    sequences: Iterable[Recorded],
+    writer: RecordingWriter,
+    wanted: int,
+    tell: Callable[[RecordingReport], None],
+) -> None:
+    """Write sequences until there are enough tokens.
+
+    Args:
+        sequences: computed one by one, as they are asked for.
+        writer: where they go.
+        wanted: tokens after which it ends; those that are recorded already count.
+        tell: told about once a second; it may raise to end the recording before.
+    """
+    begun = told = monotonic()
+    first = writer.tokens
+    if first >= wanted:
+        return
+    try:
+        for one in sequences:
+            writer.add(one)
+            now = monotonic()
+            if now - told >= 1:
+                told = now
+                _, parts, hidden = one.states.shape
+                nbytes = wanted * (2 * parts * hidden + 5)
+                pace = (writer.tokens - first) / (now - begun)
+                tell(RecordingReport(writer.tokens, wanted, nbytes, pace))
+            if writer.tokens >= wanted:
+                return
+    finally:
+        writer.flush()
+
+
 class Recording:
     """All sequences of a folder; token ids in memory, states read from disk when asked for.
 
     A context: leaving it closes the files.
 
+    Args:
+        folder: of the files.
+        identity: that they must have.
+
+    Attributes:
+        tokens: int64 [n] of each sequence.
+        answers: bool [n] of each sequence, see `Recorded`.
+
     Raises:
         UserFixable: a file is damaged, or of another identity.
     """
 
-    def __init__(self, folder: Path, identity: str | None = None) -> None:
+    def __init__(self, folder: Path, identity: str) -> None:
         self._stack = ExitStack()
         self._states: list[Any] = []
         self._places: list[tuple[int, int, int]] = []
         self.tokens: list[NDArray[np.int64]] = []
         self.answers: list[NDArray[np.bool_]] = []
-        self.indices: list[int] = []
         for number, file in enumerate(shard_files(folder)):
             shard = self._stack.enter_context(_opened(file, identity))
             tokens, answers = (shard.get_tensor(name).numpy() for name in ("tokens", "answers"))
             start = 0
-            self.indices += shard.get_tensor("indices").tolist()
             for end in shard.get_tensor("ends").tolist():
                 self._places.append((number, start, end))
                 self.tokens.append(tokens[start:end].astype(np.int64))
@@ -138,24 +212,36 @@ class Recording:
         self._stack.close()
 
     def states(self, number: int) -> Tensor:
-        """Of one sequence, bf16 [n, parts, hidden]."""
+        """Read the hidden states of one sequence, bf16 [n, parts, hidden]."""
         shard, start, end = self._places[number]
         found: Tensor = self._states[shard][start:end]
         return found
 
+    def frequent_tokens(self, count: int, vocab_size: int) -> tuple[Tensor, float]:
+        """Choose the tokens that the answers have most often.
+
+        Returns:
+            int64 [count], ascending, and the share of the answers' tokens that they cover.
+        """
+        written = np.concatenate(
+            [tokens[marks] for tokens, marks in zip(self.tokens, self.answers, strict=True)]
+        )
+        counts = torch.bincount(torch.from_numpy(written), minlength=vocab_size)
+        ids = counts.argsort(descending=True, stable=True)[:count].sort().values
+        return ids, float(counts[ids].sum() / counts.sum())
+
 
 def shard_files(folder: Path) -> Sequence[Path]:
-    """The files of a recording, in their order."""
+    """Return the files of a recording, in their order."""
     return sorted(folder.glob("[0-9]*.safetensors"))
 
 
 @contextmanager
-def _opened(file: Path, identity: str | None) -> Iterator[Any]:
-    """A shard, checked; safetensors gives its methods no types."""
+def _opened(file: Path, identity: str) -> Iterator[Any]:
+    """Open a file of this identity; safetensors gives its methods no types."""
     try:
         with safe_open(file, "pt") as shard:
-            metadata = shard.metadata() or {}
-            if identity is None or metadata.get("identity") == identity:
+            if (shard.metadata() or {}).get("identity") == identity:
                 yield shard
                 return
     except (OSError, SafetensorError) as error:
@@ -173,6 +259,6 @@ def _opened(file: Path, identity: str | None) -> Iterator[Any]:
 
 
 def held_out(tokens: NDArray[np.integer], answers: NDArray[np.bool_]) -> bool:
-    """Whether a sequence serves to measure and is never trained on; told by what was asked."""
+    """Tell whether a sequence is never trained on but measured with; its question decides."""
     asked = int(answers.argmax())
-    return crc32(tokens[: max(asked, _TOLD_BY)].astype(np.int32).tobytes()) % HELD_OUT == 0
+    return crc32(tokens[: max(asked, _BEGINNING)].astype(np.int32).tobytes()) % HELD_OUT == 0

@@ -1,24 +1,33 @@
-"""What a training is told: the target, the data, the draft's shape and the pace."""
+"""Settings of a training: the target, the data, the draft's shape, the schedule."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from engine.commands import WeightFormat
-from engine.train.shapes import DraftKind
-from engine.train.trainer import Schedule
+
+
+class DraftKind(StrEnum):
+    """Kinds of drafts: heads of Dovetail (DGF), EAGLE and EAGLE-3, and a model of its own."""
+
+    DGF = "dgf"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)
 class DraftShape:
-    """What is trained; None: as the target has it, or as suits the kind.
+    """Shape of the draft; None: as in the target, or as suits the kind.
 
     Attributes:
         blocks: depth of a head, or of a model.
         hidden, heads: of a model of its own.
         intermediate: width of the feed-forwards.
-        rows: tokens that it can propose, those that the target writes most; None: all.
+        rows: tokens that it can propose, those that the target writes most; larger vocabularies
+            are reduced to them.
         begin: a draft folder of the same shape whose weights it begins with.
     """
 
@@ -27,13 +36,55 @@ class DraftShape:
     hidden: int | None = None
     heads: int | None = None
     intermediate: int | None = None
-    rows: int | None = None
+    rows: int = 8192
     begin: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """Length of a training, and its learning rates.
+
+    Attributes:
+        tokens: the end, unless it is told by `seconds`.
+        seconds: the end, in time spent on steps.
+        rate: highest learning rate of AdamW; rates rise over `warm_up` steps, then fall linearly
+            to 0.
+        muon: highest rate of Muon for the matrices of the blocks, which a small draft learns far
+            faster with; 0: AdamW learns everything, as the papers' authors do it.
+        warm_up: steps, but at most a twentieth of the training.
+        clip: gradients are clipped to +- this, number by number; 0: not at all.
+        decay: weight decay of matrices; with Muon only of the blocks' own.
+    """
+
+    tokens: int = 2_000_000
+    seconds: float | None = None
+    rate: float = 6e-4
+    muon: float = 0.02
+    warm_up: int = 20
+    clip: float = 0.5
+    decay: float = 0.05
+
+    def done(self, tokens: int, seconds: float) -> float:
+        """Return how much of the training is done after so many tokens and seconds, 0 to 1."""
+        done = tokens / self.tokens if self.seconds is None else seconds / self.seconds
+        return min(done, 1.0)
+
+    def factor(self, steps: int, done: float) -> float:
+        """Return what the rates are multiplied with in the next step.
+
+        Args:
+            steps: that were made.
+            done: how much of the training is done, see `done`.
+        """
+        rising = (steps + 1) / max(self.warm_up, 1)
+        if steps:
+            rising = max(rising, 20 * done)
+        return min(rising, 1.0) * (1 - done)
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """A training.
+    """Settings of a training.
 
     Attributes:
         model: the target, a folder or GGUF file.
@@ -41,14 +92,16 @@ class TrainingSettings:
         out: the folder of the result.
         own_answers: the target answers what the data ask; otherwise their answers are learned from.
         recorded: tokens that the target's states are recorded of, once, on disk.
-        recording: folder of these; None: one in `out`, which goes when the draft is finished.
+        recording: folder of the recording; None: one in `out`, deleted when the draft is finished.
         longest_answer: tokens after which an answer of the target's own is cut.
         halves: products in bf16; None: where they are faster.
-        longest: tokens after which an example is cut.
+        longest: tokens after which an example is cut; None: 1024, or the target's context.
         batch: tokens of a batch, pads included.
-        steps: see `HeadLearner`; None: 5 of EAGLE-3, as its authors do, otherwise 2.
-        every: seconds between checkpoints; `every_steps`: also after so many steps.
-        measure_every: seconds between estimates of the acceptance.
+        noise: see `Learner`.
+        steps: see `Learner`; None: 5 of EAGLE-3, as its authors do, otherwise 2.
+        every: seconds between checkpoints.
+        every_steps: steps between checkpoints; None: they are not counted.
+        measure_every: seconds between estimates of the acceptance length.
         held_out: tokens that it is estimated on.
     """
 
@@ -56,7 +109,7 @@ class TrainingSettings:
     data: tuple[Path, ...]
     out: Path
     shape: DraftShape = DraftShape()
-    schedule: Schedule = field(default_factory=Schedule)
+    schedule: Schedule = Schedule()
     own_answers: bool = True
     recorded: int = 1_000_000
     recording: Path | None = None

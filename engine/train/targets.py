@@ -1,4 +1,4 @@
-"""The target of a training: its decoder, its text, and the matrices that drafts share with it."""
+"""The target of a training, and the device that drafts are trained on."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.commands import WeightFormat
-from engine.hub.local import LocalModel
-from engine.loading.checking import own_model
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.loading.inspected_model import own_model
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.weights.model_weights import ModelWeights
-from engine.train.soft_labels import TargetOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class Target:
 
     Attributes:
         path: where its files are.
-        identity: what tells it from another model.
         weights: as stored.
+        identity: differs from that of every other model.
     """
 
     path: Path
@@ -43,28 +44,78 @@ class Target:
     weights: ModelWeights
     identity: str
 
-    def matrices(self, device: torch.device, *, halves: bool) -> tuple[Tensor, TargetOutput]:
-        """Embedding and output, [vocab, hidden] each, in bf16 or fp32."""
-        kind = torch.bfloat16 if halves else torch.float32
-        embedding = torch.from_numpy(self.weights.float32(EMBEDDING)).to(device, kind)
-        output = embedding
-        if not self.config.tie_word_embeddings:
-            output = torch.from_numpy(self.weights.float32(HEAD)).to(device, kind)
-        return embedding, TargetOutput(output, self.config.logit_softcap)
+    def matrices(self, device: TrainingDevice) -> tuple[Tensor, Tensor]:
+        """Return embedding and output matrix, [vocab, hidden] each, in the precision of products.
+
+        They are one tensor where the target has them tied.
+        """
+        kind = torch.bfloat16 if device.halves else torch.float32
+        embedding = torch.from_numpy(self.weights.float32(EMBEDDING)).to(device.device, kind)
+        if self.config.tie_word_embeddings:
+            return embedding, embedding
+        return embedding, torch.from_numpy(self.weights.float32(HEAD)).to(device.device, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingDevice:
+    """The device and the precision that a draft is trained with.
+
+    Attributes:
+        halves: products in bf16, sums and weights in fp32; otherwise everything in fp32.
+    """
+
+    device: torch.device
+    halves: bool
+
+    @classmethod
+    def choose(cls, name: str, halves: bool | None) -> TrainingDevice:
+        """Return the device of a name; "auto" is a GPU where there is one.
+
+        Args:
+            name: "auto", "cpu" or "cuda:0".
+            halves: None: where products in bf16 are faster than in fp32.
+
+        Raises:
+            UserFixable: there is no such device, or it cannot train.
+        """
+        try:
+            if name == "auto":
+                name = "cuda:0" if torch.cuda.is_available() else "cpu"
+            device = torch.device(name)
+        except RuntimeError as error:
+            raise UserFixable(
+                tr("There is no device “{name}”.").format(name=name[:100]),
+                tr("Choose auto, cpu or cuda:0."),
+                str(error)[:500],
+            ) from error
+        if device.type not in ("cpu", "cuda") or (
+            device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
+        ):
+            raise UserFixable(
+                tr("There is no device “{name}” here that can train.").format(name=name[:100]),
+                tr("Choose auto or cpu."),
+            )
+        if halves is None:
+            halves = device.type == "cuda" or bool(torch.cpu._is_avx512_bf16_supported())  # noqa: SLF001
+        return cls(device, halves)
+
+    def autocast(self) -> torch.autocast:
+        """Return a context in which products have this precision."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.halves)
 
 
 @contextmanager
-def opened(
+def open_target(
     path: Path, wish: WeightFormat, device: torch.device, threads: int | None, longest: int
 ) -> Iterator[Target]:
-    """Load a target on the device that the draft is trained on, as it is held for chats.
+    """Load a target as it is loaded for chats.
 
     Args:
         path: a model folder or GGUF file.
-        wish: how its weights are held.
-        device: where.
+        wish: format of its weights in memory.
+        device: where it computes.
         threads: of the CPU; None: as many as pay.
-        longest: tokens of the longest text.
+        longest: tokens of the longest sequence.
 
     Raises:
         UserFixable: it cannot be used: damaged, too large, run by transformers.

@@ -1,8 +1,8 @@
-"""The loop: a batch of features, a loss, a step; checkpoints and progress on the way."""
+"""The training loop: steps, and between them checkpoints, estimates and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import monotonic
 
@@ -10,113 +10,139 @@ import torch
 
 from engine.train.batches import Batch
 from engine.train.checkpoint import Checkpoint, TrainingProgress
-from engine.train.learners import Learner
-from engine.train.optimisers import LearningPace, Optimisers
+from engine.train.learner import Learner
+from engine.train.optimisers import Optimisers
+from engine.train.settings import TrainingSettings
+from engine.train.targets import TrainingDevice
 
-_FOLLOWING = 0.02
-"""Weight of the last step in the means that are shown."""
+_LAST_STEP = 0.02
+"""Share of the last step in the means that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """How long, and how fast.
+class TrainingReport:
+    """Progress of a training, for people.
 
     Attributes:
-        tokens, seconds: the end, whichever comes first; None: not by this.
-        rate: highest learning rate; it rises over `warm_up` steps, then falls in a line to 0.
-        muon: highest rate of Muon for the matrices of the blocks, which a small draft learns far
-            faster with; None: AdamW learns everything, as the papers' authors do it.
-        warm_up: steps; at most a twentieth of the tokens are spent on it where these are given.
-        clip: gradients are clipped to +- this, number by number; 0: not at all.
-        decay: weight decay of matrices; with Muon only of the blocks' own.
+        done: 0 to 1.
+        acceptance_length: as last estimated on held-out texts; None: not yet.
+        tokens_per_s: of this run.
+        seconds_left: None: it cannot be estimated yet.
     """
 
-    tokens: int | None = None
-    seconds: float | None = None
-    rate: float = 3e-5
-    muon: float | None = None
-    warm_up: int = 2000
-    clip: float = 0.5
-    decay: float = 0.0
+    progress: TrainingProgress
+    done: float
+    acceptance_length: float | None
+    tokens_per_s: float
+    seconds_left: float | None
 
-    def done(self, progress: TrainingProgress) -> float:
-        """How much of it is behind, 0 to 1."""
-        parts = [0.0]
-        if self.tokens is not None:
-            parts.append(progress.tokens / self.tokens)
-        if self.seconds is not None:
-            parts.append(progress.seconds / self.seconds)
-        return min(max(parts), 1.0)
 
-    def factor(self, progress: TrainingProgress) -> float:
-        """What the rates are multiplied with in the next step."""
-        done = self.done(progress)
-        rising = (progress.steps + 1) / max(self.warm_up, 1)
-        if progress.steps:
-            rising = max(rising, 20 * done)
-        return min(rising, 1.0) * (1 - done)
+class Paused(Exception):
+    """The user stopped a training; what it has done is on disk."""
+
+    def __init__(self, progress: TrainingProgress) -> None:
+        super().__init__()
+        self.progress = progress
 
 
 class Trainer:
     """Trains one draft.
 
     Args:
-        learner: what learns.
-        schedule: how.
-        device: where.
-        seed: of the noise.
-        halves: whether products are in bf16.
-        begun: what to go on from.
+        settings: its schedule, its checkpoints, and where they go.
+        learner: computes losses.
+        held_out: batches that the acceptance length is estimated on.
+        device: where it computes.
+        identity: see `Checkpoint`.
+        begun: what to resume.
+
+    Attributes:
+        progress: of all runs.
     """
 
     def __init__(
         self,
+        settings: TrainingSettings,
         learner: Learner,
-        schedule: Schedule,
-        device: torch.device,
-        seed: int,
-        *,
-        halves: bool = False,
-        begun: Checkpoint | None = None,
+        held_out: list[Batch],
+        device: TrainingDevice,
+        identity: str,
+        begun: Checkpoint | None,
     ) -> None:
-        self.learner, self._schedule, self._device = learner, schedule, device
-        self._seed, self._halves = seed, halves
-        self._named = dict(learner.draft.named_parameters())
-        pace = LearningPace(schedule.rate, schedule.muon, schedule.decay)
-        self._optimisers = Optimisers(learner.draft, pace)
+        self._settings, self._learner, self._held_out = settings, learner, held_out
+        self._device, self._identity = device, identity
+        self._optimisers = Optimisers(learner.draft, settings.schedule)
         self.progress = TrainingProgress()
         if begun is not None:
             self.progress = begun.progress
             self._optimisers.restore(begun.tensors)
+        self._first = self.progress
 
     def run(
-        self, next_batch: Callable[[], Batch], after_step: Callable[[TrainingProgress], None]
-    ) -> TrainingProgress:
-        """Until the schedule's end; `after_step` may raise to end it before."""
-        self.learner.draft.train()
-        while self._schedule.done(self.progress) < 1.0:
-            begun = monotonic()
-            self._step(next_batch(), begun)
-            after_step(self.progress)
-        return self.progress
+        self,
+        batches: Iterator[Batch],
+        tell: Callable[[TrainingReport], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        """Train until the schedule's end.
 
-    def checkpoint(self, identity: str) -> Checkpoint:
-        """As it is now."""
-        return Checkpoint(identity, self.progress, self._optimisers.tensors())
+        Args:
+            batches: endless, from `progress.place` on.
+            tell: told about once a second.
+            stopped: asked after every step.
 
-    def _step(self, batch: Batch, begun: float) -> None:
-        progress = self.progress
-        generator = torch.Generator(self._device)
-        generator.manual_seed((self._seed << 32) + progress.steps)
-        with autocast(self._device, halves=self._halves):
-            outcome = self.learner.learn(batch.to(self._device), generator)
+        Raises:
+            Paused: `stopped` said so.
+            UserFixable: a checkpoint could not be written.
+        """
+        settings = self._settings
+        begun = saved = told = monotonic()
+        measured: float | None = None
+        acceptance: float | None = None
+        self._learner.draft.train()
+        while self._done() < 1.0:
+            self._step(batches)
+            if stopped():
+                self._save()
+                raise Paused(self.progress)
+            now, steps = monotonic(), self.progress.steps
+            by_steps = settings.every_steps and steps % settings.every_steps == 0
+            if by_steps or now - saved >= settings.every:
+                self._save()
+                saved = now
+            if measured is None or now - measured >= settings.measure_every:
+                acceptance = self.acceptance_length()
+                measured = monotonic()
+            if now - told >= 1.0 or steps == 1:
+                tell(self._report(acceptance, monotonic() - begun))
+                told = now
+
+    def acceptance_length(self) -> float:
+        """Estimate tokens per verified round with chains of `STEPS`, on the held-out texts."""
+        self._learner.draft.eval()
+        total, rows = 0.0, 0
+        for batch in self._held_out:
+            with self._device.autocast():
+                accepted = self._learner.accepted(batch.to(self._device.device))
+            total += float(accepted.sum())
+            rows += len(accepted)
+        self._learner.draft.train()
+        return 1 + total / max(rows, 1)
+
+    def _step(self, batches: Iterator[Batch]) -> None:
+        progress, schedule, begun = self.progress, self._settings.schedule, monotonic()
+        batch, device = next(batches), self._device.device
+        generator = torch.Generator(device)
+        generator.manual_seed((self._settings.seed << 32) + progress.steps)
+        with self._device.autocast():
+            outcome = self._learner.learn(batch.to(device), generator)
         if outcome.rows:
             outcome.loss.backward()  # type: ignore[no-untyped-call]
-            if self._schedule.clip:
-                torch.nn.utils.clip_grad_value_(self._named.values(), self._schedule.clip)
-            self._optimisers.step(self._schedule.factor(progress))
+            if schedule.clip:
+                torch.nn.utils.clip_grad_value_(self._learner.draft.parameters(), schedule.clip)
+            self._optimisers.step(schedule.factor(progress.steps, self._done()))
         loss, agreement = float(outcome.loss.detach()), outcome.agreeing / max(outcome.rows, 1)
-        weight = max(_FOLLOWING, 1 / (progress.steps + 1))
+        weight = max(_LAST_STEP, 1 / (progress.steps + 1))
         self.progress = replace(
             progress,
             steps=progress.steps + 1,
@@ -127,22 +153,21 @@ class Trainer:
             agreement=progress.agreement + weight * (agreement - progress.agreement),
         )
 
+    def _done(self, progress: TrainingProgress | None = None) -> float:
+        progress = progress or self.progress
+        return self._settings.schedule.done(progress.tokens, progress.seconds)
 
-def autocast(device: torch.device, *, halves: bool) -> torch.autocast:
-    """Products in bf16, sums and weights in fp32."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=halves)
+    def _save(self) -> None:
+        tensors = self._optimisers.tensors()
+        Checkpoint(self._identity, self.progress, tensors).write(self._settings.out)
 
-
-def accepted_length(
-    learner: Learner, batches: list[Batch], device: torch.device, *, halves: bool
-) -> float:
-    """Tokens per verified round that a chain of `STEPS` would give, estimated on these texts."""
-    learner.draft.eval()
-    total, rows = 0.0, 0
-    for batch in batches:
-        with autocast(device, halves=halves):
-            runs = learner.runs(batch.to(device))
-        total += float(runs.sum())
-        rows += len(runs)
-    learner.draft.train()
-    return 1 + total / max(rows, 1)
+    def _report(self, acceptance: float | None, spent: float) -> TrainingReport:
+        done = self._done()
+        gained = done - self._done(self._first)
+        return TrainingReport(
+            self.progress,
+            done,
+            acceptance,
+            (self.progress.tokens - self._first.tokens) / max(spent, 1e-6),
+            spent / gained * (1 - done) if gained > 0 else None,
+        )

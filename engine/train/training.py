@@ -1,46 +1,46 @@
-"""One training from its settings to the finished folder, or to a checkpoint to go on from."""
+"""One training: record the target's states, train on them, write the draft's folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
+from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
-from engine.train.batches import Batches, nothing_to_learn
+from engine.model.text.vocabulary.same_tokens import fingerprint
+from engine.train.batches import Batches
 from engine.train.checkpoint import FILE, Checkpoint, TrainingProgress
-from engine.train.conversations import find_sources
-from engine.train.devices import has_fast_halves, training_device
-from engine.train.draft_folder import write_draft
-from engine.train.drawing import Drawing
-from engine.train.learners import (
-    DraftVocabulary,
-    HeadLearner,
-    Learner,
-    LossWeights,
-    ModelLearner,
-)
+from engine.train.conversations import ShuffledExamples, SourceFile, find_sources
+from engine.train.draft_folder import describe_draft, draft_config, write_draft
+from engine.train.given_answers import given_answers
+from engine.train.initial_weights import init_from_target, init_other_rows, load_weights
+from engine.train.learner import Learner, LossWeights
+from engine.train.losses import DraftVocabulary
 from engine.train.modules import DraftModule
-from engine.train.projected import projected
-from engine.train.recording import Recording, RecordingWriter, shard_files
-from engine.train.sequences import Renderer
-from engine.train.settings import DraftShape, TrainingSettings
-from engine.train.shapes import DraftKind, head_config, model_config
-from engine.train.sitting import Paused, Sitting, TrainingReport
-from engine.train.target_recorder import RecordingReport, TargetRecorder
-from engine.train.targets import Target, opened
-from engine.train.trainer import Trainer, accepted_length
+from engine.train.own_answers import own_answers
+from engine.train.recording import (
+    Recording,
+    RecordingReport,
+    RecordingWriter,
+    record,
+    shard_files,
+)
+from engine.train.settings import TrainingSettings
+from engine.train.targets import Target, TrainingDevice, open_target
+from engine.train.trainer import Paused, Trainer, TrainingReport
 
 _RECORDING = "recording"
+_LONGEST = 1024
+"""Tokens of a sequence unless told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,120 +61,133 @@ class Result:
     covered: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A training whose target is open.
+
+    Attributes:
+        described: the draft's config.json.
+        config: of the draft.
+        longest: tokens after which sequences are cut.
+        folder: of the recording.
+    """
+
+    settings: TrainingSettings
+    sources: Sequence[SourceFile]
+    target: Target
+    described: JsonObject
+    config: ModelConfig
+    longest: int
+    folder: Path
+
+    @classmethod
+    def of(cls, settings: TrainingSettings, sources: Sequence[SourceFile], target: Target) -> _Job:
+        """Derive it from the settings.
+
+        Raises:
+            UserFixable: the target cannot have such a draft, or is not read that far.
+        """
+        most = target.config.max_positions
+        if settings.longest is not None and settings.longest > most:
+            raise UserFixable(
+                tr(
+                    "Sequences of {wanted} tokens are longer than the model's context of {most}."
+                ).format(wanted=settings.longest, most=most),
+                tr("Choose at most {most}.").format(most=most),
+            )
+        tokens = fingerprint(target.tokenizer.vocabulary)
+        described = describe_draft(settings.shape, target.config, target.name, tokens)
+        return cls(
+            settings,
+            sources,
+            target,
+            described,
+            draft_config(described, target.config),
+            min(settings.longest or _LONGEST, most),
+            settings.recording or settings.out / _RECORDING,
+        )
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Blocks of the target whose outputs the draft takes."""
+        return self.config.fusion.taps if self.config.fusion else ()
+
+    @property
+    def identity(self) -> str:
+        """Text that is equal where a checkpoint can be resumed; end and rates may differ."""
+        settings = self.settings
+        data = [f"{source.path}:{source.size}" for source in self.sources]
+        muon = bool(settings.schedule.muon)
+        numbers = settings.batch, self.longest, settings.seed, settings.noise, settings.steps, muon
+        parts = self.target.identity, self.config, " ".join(data), f"{numbers} {settings.recorded}"
+        return " | ".join(map(str, parts))
+
+    @property
+    def recording_identity(self) -> str:
+        """Text that is equal where a recording can be used.
+
+        Drafts with the same taps can be trained from one recording, whatever else differs.
+        """
+        settings = self.settings
+        data = [f"{source.path.name}:{source.size}" for source in self.sources]
+        how = f"own {settings.longest_answer}" if settings.own_answers else "given"
+        made = f"{how} {self.longest} {settings.seed}"
+        return " | ".join((self.target.identity, " ".join(data), made, str(self.taps)))
+
+
 def train(
     settings: TrainingSettings,
     tell: Callable[[TrainingReport], None],
     stopped: Callable[[], bool],
     tell_recording: Callable[[RecordingReport], None] = lambda _report: None,
 ) -> Result:
-    """Record what the target does, train on it, and write the draft.
+    """Record the target's hidden states, train a draft on them, and write its folder.
 
     Args:
-        settings: what and how.
+        settings: of the training.
         tell, tell_recording: told about once a second.
-        stopped: asked after every step.
+        stopped: asked after every step, and about once a second of a recording.
 
     Raises:
         Paused: `stopped` said so.
         UserFixable: something is wrong with the target, the data, the folder or the settings.
     """
-    device = training_device(settings.device)
-    halves = settings.halves if settings.halves is not None else has_fast_halves(device)
-    if device.type == "cpu":
+    device = TrainingDevice.choose(settings.device, settings.halves)
+    if device.device.type == "cpu":
         torch.set_num_threads(settings.threads or torch.get_num_threads())
     _check_folder(settings)
-    drawing = Drawing(find_sources(list(settings.data)), settings.seed)
-    longest = settings.longest or 1024
-    folder = settings.recording or settings.out / _RECORDING
-    place = torch.device("cpu") if settings.own_answers else device
-    with opened(settings.model, settings.format, place, settings.threads, longest) as target:
-        longest = _longest(settings, target.config)
-        config = _config(settings.shape, target.config)
-        identity = _identity(settings, target, config, longest)
-        begun = _begun(settings, folder)
-        if begun is not None and begun.identity != identity:
-            raise _another(settings.out)
+    sources = find_sources(list(settings.data))
+    examples = ShuffledExamples(sources, settings.seed)
+    place = torch.device("cpu") if settings.own_answers else device.device
+    with open_target(
+        settings.model, settings.format, place, settings.threads, settings.longest or _LONGEST
+    ) as target:
+        job = _Job.of(settings, sources, target)
+        begun = _begun(job)
         torch.manual_seed(settings.seed)
-        draft, their_ids = DraftModule(config), None
+        draft, their_ids = DraftModule(job.config), None
         if settings.shape.begin is not None:
             their_ids = load_weights(draft, settings.shape.begin)
-        with _making(settings.out):
-            told = _record(
-                settings, config, target, drawing, folder, longest, tell_recording, stopped
-            )
-            with Recording(folder, told) as recording:
-                batches = _batches(settings, config, recording, longest)
+        with _created(settings.out):
+            _record(job, examples, tell_recording, stopped)
+            with Recording(job.folder, job.recording_identity) as recording:
+                most = max(settings.batch, job.longest)
+                batches = Batches(recording, len(job.taps), most, settings.seed)
+                ids, covered = _proposed(recording, job.config)
+                learner = _learner(job, draft, ids, their_ids, device)
                 held_out = batches.held_out(settings.held_out)
-                ids, covered = most_written(recording, config)
-                learner = _learner(
-                    settings, draft, config, target, ids, their_ids, device, halves=halves
-                )
-                trainer = Trainer(
-                    learner, settings.schedule, device, settings.seed, halves=halves, begun=begun
-                )
-                sitting = Sitting(
-                    settings, trainer, identity, held_out, device, halves, tell, stopped
-                )
-                every = batches.from_place(trainer.progress.place)
-                progress = trainer.run(lambda: next(every), sitting.after_step)
-                acceptance = accepted_length(learner, held_out, device, halves=halves)
-            weights = dict(draft.named_parameters())
-            name = f"{target.name} {settings.shape.kind}-{config.num_layers}"
-            detached = {key: value.detach().cpu() for key, value in weights.items()}
-            if ids is not None:
-                detached[HEAD_IDS] = ids
-            write_draft(settings.out, name, config, detached, target)
+                trainer = Trainer(settings, learner, held_out, device, job.identity, begun)
+                trainer.run(batches.from_place(trainer.progress.place), tell, stopped)
+                acceptance = trainer.acceptance_length()
+            parameters = _write(job, draft, ids)
     (settings.out / FILE).unlink(missing_ok=True)
     if settings.recording is None:
-        rmtree(folder, ignore_errors=True)
-    numbers = sum(weight.numel() for weight in weights.values())
-    return Result(settings.out, progress, acceptance, numbers, drawing.skipped, covered)
-
-
-def _record(
-    settings: TrainingSettings,
-    config: ModelConfig,
-    target: Target,
-    drawing: Drawing,
-    folder: Path,
-    longest: int,
-    tell: Callable[[RecordingReport], None],
-    stopped: Callable[[], bool],
-) -> str:
-    """Record what is missing; returns the identity of the recording.
-
-    Drafts of the same taps can be trained from one recording, whatever else they are like.
-    """
-
-    def told(report: RecordingReport) -> None:
-        tell(report)
-        if stopped():
-            raise Paused(TrainingProgress())
-
-    taps = config.fusion.taps if config.fusion else ()
-    data = [f"{source.path.name}:{source.size}" for source in find_sources(list(settings.data))]
-    how = f"own {settings.longest_answer}" if settings.own_answers else "given"
-    identity = f"{target.identity} | {' '.join(data)} | {how} {longest} {settings.seed} | {taps}"
-    recorder = RecordingWriter(folder, identity)
-    target_recorder = TargetRecorder(target, taps, longest, recorder, settings.recorded, told)
-    examples = drawing.go_to(0, 0)
-    if settings.own_answers:
-        target_recorder.answer(examples, settings.longest_answer, settings.seed)
-    else:
-        renderer = Renderer(target.tokenizer, target.template, longest)
-        target_recorder.read(examples, renderer)
-    return identity
-
-
-def _batches(
-    settings: TrainingSettings, config: ModelConfig, recording: Recording, longest: int
-) -> Batches:
-    taps = len(config.fusion.taps) if config.fusion else 0
-    return Batches(recording, taps, max(settings.batch, longest), settings.seed)
+        rmtree(job.folder, ignore_errors=True)
+    return Result(settings.out, trainer.progress, acceptance, parameters, examples.skipped, covered)
 
 
 def _check_folder(settings: TrainingSettings) -> None:
-    """Nothing that is there already may be lost."""
+    """Refuse to overwrite what is there already."""
     out = settings.out
     if (out / "config.json").exists():
         raise UserFixable(
@@ -188,9 +201,16 @@ def _check_folder(settings: TrainingSettings) -> None:
         )
 
 
+def _begun(job: _Job) -> Checkpoint | None:
+    """Read what to resume; None where nothing was trained yet, though something may be recorded."""
+    out = job.settings.out
+    recorded = not (out / FILE).exists() and shard_files(job.folder)
+    return Checkpoint.read(out, job.identity) if job.settings.resume and not recorded else None
+
+
 @contextmanager
-def _making(folder: Path) -> Iterator[None]:
-    """The folder is there; an empty one does not stay behind where nothing came of it."""
+def _created(folder: Path) -> Iterator[None]:
+    """Create a folder; where the training leaves nothing in it, it is deleted again."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -207,145 +227,80 @@ def _making(folder: Path) -> Iterator[None]:
         raise
 
 
-def _identity(settings: TrainingSettings, target: Target, config: ModelConfig, longest: int) -> str:
-    """What has to be the same for a training to go on; its end and its pace may change."""
-    data = [f"{source.path}:{source.size}" for source in find_sources(list(settings.data))]
-    muon = settings.schedule.muon is not None
-    numbers = settings.batch, longest, settings.seed, settings.noise, settings.steps, muon
-    return f"{target.identity} | {config} | {' '.join(data)} | {numbers} {settings.recorded}"
+def _record(
+    job: _Job,
+    examples: ShuffledExamples,
+    tell: Callable[[RecordingReport], None],
+    stopped: Callable[[], bool],
+) -> None:
+    """Record the tokens that are missing."""
 
+    def told(report: RecordingReport) -> None:
+        tell(report)
+        if stopped():
+            raise Paused(TrainingProgress())
 
-def _longest(settings: TrainingSettings, target: ModelConfig) -> int:
-    most = target.max_positions
-    if settings.longest is not None and settings.longest > most:
-        raise UserFixable(
-            tr(
-                "Sequences of {wanted} tokens are longer than the model's context of {most}."
-            ).format(wanted=settings.longest, most=most),
-            tr("Choose at most {most}.").format(most=most),
+    settings = job.settings
+    writer = RecordingWriter(job.folder, job.recording_identity)
+    if settings.own_answers:
+        sequences = own_answers(
+            job.target,
+            examples,
+            writer.indices,
+            taps=job.taps,
+            longest=job.longest,
+            longest_answer=settings.longest_answer,
+            seed=settings.seed,
         )
-    return min(settings.longest or 1024, most)
+    else:
+        sequences = given_answers(
+            job.target, examples, writer.indices, taps=job.taps, longest=job.longest
+        )
+    record(sequences, writer, settings.recorded, told)
 
 
-def _config(shape: DraftShape, target: ModelConfig) -> ModelConfig:
-    rows = shape.rows if shape.rows is not None and shape.rows < target.vocab_size else None
-    if shape.kind is not DraftKind.MODEL:
-        return head_config(target, shape.kind, shape.blocks, shape.intermediate, rows)
-    hidden = shape.hidden or max(target.hidden_size // 2, 64)
-    return model_config(
-        target,
-        hidden=hidden,
-        blocks=shape.blocks,
-        heads=shape.heads or max(hidden // 64, 1),
-        intermediate=shape.intermediate or hidden * 11 // 4,
-        rows=rows,
-    )
-
-
-def _begun(settings: TrainingSettings, folder: Path) -> Checkpoint | None:
-    """What to go on from; None where nothing was learned yet, though something may be recorded."""
-    recorded = not (settings.out / FILE).exists() and shard_files(folder)
-    return Checkpoint.read(settings.out) if settings.resume and not recorded else None
+def _proposed(recording: Recording, config: ModelConfig) -> tuple[Tensor | None, float]:
+    """Choose the tokens that the draft proposes, and their share of the answers; None: all."""
+    if config.rows is None:
+        return None, 1.0
+    return recording.frequent_tokens(config.rows, config.vocab_size)
 
 
 def _learner(
-    settings: TrainingSettings,
+    job: _Job,
     draft: DraftModule,
-    config: ModelConfig,
-    target: Target,
     ids: Tensor | None,
     their_ids: Tensor | None,
-    device: torch.device,
-    *,
-    halves: bool,
+    device: TrainingDevice,
 ) -> Learner:
-    embedding, output = target.matrices(device, halves=halves)
-    vocabulary = DraftVocabulary.of(output, None if ids is None else ids.to(device))
-    begin = settings.shape.begin
-    if begin is None and config.fusion is None:
-        draft.begin_embedding(projected(embedding, config.hidden_size))
-    if config.fusion is None:
-        output_rows = None if ids is None else draft.model.embed_tokens.weight[ids]
-    else:
-        output_rows = vocabulary.output.matrix.float() if config.fusion.own_head else None
-    if output_rows is not None and ids is not None and their_ids is not None:
-        draft.begin_output(moved_rows(output_rows, ids, draft.lm_head.weight, their_ids))
-    elif output_rows is not None and begin is None:
-        draft.begin_output(output_rows)
-    draft.to(device)
-    if config.fusion is None:
-        return ModelLearner(draft, vocabulary)
-    eagle3 = config.fusion.kind == "eagle3"
-    weights = LossWeights(regression=0.0, labels=1.0) if eagle3 else LossWeights()
-    steps = settings.steps or (5 if eagle3 else 2)
-    return HeadLearner(draft, embedding, vocabulary, weights, steps, settings.noise)
-
-
-def most_written(recording: Recording, config: ModelConfig) -> tuple[Tensor | None, float]:
-    """The tokens that a draft proposes: those that the answers have most often.
-
-    Returns:
-        int64 [rows], ascending (None: all of the vocabulary), and the share of the answers' tokens
-        that they are.
-
-    Raises:
-        UserFixable: nothing was recorded.
-    """
-    written = [
-        tokens[marks] for tokens, marks in zip(recording.tokens, recording.answers, strict=True)
-    ]
-    if not written:
-        raise nothing_to_learn()
-    counts = torch.bincount(torch.from_numpy(np.concatenate(written)), minlength=config.vocab_size)
-    if config.rows is None:
-        return None, 1.0
-    ids = counts.argsort(descending=True, stable=True)[: config.rows].sort().values
-    return ids, float(counts[ids].sum() / counts.sum())
-
-
-def load_weights(draft: DraftModule, folder: Path) -> Tensor | None:
-    """Begin with the weights of a draft that is there.
-
-    Returns:
-        The tokens that it proposes, int64 [rows]; None: all of the vocabulary.
-
-    Raises:
-        UserFixable: it is none, or of another shape.
-    """
-    from engine.model.weights.safetensors_folder import SafetensorsFolder
-
-    stored = SafetensorsFolder.open(folder)
-    for name, parameter in draft.named_parameters():
-        if name not in stored.names() or stored.shape(name) != tuple(parameter.shape):
-            raise UserFixable(
-                tr("The draft in {folder} has another shape.").format(folder=folder),
-                tr("Give the shape that it has, or begin without it."),
-                name,
-            )
-        with torch.no_grad():
-            parameter.copy_(torch.from_numpy(stored.float32(name)))
-    if HEAD_IDS not in stored:
-        return None
-    return torch.from_numpy(stored.integers(HEAD_IDS).astype(np.int64))
-
-
-def moved_rows(rows: Tensor, ids: Tensor, theirs: Tensor, their_ids: Tensor) -> Tensor:
-    """Return `rows` with another draft's in their places, for tokens that both propose.
+    """Finish the draft's first weights, and move it to the device.
 
     Args:
-        rows: [n, hidden], one per token of `ids`.
-        ids, their_ids: int64, ascending.
-        theirs: [m, hidden], one per token of `their_ids`.
+        draft: with the weights of another draft, where it begins with one.
+        ids: int64 [rows] that it can propose; None: all.
+        their_ids: what the other draft could propose.
     """
-    place = torch.searchsorted(their_ids, ids).clamp(max=len(their_ids) - 1)
-    both = their_ids[place] == ids
-    return torch.where(both[:, None], theirs[place], rows)
+    settings, target = job.settings, job.target
+    embedding, matrix = target.matrices(device)
+    moved = None if ids is None else ids.to(device.device)
+    vocabulary = DraftVocabulary(matrix, moved, target.config.logit_softcap)
+    if settings.shape.begin is None:
+        init_from_target(draft, embedding, vocabulary)
+    elif their_ids is not None:
+        init_other_rows(draft, their_ids, vocabulary)
+    draft.to(device.device)
+    eagle3 = job.config.fusion is not None and job.config.fusion.kind == "eagle3"
+    weights = LossWeights(regression=0.0) if eagle3 else LossWeights()
+    steps = settings.steps or (5 if eagle3 else 2)
+    return Learner(draft, embedding, vocabulary, weights, steps, settings.noise)
 
 
-def _another(folder: Path) -> UserFixable:
-    return UserFixable(
-        tr("The training in {folder} was begun with another model, other data or settings.").format(
-            folder=folder
-        ),
-        tr("Give the same ones, or choose another folder."),
-    )
+def _write(job: _Job, draft: DraftModule, ids: Tensor | None) -> int:
+    """Write the draft's folder; returns how many numbers were trained."""
+    weights = {name: one.detach().cpu() for name, one in draft.named_parameters()}
+    parameters = sum(weight.numel() for weight in weights.values())
+    if ids is not None:
+        weights[HEAD_IDS] = ids
+    name = f"{job.target.name} {job.settings.shape.kind}-{job.config.num_layers}"
+    write_draft(job.settings.out, name, job.described, weights, job.target.path)
+    return parameters

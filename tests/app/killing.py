@@ -29,11 +29,11 @@ from app.paths import find_paths
 from engine.commands import Load, Mode
 from engine.events import Event, Finished
 from engine.hub.local import default_target
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair, load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 from engine.request import Role
-from engine.session.answering import Answer
+from engine.session.answer import Answer
 
 CHILD = Path(__file__).parent / "window_child.py"
 ROOT = Path(__file__).parents[2]
@@ -274,8 +274,8 @@ class Killings:
 
 
 def bundled_pair() -> LoadedPair:
-    machinery = Machinery()
-    return load(check(Load(default_target()), machinery.look()), machinery.open)
+    manager = DeviceManager()
+    return load(plan_load(Load(default_target()), manager.look()), manager.open)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge import EngineBridge, EngineLike
 from app.chat.composer.composer_state import composer_state
 from app.chat.machine_words import machine_words
-from app.measuring import measure_once
+from app.first_calibration import measure_once
 from app.status import EngineStatus, Phase
 from engine.commands import Calibrate, Generate, Load, Stop
 from engine.events import (

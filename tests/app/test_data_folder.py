@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 import app.data_folder
 from app.data_folder import Pointer, ask_to_move, carry_out, delete_old, read_pointer
-from app.moving import settle_data
+from app.data_move import settle_data
 from app.paths import Paths, find_paths
 from engine.errors import UserFixable
 

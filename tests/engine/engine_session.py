@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from engine.commands import Command, Generate, Load
 from engine.errors import Cancelled
 from engine.events import Event, Finished, MemoryHeld, PlanReady, TextDelta, Unloaded
-from engine.loading.machinery import Machinery
+from engine.loading.devices import DeviceManager
 from engine.machine.facts import CPU
 from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.request import ChatRequest, Message, Role
@@ -58,7 +58,7 @@ class Hold:
 SPEEDS = Speeds({CPU: DeviceSpeeds(CPU, 1e10, {})}, measured=True)
 
 
-class Unhurried(Machinery):
+class Unhurried(DeviceManager):
     """Its calibration measures nothing: two steps, between which it looks up."""
 
     def measure(
@@ -82,7 +82,7 @@ class Session:
         self.held: list[MemoryHeld] = []
         self._news = threading.Condition()
         self._holds: list[Hold] = []
-        self.engine = Engine(self._hear, sample_devices=False, machinery=Unhurried)
+        self.engine = Engine(self._hear, sample_devices=False, manager=Unhurried)
 
     def _hear(self, event: Event) -> None:
         with self._news:

@@ -12,7 +12,7 @@ import numpy as np
 from folder_models import FOLDER_TARGET
 from gguf_models import _add_config, _add_vocabulary, _stored_name
 
-from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.tensors import expected_tensors
 
 _ALIGNMENT = 32
@@ -24,7 +24,7 @@ def write_hollow_gguf(file: Path, config: dict[str, Any]) -> Path:
     _add_config(writer, config)
     _add_vocabulary(writer, FOLDER_TARGET)
     end = 0
-    for name, shape in expected_tensors(ModelConfig.from_json(config)).items():
+    for name, shape in expected_tensors(parse_config(config)).items():
         kind = np.dtype(np.float16 if len(shape) > 1 else np.float32)
         nbytes = prod(shape) * kind.itemsize
         writer.add_tensor_info(_stored_name(name), shape, kind, nbytes)

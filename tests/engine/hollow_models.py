@@ -9,7 +9,7 @@ from pathlib import Path
 
 from folder_models import FOLDER_TARGET
 
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.tensors import expected_tensors
 
 LLAMA_13B = {
@@ -35,7 +35,7 @@ def write_hollow_weights(folder: Path) -> None:
     """The tensors that config.json describes, in bf16."""
     header: dict[str, object] = {}
     end = 0
-    for name, shape in expected_tensors(ModelConfig.open(folder)).items():
+    for name, shape in expected_tensors(open_config(folder)).items():
         start, end = end, end + 2 * prod(shape)
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()

@@ -17,9 +17,9 @@ from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_tree import DraftPace
+from engine.speculative.draft_worker import DraftLane, DraftWorker, Outlook
 from engine.speculative.drafters.drafter import DraftContext, Drafter
-from engine.speculative.lane.draft_lane import DraftLane, Following, Outlook
-from engine.speculative.lane.speculation import LanePace
 from engine.speculative.loops import parallel
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler
@@ -40,12 +40,12 @@ class RandomPace(ParallelController):
         super().__init__(ahead=True)
         self._rng, self._waits = rng, waits
 
-    def pace(self, *, ready: bool) -> LanePace | None:
+    def pace(self, *, ready: bool) -> DraftPace | None:
         del ready
         rng = self._rng
         if rng.random() < 0.1:
             return None
-        return LanePace(
+        return DraftPace(
             width=int(rng.integers(1, 7)),
             theta=float(rng.choice([1.0, 0.5, 0.1, 0.0])),
             ahead=int(rng.choice([0, 2, 8, 40, 200])),
@@ -131,7 +131,7 @@ def run(
     return ParallelRun(answer, rounds, decoding.state)
 
 
-def until_ready(following: Following) -> None:
+def until_ready(following: DraftWorker) -> None:
     """Wait until the draft has read the prompt, or has no room for it."""
     end = monotonic() + LIMIT_S
     while not following.ready and not following._over:

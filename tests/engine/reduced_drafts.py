@@ -9,8 +9,8 @@ import numpy as np
 from head_folders import block, llama, noise
 from safetensors.numpy import save_file
 
-from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.model.text.vocabulary.same_tokens import fingerprint
 
 HIDDEN, BLOCKS = 64, 2

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import unlimited
-from engine.backend.segment import SegmentCache, SegmentOutput
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.model.config import Fusion
 from engine.model.weights.readable import Floats
@@ -72,7 +72,7 @@ class RiddleCache:
         self.rows[target : target + len(sources)] = self.rows[list(sources)]
 
 
-class RiddleSegment:
+class RiddleSegment(Segment):
     """What target and head have in common."""
 
     blocks = range(1)

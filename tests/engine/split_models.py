@@ -14,6 +14,7 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Backend, Share
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.readable import Weights
 
@@ -53,7 +54,7 @@ def split_folder(
     folder: Path, borders: Sequence[int], fmt: Format, pool: ThreadPool | None = None
 ) -> Decoder:
     """The native model of a folder in several segments."""
-    config = ModelConfig.open(folder)
+    config = open_config(folder)
     weights = ModelWeights.of_folder(config, folder)
     return split_decoder(config, weights, borders, NativeBackend(fmt, pool or shared_pool()))
 

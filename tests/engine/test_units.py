@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine import language, units
+from engine import language
+from engine.language import units
 
 
 @pytest.fixture(autouse=True)

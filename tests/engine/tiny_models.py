@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.segment import TorchCpuBackend
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 
 SHAPE: dict[str, Any] = {
@@ -110,5 +110,5 @@ def reference(folder: Path) -> transformers.PreTrainedModel:
 
 def decoder(folder: Path, context: int = 0) -> Decoder:
     """The same folder in our decoder, for so long a context."""
-    config = ModelConfig.open(folder).for_context(context)
+    config = open_config(folder).for_context(context)
     return Decoder.build(config, ModelWeights.of_folder(config, folder), TorchCpuBackend())

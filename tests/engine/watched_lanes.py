@@ -17,12 +17,12 @@ from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
+from engine.speculative.draft_cache import BRANCHES
+from engine.speculative.draft_tree import DraftPace
+from engine.speculative.draft_worker import DraftLane, DraftWorker
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.growing import likeliest
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.lane.draft_lane import DraftLane, Following
-from engine.speculative.lane.lane_model import BRANCHES
-from engine.speculative.lane.speculation import LanePace
+from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
 
 LIMIT_S = 240.0
@@ -95,7 +95,7 @@ def lane_of(model: Decoder, limit: int = 256, *, lookup: bool = False) -> DraftL
     return DraftLane("draft", model, StatePool(model, limit, 1 << 28), others)
 
 
-def until(following: Following, what: Callable[[], bool]) -> None:
+def until(following: DraftWorker, what: Callable[[], bool]) -> None:
     """Wait for the lane."""
     end = monotonic() + LIMIT_S
     while not what():
@@ -105,7 +105,7 @@ def until(following: Following, what: Callable[[], bool]) -> None:
             following.wait(0.02)
 
 
-def at_rest(following: Following) -> None:
+def at_rest(following: DraftWorker) -> None:
     """Wait until the lane has drafted all that its pace allows."""
     until(following, lambda: following.ready and not following.outlook().promise)
 
@@ -138,4 +138,4 @@ def assert_right(
     return computed
 
 
-FEW = LanePace(ahead=6)
+FEW = DraftPace(ahead=6)

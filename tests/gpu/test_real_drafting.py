@@ -23,7 +23,7 @@ from engine.commands import WeightFormat
 from engine.request import SamplingParams
 from engine.speculative import noise
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.growing import grow
+from engine.speculative.drafters.model import grow
 from engine.speculative.sampler import Sampler
 
 pytestmark = pytest.mark.gpu

@@ -32,7 +32,7 @@ from engine.backend.ledger import Purpose, unlimited
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
 from engine.errors import OutOfMemory
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 
 pytestmark = pytest.mark.gpu
@@ -80,7 +80,7 @@ def test_quantised_weights_are_the_native_ones(
     tmp_path: Path, fmt: WeightFormat, device: TorchDevice
 ) -> None:
     folder = write_model(tmp_path)
-    config = ModelConfig.open(folder)
+    config = open_config(folder)
     packed = AsPacked(config, ModelWeights.of_folder(config, folder), NATIVE_FORMATS[fmt])
     theirs = Decoder.build(config, packed, TorchCpuBackend())
     expected = theirs.forward(theirs.new_state(640), TOKENS).logits

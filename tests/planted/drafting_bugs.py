@@ -9,7 +9,7 @@ from typing import Any
 def head_keeps_keys_of_guessed_features() -> None:
     """Drafted pairs that were accepted stay, though the head had guessed their features."""
     from engine.speculative.drafters.feature_head import HeadDrafter
-    from engine.speculative.drafters.standalone import StandaloneDrafter
+    from engine.speculative.drafters.model import StandaloneDrafter
 
     HeadDrafter.observe = StandaloneDrafter.observe  # type: ignore[method-assign, assignment]
 
@@ -70,7 +70,7 @@ def node_without_its_parent() -> None:
 
 def draft_keeps_rejected_keys() -> None:
     """The draft commits its own likeliest path whatever the target said."""
-    from engine.speculative.drafters.standalone import StandaloneDrafter
+    from engine.speculative.drafters.model import StandaloneDrafter
 
     def observe(self: Any, committed: Sequence[int]) -> None:
         state = self._state

@@ -42,6 +42,6 @@ def borrowed_matrices_kept_with_the_head() -> None:
 
 def borrowed_matrices_packed_again() -> None:
     """What a head borrows lies on its target's device a second time."""
-    from engine.backend.native.blocks import BorrowedMatrices
+    from engine.backend.shared import Borrowed
 
-    BorrowedMatrices.find = lambda _self, _names, _fmt: None  # type: ignore[method-assign]
+    Borrowed.find = lambda _self, _name, *_fmt: None  # type: ignore[method-assign]

@@ -23,29 +23,29 @@ def drafted_tail_shown() -> None:
         beyond = honest(done.verified, tokens=(*done.tokens, tree.tokens[-1]))
         return honest(done, verified=beyond, **more)
 
-    from engine.speculative.lane.following import Following
+    from engine.speculative.draft_worker import DraftWorker
 
     drafted: list[Any] = []
-    honest, honest_tree = loops.replace, Following.tree
-    Following.tree = tail  # type: ignore[method-assign]
+    honest, honest_tree = loops.replace, DraftWorker.tree
+    DraftWorker.tree = tail  # type: ignore[method-assign]
     loops.replace = shown  # type: ignore[attr-defined]
 
 
 def own_token_kept_from_the_draft() -> None:
     """The draft learns which of its tokens were accepted, and not what the target wrote then."""
-    from engine.speculative.lane.following import Following
+    from engine.speculative.draft_worker import DraftWorker
 
-    honest = Following.commit
+    honest = DraftWorker.commit
 
     def commit(self: Any, tokens: Sequence[int]) -> Any:
         return honest(self, tokens[: max(len(tokens) - 1, 1)])
 
-    Following.commit = commit  # type: ignore[method-assign]
+    DraftWorker.commit = commit  # type: ignore[method-assign]
 
 
 def tokens_behind_a_stop_string_counted() -> None:
     """A round's tokens all belong to the answer, also those behind the string that ends it."""
-    from engine.session.answering import Answer
+    from engine.session.answer import Answer
 
     honest = Answer._take
 
@@ -75,56 +75,56 @@ def settled_keys_left_where_they_were() -> None:
 
 def guesses_kept_for_the_next_answer() -> None:
     """At the end of an answer the draft commits what it holds likeliest, too."""
-    from engine.speculative.lane.lane_model import LaneModel
+    from engine.speculative.draft_cache import DraftCache
 
-    honest = LaneModel.end
+    honest = DraftCache.end
 
     def end(self: Any, path: Sequence[Any]) -> None:
         root = path[-1]
         staged = [node for node in root.children.values() if node.staged is not None]
         honest(self, [*path, *staged[:1]])
 
-    LaneModel.end = end  # type: ignore[method-assign]
+    DraftCache.end = end  # type: ignore[method-assign]
 
 
 def lane_outlives_its_answer() -> None:
     """Nobody waits for the draft's thread, which goes on with the last answer's tokens."""
-    from engine.speculative.lane.following import Following
+    from engine.speculative.draft_worker import DraftWorker
 
-    Following.stop = lambda _self: None  # type: ignore[method-assign]
+    DraftWorker.stop = lambda _self: None  # type: ignore[method-assign]
 
 
 def failures_of_the_draft_swallowed() -> None:
     """An error ends the draft's thread, and nobody is told."""
-    from engine.speculative.lane.following import Following
+    from engine.speculative.draft_worker import DraftWorker
 
-    Following._check = lambda _self: None  # type: ignore[method-assign]
+    DraftWorker._check = lambda _self: None  # type: ignore[method-assign]
 
 
 def merit_counted_twice() -> None:
     """Every round is told of all useful and wasted seconds since the answer began."""
-    from engine.speculative.lane.speculation import Speculation
+    from engine.speculative.draft_tree import DraftTree
 
-    Speculation.take_merit = lambda self: self.merit  # type: ignore[method-assign]
+    DraftTree.take_merit = lambda self: self.merit  # type: ignore[method-assign]
 
 
 def ties_by_the_order_of_calls() -> None:
     """A cancelled node queues up again behind its own children, which have nothing to hang on."""
-    from engine.speculative.lane.speculation import Speculation
+    from engine.speculative.draft_tree import DraftTree
 
     order = count()
 
     def push(self: Any, node: Any) -> None:
         heappush(self._open, (-node.score, next(order), node))
 
-    Speculation._push = push  # type: ignore[method-assign]
+    DraftTree._push = push  # type: ignore[method-assign]
 
 
 def grafts_computed_twice() -> None:
     """A better score makes a node open again whose candidates are known."""
-    from engine.speculative.lane.speculation import Speculation
+    from engine.speculative.draft_tree import DraftTree
 
-    honest = Speculation._add
+    honest = DraftTree._add
 
     def add(self: Any, parent: Any, token: int, score: float, step: Any) -> None:
         honest(self, parent, token, score, step)
@@ -133,4 +133,4 @@ def grafts_computed_twice() -> None:
             child.score = min(score, parent.score)
             self._push(child)
 
-    Speculation._add = add  # type: ignore[method-assign]
+    DraftTree._add = add  # type: ignore[method-assign]

@@ -9,15 +9,15 @@ import numpy as np
 
 def drafts_take_no_memory() -> None:
     """A plan that forgets what the draft holds beside the target."""
-    from engine.plan import survey
+    from engine.plan import search
 
-    honest = survey.together
-    survey.together = lambda first, _second: honest(first, None)
+    honest = search.together
+    search.together = lambda first, _second: honest(first, None)
 
 
 def drafts_leave_their_embedding_behind() -> None:
     """A draft looks its tokens up where it drafts, also where its matrices are not tied."""
-    from engine.plan import survey
+    from engine.plan import search
 
     def holding(*arguments: Any) -> Any:
         held = arguments[0]
@@ -25,15 +25,15 @@ def drafts_leave_their_embedding_behind() -> None:
         behind = 0 if held.tied else held.embedding.nbytes
         return type(whole)(whole.weights - behind, whole.kv, whole.workspace, whole.shared)
 
-    honest = survey.draft_on_accelerator
-    survey.draft_on_accelerator = holding
+    honest = search.draft_on_accelerator
+    search.draft_on_accelerator = holding
 
 
 def borrowed_matrices_counted_twice() -> None:
     """What a head has of its target on one device is there once."""
-    from engine.plan import survey
+    from engine.plan import search
 
-    survey.lent_to_head = lambda _target, _head, cuts, **_where: np.zeros(cuts, dtype=np.int64)
+    search.lent_to_head = lambda _target, _head, cuts, **_where: np.zeros(cuts, dtype=np.int64)
 
 
 def features_take_no_memory() -> None:

@@ -1,1 +1,1 @@
-"""Where a message is written: text and files, counted, kept, checked and sent."""
+"""The composer, where a message is written: text and files, counted, kept, checked and sent."""

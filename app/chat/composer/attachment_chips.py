@@ -21,7 +21,7 @@ from app.chat.composer.flow import FlowLayout
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from engine.language import listed, tr, tr_count
-from engine.units import file_size
+from engine.language.units import file_size
 
 _WIDEST_NAME = 200
 
@@ -134,7 +134,7 @@ class AttachmentChips(QScrollArea):
         self._fit()
 
     def _fit(self) -> None:
-        """As high as the lines are, up to two and a bit."""
+        """Take the height of the lines, up to two and a half."""
         needed = self._flow.heightForWidth(self.viewport().width())
         line = self.chips[0].sizeHint().height() if self.chips else 0
         self.setFixedHeight(min(needed, line * 5 // 2))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""
@@ -36,7 +36,7 @@ class Attachment:
     name: str
     text: str
     size: int
-    """In bytes, as it was on the drive."""
+    """Size of the file on disk, in bytes."""
     notice: str = ""
 
 
@@ -77,7 +77,7 @@ def model_among(paths: Sequence[Path]) -> Path | None:
 
 
 def pasted(text: str, number: int) -> Attachment:
-    """A long text from the clipboard."""
+    """Return a long text from the clipboard as an attachment."""
     name = tr("Pasted text {number}").format(number=number)
     return _made(Attachment(name, _with_newlines(text), len(text.encode("utf-8", "replace"))))
 
@@ -101,7 +101,7 @@ def with_attachments(attachments: Sequence[Attachment], text: str) -> str:
 
 
 def without_attachments(message: str) -> tuple[str, list[str]]:
-    """What was said beside the files that open a message, and the files' names."""
+    """Return the text behind the attached files that open a message, and the files' names."""
     names, start = [], 0
     while (opening := _OPENING.match(message, start)) is not None:
         closing = f"\n{opening[2]}\n"

@@ -1,4 +1,4 @@
-"""Where the user writes: files that go along, a field that grows, the setup, the meter, send."""
+"""The composer: attached files, a field that grows, the setup, the meter, the send button."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Composer(QFrame):
             self._update_buttons()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """A narrow one has no room for words on its buttons."""
+        """Fit the words on the buttons, for which a narrow composer has no room."""
         super().resizeEvent(event)
         self._fit_words()
 
@@ -142,7 +142,7 @@ class Composer(QFrame):
 
     @property
     def has_something(self) -> bool:
-        """Whether there is anything to send."""
+        """True if there is anything to send."""
         return self.field.has_words or bool(self.chips.chips)
 
     def refresh(self) -> None:

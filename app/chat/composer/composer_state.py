@@ -1,4 +1,4 @@
-"""What the composer allows at the moment, and why not more."""
+"""The state of the composer: what it allows, and why not more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.language import tr
 
 @dataclass(frozen=True, slots=True)
 class ComposerState:
-    """What the composer allows; `reason` says in words why not, or what will happen."""
+    """State of the composer; `reason` says in words why not, or what will happen."""
 
     can_send: bool
     can_stop: bool
@@ -18,7 +18,7 @@ class ComposerState:
 
 
 def composer_state(status: EngineStatus, *, answering: bool, elsewhere: str = "") -> ComposerState:
-    """What is possible now.
+    """Return what the composer allows now.
 
     Args:
         status: the engine's.

@@ -11,7 +11,7 @@ from app.chat.composer.flow import FlowLayout
 from app.theme.icons import icon
 from app.theme.theme import current
 from engine.language import number, tr, tr_count
-from engine.units import memory
+from engine.language.units import memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ContextCard(QFrame):
 
     @property
     def text(self) -> str:
-        """All that it says."""
+        """Return all texts of the card."""
         return f"{self._title.text()} {self._text.text()}"
 
     def open(self, title: str, text: str, dismiss: str) -> None:
@@ -91,7 +91,7 @@ class ContextCard(QFrame):
         self.dismiss_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def counting(self) -> None:
-        """It is being counted how many messages have to be left out."""
+        """Tell that the messages to be left out are being counted."""
         self.leave_out_button.setText(tr("Counting\u2026"))
         self.leave_out_button.setEnabled(False)
         self.leave_out_button.show()

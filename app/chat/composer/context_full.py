@@ -1,4 +1,4 @@
-"""What can be done when a conversation does not fit: found here, chosen by the user."""
+"""Ways out where a conversation does not fit into the context: found here, chosen by the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 
 from app.bridge import EngineBridge
 from app.chat.composer.context_card import ContextCard, LargerContext
-from app.chat.composer.counting import TokenCounter
+from app.chat.composer.token_counter import ComposerTokenCounter
 from app.chat.request import counted_request, seen
 from app.chat.session import ChatSession
 from app.history import ChatSetup, StoredMessage
@@ -42,7 +42,11 @@ class ContextChoices(QObject):
     """Opens the card and carries out what is chosen; `go_on` sends or continues afterwards."""
 
     def __init__(
-        self, card: ContextCard, session: ChatSession, bridge: EngineBridge, counter: TokenCounter
+        self,
+        card: ContextCard,
+        session: ChatSession,
+        bridge: EngineBridge,
+        counter: ComposerTokenCounter,
     ) -> None:
         super().__init__(card)
         self._card = card
@@ -67,8 +71,8 @@ class ContextChoices(QObject):
 
         Args:
             needed: tokens of the conversation, None where they were not counted.
-            unsent: what comes after the messages on show.
-            go_on: what to do once there is room.
+            unsent: the text that comes after the messages on show.
+            go_on: called once there is room.
             answered: whether an answer filled the context, as against a question that is too long.
         """
         plan = self._bridge.status.plan
@@ -82,7 +86,7 @@ class ContextChoices(QObject):
         self._look_for_room(plan, unsent)
 
     def close(self) -> None:
-        """Nothing is done."""
+        """Close the card without doing anything."""
         self._counter.forget(_NAME)
         self._go_on = lambda: None
         self._card.hide()

@@ -1,4 +1,4 @@
-"""How full the context is, in words over a thin bar."""
+"""Meter of the context, in words over a thin bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.language import number, tr
 _BAR = 3
 _EVERY_S = 0.5
 _TIGHT = 0.9
-"""From this share on there is little room for an answer."""
+"""Share of the context from which on there is little room for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,17 @@ class Fill:
 
     @property
     def fits(self) -> bool:
-        """Whether there is room for at least one token of an answer."""
+        """True if there is room for at least one token of an answer."""
         return self.used < self.context
 
     @property
     def percent(self) -> str:
-        """In few letters how much of the context is used."""
+        """Return the used share of the context in few letters."""
         return number(self.used / self.context, ".0%") if self.context else ""
 
     @property
     def tight(self) -> bool:
-        """Whether an answer has little room."""
+        """True if an answer has little room."""
         return self.used > self.context * _TIGHT
 
 
@@ -61,7 +61,7 @@ class ContextMeter(QWidget):
 
     @property
     def fill(self) -> Fill | None:
-        """What is shown."""
+        """Return the fill on show."""
         return self._fill
 
     @property
@@ -105,7 +105,7 @@ class ContextMeter(QWidget):
             self._soon.start(int(1000 * (left + _EVERY_S)))
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As wide as its words would be at most."""
+        """Return the size of the widest text that can be shown."""
         metrics = self.fontMetrics()
         widest = 0 if self._fill is None else max(self._fill.used, self._fill.context)
         words = "" if self._fill is None else self._words(widest, self._fill.context)

@@ -1,4 +1,4 @@
-"""What was typed and not sent: kept per conversation, also when Duotail or the machine dies."""
+"""Unsent texts, kept per conversation, also when Duotail or the machine dies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Draft:
 NOTHING = Draft()
 
 
-class Drafts(QObject):
+class MessageDrafts(QObject):
     """One small file per conversation with something unsent; written beside the window's thread.
 
     The key is the conversation's id, None for the chat that has not begun.
@@ -50,7 +50,7 @@ class Drafts(QObject):
         self._timer.timeout.connect(self._save)
 
     def get(self, key: int | None) -> Draft:
-        """What is unsent in this conversation."""
+        """Return the unsent text of this conversation."""
         if key not in self._held:
             self._held[key] = _read(self._path(key))
         return self._held[key]
@@ -86,7 +86,7 @@ class Drafts(QObject):
 
 
 def _read(path: Path) -> Draft:
-    """A draft from its file; none where there is no (usable) file."""
+    """Read a draft from its file; an empty one where there is no (usable) file."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
         attachments = tuple(Attachment(**each) for each in loaded["attachments"])

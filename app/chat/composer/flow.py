@@ -20,7 +20,7 @@ class FlowLayout(QLayout):
         self._items.append(item)
 
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of items."""
         return len(self._items)
 
     def itemAt(self, index: int) -> QLayoutItem | None:  # noqa: N802
@@ -32,11 +32,11 @@ class FlowLayout(QLayout):
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def expandingDirections(self) -> Qt.Orientation:  # noqa: N802
-        """It asks for no more than it needs."""
+        """Return no direction: it asks for no more than it needs."""
         return Qt.Orientation(0)
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802
-        """A narrower one is higher."""
+        """Return True, as a narrower layout is higher."""
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802

@@ -41,7 +41,7 @@ class LeftOutNote(QWidget):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Return the text of the note."""
         return self._label.text()
 
     def refresh(self) -> None:

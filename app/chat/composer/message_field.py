@@ -43,7 +43,7 @@ class MessageField(QPlainTextEdit):
 
     @property
     def has_words(self) -> bool:
-        """Whether anything but blanks is written."""
+        """True if anything but blanks is written."""
         block = self.document().firstBlock()
         while block.isValid():
             if block.text().strip():
@@ -52,13 +52,13 @@ class MessageField(QPlainTextEdit):
         return False
 
     def set_most_height(self, pixels: int) -> None:
-        """What is below and above needs room too."""
+        """Limit the height, so that there is room for what is above and below."""
         lines = pixels // self.fontMetrics().lineSpacing()
         self._most_lines = max(_FEWEST_LINES, min(lines, _MOST_LINES))
         self.grow()
 
     def grow(self) -> None:
-        """As high as the text, within limits."""
+        """Take the height of the text, within limits."""
         lines = 0
         block = self.document().firstBlock()
         while block.isValid() and lines < self._most_lines:
@@ -116,7 +116,7 @@ class MessageField(QPlainTextEdit):
             self.grow()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """A narrower field needs more lines."""
+        """Grow, as a narrower field needs more lines."""
         super().resizeEvent(event)
         self.grow()
 

@@ -1,4 +1,4 @@
-"""What is about to be sent: text and files, kept as a draft, counted, checked, handed over."""
+"""The message about to be sent: text and files, kept as a draft, counted, checked, handed over."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from app.chat.composer.attachments import (
 from app.chat.composer.composer import Composer
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.context_meter import Fill
-from app.chat.composer.counting import TokenCounter
-from app.chat.composer.drafts import NOTHING, Draft, Drafts
+from app.chat.composer.drafts import NOTHING, Draft, MessageDrafts
+from app.chat.composer.token_counter import ComposerTokenCounter
 from app.chat.request import counted_request
 from app.chat.session import ChatSession
 from app.history import StoredMessage
@@ -52,8 +52,8 @@ class Outgoing(QObject):
         composer: Composer,
         session: ChatSession,
         bridge: EngineBridge,
-        counter: TokenCounter,
-        drafts: Drafts,
+        counter: ComposerTokenCounter,
+        drafts: MessageDrafts,
         choices: ContextChoices,
     ) -> None:
         super().__init__(composer)
@@ -134,7 +134,7 @@ class Outgoing(QObject):
 
     @staticmethod
     def _refuse(error: Exception) -> None:
-        """Nothing that is foreseen."""
+        """Raise an error that was not foreseen."""
         raise error
 
     def _remove(self, attachment: Attachment) -> None:
@@ -154,7 +154,7 @@ class Outgoing(QObject):
         self._stale()
 
     def _stale(self) -> None:
-        """Something changed: count and keep it after a pause."""
+        """Count and keep the text after a pause, as it has changed."""
         self._fill_is_current = False
         self._pause.start()
 
@@ -178,7 +178,7 @@ class Outgoing(QObject):
         self._stale()
 
     def _follow(self) -> None:
-        """A chat that has just begun takes over what was typed before."""
+        """Take over what was typed before into a chat that has just begun."""
         key = None if self._session.current is None else self._session.current.id
         if key != self._key:
             self._drafts.put(self._key, NOTHING)
@@ -248,7 +248,7 @@ class Outgoing(QObject):
             self._counter.ask(f"file {id(attachment)}", build, show)
 
     def _status_changed(self, status: EngineStatus) -> None:
-        """Another model counts in another way."""
+        """Count again for another model, which counts in another way."""
         if status.plan is not self._plan:
             self._plan = status.plan
             self._stale()
@@ -263,7 +263,7 @@ class Outgoing(QObject):
 
 
 def _read_all(paths: Sequence[Path]) -> list[Attachment | UserFixable]:
-    """What each file holds, or why it cannot go along; in their order."""
+    """Return the content of each file, in order, or the reason why it cannot be attached."""
     read: list[Attachment | UserFixable] = []
     for path in paths:
         try:

@@ -6,24 +6,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.chat.maths.layout import Lines
+from app.chat.maths.layout import MathBox
 from app.chat.maths.scripts import plain
-from app.chat.maths.symbols import FRACTIONS, Kind
+from app.chat.maths.symbols import FRACTIONS, MathClass
 
-_ONE = (Kind.ORDINARY, Kind.CLOSING, Kind.FRACTION)
-"""What a product or a sum may have on its left."""
+_ONE = (MathClass.ORDINARY, MathClass.CLOSING, MathClass.FRACTION)
+"""Classes that a product or a sum may have on its left."""
 _LOOSE = {
-    Kind.BINARY,
-    Kind.RELATION,
-    Kind.PUNCTUATION,
-    Kind.FRACTION,
-    Kind.OPERATOR,
-    Kind.SPACE,
+    MathClass.BINARY,
+    MathClass.RELATION,
+    MathClass.PUNCTUATION,
+    MathClass.FRACTION,
+    MathClass.OPERATOR,
+    MathClass.SPACE,
 }
-"""What makes brackets necessary around a sum or quotient."""
+"""Classes that make brackets necessary around a sum or quotient."""
 _VALUE = re.compile(r"\w\([^()]*\)")
-_FACTORS = {Kind.ORDINARY, Kind.FRACTION, Kind.OPENING, Kind.OPERATOR}
-"""What makes a product with what is before it."""
+_FACTORS = {MathClass.ORDINARY, MathClass.FRACTION, MathClass.OPENING, MathClass.OPERATOR}
+"""Classes that make a product with what is before them."""
 
 
 @dataclass(slots=True)
@@ -31,24 +31,24 @@ class Atom:
     """A piece of a formula that is spaced as one."""
 
     text: str
-    kind: Kind = Kind.ORDINARY
-    lines: Lines | None = None
-    """Its form on several lines, for matrices and the like."""
+    kind: MathClass = MathClass.ORDINARY
+    lines: MathBox | None = None
+    """Form on several lines, for matrices and the like."""
 
 
 def fraction(over: list[Atom], under: list[Atom]) -> Atom:
-    """A fraction in line."""
+    """Return a fraction in line."""
     known = FRACTIONS.get((joined(over).strip(), joined(under).strip()))
     if known is not None:
         return Atom(known)
     below = enclosed_unless_one(under)
     if not below.startswith("(") and not is_single(plain(below)):
         below = f"({below})"
-    return Atom(f"{enclosed_unless_one(over)}/{below}", Kind.FRACTION)
+    return Atom(f"{enclosed_unless_one(over)}/{below}", MathClass.FRACTION)
 
 
 def is_single(text: str) -> bool:
-    """Whether text without signs is one factor: a number, a differential, a function's value."""
+    """Return whether text without signs is one factor: number, differential, function value."""
     if _VALUE.fullmatch(text):
         return True
     factors = [each for each in text if each.isalpha() and not each.isnumeric()]
@@ -62,7 +62,7 @@ def enclosed_unless_one(atoms: list[Atom]) -> str:
     text = joined(atoms).strip()
     depth = 0
     for atom in atoms:
-        depth += {Kind.OPENING: 1, Kind.CLOSING: -1}.get(atom.kind, 0)
+        depth += {MathClass.OPENING: 1, MathClass.CLOSING: -1}.get(atom.kind, 0)
         if not depth and atom.kind in _LOOSE:
             return f"({text})"
     return text
@@ -75,7 +75,7 @@ def joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
     for index, atom in enumerate(atoms):
         after = atoms[index + 1] if index + 1 < len(atoms) else None
         text = atom.text
-        if atom.kind is Kind.FRACTION and not tight:
+        if atom.kind is MathClass.FRACTION and not tight:
             touching = after is not None and after.kind in _FACTORS
             if touching or (before is not None and before.kind in _ONE):
                 text = f"({text})"
@@ -89,17 +89,20 @@ def joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
 
 
 def _is_infix(atom: Atom, before: Atom | None) -> bool:
-    if atom.kind in {Kind.RELATION, Kind.PUNCTUATION}:
+    if atom.kind in {MathClass.RELATION, MathClass.PUNCTUATION}:
         return True
-    return atom.kind is Kind.BINARY and before is not None and before.kind in _ONE
+    return atom.kind is MathClass.BINARY and before is not None and before.kind in _ONE
 
 
 def _apart(before: Atom, atom: Atom, parts: Sequence[str]) -> bool:
-    """Whether a space belongs between two neighbours."""
-    if parts[-1].endswith(" ") or atom.kind is Kind.SPACE:
+    """Return whether a space belongs between two neighbours."""
+    if parts[-1].endswith(" ") or atom.kind is MathClass.SPACE:
         return False
-    if atom.kind is Kind.RELATION or (atom.kind is Kind.BINARY and before.kind in _ONE):
+    if atom.kind is MathClass.RELATION or (atom.kind is MathClass.BINARY and before.kind in _ONE):
         return True
-    if atom.kind is Kind.OPERATOR:
-        return before.kind in {*_ONE, Kind.OPERATOR}
-    return before.kind is Kind.OPERATOR and atom.kind in {Kind.ORDINARY, Kind.FRACTION}
+    if atom.kind is MathClass.OPERATOR:
+        return before.kind in {*_ONE, MathClass.OPERATOR}
+    return before.kind is MathClass.OPERATOR and atom.kind in {
+        MathClass.ORDINARY,
+        MathClass.FRACTION,
+    }

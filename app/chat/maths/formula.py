@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.chat.maths.atoms import Atom, enclosed_unless_one, fraction, is_single, joined
-from app.chat.maths.layout import Lines, aligned, beside, enclosed
+from app.chat.maths.layout import MathBox, aligned, beside, enclosed
 from app.chat.maths.scripts import in_line, plain, scripts, shifted, without_marks
 from app.chat.maths.symbols import (
     ACCENTS,
@@ -25,7 +25,7 @@ from app.chat.maths.symbols import (
     SYMBOLS,
     TRANSPARENT,
     UPRIGHT,
-    Kind,
+    MathClass,
     lettered,
 )
 
@@ -75,10 +75,10 @@ class _Reader:
         self._at = 0
         self._depth = 0
         self._several = display
-        """Whether what is read now may take several lines."""
+        """True if what is read now may take several lines."""
 
     def everything(self) -> list[Atom]:
-        """All atoms; a bracket that closes nothing is shown."""
+        """Return all atoms; a bracket that closes nothing is shown."""
         atoms = self._sequence(())
         while self._at < len(self._tokens):
             atoms.append(Atom(self._next()))
@@ -116,9 +116,9 @@ class _Reader:
 
     def _attach(self, atoms: list[Atom], text: str) -> None:
         base = atoms.pop() if atoms else Atom("")
-        if base.kind is Kind.FRACTION:
+        if base.kind is MathClass.FRACTION:
             base = Atom(f"({base.text})")
-        kind = Kind.ORDINARY if base.kind is Kind.SPACE else base.kind
+        kind = MathClass.ORDINARY if base.kind is MathClass.SPACE else base.kind
         atoms.append(Atom(base.text + text, kind))
 
     def _script(self, atoms: list[Atom], token: str) -> None:
@@ -136,7 +136,7 @@ class _Reader:
         self._attach(atoms, raised)
 
     def _argument(self) -> list[Atom]:
-        """What a command applies to: a group in braces or the next sign."""
+        """Parse the argument of a command: a group in braces or the next sign."""
         self._skip_space()
         token = self._peek()
         if not token or token == "}" or token.startswith("\\end{"):
@@ -148,7 +148,7 @@ class _Reader:
         return atoms
 
     def _group(self) -> list[Atom]:
-        """What stands between braces; the opening one has been read."""
+        """Parse what is between braces; the opening one has been read."""
         if self._depth >= _DEEPEST:
             return [Atom("{")]
         self._depth += 1
@@ -191,7 +191,7 @@ class _Reader:
             self._at += 1
         if self._peek() == "|" and token in {"\\left", "\\right"}:
             self._at += 1
-            return [Atom("|", Kind.OPENING if token == "\\left" else Kind.CLOSING)]
+            return [Atom("|", MathClass.OPENING if token == "\\left" else MathClass.CLOSING)]
         return []
 
     def _command(self, token: str) -> list[Atom]:
@@ -201,9 +201,9 @@ class _Reader:
         self._depth += 1
         try:
             if name in NAMES:
-                return [Atom(name, Kind.OPERATOR)]
+                return [Atom(name, MathClass.OPERATOR)]
             if name in UPRIGHT:
-                kind = Kind.OPERATOR if name.startswith("operator") else Kind.ORDINARY
+                kind = MathClass.OPERATOR if name.startswith("operator") else MathClass.ORDINARY
                 return [Atom(self._raw(), kind)]
             if name in ALPHABETS:
                 return [Atom(lettered(self._raw(), name))]
@@ -240,9 +240,9 @@ class _Reader:
             case "xrightarrow" | "xleftarrow":
                 words = joined(self._argument(), tight=True)
                 arrow = f"\u2014{words}\u2192" if name == "xrightarrow" else f"\u2190{words}\u2014"
-                return [Atom(arrow, Kind.RELATION)]
+                return [Atom(arrow, MathClass.RELATION)]
             case "\\":
-                return [Atom(" ", Kind.SPACE)]
+                return [Atom(" ", MathClass.SPACE)]
             case _ if self._peek() == "{":
                 self._at += 1
                 return [Atom(token + "{"), *self._group(), Atom("}")]
@@ -318,22 +318,22 @@ def _accented(text: str, name: str) -> str:
     return f"{name.removeprefix('wide')}({text})"
 
 
-def _parts(atoms: Sequence[Atom]) -> Iterator[Lines]:
-    """What stands beside one another in a formula of several lines."""
+def _parts(atoms: Sequence[Atom]) -> Iterator[MathBox]:
+    """Yield the boxes that are put side by side in a formula of several lines."""
     line: list[Atom] = []
     for atom in atoms:
         if atom.lines is None:
             line.append(atom)
             continue
         if line:
-            yield Lines([in_line(joined([*line, Atom("")]))])
+            yield MathBox([in_line(joined([*line, Atom("")]))])
             line = []
         yield atom.lines
     if line:
-        yield Lines([in_line(joined([Atom(""), *line]))])
+        yield MathBox([in_line(joined([Atom(""), *line]))])
 
 
-def _laid_out(rows: list[list[str]], name: str) -> Lines:
+def _laid_out(rows: list[list[str]], name: str) -> MathBox:
     name = name.rstrip("*")
     if name == "array" or name.endswith("matrix") or name == "cases":
         return enclosed(rows, name)
@@ -341,7 +341,7 @@ def _laid_out(rows: list[list[str]], name: str) -> Lines:
 
 
 def _flat(rows: list[list[str]], name: str) -> str:
-    """An environment on one line."""
+    """Return an environment on one line."""
     name = name.rstrip("*")
     if name.endswith("matrix") or name == "array":
         text = "; ".join(" ".join(row) for row in rows)

@@ -19,13 +19,13 @@ _BRACKETS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class MathBox:
     """Rows of text that belong together."""
 
     rows: list[str]
 
 
-def beside(parts: Iterable[Lines]) -> Lines:
+def beside(parts: Iterable[MathBox]) -> MathBox:
     """`parts` from left to right, each centred on the highest."""
     parts = list(parts)
     height = max((len(part.rows) for part in parts), default=1)
@@ -37,25 +37,25 @@ def beside(parts: Iterable[Lines]) -> Lines:
             inside = 0 <= index - above < len(part.rows)
             text = part.rows[index - above] if inside else ""
             rows[index] += text + " " * (wide - width(text))
-    return Lines([row.rstrip() for row in rows])
+    return MathBox([row.rstrip() for row in rows])
 
 
-def enclosed(rows: Sequence[Sequence[str]], name: str) -> Lines:
-    """A matrix or cases, with brackets as high as it is."""
+def enclosed(rows: Sequence[Sequence[str]], name: str) -> MathBox:
+    """Return a matrix or cases, with brackets as high as it is."""
     texts = _columns(rows)
     if name == "cases":
         marked = zip(_brace(len(rows)), texts, strict=True)
-        return Lines([f"{mark} {text}".rstrip() for mark, text in marked])
+        return MathBox([f"{mark} {text}".rstrip() for mark, text in marked])
     left, right = _BRACKETS.get(name, _BRACKETS["bmatrix"])
     last = len(texts) - 1
     lines = []
     for index, text in enumerate(texts):
         piece = 0 if index == 0 else 2 if index == last else 1
         lines.append(f"{left[piece]} {text} {right[piece]}".rstrip())
-    return Lines(lines)
+    return MathBox(lines)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Lines:
+def aligned(rows: Sequence[Sequence[str]]) -> MathBox:
     """Equations below each other, aligned where they were marked."""
     columns = max(map(len, rows))
     widths = [
@@ -70,11 +70,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> Lines:
             joint = (" " if column % 2 else "   ") if column else ""
             text += joint + (cell + space if column % 2 else space + cell)
         lines.append(text.rstrip())
-    return Lines(lines)
+    return MathBox(lines)
 
 
 def width(text: str) -> int:
-    """How many characters wide `text` is: combining marks take no room."""
+    """Return the width of `text` in characters: combining marks take no room."""
     return sum(1 for character in text if not unicodedata.combining(character))
 
 

@@ -34,17 +34,17 @@ def scripts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def in_line(text: str) -> str:
-    """A rendered formula with raised and lowered parts said with signs."""
+    """Return a rendered formula with raised and lowered parts said with signs."""
     return _SCRIPT.sub(_said, text)
 
 
 def plain(text: str) -> str:
-    """A rendered formula in common letters, all in line."""
+    """Return a rendered formula in common letters, all in line."""
     return in_line(text).translate(PLAIN)
 
 
 def without_marks(text: str) -> str:
-    """What was typed, without the signs that are marks here."""
+    """Return the typed text without the characters that serve as marks here."""
     return _MARKS.sub("\ufffd", text)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 
 
-class Kind(Enum):
-    """How a sign keeps its distance from its neighbours."""
+class MathClass(Enum):
+    """Class of a sign, which decides its distance from its neighbours."""
 
     ORDINARY = auto()
     BINARY = auto()
@@ -88,60 +88,60 @@ boxed mathop mathbin mathrel mathord boldsymbol bm underbrace overbrace smash vp
 """Commands whose argument is shown as it is."""
 
 _SIGNS = {
-    "=": ("=", Kind.RELATION),
-    "<": ("<", Kind.RELATION),
-    ">": (">", Kind.RELATION),
-    ":": (":", Kind.RELATION),
-    "+": ("+", Kind.BINARY),
-    "-": ("\u2212", Kind.BINARY),
-    "*": ("\u2217", Kind.BINARY),
-    "(": ("(", Kind.OPENING),
-    "[": ("[", Kind.OPENING),
-    ")": (")", Kind.CLOSING),
-    "]": ("]", Kind.CLOSING),
-    ",": (",", Kind.PUNCTUATION),
-    ";": (";", Kind.PUNCTUATION),
-    "~": (" ", Kind.SPACE),
-    "!": ("!", Kind.CLOSING),
+    "=": ("=", MathClass.RELATION),
+    "<": ("<", MathClass.RELATION),
+    ">": (">", MathClass.RELATION),
+    ":": (":", MathClass.RELATION),
+    "+": ("+", MathClass.BINARY),
+    "-": ("\u2212", MathClass.BINARY),
+    "*": ("\u2217", MathClass.BINARY),
+    "(": ("(", MathClass.OPENING),
+    "[": ("[", MathClass.OPENING),
+    ")": (")", MathClass.CLOSING),
+    "]": ("]", MathClass.CLOSING),
+    ",": (",", MathClass.PUNCTUATION),
+    ";": (";", MathClass.PUNCTUATION),
+    "~": (" ", MathClass.SPACE),
+    "!": ("!", MathClass.CLOSING),
 }
 _ESCAPES = {
-    "\\{": ("{", Kind.OPENING),
-    "\\}": ("}", Kind.CLOSING),
-    "\\|": ("\u2016", Kind.ORDINARY),
-    "\\%": ("%", Kind.ORDINARY),
-    "\\$": ("$", Kind.ORDINARY),
-    "\\&": ("&", Kind.ORDINARY),
-    "\\#": ("#", Kind.ORDINARY),
-    "\\_": ("_", Kind.ORDINARY),
-    "\\,": (" ", Kind.SPACE),
-    "\\:": (" ", Kind.SPACE),
-    "\\;": (" ", Kind.SPACE),
-    "\\>": (" ", Kind.SPACE),
-    "\\ ": (" ", Kind.SPACE),
-    "\\!": ("", Kind.SPACE),
-    "\\quad": ("  ", Kind.SPACE),
-    "\\qquad": ("    ", Kind.SPACE),
-    "\\space": (" ", Kind.SPACE),
+    "\\{": ("{", MathClass.OPENING),
+    "\\}": ("}", MathClass.CLOSING),
+    "\\|": ("\u2016", MathClass.ORDINARY),
+    "\\%": ("%", MathClass.ORDINARY),
+    "\\$": ("$", MathClass.ORDINARY),
+    "\\&": ("&", MathClass.ORDINARY),
+    "\\#": ("#", MathClass.ORDINARY),
+    "\\_": ("_", MathClass.ORDINARY),
+    "\\,": (" ", MathClass.SPACE),
+    "\\:": (" ", MathClass.SPACE),
+    "\\;": (" ", MathClass.SPACE),
+    "\\>": (" ", MathClass.SPACE),
+    "\\ ": (" ", MathClass.SPACE),
+    "\\!": ("", MathClass.SPACE),
+    "\\quad": ("  ", MathClass.SPACE),
+    "\\qquad": ("    ", MathClass.SPACE),
+    "\\space": (" ", MathClass.SPACE),
 }
 
 
-def _table(words: str, kind: Kind) -> dict[str, tuple[str, Kind]]:
+def _table(words: str, kind: MathClass) -> dict[str, tuple[str, MathClass]]:
     pairs = words.split()
     names = zip(pairs[::2], pairs[1::2], strict=True)
     return {f"\\{name}": (sign, kind) for name, sign in names}
 
 
-SYMBOLS: dict[str, tuple[str, Kind]] = (
+SYMBOLS: dict[str, tuple[str, MathClass]] = (
     _SIGNS
     | _ESCAPES
-    | _table(_ORDINARY, Kind.ORDINARY)
-    | _table(_BINARY, Kind.BINARY)
-    | _table(_RELATIONS, Kind.RELATION)
-    | _table(_OPERATORS, Kind.OPERATOR)
-    | _table(_OPENING, Kind.OPENING)
-    | _table(_CLOSING, Kind.CLOSING)
+    | _table(_ORDINARY, MathClass.ORDINARY)
+    | _table(_BINARY, MathClass.BINARY)
+    | _table(_RELATIONS, MathClass.RELATION)
+    | _table(_OPERATORS, MathClass.OPERATOR)
+    | _table(_OPENING, MathClass.OPENING)
+    | _table(_CLOSING, MathClass.CLOSING)
 )
-"""What a character or command is shown as, and how it is spaced."""
+"""The text shown for a character or a command, and its class for spacing."""
 
 SUPERSCRIPTS = dict(
     zip(
@@ -203,7 +203,7 @@ ACCENTS = {
 }
 PLAIN = {0x1D434 + index: 65 + index for index in range(26)}
 PLAIN |= {0x1D44E + index: 97 + index for index in range(26)} | {0x210E: ord("h")}
-"""From slanted letters to common ones."""
+"""Map from slanted letters to common ones."""
 _DOUBLE = dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ", strict=True))
 _SCRIPT = dict(zip("BEFHILMRego", "ℬℰℱℋℐℒℳℛℯℊℴ", strict=True))
 _FRAKTUR = dict(zip("CHIRZ", "ℭℌℑℜℨ", strict=True))

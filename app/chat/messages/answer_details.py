@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.messages.words import answer_table, markdown_table
+from app.chat.messages.answer_texts import answer_table, markdown_table
 from app.history import StoredMessage
 from engine.language import tr
 
@@ -80,6 +80,6 @@ class AnswerDetails(QDialog):
         self.rounds_asked.emit()
 
     def open(self) -> None:
-        """As high as the table, within reason."""
+        """Open with the height of the table, within limits."""
         self.resize(_WIDTH, min(self.table.rowCount() * _LINE + _AROUND, _HIGHEST))
         super().open()

@@ -2,9 +2,9 @@
 
 What the reader looks at stays where it is, whatever happens around it: the column holds on to the
 row at the top of the view and to the distance from there (`Anchor`), or to the very end. Where that
-row's text is laid out, the column holds on to its first line in sight (`Mark`): however often the
-row is laid out anew, and however long that takes, the line stays. Heights of rows that were never
-seen are estimates; they settle out of sight.
+row's text is laid out, the column holds on to its first line in sight (`TextAnchor`): however
+often the row is laid out anew, and however long that takes, the line stays. Heights of rows that
+were never seen are estimates; they settle out of sight.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from app.chat.messages.row import Mark, Row
+from app.chat.messages.row import ListRow, TextAnchor
 from app.chat.messages.row_heights import Anchor, RowHeights
 from app.theme.theme import current
 from app.theme.tokens import COLUMN, RADIUS
@@ -35,7 +35,7 @@ _AHEAD, _BEHIND = 10, 3
 _NOW_S = 0.003
 """Time for layout before the next frame is painted."""
 _OPEN_S = 0.015
-"""The same where everything in sight is new: one late frame is better than one without words."""
+"""Time for layout where all in sight is new: a late frame is better than one without words."""
 _CATCH_UP_S = 0.003
 """Time for layout in one turn of the event loop while something in sight is missing."""
 _SLICE_S = 0.002
@@ -56,18 +56,18 @@ class Column(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setBackgroundRole(QPalette.ColorRole.Window)
         self._heights = RowHeights()
-        self._rows: OrderedDict[int, Row] = OrderedDict()
+        self._rows: OrderedDict[int, ListRow] = OrderedDict()
         self._unready: set[int] = set()
         """Rows whose widget is not laid out, or not all of it, or for another width."""
         self._following = True
         self._anchor = Anchor(0, -TOP)
-        self._mark: Mark | None = None
+        self._mark: TextAnchor | None = None
         self._laid_width = 0
         self._y = 0
         self._forward = True
         self._settling = self._arranging = False
         self._paints = True
-        """Whether there was anything beside widgets to be painted."""
+        """True if there was anything beside widgets to be painted."""
         self._ring: int | None = None
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._go_on)
@@ -82,7 +82,7 @@ class Column(QAbstractScrollArea):
 
     # -- what subclasses say -------------------------------------------------------------------
 
-    def make_row(self, index: int) -> Row:
+    def make_row(self, index: int) -> ListRow:
         """The widget for a row."""
         raise NotImplementedError
 
@@ -94,29 +94,29 @@ class Column(QAbstractScrollArea):
         """Paint a row that is not laid out yet, where it will be."""
 
     def row_made(self, index: int) -> None:
-        """There is a widget for a row now, in which nothing is laid out yet."""
+        """Take note of a new widget for a row, in which nothing is laid out yet."""
 
     def row_ready(self, index: int) -> None:
-        """All of a row is laid out now."""
+        """Take note that all of a row is laid out now."""
 
     # -- what is there -------------------------------------------------------------------------
 
     @property
     def following(self) -> bool:
-        """Whether the view moves along with what is added at the end."""
+        """True if the view moves along with what is added at the end."""
         return self._following
 
     @property
     def row_count(self) -> int:
-        """How many rows there are, with or without a widget."""
+        """Return the number of rows, with or without a widget."""
         return len(self._heights)
 
     @property
-    def live_rows(self) -> list[tuple[int, Row]]:
+    def live_rows(self) -> list[tuple[int, ListRow]]:
         """The rows that are widgets, from top to bottom."""
         return sorted(self._rows.items())
 
-    def row(self, index: int) -> Row:
+    def row(self, index: int) -> ListRow:
         """The widget of a row, made now if there is none."""
         if index not in self._rows:
             self._create(index)
@@ -125,13 +125,13 @@ class Column(QAbstractScrollArea):
 
     @property
     def settled(self) -> bool:
-        """Whether everything in and near sight is laid out."""
+        """True if everything in and near sight is laid out."""
         wanted = self._wanted()
         ready = all(self.is_ready(each) and self._rows[each].whole for each in wanted)
         return ready and not self._turn.isActive()
 
     def is_ready(self, index: int) -> bool:
-        """Whether all of a row is laid out."""
+        """Return whether all of a row is laid out."""
         return index in self._rows and index not in self._unready
 
     def visible_range(self) -> range:
@@ -143,13 +143,13 @@ class Column(QAbstractScrollArea):
         return range(self._heights.row_at(y), last + 1)
 
     def row_top(self, index: int) -> int:
-        """Where a row begins, from the top of the view."""
+        """Return where a row begins, from the top of the view."""
         return TOP + self._heights.top(index) - self._wanted_y()
 
     # -- changes -------------------------------------------------------------------------------
 
     def reset_rows(self) -> None:
-        """Everything is new: show the end."""
+        """Make all rows anew and show the end."""
         self._drop_from(0)
         self._heights = RowHeights(self.estimates(0, self._width()))
         self._set_following(following=True)
@@ -167,7 +167,7 @@ class Column(QAbstractScrollArea):
         self._fill(_OPEN_S)
 
     def add_rows(self) -> None:
-        """There are more rows at the end."""
+        """Take in more rows at the end."""
         self._heights.extend(self.estimates(self.row_count, self._width()))
         self._fill(_NOW_S)
 
@@ -205,7 +205,7 @@ class Column(QAbstractScrollArea):
         self._fill(_NOW_S)
 
     def estimate_anew(self) -> None:
-        """After a change of width or font: estimates for rows that are no widgets."""
+        """Estimate the rows that are no widgets anew, after a change of width or font."""
         heights = RowHeights(self.estimates(0, self._width()))
         for index in self._rows:
             heights.measure(index, self._heights[index])
@@ -215,7 +215,7 @@ class Column(QAbstractScrollArea):
     # -- events --------------------------------------------------------------------------------
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Another width lays out the rows in sight at once."""
+        """Lay out the rows in sight at once for another width."""
         super().resizeEvent(event)
         if self._width() != self._laid_width:
             self.reflow()
@@ -301,9 +301,9 @@ class Column(QAbstractScrollArea):
             self.following_changed.emit(following)
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
-        """Whoever moves the bar places the rows."""
+        """Do nothing: the code that moves the bar places the rows."""
 
-    def _make_way(self, row: Row, more: int) -> None:
+    def _make_way(self, row: ListRow, more: int) -> None:
         """Move what is on the screen before the last row grows: only what is new is painted."""
         last = self.row_count - 1
         if row is not self._rows.get(last) or not self.is_ready(last) or self._arranging:
@@ -333,12 +333,12 @@ class Column(QAbstractScrollArea):
             self.viewport().update()
 
     def _has_to_paint(self) -> bool:
-        """Whether there is anything beside widgets to be seen."""
+        """Return whether there is anything beside widgets to be seen."""
         seen = self.visible_range()
         return self._ring is not None or not all(self.is_ready(index) for index in seen)
 
     def _hold(self, anchor: Anchor) -> None:
-        """From now on this place stays at the top of the view."""
+        """Hold this place at the top of the view from now on."""
         self._anchor, self._mark = anchor, None
         self._note_mark()
 
@@ -433,8 +433,8 @@ class Column(QAbstractScrollArea):
         if whole:
             self.row_ready(index)
 
-    def _grew(self, row: Row) -> None:
-        """A row that was laid out needs another height."""
+    def _grew(self, row: ListRow) -> None:
+        """Make room for a row that needs another height."""
         index = next((each for each, other in self._rows.items() if other is row), None)
         if index is None or self._arranging or not self.isVisible():
             return
@@ -449,7 +449,7 @@ class Column(QAbstractScrollArea):
         if self._keep_mark(index) or changed:
             self._fill(_SLICE_S)
 
-    def _arrange(self, row: Row) -> int:
+    def _arrange(self, row: ListRow) -> int:
         self._arranging = True
         height = row.arrange(self._width())
         self._arranging = False

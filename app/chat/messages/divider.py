@@ -26,7 +26,7 @@ class Divider(QWidget):
 
     @property
     def needed(self) -> int:
-        """Its height."""
+        """Return the height it needs."""
         return self.fontMetrics().height() + 2 * _AIR
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802

@@ -27,7 +27,7 @@ class EdgeScroll(QObject):
         surface.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """A drag that leaves the view keeps it moving until it comes back or ends."""
+        """Keep the view moving while a drag is outside of it."""
         if isinstance(event, QMouseEvent) and isinstance(watched, QWidget):
             if (
                 event.type() is QEvent.Type.MouseMove
@@ -44,7 +44,7 @@ class EdgeScroll(QObject):
         return False
 
     def _beyond(self) -> int:
-        """How far below the view the mouse is; negative above it."""
+        """Return how far below the view the mouse is, in pixels; negative above it."""
         y = self._view.viewport().mapFromGlobal(self._at).y()
         height = self._view.viewport().height()
         return round(y) if y < 0 else round(max(y - height, 0))

@@ -1,4 +1,4 @@
-"""What can be done with a message: as icons below it, and in plain words in its menu."""
+"""Actions on a message: icons below it, and words in its menu."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Act(StrEnum):
 
     @property
     def words(self) -> str:
-        """What it does."""
+        """Return the name of the action."""
         return tr(_WORDS[self])
 
     @property
@@ -60,8 +60,8 @@ _WITH_ICONS = frozenset({Act.COPY, Act.EDIT, Act.AGAIN, Act.CONTINUE, Act.DELETE
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What the menu is opened on: the text that is selected, and the link, or ""."""
+class MenuTarget:
+    """The place that the menu is opened on: the selected text, and the link, or ""."""
 
     selection: str = ""
     link: str = ""
@@ -69,11 +69,11 @@ class Place:
 
 def message_menu(
     groups: Sequence[Sequence[Act]],
-    place: Place,
+    place: MenuTarget,
     chosen: Callable[[Act], object],
     parent: QWidget,
 ) -> QMenu:
-    """A menu of `groups` of actions, below what the place under the mouse offers."""
+    """Return a menu of `groups` of actions, below what the place under the mouse offers."""
     menu = QMenu(parent)
     clipboard = QGuiApplication.clipboard()
     if place.selection:

@@ -79,7 +79,7 @@ class MessageEditor(QFrame):
 
     @property
     def stops(self) -> list[QWidget]:
-        """What Tab goes through."""
+        """Return the widgets that Tab goes through."""
         return [self.field, self._cancel, self.send_button]
 
     def arrange(self, width: int) -> int:

@@ -22,7 +22,7 @@ class _Gate(QWidget):
     """Takes the focus for a moment when Tab comes to the messages from outside."""
 
     entered = Signal(bool)
-    """Whether from the front."""
+    """Focus has come; True if from the front."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -190,7 +190,7 @@ def _takes_tab(widget: QWidget) -> bool:
 
 
 def _stops(bubble: Bubble) -> list[QWidget]:
-    """What Tab goes through in a message, with the buttons of its code."""
+    """Return the widgets that Tab goes through in a message, with the buttons of its code."""
     chain = [each for each in bubble.focus_chain if _takes_tab(each)]
     if bubble.text in chain:
         place = chain.index(bubble.text) + 1

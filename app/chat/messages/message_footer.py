@@ -23,7 +23,7 @@ _CONFIRM_MS = 1500
 
 @dataclass(frozen=True, slots=True)
 class FooterState:
-    """What the line shows."""
+    """Content of the line below a message."""
 
     numbers: tuple[str, ...] = ()
     """The most important first: those for which there is room are shown."""
@@ -52,7 +52,7 @@ class Footer(QWidget):
 
     @property
     def stops(self) -> list[QWidget]:
-        """What Tab goes through, from left to right."""
+        """Return the widgets that Tab goes through, from left to right."""
         return [each for each in self._parts() if isinstance(each, QToolButton)]
 
     def set_state(self, state: FooterState) -> None:
@@ -87,7 +87,7 @@ class Footer(QWidget):
             QTimer.singleShot(_CONFIRM_MS, button, lambda: button.set_icon(act.value))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Everything keeps its end of the line."""
+        """Keep every part at its end of the line."""
         super().resizeEvent(event)
         self._place()
 
@@ -170,12 +170,12 @@ class Footer(QWidget):
         return area
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """One line."""
+        """Return the size of one line."""
         return QSize(200, FOOTER)
 
 
 def _fitting(button: QToolButton, parts: Sequence[str], room: int) -> str:
-    """As many of `parts` as fit, the first ones first."""
+    """Return the first of `parts`, as many as fit."""
     metrics = button.fontMetrics()
     count = len(parts)
     while count and metrics.horizontalAdvance(" · ".join(parts[:count])) + 2 * _INSET > room:

@@ -1,4 +1,4 @@
-"""What the rows of the transcript share: a text, the line below it, a menu, the keys."""
+"""The base of the transcript's rows: a text, the line below it, a menu, the keys."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from app.chat.messages.divider import Divider
-from app.chat.messages.message_actions import Act, Place, message_menu
+from app.chat.messages.message_actions import Act, MenuTarget, message_menu
 from app.chat.messages.message_footer import Footer
-from app.chat.messages.row import Mark, Row
+from app.chat.messages.row import ListRow, TextAnchor
 from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
 from app.chat.text.thinking import parts
@@ -29,7 +29,7 @@ GAP = 14
 """Space below a message and its footer."""
 
 
-class MessageRow(Row):
+class MessageRow(ListRow):
     """A message in the column. Signals carry the message's id."""
 
     regenerate_asked = Signal(int)
@@ -57,7 +57,7 @@ class MessageRow(Row):
         self.footer = Footer(self)
         self.footer.chosen.connect(self.act)
         self.divider: Divider | None = None
-        """What parts this message from those below it."""
+        """The line that parts this message from those below it."""
 
     def show_divider(self, words: str) -> None:
         """Draw a line below this message, with words in it; none: no line."""
@@ -79,7 +79,7 @@ class MessageRow(Row):
         return height + self.divider.needed + GAP
 
     def text_parent(self) -> QWidget:
-        """What holds the text."""
+        """Return the parent of the text."""
         return self
 
     # -- the row in its column -----------------------------------------------------------------
@@ -91,7 +91,7 @@ class MessageRow(Row):
 
     @property
     def focus_chain(self) -> list[QWidget]:
-        """What Tab goes through, in order; copy buttons of code follow the text."""
+        """Return the widgets that Tab goes through; copy buttons of code follow the text."""
         return [self.text, *self.footer.stops]
 
     def load(self, until: float) -> bool:
@@ -105,20 +105,20 @@ class MessageRow(Row):
 
     @property
     def whole(self) -> bool:
-        """Whether all of the text is laid out."""
+        """True if all of the text is laid out."""
         return self.text.laid_out
 
-    def mark_at(self, y: int) -> Mark | None:
+    def mark_at(self, y: int) -> TextAnchor | None:
         """The line of text at the height `y`, or the first one below."""
         inside = y - self.text_top
         if inside >= self.text.height() or self.text.isHidden():
             return None
         cursor = self.text.cursorForPosition(QPoint(0, inside))
-        mark = Mark(cursor.position(), 0)
-        return Mark(mark.position, y - self.mark_y(mark))
+        mark = TextAnchor(cursor.position(), 0)
+        return TextAnchor(mark.position, y - self.mark_y(mark))
 
-    def mark_y(self, mark: Mark) -> int:
-        """Where the line with the marked character is now."""
+    def mark_y(self, mark: TextAnchor) -> int:
+        """Return where the line with the marked character is now."""
         document = self.text.document()
         cursor = QTextCursor(document)
         cursor.setPosition(min(mark.position, document.characterCount() - 1))
@@ -126,7 +126,7 @@ class MessageRow(Row):
 
     @property
     def text_top(self) -> int:
-        """Where the text begins in the row."""
+        """Return where the text begins in the row."""
         return self.text.mapTo(self, QPoint(0, 0)).y()
 
     def set_last(self, *, last: bool) -> None:
@@ -147,7 +147,7 @@ class MessageRow(Row):
         self._reveal()
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """And takes them away."""
+        """Hide the actions."""
         super().leaveEvent(event)
         self._hovered = False
         self._reveal()
@@ -159,7 +159,7 @@ class MessageRow(Row):
 
     @property
     def always_shown(self) -> bool:
-        """Whether the actions are there without mouse or keyboard."""
+        """True if the actions are there without mouse or keyboard."""
         return False
 
     def _reveal(self) -> None:
@@ -198,7 +198,9 @@ class MessageRow(Row):
                 if act in self.versions():
                     self.version_asked.emit(message.id, -1 if act is Act.EARLIER else 1)
             case Act.MORE:
-                self.open_menu(self.footer.mapToGlobal(QPoint(self.footer.width(), 0)), Place())
+                self.open_menu(
+                    self.footer.mapToGlobal(QPoint(self.footer.width(), 0)), MenuTarget()
+                )
             case _:
                 pass
 
@@ -208,7 +210,7 @@ class MessageRow(Row):
         self.footer.confirm(Act.COPY)
 
     def whole_text(self) -> str:
-        """All of the text, as written."""
+        """Return all of the text, as written."""
         return self.message.text
 
     def plain_text(self) -> str:
@@ -218,7 +220,7 @@ class MessageRow(Row):
         cursor.select(QTextCursor.SelectionType.Document)
         return selected_text(cursor)
 
-    def open_menu(self, corner: QPoint, place: Place) -> None:
+    def open_menu(self, corner: QPoint, place: MenuTarget) -> None:
         """Show the menu at a point of the screen."""
         menu = message_menu(self.groups(), place, self.act, self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -226,12 +228,14 @@ class MessageRow(Row):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
         """The menu beside the text is the same."""
-        self.open_menu(event.globalPos(), Place())
+        self.open_menu(event.globalPos(), MenuTarget())
 
     def _open_text_menu(self, point: QPoint) -> None:
         cursor = self.text.textCursor()
         selection = selected_text(cursor) if cursor.hasSelection() else ""
-        self.open_menu(self.text.mapToGlobal(point), Place(selection, self.text.anchorAt(point)))
+        self.open_menu(
+            self.text.mapToGlobal(point), MenuTarget(selection, self.text.anchorAt(point))
+        )
 
     def handle_key(self, event: QKeyEvent) -> bool:
         """Keys that do something with the message the focus is in; whether this was one."""

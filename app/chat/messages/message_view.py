@@ -11,11 +11,11 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.chat.messages.answer_details import AnswerDetails
+from app.chat.messages.answer_texts import answer_details, answer_note, answer_numbers
 from app.chat.messages.message_actions import Act
 from app.chat.messages.message_footer import FOOTER, FooterState
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
 from app.chat.messages.user_message import UserMessage
-from app.chat.messages.words import answer_details, answer_note, answer_numbers
 from app.history import AnswerState, StoredMessage
 from engine.events import TokenSpan
 from engine.language import tr
@@ -37,7 +37,7 @@ class AnswerMessage(MessageRow):
         self._live = False
         self._tinted = False
         self._late_spans: list[TokenSpan] = []
-        """Who wrote the text that came since `message` was taken in."""
+        """Spans of the text that came since `message` was taken in."""
         self._waiting: QLabel | None = None
         self._note: QLabel | None = None
         self._rendered_at = -inf
@@ -48,12 +48,12 @@ class AnswerMessage(MessageRow):
 
     @property
     def busy(self) -> bool:
-        """An answer that is being written stays too."""
+        """Return True also for an answer that is being written."""
         return self._live or super().busy
 
     @property
     def note(self) -> str:
-        """How it ended, in words; empty when it simply ended."""
+        """Return how the answer ended, in words; empty when it simply ended."""
         return "" if self._note is None else self._note.text()
 
     @property
@@ -102,7 +102,7 @@ class AnswerMessage(MessageRow):
         self.grown.emit()
 
     def append(self, text: str) -> None:
-        """More text has come; it is rendered at once, but not more often than frames are due."""
+        """Take in more text; it is rendered at once, but not more often than frames are due."""
         self._pending.append(text)
         if self._timer.isActive():
             return
@@ -113,13 +113,13 @@ class AnswerMessage(MessageRow):
             self._timer.start(int(1000 * left))
 
     def add_spans(self, spans: Sequence[TokenSpan]) -> None:
-        """Who wrote the text that has just come."""
+        """Take in the spans of the text that has just come."""
         self._late_spans.extend(spans)
         if self._tinted:
             self.text.add_tint(spans)
 
     def add_ghost(self, at: int, text: str) -> None:
-        """What the draft would have written at this place; shown along with the tint."""
+        """Show along with the tint what the draft would have written at this place."""
         if self._tinted:
             self.text.add_ghost(at, text)
 
@@ -147,7 +147,7 @@ class AnswerMessage(MessageRow):
         self.update_parts()
 
     def whole_text(self) -> str:
-        """What has come so far."""
+        """Return the text that has come so far."""
         return self.text.raw_text + "".join(self._pending) if self._live else self.message.text
 
     def _next_frame(self) -> int:
@@ -183,7 +183,7 @@ class AnswerMessage(MessageRow):
     # -- the line below ------------------------------------------------------------------------
 
     def update_parts(self) -> None:
-        """How the answer ended, its numbers, its versions, what can be done."""
+        """Renew how the answer ended, its numbers, its versions and its actions."""
         message = self.message
         self.text.setVisible(bool(message.text) or self._live)
         self._show_note("" if self._live else answer_note(message))
@@ -208,7 +208,7 @@ class AnswerMessage(MessageRow):
         return [*text, Act.AGAIN, Act.DELETE, Act.MORE]
 
     def _button(self) -> tuple[Act, str] | None:
-        """A half answer at the end offers to go on."""
+        """Return the button that continues a half answer at the end."""
         state = self.message.state
         if not self._is_last or state is AnswerState.COMPLETE:
             return None
@@ -229,7 +229,7 @@ class AnswerMessage(MessageRow):
         )
 
     def act(self, act: Act) -> None:
-        """An answer can tell its numbers."""
+        """Do an action of an answer: show its statistics, or what every message has."""
         if act is Act.NUMBERS:
             details = AnswerDetails(self.message, self.window())
             details.rounds_asked.connect(lambda: self.act(Act.ROUNDS))

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TextAnchor:
     """A place in a row's text that survives another width or font: `below` pixels under the top of
     the line with the character `position`."""
 
@@ -17,17 +17,17 @@ class Mark:
     below: int
 
 
-class Row(QWidget):
+class ListRow(QWidget):
     """One row. It arranges its parts by hand: layouts are slow where many rows pass."""
 
     growing = Signal(int)
-    """It is about to need so many pixels more at its end."""
+    """The row is about to need so many pixels more at its end."""
     grown = Signal()
     """The height it needs may have changed."""
 
     @property
     def busy(self) -> bool:
-        """Whether its widget must stay, however far away the reader is."""
+        """True if its widget must stay, however far away the reader is."""
         return False
 
     def load(self, until: float) -> bool:  # noqa: ARG002
@@ -36,17 +36,17 @@ class Row(QWidget):
 
     @property
     def whole(self) -> bool:
-        """Whether all of it is laid out: it may begin anew when fonts or colours change."""
+        """True if all of it is laid out: it may begin anew when fonts or colours change."""
         return True
 
     def arrange(self, width: int) -> int:  # noqa: ARG002
         """Place the parts in a row of `width`; the height it needs."""
         return 0
 
-    def mark_at(self, y: int) -> Mark | None:  # noqa: ARG002
+    def mark_at(self, y: int) -> TextAnchor | None:  # noqa: ARG002
         """The line of text at the height `y` of the row, or the first one below; None: no more."""
         return None
 
-    def mark_y(self, mark: Mark) -> int:
-        """Where the line of a mark is now."""
+    def mark_y(self, mark: TextAnchor) -> int:
+        """Return where the line of a mark is now."""
         raise NotImplementedError

@@ -66,7 +66,7 @@ class RowHeights:
         return change
 
     def top(self, row: int) -> int:
-        """Where `row` begins; for the number of rows, where the column ends."""
+        """Return where `row` begins; for the number of rows, where the column ends."""
         result = 0
         while row:
             result += self._sums[row]
@@ -91,5 +91,5 @@ class RowHeights:
         return Anchor(row, y - self.top(row))
 
     def place(self, anchor: Anchor) -> int:
-        """Where an anchor is now."""
+        """Return where an anchor is now."""
         return self.top(anchor.row) + anchor.offset

@@ -51,7 +51,7 @@ class Transcript(Column):
         self._tinted = self._thoughts_open = False
         self._unseen: tuple[int, str] | None = None
         self._hit_asked = False
-        """Whether the first hit is still to be scrolled to."""
+        """True if the first hit is still to be scrolled to."""
         self._edges = EdgeScroll(self)
         self._focus = MessageFocus(self)
         self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
@@ -79,7 +79,7 @@ class Transcript(Column):
         self.reset_rows()
 
     def replace_from(self, index: int, messages: Sequence[StoredMessage]) -> None:
-        """From message `index` on these are the messages now; the view stays where it is."""
+        """Replace the messages from `index` on; the view stays where it is."""
         old, self._messages = self._messages, list(messages)
         focused = self.row_holding(QApplication.focusWidget())
         while index < min(len(old), len(messages)) and self._same(old[index], messages[index]):
@@ -117,7 +117,7 @@ class Transcript(Column):
         self._show_hits(index)
 
     def set_reading(self, *, tinted: bool, thoughts_open: bool) -> None:
-        """Whether words that were guessed are tinted, and whether thoughts are shown."""
+        """Set whether drafted words are tinted, and whether thoughts are shown."""
         before = (self._tinted, self._thoughts_open)
         self._tinted, self._thoughts_open = tinted, thoughts_open
         for bubble in self.bubbles if before != (tinted, thoughts_open) else ():
@@ -156,7 +156,7 @@ class Transcript(Column):
             bubble.text.clear_mark()
 
     def _same(self, old: StoredMessage, new: StoredMessage) -> bool:
-        """Whether a message is still the one that is shown; its row learns what is new."""
+        """Return whether a message is still the one that is shown; its row learns what is new."""
         if (old.id, old.role, old.text, old.state) != (new.id, new.role, new.text, new.state):
             return False
         bubble = self._live_bubble(new.id)
@@ -197,7 +197,7 @@ class Transcript(Column):
         return bubble
 
     def row_ready(self, index: int) -> None:
-        """A message that is laid out gets the marks that were set meanwhile."""
+        """Set the marks of a message that is laid out now."""
         bubble = self.bubble_at(index)
         if self._marked is not None and self._marked[0] == bubble.message.id:
             bubble.text.mark_source(*self._marked[1:])
@@ -215,7 +215,7 @@ class Transcript(Column):
         ]
 
     def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
-        """A bubble without words, or bars in place of lines."""
+        """Paint a bubble without words, or bars in place of lines."""
         tokens = current()
         painter.setPen(Qt.PenStyle.NoPen)
         area.setHeight(area.height() - FOOTER)

@@ -22,7 +22,7 @@ _SHARE = 0.82
 
 
 class UserMessage(MessageRow):
-    """What the user said, as typed."""
+    """A message of the user, as typed."""
 
     def __init__(self, message: StoredMessage, parent: QWidget) -> None:
         super().__init__(message, tr("Your message"), parent)
@@ -40,7 +40,7 @@ class UserMessage(MessageRow):
 
     @property
     def busy(self) -> bool:
-        """A message that is being changed stays too."""
+        """Return True also for a message that is being changed."""
         return self.editor is not None or super().busy
 
     @property
@@ -82,14 +82,14 @@ class UserMessage(MessageRow):
         return (Act.COPY, Act.PLAIN), (*answer, Act.EDIT, *self.versions()), (Act.DELETE,)
 
     def act(self, act: Act) -> None:
-        """A question can be changed."""
+        """Do an action of a question: edit it, or what every message has."""
         if act is Act.EDIT:
             self.edit()
         else:
             super().act(act)
 
     def plain_text(self) -> str:
-        """What was typed is plain text."""
+        """Return the message: it is plain text."""
         return self.message.text
 
     def edit(self) -> None:

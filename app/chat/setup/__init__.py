@@ -1,1 +1,1 @@
-"""How the answers of a conversation are drawn: presets, sampling, the system prompt."""
+"""Sampling of a conversation's answers: presets, settings, the system prompt."""

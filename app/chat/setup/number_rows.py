@@ -22,16 +22,16 @@ class NumberSpec:
 
     field: str
     lowest_words: str = ""
-    """What the lowest value is called, for `tr`."""
+    """The name of the lowest value, for `tr`."""
 
     @property
     def label(self) -> str:
-        """Its name."""
+        """Return the name of the setting."""
         return tr(FIELDS[self.field].label)
 
     @property
     def help(self) -> str:
-        """What it does."""
+        """Return the explanation of the setting."""
         return tr(FIELDS[self.field].about)
 
 

@@ -32,7 +32,7 @@ class PresetBar(QWidget):
     saved = Signal(str)
     """The present values shall be kept under this name, also over what had it before."""
     deleted = Signal(object)
-    """This `Preset` shall go."""
+    """The `Preset` to delete."""
     made_default = Signal(str)
     """New conversations shall begin with the preset of this name."""
 
@@ -71,7 +71,7 @@ class PresetBar(QWidget):
 
     @property
     def note(self) -> str:
-        """What it says about the chosen preset."""
+        """Return the note on the chosen preset."""
         return self._note.text()
 
     def show_presets(self, settings: Settings, setup: ChatSetup, *, changed: bool) -> None:

@@ -21,7 +21,7 @@ Notice = Callable[[str, tuple[str, Callable[[], None]] | None], None]
 
 
 class SetupControl(QObject):
-    """What the panel changes goes into the conversation, what the conversation has is shown."""
+    """Connects panel and conversation: changes go into the conversation, its setup is shown."""
 
     def __init__(
         self,

@@ -179,7 +179,7 @@ class SetupPanel(QFrame):
         self.slider.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """What was typed last counts too."""
+        """Take the text typed last before hiding."""
         super().hideEvent(event)
         if self._prompt_timer.isActive():
             self._take_prompt()
@@ -255,7 +255,7 @@ class SetupPanel(QFrame):
         self._fit()
 
     def _fit(self) -> None:
-        """As high as what is in it, as far as the screen goes."""
+        """Take the height of the content, as far as the screen goes."""
         self._inside.ensurePolished()
         wanted = self._inside.heightForWidth(self.width() - 2) + 2
         screen = self.screen().availableGeometry()

@@ -21,17 +21,17 @@ _NAMES = {
     "frequency_penalty": later("frequency penalty {value}"),
     "max_tokens": later("at most {value} tokens"),
 }
-"""In the order in which they are told."""
+"""Names of the settings, in the order in which they are told."""
 
 
 def baseline(setup: ChatSetup, settings: Settings) -> ChatSetup:
-    """What the setup started from: its preset, or the plain one."""
+    """Return the setup that this one started from: its preset, or the plain one."""
     preset = settings.preset(setup.preset)
     return _PLAIN if preset is None else preset.in_use()
 
 
 def is_changed(setup: ChatSetup, settings: Settings) -> bool:
-    """Whether anything differs from what it started from."""
+    """Return whether anything differs from what it started from."""
     usual = baseline(setup, settings)
     return replace(setup, preset="", seen_after=None) != replace(usual, preset="")
 
@@ -51,7 +51,7 @@ def setup_words(setup: ChatSetup, settings: Settings) -> list[str]:
 
 
 def temperature_words(value: float) -> str:
-    """What to expect of a temperature."""
+    """Return what to expect of a temperature."""
     if value == 0:
         return tr("Always the most likely word. The same question gives the same answer.")
     if value <= 0.5:

@@ -1,4 +1,4 @@
-"""What is painted behind a message's text: the ground of code, bars of quotes, rules."""
+"""The background of a message's text: the ground of code, bars of quotes, rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOWER = 4
 
 
 def region_box(document: QTextDocument, region: Region, width: float) -> QRectF:
-    """Where a region lies in a document of this width."""
+    """Return where a region lies in a document of this width."""
     layout = document.documentLayout()
     block = document.findBlockByNumber(region.first)
     first = layout.blockBoundingRect(block)
@@ -75,7 +75,7 @@ def _paint_code(
 def _paint_hooks(
     painter: QPainter, document: QTextDocument, region: Region, visible: QRectF
 ) -> None:
-    """A hook before every line that goes on from the one above."""
+    """Paint a hook before every line that goes on from the one above."""
     layout = document.documentLayout()
     painter.setPen(QColor(current().muted))
     painter.setFont(document.defaultFont())

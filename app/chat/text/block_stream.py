@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from app.chat.text.dialect import MAX_NESTING, blocks_only
 from app.chat.text.markdown import (
     FENCE,
-    Block,
     BlockKind,
     Chain,
+    MarkdownBlock,
     clean,
     closes,
     only_adds_words,
@@ -51,11 +51,11 @@ class _Piece:
 
     @property
     def splits(self) -> bool:
-        """Whether it may become a chain of blocks."""
+        """True if it may become a chain of blocks."""
         return not self.too_deep and self.token in _KINDS
 
 
-def split(text: str) -> list[Block]:
+def split(text: str) -> list[MarkdownBlock]:
     """The blocks of a whole text."""
     stream = BlockStream()
     stream.feed(text)
@@ -70,8 +70,8 @@ class BlockStream:
     """
 
     def __init__(self) -> None:
-        self.committed: list[Block] = []
-        self.tail: tuple[Block, ...] = ()
+        self.committed: list[MarkdownBlock] = []
+        self.tail: tuple[MarkdownBlock, ...] = ()
         self._fed = 0
         self._begin("", 0)
 
@@ -111,7 +111,7 @@ class BlockStream:
         self.tail = ()
         self._begin("", self._fed)
 
-    def divide(self, block: Block) -> None:
+    def divide(self, block: MarkdownBlock) -> None:
         """Commit what is left, then `block`; text may come after it."""
         self.finish()
         self.committed.append(block)
@@ -150,7 +150,7 @@ class BlockStream:
         self._advance_plain()
 
     def _chain(self, piece: _Piece, text: str, at: int) -> Chain:
-        """A piece whose `text` begins at character `at` of the source."""
+        """Return the chain of a piece whose `text` begins at character `at` of the source."""
         if at or not self._continues:
             return Chain(piece.kind, text, self._start + at)
         hidden = len(self._head) + 1 if self._head else 0
@@ -177,7 +177,7 @@ class BlockStream:
             self._scanned = self._source.index("\n") + 1
 
     def _fence_closed(self) -> bool:
-        """Whether the open code block has ended; every line is read once."""
+        """Return whether the open code block has ended; every line is read once."""
         while (end := self._source.find("\n", self._scanned)) >= 0:
             line = self._source[self._scanned : end]
             self._scanned = end + 1
@@ -186,13 +186,15 @@ class BlockStream:
                 return True
         return False
 
-    def _blocks(self, source: str, pieces: Sequence[_Piece], *, ended: bool = True) -> list[Block]:
+    def _blocks(
+        self, source: str, pieces: Sequence[_Piece], *, ended: bool = True
+    ) -> list[MarkdownBlock]:
         """`pieces` cut out of `source`; `ended` when no more text belongs to the last one."""
         lines = source.split("\n")
         starts = [0]
         for line in lines:
             starts.append(starts[-1] + len(line) + 1)
-        blocks: list[Block] = []
+        blocks: list[MarkdownBlock] = []
         for index, piece in enumerate(pieces):
             last = index == len(pieces) - 1
             stop = len(lines) if last else pieces[index + 1].start
@@ -215,7 +217,7 @@ class BlockStream:
             self._begin(rest, start)
             self.tail = ()
             return
-        *whole, last = plain(self._source, self._start) or [Block(BlockKind.PLAIN, "")]
+        *whole, last = plain(self._source, self._start) or [MarkdownBlock(BlockKind.PLAIN, "")]
         if whole:
             self._commit_plain("".join(block.source for block in whole))
         self.tail = (replace(last, continues=self._in_line, in_line=self._in_line),)
@@ -242,14 +244,14 @@ def _parse(source: str) -> list[_Piece]:
     return pieces
 
 
-def _last(chain: Chain, *, is_open: bool) -> Block:
+def _last(chain: Chain, *, is_open: bool) -> MarkdownBlock:
     """The last block of a chain, without blank space at its end unless it is open code."""
     block = chain.block(closed=not is_open)
     return block if is_open else replace(block, source=chain.text.rstrip())
 
 
 def _final(pieces: Sequence[_Piece], source: str) -> int:
-    """How many of the first pieces no further text can change."""
+    """Return the number of first pieces that no further text can change."""
     if not pieces:
         return 0
     lines = source.split("\n")
@@ -264,7 +266,7 @@ def _final(pieces: Sequence[_Piece], source: str) -> int:
 
 
 def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:
-    """Whether a piece on the line being written is, for good, no part of the one before."""
+    """Return whether a piece on the line being written is, for good, no part of the one before."""
     after_blank = piece.start > 0 and not lines[piece.start - 1].strip()
     text = lines[piece.start]
     plain_text = piece.token == "paragraph_open" and text[:1].isalnum()
@@ -272,7 +274,7 @@ def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:
 
 
 def _ends_by_itself(piece: _Piece, lines: Sequence[str], border: int) -> bool:
-    """Whether `piece` ends before line `border`, whatever comes after that line."""
+    """Return whether `piece` ends before line `border`, whatever comes after that line."""
     if piece.end > border:
         return False
     if piece.token in _ENDS_ITSELF:

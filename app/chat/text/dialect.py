@@ -60,7 +60,7 @@ def _dialect() -> MarkdownIt:
 
 
 def _inline_formula(state: StateInline, silent: bool) -> bool:
-    """A formula within a line."""
+    """Parse a formula within a line."""
     source, at = state.src, state.pos
     opening = source[at : at + 2]
     if opening == "$$" or opening in {"\\(", "\\["}:
@@ -86,7 +86,7 @@ def _inline_formula(state: StateInline, silent: bool) -> bool:
 
 
 def _is_formula(content: str, following: str) -> bool:
-    """Whether `content` between two dollars is one, rather than what stands between two prices."""
+    """Return whether `content` between two dollars is a formula, no text between two prices."""
     if content[0].isspace() or content[-1].isspace() or content[-1] == "\\":
         return False
     if following.isalnum():
@@ -95,7 +95,7 @@ def _is_formula(content: str, following: str) -> bool:
 
 
 def _formula_block(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """A formula on lines of its own; it ends before the next blank line or not at all."""
+    """Parse a formula on lines of its own; it ends before the next blank line or not at all."""
     if state.is_code_block(first):
         return False
     start = state.bMarks[first] + state.tShift[first]

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 _LINES = 40
-"""So many lines are coloured between two looks at the clock."""
+"""Lines that are coloured between two looks at the clock."""
 
 Spans = list[QTextLayout.FormatRange]
 
 
 class _Lexers:
-    """What reads a language. Making the first of its kind takes long: a thread does it."""
+    """Lexers by language. A thread makes the first of a kind, which takes long."""
 
     def __init__(self) -> None:
         self._found: dict[str, Lexer | None] = {"": None}
@@ -33,7 +33,7 @@ class _Lexers:
         self._worker = ThreadPoolExecutor(1, "lexers")
 
     def want(self, language: str, *, wait: bool = False) -> bool:
-        """Whether the lexer of `language` is there; if not, it is being made."""
+        """Return whether the lexer of `language` is there; if not, it is being made."""
         if language not in self._found:
             if language not in self._asked:
                 self._asked[language] = self._worker.submit(self._make, language)
@@ -106,12 +106,12 @@ class CodeColours:
 
     @property
     def busy(self) -> bool:
-        """Whether there is code that waits for its colours."""
+        """True if there is code that waits for its colours."""
         return bool(self._waiting) or self._lines is not None
 
     @property
     def ready(self) -> bool:
-        """Whether the next code can be coloured already."""
+        """True if the next code can be coloured already."""
         return not self._waiting or _LEXERS.want(self._waiting[0].language)
 
     def add(self, region: Region) -> None:
@@ -169,7 +169,7 @@ class CodeColours:
 
 
 def _within(spans: Spans, length: int) -> Spans:
-    """What of a line's colours falls on its first `length` units."""
+    """Return the part of a line's colours in its first `length` units."""
     if not spans or spans[-1].start + spans[-1].length <= length:
         return spans
     return [
@@ -180,7 +180,7 @@ def _within(spans: Spans, length: int) -> Spans:
 
 
 def _beyond(spans: Spans, length: int) -> Spans:
-    """What of a line's colours falls behind its first `length` units, counted from there."""
+    """Return the part of a line's colours behind its first `length` units, counted from there."""
     return [
         _moved(
             span, max(span.start - length, 0), min(span.length, span.start + span.length - length)

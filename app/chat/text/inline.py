@@ -21,7 +21,7 @@ _UP_TO = "up_to"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceRange:
     """Characters `start` to `end` of the inline source."""
 
     start: int
@@ -50,7 +50,7 @@ class PlacedInline(ParserInline):
         self.ruler2.disable(["fragments_join"])  # joined tokens would lose their places
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
-        """As the original does, with our state."""
+        """Parse as the base class does, with our state."""
         state = _State(src, md, env, tokens)
         self.tokenize(state)
         for rule in self.ruler2.getRules(""):
@@ -58,12 +58,12 @@ class PlacedInline(ParserInline):
         return state.tokens
 
 
-def places(tokens: Sequence[Token], source: str) -> list[Place]:
-    """Where the text of each of the `tokens` parsed from `source` stands in it, in order.
+def places(tokens: Sequence[Token], source: str) -> list[SourceRange]:
+    """Return where the text of each of the `tokens` parsed from `source` stands in it, in order.
 
     A place as long as the token's text holds the very same text; any other, what it was made from.
     """
-    found: list[Place] = []
+    found: list[SourceRange] = []
     after = 0
     for index, token in enumerate(tokens):
         following = tokens[index + 1] if index + 1 < len(tokens) else None
@@ -73,7 +73,7 @@ def places(tokens: Sequence[Token], source: str) -> list[Place]:
     return found
 
 
-def _place(token: Token, following: Token | None, source: str, after: int) -> Place:
+def _place(token: Token, following: Token | None, source: str, after: int) -> SourceRange:
     length = len(token.content)
     if _UP_TO in token.meta:
         end = int(token.meta[_UP_TO])
@@ -81,35 +81,35 @@ def _place(token: Token, following: Token | None, source: str, after: int) -> Pl
             end -= 1  # the parser had already passed the bracket
         elif source[end : end + 1] == "\n" and following is not None:
             end = _before_spaces(source, end, token.content)
-        return Place(max(end - length, after), max(end, after))
+        return SourceRange(max(end - length, after), max(end, after))
     at = int(token.meta.get(_AT, after))
     match token.type:
         case "softbreak" | "hardbreak":
             line_end = source.find("\n", at)
             start = line_end if line_end >= 0 else at
-            return Place(start, start + 1)
+            return SourceRange(start, start + 1)
         case "code_inline":
             start = at + len(token.markup)
             if source[start : start + length].replace("\n", " ") != token.content:
                 start += 1  # one space on either side was taken off
-            return Place(start, start + length)
+            return SourceRange(start, start + length)
         case "text_special":
             if token.info == "entity" or token.content == token.markup:
-                return Place(at, at + len(token.markup))
-            return Place(at + 1, at + 1 + length)
+                return SourceRange(at, at + len(token.markup))
+            return SourceRange(at + 1, at + 1 + length)
         case "image":
-            return Place(at + 2, at + 2 + length)
+            return SourceRange(at + 2, at + 2 + length)
         case "math_inline":
-            return Place(at, at + len(token.markup))
+            return SourceRange(at, at + len(token.markup))
         case "text" if source.startswith("<", at):
             same = source.startswith(token.content, at + 1)
             end = at + 1 + length if same else source.find(">", at) + 1
-            return Place(at + 1 if same else at, end)
+            return SourceRange(at + 1 if same else at, end)
         case "text":
             start = max(at, after)  # the marks of a run are pushed from where it begins
-            return Place(start, start + length)
+            return SourceRange(start, start + length)
         case _:
-            return Place(max(at, after), max(at, after))
+            return SourceRange(max(at, after), max(at, after))
 
 
 def _before_spaces(source: str, end: int, content: str) -> int:

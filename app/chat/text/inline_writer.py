@@ -10,10 +10,10 @@ from PySide6.QtGui import QFont, QTextCharFormat, QTextCursor
 from app.chat.maths.formula import render, runs
 from app.chat.maths.layout import width
 from app.chat.text.dialect import parser
-from app.chat.text.lines import Placed
+from app.chat.text.lines import SourcePlaces
 from app.chat.text.regions import Property
 from app.chat.text.source_map import utf16_length
-from app.chat.text.styles import Look, link
+from app.chat.text.styles import TextFonts, link
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -35,13 +35,18 @@ Note = Callable[[int, int, int, int], None]
 class InlineWriter:
     """Writes the inline content of paragraphs, headings and cells."""
 
-    def __init__(self, look: Look, note: Note) -> None:
+    def __init__(self, look: TextFonts, note: Note) -> None:
         self._look = look
         self._note = note
         self._formats: list[QTextCharFormat] = []
 
     def write(
-        self, cursor: QTextCursor, content: str, placed: Placed, style: QTextCharFormat, at: int = 0
+        self,
+        cursor: QTextCursor,
+        content: str,
+        placed: SourcePlaces,
+        style: QTextCharFormat,
+        at: int = 0,
     ) -> None:
         """Write `content` from character `at` on; `placed` tells where it stands in the source."""
         from app.chat.text.inline import places
@@ -83,7 +88,7 @@ class InlineWriter:
         self._note(position, cursor.position() - position, start, end)
 
     def _token(
-        self, cursor: QTextCursor, token: Token, placed: Placed, start: int, end: int
+        self, cursor: QTextCursor, token: Token, placed: SourcePlaces, start: int, end: int
     ) -> None:
         style = self._formats[-1]
         match token.type:
@@ -114,7 +119,7 @@ class InlineWriter:
         cursor: QTextCursor,
         text: str,
         style: QTextCharFormat,
-        placed: Placed,
+        placed: SourcePlaces,
         start: int,
         end: int,
     ) -> None:

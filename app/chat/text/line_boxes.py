@@ -1,4 +1,4 @@
-"""Where stretches of a laid-out text block are, line by line, in any direction of writing."""
+"""Boxes of stretches of a laid-out text block, line by line, in any direction of writing."""
 
 from __future__ import annotations
 

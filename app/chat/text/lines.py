@@ -1,4 +1,4 @@
-"""Where the contents that the markdown parser takes out of lines stand in a block's source.
+"""Places in a block's source of the contents that the markdown parser takes out of its lines.
 
 The parser strips what encloses a content (indentation, the marks of quotes, lists and headings, the
 bars of tables) from each line; what is left is still there, in the same order.
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Placed:
+class SourcePlaces:
     """Stretches of a content (from `starts[i]` on) that stand at `sources[i]` of the source."""
 
     starts: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
 
     def add(self, start: int, source: int) -> None:
-        """From character `start` of the content on, it stands at `source`."""
+        """Note that the content from character `start` on stands at `source`."""
         self.starts.append(start)
         self.sources.append(source)
 
@@ -33,7 +33,7 @@ class Placed:
             start, index = stop, index + 1
 
 
-class Lines:
+class SourceLines:
     """The lines of a block's source."""
 
     def __init__(self, source: str) -> None:
@@ -42,9 +42,9 @@ class Lines:
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
-    def paragraph(self, content: str, first: int) -> Placed:
+    def paragraph(self, content: str, first: int) -> SourcePlaces:
         """The place of a content whose lines are source lines from number `first` on."""
-        placed = Placed()
+        placed = SourcePlaces()
         start = 0
         for number, line in enumerate(content.split("\n"), first):
             if number < len(self._lines) and line:
@@ -55,17 +55,17 @@ class Lines:
         return placed
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """From the start of source line `first` to the end of the line before `last`."""
+        """Return the start of source line `first` and the end of the line before `last`."""
         number = min(max(last, first + 1), len(self._lines))
         return self._starts[min(first, len(self._lines) - 1)], self._starts[number] - 1
 
-    def cells(self, contents: Sequence[str], number: int) -> list[Placed]:
+    def cells(self, contents: Sequence[str], number: int) -> list[SourcePlaces]:
         """The places of the cells of a table's row, which is source line `number`."""
         line = self._lines[number] if number < len(self._lines) else ""
         start, after = self._starts[min(number, len(self._lines))], 0
         found = []
         for content in contents:
-            placed = Placed()
+            placed = SourcePlaces()
             found.append(placed)
             pieces = content.split("|")  # a bar in a cell was typed as \|
             column = line.find("\\|".join(pieces), after) if content else -1
@@ -81,7 +81,7 @@ class Lines:
 
 
 def _column(content: str, line: str) -> int:
-    """Where `content` begins in its `line`; -1 where tabs made it another text."""
+    """Return where `content` begins in its `line`; -1 where tabs made it another text."""
     if line.endswith(content):
         return len(line) - len(content)
     stripped = line.rstrip()

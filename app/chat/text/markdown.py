@@ -39,7 +39,7 @@ _SENTENCE_END = re.compile(r"[.!?\u2026]['\")\]]* (?=[^\W\d_])|[\u3002\uff01\uff
 
 
 class BlockKind(StrEnum):
-    """How a block is rendered."""
+    """Kinds of blocks, which are rendered differently."""
 
     PROSE = "prose"
     CODE = "code"
@@ -50,21 +50,21 @@ class BlockKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkdownBlock:
     """A stretch of markdown that is rendered on its own."""
 
     kind: BlockKind
     source: str
     start: int = field(default=0, compare=False)
-    """Where it begins in the whole text, in characters."""
+    """Place in the whole text where the block begins, in characters."""
     head: str = field(default="", compare=False)
     """Lines of an earlier block that make sense of this one: a fence, the head of a table."""
     closed: bool = True
     """False for a code block whose closing fence has not come yet."""
     continues: bool = False
-    """Whether it goes on where the block before it ended."""
+    """True if it goes on where the block before it ended."""
     in_line: bool = False
-    """Whether it goes on in the middle of its predecessor's line."""
+    """True if it goes on in the middle of its predecessor's line."""
 
     @property
     def language(self) -> str:
@@ -94,7 +94,7 @@ class Block:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing of it is to be seen: the mere end of a chain."""
+        """True if nothing of it is to be seen: the mere end of a chain."""
         if self.kind is BlockKind.CODE:
             return self.continues and (not self.source or not self.lines)
         return self.continues and not self.source.strip()
@@ -105,7 +105,7 @@ def clean(text: str) -> str:
     return text.translate(_UNSAFE)
 
 
-def plain(text: str, start: int = 0) -> list[Block]:
+def plain(text: str, start: int = 0) -> list[MarkdownBlock]:
     """`text` as it is, without any markdown, in pieces that lay out quickly."""
     blocks = []
     at = 0
@@ -114,14 +114,16 @@ def plain(text: str, start: int = 0) -> list[Block]:
         end = end if end > at else at + PLAIN_CHUNK
         goes_on = at > 0
         chunk = text[at:end]
-        blocks.append(Block(BlockKind.PLAIN, chunk, start + at, continues=goes_on, in_line=goes_on))
+        blocks.append(
+            MarkdownBlock(BlockKind.PLAIN, chunk, start + at, continues=goes_on, in_line=goes_on)
+        )
         at = end
     return blocks
 
 
 @dataclass(slots=True)
 class Chain:
-    """What is left of a block while pieces of it are split off."""
+    """The rest of a block while pieces of it are split off."""
 
     kind: BlockKind
     text: str
@@ -130,19 +132,19 @@ class Chain:
     continues: bool = False
     in_line: bool = False
 
-    def block(self, *, closed: bool = True) -> Block:
-        """All that is left, as a block."""
-        return Block(
+    def block(self, *, closed: bool = True) -> MarkdownBlock:
+        """Return all that is left, as a block."""
+        return MarkdownBlock(
             self.kind, self.text, self.start, self.head, closed, self.continues, self.in_line
         )
 
-    def split(self) -> Iterator[Block]:
+    def split(self) -> Iterator[MarkdownBlock]:
         """Blocks from the beginning, as long as the text is longer than one should be."""
         while cut := self._cut():
             at, in_line = cut
             head = self.head
             text = self.text[:at]
-            yield Block(
+            yield MarkdownBlock(
                 self.kind,
                 text if in_line else text.removesuffix("\n"),
                 self.start,
@@ -164,7 +166,10 @@ class Chain:
         return ""
 
     def _cut(self) -> tuple[int, bool] | None:
-        """Where the first block ends, and whether that is within a line; None: nowhere yet."""
+        """Return where the first block ends, and whether that is within a line.
+
+        None: it ends nowhere yet.
+        """
         match self.kind:
             case BlockKind.CODE:
                 return self._code_cut()
@@ -221,7 +226,7 @@ def safe_cut(text: str, at: int) -> int:
 
 
 def only_adds_words(before: str, more: str) -> bool:
-    """Whether `more` only makes the last line of `before` longer: it begins and ends nothing.
+    """Return whether `more` only makes the last line of `before` longer, without a new block.
 
     The line ends with a letter, so that no mark looks at what comes next.
     """
@@ -229,7 +234,7 @@ def only_adds_words(before: str, more: str) -> bool:
 
 
 def closes(line: str, mark: str) -> bool:
-    """Whether `line` is a closing fence for a code block opened with `mark`."""
+    """Return whether `line` is a closing fence for a code block opened with `mark`."""
     stripped = line.strip(" \t")
     indent = len(line) - len(line.lstrip(" "))
     return indent <= 3 and len(stripped) >= len(mark) and set(stripped) == {mark[0]}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.chat.text.block_stream import BlockStream
-from app.chat.text.markdown import Block, BlockKind, clean
+from app.chat.text.markdown import BlockKind, MarkdownBlock, clean
 from app.chat.text.source_map import Offsets, utf16_length
-from app.chat.text.thinking import Part, Piece, ThoughtSplitter
+from app.chat.text.thinking import AnswerPart, Piece, ThoughtSplitter
 from app.chat.text.typed import TypedText
 
 
@@ -14,16 +14,16 @@ class Thought:
 
     def __init__(self, start: int) -> None:
         self.start = start
-        """Where it begins in the source, in UTF-16 units."""
+        """Place in the source where the part begins, in UTF-16 units."""
         self.over = False
         self._new: list[str] = []
 
     def add(self, text: str) -> None:
-        """More was thought."""
+        """Take in more of the thought."""
         self._new.append(text)
 
     def take(self) -> str:
-        """What was thought since the last look."""
+        """Return the thought that has come since the last call."""
         text = "".join(self._new)
         self._new.clear()
         return text
@@ -39,7 +39,7 @@ class MessageSource:
         self._typed = TypedText()
         self._raw: list[str] = []
         self.restarts = 0
-        """How often everything had to begin anew: it turned out to be thought."""
+        """Number of times that all began anew, as it turned out to be thought."""
         self._reset(inside=False)
 
     def _reset(self, *, inside: bool) -> None:
@@ -52,18 +52,18 @@ class MessageSource:
             self._open_thought()
 
     @property
-    def committed(self) -> list[Block]:
+    def committed(self) -> list[MarkdownBlock]:
         """The blocks that are final."""
         return self._stream.committed
 
     @property
-    def tail(self) -> tuple[Block, ...]:
+    def tail(self) -> tuple[MarkdownBlock, ...]:
         """The blocks that may still change."""
         return self._stream.tail
 
     @property
     def text(self) -> str:
-        """All that came."""
+        """Return all that came."""
         return "".join(self._raw)
 
     def feed(self, text: str) -> None:
@@ -78,7 +78,7 @@ class MessageSource:
             self._say(text)
 
     def finish(self) -> None:
-        """No more text comes."""
+        """Take in the end of the text."""
         if self._divides:
             self._take(list(self._splitter.finish()))
         if self._markdown:
@@ -87,26 +87,26 @@ class MessageSource:
             self.committed.extend(self._typed.finish())
 
     def _take(self, pieces: list[Piece]) -> None:
-        if any(piece.part is Part.CLOSING_ALL for piece in pieces):
+        if any(piece.part is AnswerPart.CLOSING_ALL for piece in pieces):
             self.restarts += 1
             self._reset(inside=True)
             pieces = list(self._splitter.feed(self.text))
         for piece in pieces:
-            if piece.part is Part.SAID:
+            if piece.part is AnswerPart.SAID:
                 self._say(piece.text)
                 continue
             units = utf16_length(piece.text)
             self.offsets.skip(units)
             self._at += units
-            if piece.part is Part.OPENING:
+            if piece.part is AnswerPart.OPENING:
                 self._open_thought()
-            elif piece.part is Part.CLOSING:
+            elif piece.part is AnswerPart.CLOSING:
                 self.thoughts[-1].over = True
             else:
                 self.thoughts[-1].add(piece.text)
 
     def _open_thought(self) -> None:
-        self._stream.divide(Block(BlockKind.THOUGHT, "", self.offsets.length))
+        self._stream.divide(MarkdownBlock(BlockKind.THOUGHT, "", self.offsets.length))
         self.thoughts.append(Thought(self._at))
 
     def _say(self, text: str) -> None:

@@ -11,8 +11,8 @@ from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextListFormat
 from app.chat.maths.formula import render
 from app.chat.text.dialect import blocks_only
 from app.chat.text.inline_writer import InlineWriter
-from app.chat.text.lines import Lines, Placed
-from app.chat.text.markdown import Block
+from app.chat.text.lines import SourceLines, SourcePlaces
+from app.chat.text.markdown import MarkdownBlock
 from app.chat.text.regions import INVISIBLE, Region, RegionKind
 from app.chat.text.styles import INDENT, QUOTE_INDENT, is_rtl
 from app.chat.text.table import rows_of
@@ -29,12 +29,12 @@ _BOXES = {"[ ] ": "\N{BALLOT BOX} ", "[x] ": "\N{BALLOT BOX WITH CHECK} "}
 class ProseWriter:
     """Writes the tokens of one block at the cursor; what to paint behind it is in `regions`."""
 
-    def __init__(self, writer: DocumentWriter, cursor: QTextCursor, block: Block) -> None:
+    def __init__(self, writer: DocumentWriter, cursor: QTextCursor, block: MarkdownBlock) -> None:
         self._writer = writer
         self._look = writer.look
         self._cursor = cursor
         self._block = block
-        self._lines = Lines(block.source)
+        self._lines = SourceLines(block.source)
         self._inline = InlineWriter(writer.look, writer.noting(block.start))
         self._quotes: list[int] = []
         self._lists: list[tuple[bool, int]] = []
@@ -94,7 +94,7 @@ class ProseWriter:
                     self.regions.append(Region(RegionKind.QUOTE, first, last, indent))
 
     def _indent(self) -> float:
-        """Left edge of the current container, in pixels."""
+        """Return the left edge of the current container, in pixels."""
         return len(self._quotes) * QUOTE_INDENT + len(self._lists) * INDENT
 
     def _start(self, kind: str, style: QTextBlockFormat) -> None:
@@ -156,7 +156,7 @@ class ProseWriter:
         placed = self._placed(inline)
         self._inline.write(self._cursor, inline.content, placed, self._look.heading(level))
 
-    def _placed(self, inline: Token) -> Placed:
+    def _placed(self, inline: Token) -> SourcePlaces:
         return self._lines.paragraph(inline.content, inline.map[0] if inline.map else 0)
 
     def _formula(self, token: Token) -> None:
@@ -197,7 +197,7 @@ class ProseWriter:
             text = "\n".join(" | ".join(row.contents) for row in rows)
             self._start("prose", self._look.line())
             self._cursor.setCharFormat(self._look.code())
-            self._writer.insert_lines(text, self._cursor, Placed(), self._block.start)
+            self._writer.insert_lines(text, self._cursor, SourcePlaces(), self._block.start)
             return
         self._writer.insert_table(self._cursor, rows, self._inline, self._indent())
 

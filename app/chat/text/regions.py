@@ -16,15 +16,15 @@ class Property(IntEnum):
     """Our own marks on text blocks."""
 
     CONTINUES = QTextFormat.Property.UserProperty + 1
-    """This text block goes on in the line of the one before (a giant line broken for layout)."""
+    """Property of a text block that goes on in the line before (a giant line broken for layout)."""
     FILLER = QTextFormat.Property.UserProperty + 2
     """An empty text block that Qt needs around a table, or one that keeps room for a widget."""
     SOURCE = QTextFormat.Property.UserProperty + 3
-    """What a formula was made from; selecting it copies that."""
+    """Property of a character format: the source of a formula; selecting it copies that."""
 
 
 class RegionKind(StrEnum):
-    """What the view paints behind text."""
+    """Kinds of background that the view paints behind text."""
 
     CODE = "code"
     QUOTE = "quote"
@@ -44,9 +44,9 @@ class Region:
     language: str = ""
     code: str = ""
     continues: bool = field(default=False, compare=False)
-    """Whether it is the next part of the region before it."""
+    """True if it is the next part of the region before it."""
     joint: str = field(default="\n", compare=False)
-    """What stands between the code of that region and its own."""
+    """The text between the code of that region and its own."""
 
 
 def joined(regions: Iterable[Region]) -> list[Region]:

@@ -1,4 +1,4 @@
-"""Where the source of a message stands in the document that shows it, and back.
+"""The map from the source of a message to the document that shows it, and back.
 
 Three ways to count meet here: characters of the cleaned text that markdown is parsed from, UTF-16
 units of the source as it is stored, and positions in the document (UTF-16 units as well).
@@ -14,12 +14,12 @@ _SHIFTING = re.compile("[\r\U00010000-\U0010ffff]")
 
 
 def utf16_length(text: str) -> int:
-    """How many UTF-16 code units `text` has, which is what Qt counts."""
+    """Return the number of UTF-16 code units of `text`, which is what Qt counts."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class Offsets:
-    """From characters of the cleaned text to UTF-16 units of the source.
+    """Map from characters of the cleaned text to UTF-16 units of the source.
 
     The two drift apart at characters beyond the basic plane, at carriage returns, which the clean
     text lacks, and where parts of the source are left out.
@@ -120,7 +120,10 @@ class SourceMap:
         return self._source[index] + document - self._document[index]
 
     def document_at(self, source: int) -> int:
-        """Where the source at `source` is shown, or what follows it; -1 in an empty document."""
+        """Return the place in the document that shows the source at `source`, or what follows it.
+
+        -1 in an empty document.
+        """
         if not self._source:
             return -1
         index = min(bisect_right(self._source_end, source), len(self) - 1)

@@ -14,7 +14,7 @@ CODE_HEADER = 34
 """Height of the strip above code that holds the language and the copy button."""
 CODE_PADDING = 14
 CODE_HANG = 18
-"""How far the rest of a wrapped line of code is moved in."""
+"""Pixels that the rest of a wrapped line of code is moved in."""
 INDENT = 26
 """Width of one level of a list."""
 QUOTE_INDENT = 18
@@ -36,7 +36,7 @@ def prose_size() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TextFonts:
     """The fonts in force, at one size. Thoughts have a smaller one than answers."""
 
     size: float
@@ -45,8 +45,8 @@ class Look:
     mono: QFont
 
     @classmethod
-    def now(cls, scale: float = 1.0) -> Look:
-        """What the theme says at the moment, `scale` times as large."""
+    def now(cls, scale: float = 1.0) -> TextFonts:
+        """Return the fonts of the theme in force, `scale` times as large."""
         prose, mono = ui_font(), mono_font()
         size = prose_size() * scale
         prose.setPointSizeF(size)
@@ -128,7 +128,7 @@ def set_line_height(style: QTextBlockFormat, font: QFont, factor: float) -> None
 
 
 def is_rtl(text: str) -> bool:
-    """Whether a paragraph reads from right to left: its first letter decides."""
+    """Return whether a paragraph reads from right to left: its first letter decides."""
     if text.isascii():
         return False
     for character in text:

@@ -65,11 +65,11 @@ class TextSurface(QTextBrowser):
             self.resized.emit()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As high as the text."""
+        """Return a size with the height of the text."""
         return QSize(super().sizeHint().width(), self.height())
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:  # noqa: ANN401, ARG002, N802
-        """Nothing is loaded, whatever a text refers to."""
+        """Load nothing, whatever a text refers to."""
         return None
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -97,7 +97,7 @@ class TextSurface(QTextBrowser):
 
 
 def changes_look(event: QEvent) -> bool:
-    """Whether an event may mean other colours or fonts."""
+    """Return whether an event may mean other colours or fonts."""
     return event.type() in _STYLE_CHANGES
 
 

@@ -19,8 +19,8 @@ from PySide6.QtGui import (
 
 from app.chat.text.dialect import blocks_only
 from app.chat.text.inline_writer import InlineWriter
-from app.chat.text.lines import Lines, Placed
-from app.chat.text.styles import Look, is_rtl
+from app.chat.text.lines import SourceLines, SourcePlaces
+from app.chat.text.styles import TextFonts, is_rtl
 from app.theme.theme import current
 
 if TYPE_CHECKING:
@@ -30,26 +30,26 @@ BELOW_TABLE = 14
 
 
 @dataclass(slots=True)
-class Row:
+class TableRow:
     """The cells of one row, and where they stand in the source."""
 
     header: bool
     contents: list[str] = field(default_factory=list)
     aligns: list[str] = field(default_factory=list)
-    places: list[Placed] = field(default_factory=list)
+    places: list[SourcePlaces] = field(default_factory=list)
 
 
-def parse_rows(text: str) -> list[Row]:
+def parse_rows(text: str) -> list[TableRow]:
     """The rows of the table that `text` begins with, the header first."""
-    return rows_of(blocks_only().parse(text), Lines(text))
+    return rows_of(blocks_only().parse(text), SourceLines(text))
 
 
-def rows_of(tokens: Sequence[Token], lines: Lines) -> list[Row]:
+def rows_of(tokens: Sequence[Token], lines: SourceLines) -> list[TableRow]:
     """The rows in the tokens of one table, up to its end."""
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for index, token in enumerate(tokens):
         if token.type == "tr_open":
-            rows.append(Row(header=tokens[index + 1].type == "th_open"))
+            rows.append(TableRow(header=tokens[index + 1].type == "th_open"))
         elif token.type in {"th_open", "td_open"}:
             rows[-1].contents.append(tokens[index + 1].content)
             rows[-1].aligns.append(str(token.attrGet("style") or ""))
@@ -63,7 +63,7 @@ def rows_of(tokens: Sequence[Token], lines: Lines) -> list[Row]:
 
 
 def write_rows(
-    table: QTextTable, first: int, rows: Sequence[Row], inline: InlineWriter, look: Look
+    table: QTextTable, first: int, rows: Sequence[TableRow], inline: InlineWriter, look: TextFonts
 ) -> None:
     """Write `rows` into the empty rows of a table from number `first` on."""
     for number, row in enumerate(rows, first):

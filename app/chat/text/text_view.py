@@ -24,7 +24,7 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from app.chat.text.backdrop import paint_region, region_box
 from app.chat.text.highlight import CodeColours, load_lexer
 from app.chat.text.line_boxes import BlockLines
-from app.chat.text.markdown import Block, BlockKind
+from app.chat.text.markdown import BlockKind, MarkdownBlock
 from app.chat.text.message_source import MessageSource
 from app.chat.text.overlay import OverlayPainter
 from app.chat.text.regions import Region, RegionKind
@@ -48,7 +48,7 @@ _PIECE = 500
 """Characters that are taken in or written between two looks at the clock."""
 _FRAME_MS = 16
 _AROUND = CODE_HEADER + CODE_PADDING
-"""What is painted behind text reaches so far above and below it."""
+"""Pixels above and below a text that its background covers."""
 _FOREVER = float("inf")
 
 
@@ -84,9 +84,9 @@ class TextView(TextSurface):
         self._length = self._shown = self._restarts = 0
         self._live = self._ending = self._ended = False
         self._working = self._told_half = False
-        """Whether text is being written; whether a part of it was the last that was told of."""
+        """True if text is being written; whether a part of it was the last that was told of."""
         self.last_render_s = 0.0
-        """How long the last rendering took."""
+        """Seconds that the last rendering took."""
         self._turn = QTimer(self, singleShot=True, interval=0)
         self._turn.timeout.connect(self._go_on)
         self._pointer = QPointF(-1, -1)
@@ -98,17 +98,17 @@ class TextView(TextSurface):
 
     @property
     def writer(self) -> DocumentWriter:
-        """What writes the blocks, for those who paint over them."""
+        """Return the writer of the blocks, for code that paints over them."""
         return self._writer
 
     @property
     def thoughts(self) -> int:
-        """How many thoughts there are in the text."""
+        """Return the number of thoughts in the text."""
         return len(self._thoughts)
 
     @property
     def marks(self) -> Marks:
-        """What is marked in the text."""
+        """Return the marks in the text."""
         return self._marks
 
     @property
@@ -140,7 +140,7 @@ class TextView(TextSurface):
         self._begin_work(len(text))
 
     def finish(self) -> None:
-        """No more text comes: all blocks are final."""
+        """Make all blocks final, as no more text comes."""
         self._ending = True
         self._begin_work(0)
 
@@ -169,7 +169,7 @@ class TextView(TextSurface):
 
     @property
     def laid_out(self) -> bool:
-        """Whether all that has come is laid out."""
+        """True if all that has come is laid out."""
         source = self._source
         behind = bool(self._waiting) or self._shown < len(source.committed)
         return not behind and (self._ended or not self._ending)
@@ -212,7 +212,7 @@ class TextView(TextSurface):
         self._repaint()
 
     def first_hit(self) -> QRectF | None:
-        """Where the first highlighted word is, in this widget."""
+        """Return where the first highlighted word is, in this widget."""
         block = self.document().begin()
         while block.isValid():
             for start, end in self._marks.hits(block):
@@ -221,7 +221,7 @@ class TextView(TextSurface):
         return None
 
     def source_rect(self, start: int, end: int) -> QRectF | None:
-        """Where the first line of a stretch of source is shown, in this widget."""
+        """Return where the first line of a stretch of source is shown, in this widget."""
         shown = next(self._writer.map.shown(start, end), None)
         return None if shown is None else self._rect(*shown)
 
@@ -243,7 +243,7 @@ class TextView(TextSurface):
         return self._overlay.tip_at(point)
 
     def set_thoughts_open(self, *, open_: bool) -> None:
-        """Whether thoughts are shown opened."""
+        """Open or close all thoughts."""
         self._thoughts_open = open_
         for thought in self._thoughts:
             thought.set_opened(open_)
@@ -289,7 +289,7 @@ class TextView(TextSurface):
             self._turn.start(0)
 
     def _go_on(self) -> None:
-        """Another slice of what is long, then its colours."""
+        """Do another slice of long work, then colour the code."""
         if not self.work(time.perf_counter() + _SLICE_S):
             self._turn.start(0)
         elif not self._colours.busy:
@@ -334,11 +334,11 @@ class TextView(TextSurface):
         hidden = self._length - _LONGEST
         if hidden > 0:
             words = tr("\u2026 {n} more characters are not shown. Copying the message gives all.")
-            note = Block(BlockKind.PLAIN, words.format(n=number(hidden)), start=-1)
+            note = MarkdownBlock(BlockKind.PLAIN, words.format(n=number(hidden)), start=-1)
             self._source.committed.append(note)
 
     def _sync_thoughts(self) -> None:
-        """One widget for every thought, with what was thought so far."""
+        """Keep one widget for every thought, with what was thought so far."""
         for index, thought in enumerate(self._source.thoughts):
             if index == len(self._thoughts):
                 view = ThoughtView(TextView(tr("Thought"), self, within=self), thought.start, self)
@@ -441,7 +441,7 @@ class TextView(TextSurface):
         return self.document().findBlock(place).blockNumber()
 
     def _place_buttons(self) -> None:
-        """A copy button on every code block; where text is only added those before it stay."""
+        """Put a copy button on every code block; where text is only added those before it stay."""
         regions = [each for each in self._writer.regions if each.kind is RegionKind.CODE]
         width = self.viewport().width()
         only_grows = self._live and not self._thoughts and width == self._placed_width
@@ -502,7 +502,7 @@ class TextView(TextSurface):
             self._hover.start()
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Nothing is under the pointer any more."""
+        """Forget what was under the pointer."""
         super().leaveEvent(event)
         self._hover.stop()
         self._tell(-1)
@@ -516,7 +516,7 @@ class TextView(TextSurface):
             self.hovered.emit(place)
 
 
-def _cost(block: Block) -> int:
-    """How long a block takes to write, in characters of running text."""
+def _cost(block: MarkdownBlock) -> int:
+    """Return the cost of writing a block, in characters of running text."""
     cells = block.source.count("|") if block.kind is BlockKind.TABLE else 0
     return max(len(block.source), 60) + 20 * cells

@@ -17,11 +17,11 @@ _TAG = re.compile(r"<(/?)think(?:ing)?>")
 _CLOSING = re.compile(r"<(/)think(?:ing)?>")
 _TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
 _LINE = 200
-"""So much of a line tells whether it begins or ends code."""
+"""Characters of a line that tell whether it begins or ends code."""
 
 
-class Part(Enum):
-    """What a piece of an answer is."""
+class AnswerPart(Enum):
+    """Kinds of pieces of an answer."""
 
     SAID = auto()
     THOUGHT = auto()
@@ -35,24 +35,24 @@ class Part(Enum):
 class Piece:
     """A piece of an answer, as it stands in the source."""
 
-    part: Part
+    part: AnswerPart
     text: str
 
 
 def parts(text: str) -> tuple[str, str]:
-    """What an answer thinks and what it says; an answer still thinking says nothing yet."""
+    """Return the thoughts and the text of an answer; one that still thinks has no text yet."""
     pieces = pieces_of(text)
-    thought = "".join(piece.text for piece in pieces if piece.part is Part.THOUGHT)
-    said = "".join(piece.text for piece in pieces if piece.part is Part.SAID)
+    thought = "".join(piece.text for piece in pieces if piece.part is AnswerPart.THOUGHT)
+    said = "".join(piece.text for piece in pieces if piece.part is AnswerPart.SAID)
     return thought.strip(), said.strip()
 
 
 def pieces_of(text: str) -> list[Piece]:
-    """A whole answer in pieces."""
+    """Return a whole answer in pieces."""
     for inside in (False, True):
         splitter = ThoughtSplitter(inside=inside)
         pieces = [*splitter.feed(text), *splitter.finish()]
-        if not any(piece.part is Part.CLOSING_ALL for piece in pieces):
+        if not any(piece.part is AnswerPart.CLOSING_ALL for piece in pieces):
             break
     return pieces
 
@@ -85,7 +85,7 @@ class ThoughtSplitter:
         yield from self._text(text[at : len(text) - held])
 
     def finish(self) -> Iterator[Piece]:
-        """What was held back: no more text comes."""
+        """Yield the pieces held back: no more text comes."""
         held, self._held = self._held, ""
         yield from self._text(held)
 
@@ -102,21 +102,21 @@ class ThoughtSplitter:
         return None
 
     def _counts(self, *, closing: bool) -> bool:
-        """Whether a tag in speech, outside of code blocks, begins or ends a thought."""
+        """Return whether a tag in speech, outside of code blocks, begins or ends a thought."""
         if closing:
             return not self._opened and self._ticks % 2 == 0
         return not self._line.strip()
 
     def _tag(self, match: re.Match[str]) -> Piece:
-        closing = Part.CLOSING if self._inside else Part.CLOSING_ALL
-        part = closing if match[1] else Part.OPENING
-        self._inside, self._opened = part is Part.OPENING, True
+        closing = AnswerPart.CLOSING if self._inside else AnswerPart.CLOSING_ALL
+        part = closing if match[1] else AnswerPart.OPENING
+        self._inside, self._opened = part is AnswerPart.OPENING, True
         self._line, self._ticks = "", 0
         return Piece(part, match[0])
 
     def _text(self, text: str) -> Iterator[Piece]:
         if text:
-            yield Piece(Part.THOUGHT if self._inside else Part.SAID, text)
+            yield Piece(AnswerPart.THOUGHT if self._inside else AnswerPart.SAID, text)
 
     def _read(self, text: str) -> None:
         """Keep track of code: tags in it do not count."""
@@ -134,7 +134,7 @@ class ThoughtSplitter:
 
 
 def _possible_tag(text: str, at: int) -> int:
-    """How many characters at the end of `text` may be the beginning of a tag."""
+    """Return how many characters at the end of `text` may be the beginning of a tag."""
     start = text.rfind("<", max(at, len(text) - len("</thinking>")))
     if start < 0 or not any(tag.startswith(text[start:]) for tag in _TAGS):
         return 0

@@ -37,7 +37,7 @@ class ThoughtView(QWidget):
         text.setParent(self)
         text.hide()
         self.opened = False
-        """Whether the thought is to be seen."""
+        """True if the thought is to be seen."""
         self._began: float | None = None
         self._seconds: float | None = None
         self._live = False
@@ -65,7 +65,7 @@ class ThoughtView(QWidget):
             self._fit()
 
     def add(self, text: str) -> None:
-        """More was thought; it is laid out when somebody wants to see it."""
+        """Take in more of the thought; it is laid out when somebody wants to see it."""
         if text:
             self._unread.append(text)
             self._show_text()
@@ -101,7 +101,7 @@ class ThoughtView(QWidget):
         self._say()
 
     def heading(self) -> str:
-        """What the header says."""
+        """Return the text of the header."""
         if self._live and self._began is not None:
             seconds = int(time.monotonic() - self._began)
             return tr("Thinking\u2026") + (f"  {_duration(seconds)}" if seconds else "")
@@ -136,7 +136,7 @@ class ThoughtView(QWidget):
         self._fit()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802
-        """A thin bar beside the opened thought."""
+        """Paint a thin bar beside the opened thought."""
         if self.opened:
             painter = QPainter(self)
             painter.fillRect(3, _HEADER + _GAP, 2, self.text.height(), QColor(current().border))

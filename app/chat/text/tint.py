@@ -1,4 +1,4 @@
-"""What is shown over a message's text: where it came from, marks, search hits.
+"""Tint and marks over a message's text: where it came from, marks, search hits.
 
 Places are UTF-16 units of the source.
 """
@@ -37,12 +37,12 @@ class Marks:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to paint."""
+        """True if there is anything to paint."""
         return bool(self._starts or self._ghosts or self.mark or self._words)
 
     @property
     def tinted(self) -> bool:
-        """Whether anything was drafted."""
+        """True if anything was drafted."""
         return bool(self._starts)
 
     def set_tint(self, spans: Sequence[TokenSpan]) -> None:
@@ -92,7 +92,7 @@ class Marks:
         return self._ghosts[start:end]
 
     def hits(self, block: QTextBlock) -> Iterator[tuple[int, int]]:
-        """Where the searched words are in a text block."""
+        """Return where the searched words are in a text block."""
         if self._words is None:
             return
         text = block.text()

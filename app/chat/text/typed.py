@@ -1,11 +1,11 @@
-"""What people typed: shown as it is, but fenced code (a file sent along, say) is shown as code."""
+"""Text typed by the user: shown as it is, but fenced code (an attached file, say) as code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from app.chat.text.markdown import FENCE, PLAIN_CHUNK, Block, BlockKind, closes, plain
+from app.chat.text.markdown import FENCE, PLAIN_CHUNK, BlockKind, MarkdownBlock, closes, plain
 
 _LONGEST_CODE = 16_000
 """Longer code is shown as plain text: it would be laid out in one go."""
@@ -17,22 +17,22 @@ class TypedText:
     def __init__(self) -> None:
         self._rest = ""
         self._start = 0
-        """Where the rest begins in the text."""
+        """Place in the text where the rest begins."""
         self._goes_on = False
-        """Whether the line before the rest belongs to the same stretch of plain text."""
+        """True if the line before the rest belongs to the same stretch of plain text."""
         self._in_line = False
-        """Whether the rest begins in the middle of a line."""
+        """True if the rest begins in the middle of a line."""
 
-    def feed(self, text: str) -> Iterator[Block]:
+    def feed(self, text: str) -> Iterator[MarkdownBlock]:
         """The blocks that are complete with this piece."""
         self._rest += text
         yield from self._blocks(ended=False)
 
-    def finish(self) -> Iterator[Block]:
+    def finish(self) -> Iterator[MarkdownBlock]:
         """The blocks of what is left."""
         yield from self._blocks(ended=True)
 
-    def _blocks(self, *, ended: bool) -> Iterator[Block]:
+    def _blocks(self, *, ended: bool) -> Iterator[MarkdownBlock]:
         at = 0
         while at < len(self._rest):
             fence = None if self._in_line else self._fence(at)
@@ -50,7 +50,7 @@ class TypedText:
                 end = end or len(self._rest)
                 if closed:
                     code = self._rest[at:end].removesuffix("\n")
-                    yield Block(BlockKind.CODE, code, self._start + at)
+                    yield MarkdownBlock(BlockKind.CODE, code, self._start + at)
                 else:
                     yield from self._plain(at, end)
                 self._goes_on = not closed
@@ -74,7 +74,7 @@ class TypedText:
         return 0
 
     def _plain_end(self, at: int, *, ended: bool) -> int:
-        """Where the plain text from `at` on is cut: before a fence, else behind whole lines."""
+        """Return the end of the plain text from `at` on: a fence, or the end of whole lines."""
         line = at
         while True:
             end = self._rest.find("\n", line)
@@ -85,9 +85,11 @@ class TypedText:
                 return line
         return len(self._rest) if ended or len(self._rest) - at >= PLAIN_CHUNK else at
 
-    def _plain(self, at: int, end: int) -> Iterator[Block]:
+    def _plain(self, at: int, end: int) -> Iterator[MarkdownBlock]:
         text = self._rest[at:end].removesuffix("\n")
-        blocks = plain(text, self._start + at) or [Block(BlockKind.PLAIN, "", self._start + at)]
+        blocks = plain(text, self._start + at) or [
+            MarkdownBlock(BlockKind.PLAIN, "", self._start + at)
+        ]
         for index, block in enumerate(blocks):
             if index == 0 and self._goes_on:
                 yield replace(block, continues=True, in_line=self._in_line)

@@ -19,13 +19,13 @@ from PySide6.QtGui import (
 from shiboken6 import Shiboken
 
 from app.chat.text.inline_writer import InlineWriter, Note
-from app.chat.text.lines import Lines, Placed
-from app.chat.text.markdown import FENCE, Block, BlockKind, only_adds_words, safe_cut
+from app.chat.text.lines import SourceLines, SourcePlaces
+from app.chat.text.markdown import FENCE, BlockKind, MarkdownBlock, only_adds_words, safe_cut
 from app.chat.text.regions import INVISIBLE, Property, Region, RegionKind, joined
 from app.chat.text.source_map import Offsets, SourceMap, utf16_length
-from app.chat.text.styles import CODE_HEADER, INDENT, Look, gap, is_rtl
+from app.chat.text.styles import CODE_HEADER, INDENT, TextFonts, gap, is_rtl
 from app.chat.text.table import (
-    Row,
+    TableRow,
     clear_row,
     fix_widths,
     parse_rows,
@@ -41,7 +41,7 @@ _LINE = 4_000
 class _Written:
     """A block in the document, from the place where it began."""
 
-    block: Block
+    block: MarkdownBlock
     start: int
     fresh: bool
     after: str
@@ -58,7 +58,7 @@ class DocumentWriter:
 
     def __init__(self, document: QTextDocument, offsets: Offsets, scale: float = 1.0) -> None:
         self.document = document
-        self.look = Look.now(scale)
+        self.look = TextFonts.now(scale)
         self.offsets = offsets
         self.map = SourceMap()
         self._scale = scale
@@ -77,11 +77,11 @@ class DocumentWriter:
         self._table, self._widths = None, []
         self.map = SourceMap()
         self.committed_end = 0
-        """Where the part of the document ends that is final."""
+        """Place in the document where its final part ends."""
 
     @property
     def regions(self) -> list[Region]:
-        """What to paint behind the text, from top to bottom."""
+        """Return the regions to paint behind the text, from top to bottom."""
         live = [region for each in self._live for region in each.regions]
         if live and live[0].continues and self._regions:
             return self._regions[:-1] + joined([self._regions[-1], *live])
@@ -90,12 +90,14 @@ class DocumentWriter:
     def clear(self, offsets: Offsets | None = None) -> None:
         """Start over with an empty document, in the fonts now in force."""
         self.document.clear()
-        self.look = Look.now(self._scale)
+        self.look = TextFonts.now(self._scale)
         if offsets is not None:
             self.offsets = offsets
         self._reset()
 
-    def update(self, committed: Sequence[Block], tail: Sequence[Block]) -> list[Region]:
+    def update(
+        self, committed: Sequence[MarkdownBlock], tail: Sequence[MarkdownBlock]
+    ) -> list[Region]:
         """Append `committed` for good, then show `tail` for the time being.
 
         Gives the regions that are now complete.
@@ -144,8 +146,8 @@ class DocumentWriter:
 
         return note
 
-    def _kept(self, wanted: Sequence[Block], cursor: QTextCursor) -> int:
-        """How many live blocks can stay; one that only grew is extended on the spot."""
+    def _kept(self, wanted: Sequence[MarkdownBlock], cursor: QTextCursor) -> int:
+        """Return how many live blocks can stay; one that only grew is extended on the spot."""
         kept = 0
         for written, block in zip(self._live, wanted, strict=False):
             if written.block != block and not self._extended(written, block, cursor):
@@ -154,7 +156,7 @@ class DocumentWriter:
             kept += 1
         return kept
 
-    def _extended(self, written: _Written, block: Block, cursor: QTextCursor) -> bool:
+    def _extended(self, written: _Written, block: MarkdownBlock, cursor: QTextCursor) -> bool:
         old = written.block
         if old.kind is not block.kind or written is not self._live[-1]:
             return False
@@ -174,7 +176,7 @@ class DocumentWriter:
         written.regions = [self._code_region(block, region.first, cursor)]
         return True
 
-    def _extend_words(self, written: _Written, block: Block, cursor: QTextCursor) -> bool:
+    def _extend_words(self, written: _Written, block: MarkdownBlock, cursor: QTextCursor) -> bool:
         """Append words to the last line of a live paragraph, item or quote."""
         old, before, after = written.block, written.block.source, block.source
         same = (old.start, old.head, old.in_line) == (block.start, block.head, block.in_line)
@@ -192,7 +194,7 @@ class DocumentWriter:
         self.noting(block.start)(position, utf16_length(words), len(before), len(after))
         return True
 
-    def _extend_table(self, written: _Written, block: Block) -> bool:
+    def _extend_table(self, written: _Written, block: MarkdownBlock) -> bool:
         """Rewrite the last row of a live table, and append what came after it."""
         old, table = written.block, written.table
         if table is None or not block.source.startswith(old.source) or old.head != block.head:
@@ -239,7 +241,7 @@ class DocumentWriter:
         self._fresh, self._after = first.fresh, first.after
         del self._live[index:]
 
-    def _write(self, block: Block, cursor: QTextCursor) -> None:
+    def _write(self, block: MarkdownBlock, cursor: QTextCursor) -> None:
         from app.chat.text.prose import ProseWriter
 
         written = _Written(block, cursor.position(), self._fresh, self._after)
@@ -251,7 +253,7 @@ class DocumentWriter:
                 style = self.look.line(rtl=is_rtl(block.source[:400]))
                 self.mark_continued(style, block)
                 self.start(cursor, "continued" if block.continues else "prose", style)
-                placed = Lines(block.source).paragraph(block.source, 0)
+                placed = SourceLines(block.source).paragraph(block.source, 0)
                 self.insert_lines(block.source, cursor, placed, block.start)
             case BlockKind.TABLE:
                 written.table = self._write_table(block, cursor)
@@ -289,7 +291,7 @@ class DocumentWriter:
             style.setTopMargin(height)
             frame.setFrameFormat(style)
 
-    def mark_continued(self, style: QTextBlockFormat, block: Block) -> None:
+    def mark_continued(self, style: QTextBlockFormat, block: MarkdownBlock) -> None:
         """Mark the text block of a block that goes on in the middle of a line."""
         if block.in_line:
             style.setProperty(Property.CONTINUES, True)
@@ -309,7 +311,7 @@ class DocumentWriter:
         cursor.setCharFormat(self.look.code())
         return first
 
-    def _write_code(self, block: Block, cursor: QTextCursor) -> Region:
+    def _write_code(self, block: MarkdownBlock, cursor: QTextCursor) -> Region:
         if block.continues:
             style = self.look.code_line(0)
             self.mark_continued(style, block)
@@ -323,20 +325,20 @@ class DocumentWriter:
         self._note_code(block, position)
         return self._code_region(block, first, cursor)
 
-    def _note_code(self, block: Block, position: int) -> None:
+    def _note_code(self, block: MarkdownBlock, position: int) -> None:
         """Note where the code that was written from `position` on stands in its source."""
         self.map.cut(position)
         code = block.code
         first = 0 if block.head or FENCE.match(block.source) is None else 1
-        placed = Lines(block.source).paragraph(code, first)
+        placed = SourceLines(block.source).paragraph(code, first)
         self._note_lines(code, position, placed, block.start)
 
-    def _code_region(self, block: Block, first: int, cursor: QTextCursor) -> Region:
+    def _code_region(self, block: MarkdownBlock, first: int, cursor: QTextCursor) -> Region:
         last, joint = cursor.blockNumber(), "" if block.in_line else "\n"
         region = Region(RegionKind.CODE, first, last, 0, block.language, block.code)
         return replace(region, continues=block.continues, joint=joint)
 
-    def _write_table(self, block: Block, cursor: QTextCursor) -> QTextTable:
+    def _write_table(self, block: MarkdownBlock, cursor: QTextCursor) -> QTextTable:
         if not block.continues:
             inline = InlineWriter(self.look, self.noting(block.start))
             self._widths = []
@@ -367,7 +369,7 @@ class DocumentWriter:
         table.setFormat(style)
 
     def insert_table(
-        self, cursor: QTextCursor, rows: Sequence[Row], inline: InlineWriter, indent: float
+        self, cursor: QTextCursor, rows: Sequence[TableRow], inline: InlineWriter, indent: float
     ) -> QTextTable:
         """Insert a table; the empty text blocks that Qt leaves around it take no room."""
         if self._fresh:
@@ -383,7 +385,7 @@ class DocumentWriter:
         return table
 
     def insert_lines(
-        self, text: str, cursor: QTextCursor, placed: Placed | None, base: int
+        self, text: str, cursor: QTextCursor, placed: SourcePlaces | None, base: int
     ) -> None:
         """Insert text, each line a text block of the current kind without its top margin.
 
@@ -407,7 +409,7 @@ class DocumentWriter:
         if placed is not None:
             self._note_lines(text, position, placed, base)
 
-    def _note_lines(self, text: str, position: int, placed: Placed, base: int) -> None:
+    def _note_lines(self, text: str, position: int, placed: SourcePlaces, base: int) -> None:
         note = self.noting(base)
         at = 0
         for line in text.split("\n"):
@@ -422,7 +424,7 @@ class DocumentWriter:
 
 
 def _pieces(line: str) -> list[str]:
-    """A line in the parts that are laid out on their own."""
+    """Split a line into the parts that are laid out on their own."""
     pieces = []
     while len(line) > _LINE:
         at = safe_cut(line, _LINE)

@@ -7,7 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.library.rows.delegate import badge_size, draw_badge
-from app.library.rows.row import Mark
+from app.library.rows.row import RowBadge
 
 
 class BadgeLabel(QWidget):
@@ -15,11 +15,11 @@ class BadgeLabel(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.mark: Mark | None = None
+        self.mark: RowBadge | None = None
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
-    def show_mark(self, mark: Mark | None) -> None:
-        """Another one."""
+    def show_mark(self, mark: RowBadge | None) -> None:
+        """Show another badge, or none."""
         self.mark = mark
         self.setVisible(mark is not None)
         self.setAccessibleName(mark.text if mark is not None else "")
@@ -29,11 +29,11 @@ class BadgeLabel(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """What sign and words need."""
+        """Return the size of sign and words."""
         return badge_size(self.mark, self.font()) if self.mark is not None else QSize(0, 0)
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
-        """As in a list."""
+        """Draw the badge as in a list."""
         if self.mark is not None:
             painter = QPainter(self)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)

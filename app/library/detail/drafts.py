@@ -17,23 +17,23 @@ from PySide6.QtWidgets import (
 
 from app.library.detail.badge import BadgeLabel
 from app.library.detail.frame import say
-from app.library.words import candidate_row
+from app.library.model_texts import candidate_row
 from app.settings.rows import plain_label
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.advice import DraftCandidate, Verdict
 from engine.language import number, sentences, tr
 
 _MOST = 12
 _LONGEST = 40
 """Letters of a name."""
 _LEFT = 26
-"""Where the reason begins, below the words of a button."""
+"""Pixel where the reason begins, below the words of a button."""
 
 
 class DraftChoices(QWidget):
     """One radio button for each candidate that fits, and one for none at all."""
 
     changed = Signal()
-    """Another one is chosen."""
+    """Another draft is chosen."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -57,7 +57,7 @@ class DraftChoices(QWidget):
         return None
 
     def say(self, words: str) -> None:
-        """A sentence in the place of the candidates."""
+        """Show a sentence in the place of the candidates."""
         self._clear()
         self.candidates = ()
         say(self._words, words)

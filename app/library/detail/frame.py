@@ -1,4 +1,4 @@
-"""What every detail has: a name, a line below it, parts that follow, and buttons that stay."""
+"""The frame of every detail: a name, a line below it, parts that follow, and buttons that stay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DetailFrame(QWidget):
     """A column that scrolls, and below it the buttons.
 
     Args:
-        name: for screen readers.
+        name: the name for screen readers.
     """
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
@@ -73,7 +73,7 @@ class DetailFrame(QWidget):
         layout.addLayout(below)
 
     def add_button(self, words: str, *, look: str = "") -> QPushButton:
-        """A button that stays on show."""
+        """Add a button that stays on show."""
         button = QPushButton(words, self)
         button.setProperty("look", look)
         button.setAutoDefault(False)
@@ -103,7 +103,7 @@ class Facts(QWidget):
         self.shown: tuple[tuple[str, str], ...] = ()
 
     def show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
-        """Those that have a value."""
+        """Show the facts that have a value."""
         self.shown = tuple((name, value) for name, value in facts if value)
         while len(self._labels) < len(self.shown):
             self._add()

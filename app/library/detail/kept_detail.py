@@ -9,12 +9,12 @@ from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayou
 
 from app.library.detail.drafts import DraftChoices
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
-from app.library.words import ORIGINS, parameters_words, short_count
+from app.library.model_texts import ORIGINS, parameters_words, short_count
 from app.settings.rows import plain_label
-from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _STEPS = 1000
 FOREIGN = (ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
@@ -23,7 +23,7 @@ _NEVER_MOVED = (ModelOrigin.BUNDLED, ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, 
 
 
 class KeptDetail(DetailFrame):
-    """Of a model that another program keeps, two ways to have it here as well."""
+    """Detail of a model here; one that another program keeps can also be added in two ways."""
 
     use_asked = Signal(object, object)
     """The `KeptModel`, and the `DraftCandidate` that shall draft or None."""
@@ -99,11 +99,11 @@ class KeptDetail(DetailFrame):
             button.clicked.connect(lambda _=False, signal=signal: signal.emit(self.model))
 
     def show_model(self, model: KeptModel, *, in_use: bool, offered: bool) -> None:
-        """Another model, or another state of the same.
+        """Show another model, or another state of the same.
 
         Args:
             model: the model.
-            in_use: it answers now, or drafts for the one that does.
+            in_use: True if it answers now, or drafts for the one that does.
             offered: another program has it, and it is not listed yet.
         """
         other = self.model is None or model.path != self.model.path
@@ -121,14 +121,14 @@ class KeptDetail(DetailFrame):
         self._show_buttons()
 
     def show_drafts(self, candidates: Sequence[DraftCandidate]) -> None:
-        """What drafts for it, or why not."""
+        """Show the drafts for it, or why there are none."""
         own = self.model.draft if self.model is not None else None
         places = (own, own.parent) if own else ()  # of a single file, or of its folder
         chosen = next((each for each in candidates if each.path in places), None)
         self.drafts.show_candidates([each for each in candidates if each.path], chosen)
 
     def show_doing(self, words: str, share: float) -> None:
-        """What is being done with a model, and how far it is."""
+        """Show the work under way with a model, and its progress."""
         began_or_ended = bool(words) != bool(self._doing)
         self._doing = words
         self.doing.setText(words)
@@ -181,7 +181,7 @@ def _facts(model: KeptModel) -> tuple[tuple[str, str], ...]:
         (tr("Family"), model.family),
         (tr("Quantisation"), model.kind),
         (tr("Context"), tr("{n} tokens").format(n=short_count(context)) if context else ""),
-        (tr("Licence"), model.licence or tr("not told")),
+        (tr("Licence"), model.licence or tr("not specified")),
         (tr("From"), model.repo or ""),
         (tr("Place"), breakable(str(model.path))),
     )

@@ -52,7 +52,7 @@ class LicencePart(QWidget):
     def show_licence(
         self, repo: str, licence: str | None, link: str | None, *, gated: bool, token: bool = False
     ) -> None:
-        """What is asked of those who use this repository."""
+        """Show the terms of use of this repository."""
         self._page = f"{HUB}/{repo}"
         self.link = link or ""
         said = licence or tr("not told; look at the model's page before you use it")

@@ -8,15 +8,12 @@ from typing import cast
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
-from app.library.advising import Fits
+from app.library.advice_desk import Fits
 from app.library.detail.drafts import DraftChoices
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
 from app.library.detail.licence import HUB, LicencePart, open_link
-from app.library.ordering import Wanted
-from app.library.picking import target_variant
-from app.library.rows.row import Row
-from app.library.rows.view import RowsView
-from app.library.words import (
+from app.library.download_orders import Wanted
+from app.library.model_texts import (
     PACKAGINGS,
     date_words,
     fit_mark,
@@ -27,12 +24,15 @@ from app.library.words import (
     speed_words,
     variant_row,
 )
+from app.library.rows.row import LibraryRow
+from app.library.rows.view import RowsView
+from app.library.variant_choice import target_variant
 from app.settings.rows import plain_label
 from engine.errors import UserFixable
-from engine.hub.pairing.candidate import DraftCandidate
+from engine.hub.advice import DraftCandidate
 from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.language import sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 _VARIANTS_IN_SIGHT = 5
 
@@ -92,7 +92,7 @@ class RemoteDetail(DetailFrame):
         return cast("Variant | None", self.variants.current)
 
     def show_found(self, found: FoundRepository, *, token: bool = False) -> None:
-        """Another model, of which no more is known than a list says."""
+        """Show another model, of which no more is known than a list says."""
         self.found, self.repository, self._fits, self._busy = found, None, {}, False
         self._say_found(found, None, token=token)
         say(self.state, tr("Asking the hub for its files\N{HORIZONTAL ELLIPSIS}"))
@@ -104,7 +104,7 @@ class RemoteDetail(DetailFrame):
         self._show_parts(failed=True)
 
     def show_repository(self, repository: Repository, *, token: bool = False) -> None:
-        """All of it."""
+        """Show all of a repository."""
         self.repository, self.found = repository, repository.found
         self._say_found(repository.found, repository, token=token)
         usable = bool(repository.variants)
@@ -118,7 +118,7 @@ class RemoteDetail(DetailFrame):
         self._choose_variant()
 
     def show_fits(self, fits: Fits) -> None:
-        """How the variants would run."""
+        """Show how the variants would run."""
         first = not self._fits
         self._fits = fits
         self.variants.rows.say_anew()
@@ -127,17 +127,17 @@ class RemoteDetail(DetailFrame):
         self._say_fit()
 
     def show_drafts(self, candidates: Sequence[DraftCandidate]) -> None:
-        """What would draft for the chosen variant."""
+        """Show the drafts for the chosen variant."""
         self.drafts.show_candidates(candidates)
         self._draft_changed()
 
     def show_draft_size(self, repo: str, nbytes: int) -> None:
-        """What is to be fetched of a draft."""
+        """Show the size of a draft's download."""
         self._sizes[repo] = nbytes
         self._show_button()
 
     def show_busy(self, *, busy: bool) -> None:
-        """Whether the hub is being asked for the files."""
+        """Show whether the hub is being asked for the files."""
         self._busy = busy
         self._show_button()
 
@@ -185,7 +185,7 @@ class RemoteDetail(DetailFrame):
         fit = self._fits.get(self.variant.name) if self.variant is not None else None
         say(self.fit_words, fit_mark(fit).tip if fit is not None else "")
 
-    def _words(self, variant: Variant) -> Row:
+    def _words(self, variant: Variant) -> LibraryRow:
         return variant_row(variant, self._fits.get(variant.name))
 
     def _fit_height(self) -> None:

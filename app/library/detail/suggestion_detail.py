@@ -8,16 +8,16 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from app.library.detail.badge import BadgeLabel
 from app.library.detail.frame import DetailFrame, Facts, breakable, say
 from app.library.detail.licence import HUB, LicencePart, open_link
-from app.library.ordering import Wanted
-from app.library.words import ROLES, fit_mark, name_of, owner_of, speed_words
+from app.library.download_orders import Wanted
+from app.library.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
 from app.settings.rows import plain_label
-from engine.hub.recommendation import Recommendation
+from engine.hub.advice import Recommendation
 from engine.language import sentences, tr
-from engine.units import file_size
+from engine.language.units import file_size
 
 
 class SuggestionDetail(DetailFrame):
-    """Everything in it is known without asking anybody."""
+    """Detail of a suggestion, known without asking anybody."""
 
     order_asked = Signal(object)
     """An `Wanted`."""
@@ -53,7 +53,7 @@ class SuggestionDetail(DetailFrame):
         self.page_button.clicked.connect(self._open_page)
 
     def show_suggestion(self, suggestion: Recommendation) -> None:
-        """Another one."""
+        """Show another suggestion."""
         self.suggestion = suggestion
         self.title.setText(suggestion.name)
         say(self.about, tr("by {owner}").format(owner=owner_of(suggestion.repo)))
@@ -75,7 +75,7 @@ class SuggestionDetail(DetailFrame):
         self.show_busy(busy=False)
 
     def show_busy(self, *, busy: bool) -> None:
-        """Whether the hub is being asked for the files."""
+        """Show whether the hub is being asked for the files."""
         self._busy = busy
         suggestion = self.suggestion
         if suggestion is None:

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.library.downloads.job_row import JobRow
-from app.library.downloads.words import summary
+from app.library.downloads.job_texts import summary
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
 from engine.hub.download.job import JobReport
@@ -63,7 +63,7 @@ class DownloadsBar(QFrame):
         self.hide()
 
     def show_reports(self, reports: Sequence[JobReport]) -> None:
-        """How far they are now; rows stay as they are, so that the keyboard stays where it is."""
+        """Show the downloads' progress; rows stay, so that the keyboard stays where it is."""
         keys = [each.job.key for each in reports]
         for key in [key for key in self.rows if key not in keys]:
             gone = self.rows.pop(key)
@@ -104,7 +104,7 @@ class DownloadsBar(QFrame):
 
 
 class _Rows(QScrollArea):
-    """As high as its rows, up to a few."""
+    """Rows in an area as high as they are, up to a few."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -118,11 +118,11 @@ class _Rows(QScrollArea):
         self.setSizePolicy(policy)
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802
-        """What is said of trouble wraps."""
+        """Return True, as error texts wrap."""
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
-        """Of all rows, or of the first few."""
+        """Return the height of all rows, or of the first few."""
         inside = self.widget()
         layout = inside.layout() if inside is not None else None
         if layout is None:
@@ -132,9 +132,9 @@ class _Rows(QScrollArea):
         return min(height + 2, round(each * (_IN_SIGHT + 0.5)))
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """As for the present width."""
+        """Return a size with the height for the present width."""
         return QSize(super().sizeHint().width(), self.heightForWidth(self.width()))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """As high as it is."""
+        """Return the present height as the least."""
         return QSize(0, self.heightForWidth(self.width()))

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.library.detail.frame import say
-from app.library.downloads.words import UNDER_WAY, state_words, title
+from app.library.downloads.job_texts import UNDER_WAY, state_words, title
 from app.settings.rows import plain_label
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
@@ -56,7 +56,7 @@ class JobRow(QWidget):
         self.show_report(report)
 
     def show_report(self, report: JobReport) -> None:
-        """How far it is now."""
+        """Show the progress of the download."""
         self.report, state = report, report.state
         self.state.setText(state_words(report))
         failed = state is JobState.FAILED

@@ -1,4 +1,4 @@
-"""What runs on this computer and what drafts for what, from planner, files and the dated list."""
+"""Fit of models and their drafts, from planner, files and the dated list."""
 
 from __future__ import annotations
 
@@ -9,25 +9,22 @@ from collections.abc import Sequence
 from app.library.real.surroundings import Surroundings
 from app.warm_up import numpy_whole
 from engine.errors import UserFixable
-from engine.hub.fit import Fit
-from engine.hub.fitting import Fitting
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
-from engine.hub.pairing.candidates import candidates, published
-from engine.hub.pairing.curated import CuratedModel, curated
-from engine.hub.pairing.gains import Gains
-from engine.hub.pairing.vocabularies import Vocabularies
-from engine.hub.recommendation import Recommendation
-from engine.hub.recommending import recommendations
+from engine.hub.advice import DraftCandidate, Fit, Recommendation, Verdict
+from engine.hub.pairs.candidates import candidates, published
+from engine.hub.pairs.curated import CuratedModel, curated
+from engine.hub.pairs.vocabularies import Vocabularies
+from engine.hub.predictions import Predictions
+from engine.hub.recommendations import recommendations
 from engine.hub.remote.listing import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.hub.sketch import of_variant
 from engine.language import tr
-from engine.loading.machinery import Machinery
+from engine.loading.devices import DeviceManager
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 
 _FRESH_S = 20.0
-"""How long memory is taken to be as free as it was."""
+"""Seconds for which memory is taken to be as free as it was."""
 
 
 class RealAdvice:
@@ -37,7 +34,7 @@ class RealAdvice:
         numpy_whole()
         self._around = around
         self._gate = threading.Lock()
-        self._machinery = Machinery()
+        self._manager = DeviceManager()
         self._vocabularies = Vocabularies()
         self._seen: tuple[float, Machine, Speeds] | None = None
 
@@ -47,9 +44,9 @@ class RealAdvice:
             return recommendations(*self._machine())
 
     def fit(self, repository: Repository, variant: Variant) -> Fit:
-        """Of a model that is not here."""
+        """Return the fit of a model that is not here."""
         with self._gate:
-            return Fitting(*self._machine()).variant(repository, variant)
+            return Predictions(*self._machine()).variant(repository, variant)
 
     def drafts_of_kept(
         self, model: KeptModel, kept: Sequence[KeptModel], /
@@ -57,15 +54,15 @@ class RealAdvice:
         """Compares vocabularies: every token with its id."""
         with self._gate:
             try:
-                gains = Gains(*self._machine())
-                return candidates(model.path, kept, self._vocabularies, gains)
+                speedup = Predictions(*self._machine()).speedup
+                return candidates(model.path, kept, self._vocabularies, speedup)
             except UserFixable:
                 return ()  # the list says what is wrong with it
 
     def drafts_of_remote(
         self, repository: Repository, variant: Variant, kept: Sequence[KeptModel], /
     ) -> Sequence[DraftCandidate]:
-        """From the dated list, and what is here of it; files cannot be compared yet."""
+        """Return the dated list's drafts, and those here; files cannot be compared yet."""
         known = curated()
         try:
             target = of_variant(repository, variant, known).listed
@@ -80,8 +77,8 @@ class RealAdvice:
     def _machine(self) -> tuple[Machine, Speeds]:
         now = time.monotonic()
         if self._seen is None or now - self._seen[0] > _FRESH_S:
-            machine = self._machinery.look(self._around.simulate_gpu)
-            self._seen = (now, machine, self._machinery.speeds(machine))
+            machine = self._manager.look(self._around.simulate_gpu)
+            self._seen = (now, machine, self._manager.speeds(machine))
         return self._seen[1:]
 
 

@@ -7,8 +7,8 @@ from app.library.real.advice import RealAdvice
 from app.library.real.shelf import RealShelf
 from app.library.real.surroundings import Surroundings
 from app.library.real.token import RealTokens
-from engine.hub.asking import HubQuestions
 from engine.hub.download.queue import Downloads
+from engine.hub.questions import HubQuestions
 
 
 def real_hub(around: Surroundings, listener: Listener) -> Hub:

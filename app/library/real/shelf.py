@@ -11,13 +11,12 @@ from app.library.real.surroundings import Surroundings
 from app.warm_up import numpy_whole
 from engine.errors import UserFixable
 from engine.hub.download.job import JobReport
-from engine.hub.shelf.copying import CopyProgress, Tell
-from engine.hub.shelf.deleting import delete, deletion
-from engine.hub.shelf.importing import import_copy, import_in_place
+from engine.hub.shelf.copies import CopyProgress, Tell
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.moving import move
-from engine.hub.shelf.shelf import Shelf
-from engine.hub.shelf.verifying import verify
+from engine.hub.shelf.relocation import import_copy, import_in_place, move
+from engine.hub.shelf.removal import delete, deletion
+from engine.hub.shelf.shelf import ModelShelf
+from engine.hub.shelf.verification import verify
 from engine.language import sentences, tr
 
 _FOREIGN = (ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
@@ -29,14 +28,14 @@ class RealShelf:
     def __init__(self, around: Surroundings) -> None:
         numpy_whole()
         self._around = around
-        self._known: tuple[Path | None, Shelf] | None = None
+        self._known: tuple[Path | None, ModelShelf] | None = None
 
     @property
-    def _shelf(self) -> Shelf:
-        """Another one where the settings name another cache now."""
+    def _shelf(self) -> ModelShelf:
+        """Return the shelf, a new one where the settings name another cache."""
         cache = self._around.cache()
         if self._known is None or self._known[0] != cache:
-            self._known = cache, Shelf(self._around.data, cache)
+            self._known = cache, ModelShelf(self._around.data, cache)
         return self._known[1]
 
     def kept(self) -> Sequence[KeptModel]:
@@ -60,7 +59,7 @@ class RealShelf:
             self._shelf.keep(model)
 
     def elsewhere(self) -> Sequence[KeptModel]:
-        """Of LM Studio, Ollama and the hub's cache."""
+        """Return the models of LM Studio, Ollama and the hub's cache."""
         everything = self._shelf.models(self._around.recent())
         return [each for each in everything if each.origin in _FOREIGN]
 
@@ -97,7 +96,7 @@ class RealShelf:
         delete(deletion(model, self._shelf, files=True), self._shelf, self._around.in_use())
 
     def forget(self, model: KeptModel) -> None:
-        """Its files stay."""
+        """Remove from the list; the files stay."""
         self._shelf.memory.forget(model.path)
 
 

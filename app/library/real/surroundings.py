@@ -1,4 +1,4 @@
-"""What the hub is told of the window. Plain data."""
+"""State of the window that the hub is told. Plain data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Surroundings:
     Attributes:
         data: the folder of the user's data.
         simulate_gpu: bytes of a simulated accelerator in the place of real ones.
-        in_use: what is loaded, targets and drafts.
+        in_use: loaded models, targets and drafts.
         recent: models that were used before.
         cache: the hub's, where the settings name another one.
         other_login: whether the token of another program may be read.

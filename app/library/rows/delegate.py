@@ -1,4 +1,4 @@
-"""How a row is drawn: two lines, a badge at the end of the first, a bar of progress below."""
+"""Painting of a row: two lines, a badge at the end of the first, a bar of progress below."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from PySide6.QtWidgets import (
 
 from app.conversations import painting
 from app.conversations.painting import draw_line, shortened
-from app.library.rows.model import Index, RowsModel
-from app.library.rows.row import Mark, Row, Tone
+from app.library.rows.model import Index, LibraryListModel
+from app.library.rows.row import LibraryRow, RowBadge, Tone
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import Tokens
@@ -31,18 +31,18 @@ _SIGNS = {Tone.GOOD: "check", Tone.FAIR: "info", Tone.BAD: "warning"}
 class RowDelegate(QStyledItemDelegate):
     """Draws rows, all of them equally high."""
 
-    def __init__(self, model: RowsModel, view: QAbstractItemView) -> None:
+    def __init__(self, model: LibraryListModel, view: QAbstractItemView) -> None:
         super().__init__(view)
         self._model, self._view = model, view
 
     def sizeHint(self, _option: QStyleOptionViewItem, _index: Index) -> QSize:  # noqa: N802
-        """Two lines with room around them."""
+        """Return the size of two lines with room around them."""
         lines = self._view.fontMetrics().height() + QFontMetricsF(self._small).height()
         return QSize(80, round(lines) + 2 * _TOP + _GAP)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw a row."""
-        row, place = self._model.row(index), painting.Row.of(option, self._view)
+        row, place = self._model.row(index), painting.RowState.of(option, self._view)
         if row is None:
             return
         painter.save()
@@ -61,11 +61,11 @@ class RowDelegate(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: Index,
     ) -> bool:
-        """Why the badge says what it says, or what the row had no room for."""
+        """Show a tooltip: the reason of the badge, or what the row had no room for."""
         row = self._model.row(index)
         if event.type() is not QEvent.Type.ToolTip or row is None:
             return bool(super().helpEvent(event, view, option, index))
-        area = painting.Row.of(option, self._view).area
+        area = painting.RowState.of(option, self._view).area
         badge = self._badge_area(area, row.mark) if row.mark is not None else QRectF()
         if row.mark is not None and badge.contains(event.pos()):
             text = row.mark.tip or row.mark.text
@@ -74,7 +74,7 @@ class RowDelegate(QStyledItemDelegate):
         QToolTip.showText(event.globalPos(), text, view)
         return True
 
-    def _heading(self, painter: QPainter, area: QRect, row: Row) -> None:
+    def _heading(self, painter: QPainter, area: QRect, row: LibraryRow) -> None:
         tokens, height = current(), QFontMetricsF(self._small).height()
         room = QRectF(area).adjusted(_SIDE, 0, -_SIDE, -2)
         first, second = QRectF(room), QRectF(room)
@@ -84,7 +84,7 @@ class RowDelegate(QStyledItemDelegate):
         draw_line(painter, first, row.title, self._bold, tokens.text)
         draw_line(painter, second, row.about, self._small, tokens.muted)
 
-    def _entry(self, painter: QPainter, area: QRect, row: Row) -> None:
+    def _entry(self, painter: QPainter, area: QRect, row: LibraryRow) -> None:
         tokens = current()
         first = QRectF(area).adjusted(_SIDE, _TOP, -_SIDE, 0)
         first.setHeight(self._view.fontMetrics().height())
@@ -100,7 +100,7 @@ class RowDelegate(QStyledItemDelegate):
         if row.share is not None:
             _draw_share(painter, QRectF(area).adjusted(_SIDE, 0, -_SIDE, -2), row.share)
 
-    def _badge_area(self, area: QRect, mark: Mark) -> QRectF:
+    def _badge_area(self, area: QRect, mark: RowBadge) -> QRectF:
         size = badge_size(mark, self._small)
         width = min(size.width(), round(area.width() * _MOST_OF_ROW))
         middle = area.top() + _TOP + self._view.fontMetrics().height() / 2
@@ -121,16 +121,16 @@ class RowDelegate(QStyledItemDelegate):
         return font
 
 
-def badge_size(mark: Mark, font: QFont) -> QSize:
-    """What a badge takes in this font."""
+def badge_size(mark: RowBadge, font: QFont) -> QSize:
+    """Return the size of a badge in this font."""
     metrics = QFontMetricsF(font)
     sign = metrics.height() + 2 if mark.tone in _SIGNS else 0
     width = metrics.horizontalAdvance(mark.text) + sign + 2 * _BADGE_SIDE
     return QSize(round(width) + 1, round(metrics.height()) + 4)
 
 
-def draw_badge(painter: QPainter, area: QRectF, mark: Mark, font: QFont) -> None:
-    """A rounded box with a sign and the words."""
+def draw_badge(painter: QPainter, area: QRectF, mark: RowBadge, font: QFont) -> None:
+    """Draw a rounded box with a sign and the words."""
     text, fill = _colours(mark.tone)
     painter.setPen(QPen(QColor(text), 1) if mark.tone is not Tone.PLAIN else Qt.PenStyle.NoPen)
     painter.setBrush(QColor(fill))

@@ -13,43 +13,43 @@ from PySide6.QtCore import (
     Qt,
 )
 
-from app.library.rows.row import Row
+from app.library.rows.row import LibraryRow
 
 Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 
 
-class RowsModel(QAbstractListModel):
+class LibraryListModel(QAbstractListModel):
     """Entries of any kind.
 
     Args:
         words: makes the row of an entry.
     """
 
-    def __init__(self, words: Callable[[Any], Row], parent: QObject | None = None) -> None:
+    def __init__(self, words: Callable[[Any], LibraryRow], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._words = words
         self.entries: Sequence[object] = ()
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, LibraryRow] = {}
 
     def show(self, entries: Sequence[object]) -> None:
-        """Other entries."""
+        """Show other entries."""
         self.beginResetModel()
         self.entries, self._rows = entries, {}
         self.endResetModel()
 
     def say_anew(self) -> None:
-        """The same entries, of which more is known now."""
+        """Renew the rows: more is known about the same entries now."""
         self._rows = {}
         if self.entries:
             self.dataChanged.emit(self.index(0, 0), self.index(len(self.entries) - 1, 0))
 
     def entry(self, index: Index) -> object | None:
-        """What is in a row."""
+        """Return the entry in a row."""
         return self.entries[index.row()] if 0 <= index.row() < len(self.entries) else None
 
-    def row(self, index: Index) -> Row | None:
-        """What a row says."""
+    def row(self, index: Index) -> LibraryRow | None:
+        """Return the texts of a row."""
         number = index.row()
         if not 0 <= number < len(self.entries):
             return None
@@ -58,7 +58,7 @@ class RowsModel(QAbstractListModel):
         return self._rows[number]
 
     def rowCount(self, parent: Index = _TOP) -> int:  # noqa: N802
-        """How many there are."""
+        """Return the number of entries."""
         return 0 if parent.isValid() else len(self.entries)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:

@@ -1,4 +1,4 @@
-"""What a row of a list says. Plain data."""
+"""Texts of a row in a list. Plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """How a badge is meant; each has a sign of its own beside its colour."""
+    """Meaning of a badge; each has a sign of its own beside its colour."""
 
     GOOD = "good"
     FAIR = "fair"
@@ -16,11 +16,11 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RowBadge:
     """A badge: never a colour alone.
 
     Attributes:
-        text: in a word or two.
+        text: a word or two.
         tip: the whole reason.
     """
 
@@ -30,7 +30,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LibraryRow:
     """Two lines, and perhaps a badge; a heading has one line and cannot be chosen.
 
     Attributes:
@@ -39,13 +39,13 @@ class Row:
 
     title: str
     about: str = ""
-    mark: Mark | None = None
+    mark: RowBadge | None = None
     tip: str = ""
     heading: bool = False
     share: float | None = None
 
     @property
     def spoken(self) -> str:
-        """All of it in one line."""
+        """Return all of it in one line."""
         parts = (self.title, self.about, self.mark.text if self.mark is not None else "")
         return ", ".join(part for part in parts if part)

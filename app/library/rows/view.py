@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.conversations.uniform import UniformList
 from app.library.rows.delegate import RowDelegate
-from app.library.rows.model import RowsModel
-from app.library.rows.row import Row
+from app.library.rows.model import LibraryListModel
+from app.library.rows.row import LibraryRow
 
 Index = QModelIndex | QPersistentModelIndex
 _CHOOSE = QItemSelectionModel.SelectionFlag.ClearAndSelect
@@ -22,20 +22,20 @@ class RowsView(UniformList):
     """Entries as rows; the chosen one stays chosen when others come and go.
 
     Args:
-        name: for screen readers.
+        name: the name for screen readers.
         words: makes the row of an entry.
-        key: by which an entry is known again.
+        key: returns the key by which an entry is known again.
     """
 
     chosen = Signal(object)
-    """Another entry, or None."""
+    """Another entry was chosen, or None."""
     entered = Signal(object)
     """An entry by Return or a double click."""
 
     def __init__(
         self,
         name: str,
-        words: Callable[[Any], Row],
+        words: Callable[[Any], LibraryRow],
         key: Callable[[Any], Hashable],
         parent: QWidget | None = None,
     ) -> None:
@@ -43,7 +43,7 @@ class RowsView(UniformList):
         self._key = key
         self._last: Hashable = None
         self._changing = False
-        self.rows = RowsModel(words, self)
+        self.rows = LibraryListModel(words, self)
         self.setModel(self.rows)
         self.setItemDelegate(RowDelegate(self.rows, self))
         self.setAccessibleName(name)
@@ -57,10 +57,10 @@ class RowsView(UniformList):
         return self.rows.entry(self.currentIndex())
 
     def show_entries(self, entries: Sequence[object], *, choose_first: bool = False) -> None:
-        """Other entries; the one that was chosen is so again, if it is among them.
+        """Show other entries; the one that was chosen is so again, if it is among them.
 
         Args:
-            entries: in their order.
+            entries: the entries in their order.
             choose_first: choose the first one where none would be chosen.
         """
         before = self._last
@@ -92,7 +92,7 @@ class RowsView(UniformList):
             self.chosen.emit(entry)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Whoever comes by keyboard is at an entry, which is chosen and looks so."""
+        """Choose the current entry when the focus comes by keyboard, so that it looks chosen."""
         super().focusInEvent(event)
         if self.currentIndex().isValid():
             self.selectionModel().select(self.currentIndex(), _CHOOSE)

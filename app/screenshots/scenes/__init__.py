@@ -1,4 +1,4 @@
-"""What the pictures show. A scene leaves the window ready for the next one."""
+"""Scenes of the pictures. A scene leaves the window ready for the next one."""
 
 from __future__ import annotations
 

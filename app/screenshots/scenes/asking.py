@@ -13,7 +13,7 @@ _NOTES = "def main() -> None:\n    print('Hello')\n" * 30
 
 
 def composer(stage: Stage, shoot: Shoot) -> None:
-    """A setup of its own, its panel, a file attached, a long message."""
+    """Show a setup of its own, its panel, a file attached, a long message."""
     chat = stage.window.chat
     new_chat(stage)
     stage.assembly.session.set_setup(
@@ -39,7 +39,7 @@ def composer(stage: Stage, shoot: Shoot) -> None:
 
 
 def context_full(stage: Stage, shoot: Shoot) -> None:
-    """More than the model can read: the user chooses."""
+    """Show a text longer than the context: the user chooses."""
     chat = stage.window.chat
     chat.composer.set_text("A long question. " * 600)
     catch_up()

@@ -40,7 +40,7 @@ _ALIKE = ModeRun(Mode.DOVETAIL, PLAN, same_as=Mode.AUTO)
 
 
 def benchmark(stage: Stage, shoot: Shoot) -> None:
-    """From the first look at the page to a result that says little about today."""
+    """Show the page from the first look to a result that says little about today."""
     new_chat(stage)
     _found(stage, _CARD)
     stage.window.pages.open(PageName.BENCHMARK)
@@ -75,7 +75,7 @@ def benchmark(stage: Stage, shoot: Shoot) -> None:
 
 
 def _found(stage: Stage, card: Accelerator) -> None:
-    """A machine with this card, the model loaded on it."""
+    """Find a machine with this GPU, and load the model on it."""
     load = replace(stage.assembly.bridge.last_load or Load(_MODEL), mode=Mode.AUTO)
     machine = replace(MACHINE, host=replace(MACHINE.host, name="AMD Ryzen 7 7840HS"))
     found = MachineFound(perf_counter(), replace(machine, accelerators=(card,)))
@@ -84,7 +84,7 @@ def _found(stage: Stage, card: Accelerator) -> None:
 
 
 def _end(stage: Stage, runs: tuple[ModeRun, ...], winner: Mode = Mode.DUO) -> None:
-    """It is over, and the winner is loaded."""
+    """End the benchmark, with the winner loaded."""
     every = (*runs[:2], _ALIKE, *runs[2:])
     stage.tell(CompareProgress(0.0, Mode.CPU, 0.98, every))
     stage.tell(Compared(perf_counter(), _MODEL, every, complete=True, winner=winner))

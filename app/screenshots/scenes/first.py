@@ -18,15 +18,15 @@ from engine.events import (
     PlanReady,
 )
 from engine.hub.download.job import JobReport, JobState
-from engine.hub.download.starter_job import starter_job
 from engine.hub.remote.faults import Fault
+from engine.hub.starter import starter_job
 from engine.machine.facts import Accelerator
 
 _LAYERS = 8
 
 
 def first_start(stage: Stage, shoot: Shoot) -> None:
-    """From an empty window to one that is ready."""
+    """Show the start, from an empty window to one that is ready."""
     window = stage.window
     shoot("preparing")
     window.performance.hide()
@@ -116,7 +116,7 @@ def narrow(stage: Stage, shoot: Shoot) -> None:
 
 
 def large_text(stage: Stage, shoot: Shoot) -> None:
-    """For eyes that need it."""
+    """Show large text, for eyes that need it."""
     settings = stage.assembly.settings
     settings.change(font_scale=1.6)
     catch_up()

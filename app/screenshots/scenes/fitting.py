@@ -85,7 +85,7 @@ def _samples(others: float) -> list[DeviceSample]:
 
 
 def game(stage: Stage, shoot: Shoot) -> None:
-    """A game takes the card during a chat, and gives it back."""
+    """Show a game that takes the GPU during a chat, and gives it back."""
     new_chat(stage)
     load, plan = Load(Path("model")), _plan(round(8.6 * _GIB), 24.0)
     ready = PlanReady(perf_counter(), load.model, MODEL_NAME, plan, load)
@@ -103,7 +103,7 @@ def game(stage: Stage, shoot: Shoot) -> None:
 
 
 def too_large(stage: Stage, shoot: Shoot) -> None:
-    """A 13B at 16 bit on a small machine, refused over a conversation that goes on."""
+    """Show a 13B at 16 bit on a small machine, refused over a conversation that goes on."""
     new_chat(stage)
     stage.ready()
     answer(stage, "What is a GGUF file?", "A model in a single file, weights and words together.")

@@ -70,7 +70,7 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
 
 
 def no_model(stage: Stage, shoot: Shoot) -> None:
-    """Nothing is loaded."""
+    """Show the window without a model."""
     stage.assembly.session.open(None)
     stage.tell(Unloaded(0.0))
     shoot("no-model")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from PySide6.QtWidgets import QApplication
 
 from app.library.models_page import ModelsPage
-from app.library.search_bar import Part
+from app.library.search_bar import LibraryTab
 from app.library.token_dialog import TokenDialog
 from app.pages.names import PageName
 from app.screenshots import hub_story as story
@@ -27,7 +27,7 @@ _OFFLINE = Refused(
 
 
 def models_page(stage: Stage, shoot: Shoot) -> None:
-    """From the first look at the page to models that are here."""
+    """Show the page from the first look to models that are here."""
     script = stage.hub_script
     _tell_story(script)
     new_chat(stage)
@@ -58,7 +58,7 @@ def _tell_story(script: HubScript) -> None:
 
 
 def _finding(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
-    page.show_part(Part.FIND)
+    page.show_part(LibraryTab.FIND)
     catch_up()
     shoot("models-find")
     script.silent = True
@@ -106,7 +106,7 @@ def _troubles(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
 
 
 def _downloading(stage: Stage, page: ModelsPage, shoot: Shoot) -> None:
-    page.show_part(Part.SUITABLE)
+    page.show_part(LibraryTab.SUITABLE)
     stage.scripted_hub.tell(*story.UNDER_WAY)
     wait_for(lambda: len(page.downloads.rows) == len(story.UNDER_WAY))
     catch_up()
@@ -128,7 +128,7 @@ def _downloading(stage: Stage, page: ModelsPage, shoot: Shoot) -> None:
 
 def _on_disk(stage: Stage, page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
     script.candidates = story.KEPT_CANDIDATES
-    page.show_part(Part.ON_DISK)
+    page.show_part(LibraryTab.ON_DISK)
     listed = len(story.KEPT) + len(story.ELSEWHERE) + 1
     wait_for(lambda: len(page.on_disk.view.rows.entries) == listed)
     page.on_disk.view.choose(story.KEPT[1].path)
@@ -148,7 +148,7 @@ def _on_disk(stage: Stage, page: ModelsPage, script: HubScript, shoot: Shoot) ->
     shoot("models-found-on-disk")
     stage.window.chat.banners.clear()
     script.kept = script.elsewhere = ()
-    page.show_part(Part.ON_DISK)
+    page.show_part(LibraryTab.ON_DISK)
     wait_for(lambda: not page.on_disk.view.rows.entries)
     catch_up()
     shoot("models-empty")

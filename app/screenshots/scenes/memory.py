@@ -23,7 +23,7 @@ _ON_HOST = DeviceMemory(CPU, 11 * _GIB, 1740 * _MIB, 0, 256 * _MIB, 41 * _MIB)
 
 
 def strip(stage: Stage, shoot: Shoot) -> None:
-    """In every state, and at every width."""
+    """Show the strip in every state, and at every width."""
     window = stage.window
     stage.tell(_sample(without=True))
     shoot("memory-no-model")
@@ -93,10 +93,8 @@ def _held() -> MemoryHeld:
 
 def _kept() -> ModelEstimates:
     more = replace(_ON_CARD, workspace=327 * _MIB)
-    card = DeviceEstimate("cuda:0", "1", _CARD, _ON_CARD, _ON_CARD, more, more.total, 5400 * _MIB)
-    host = DeviceEstimate(
-        CPU, CPU, "CPU", _ON_HOST, _ON_HOST, _ON_HOST, _ON_HOST.total, 2100 * _MIB
-    )
+    card = DeviceEstimate("cuda:0", "1", _CARD, _ON_CARD, more, more.total, 5400 * _MIB)
+    host = DeviceEstimate(CPU, CPU, "CPU", _ON_HOST, _ON_HOST, _ON_HOST.total, 2100 * _MIB)
     loads = tuple(
         LoadEstimate(1_790_000_000.0 - 86_400 * place, "dovetail", 8192, (host, card), 4, 900)
         for place in range(3)

@@ -15,7 +15,7 @@ from app.screenshots.stage import Stage, catch_up, settle
 from engine.commands import Mode
 from engine.errors import UserFixable
 from engine.events import LoadProgress, PlanReady, Unloaded
-from engine.hub.gguf_files import SeveralModels
+from engine.model.model_files import SeveralModels
 
 _QWEN = "Qwen2.5 1.5B Instruct"
 _FILES = ("Q4_K_M", "Q5_K_M", "Q8_0")
@@ -60,7 +60,7 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
 
 
 def loading(stage: Stage, shoot: Shoot) -> None:
-    """A load with its progress, over an empty chat and over a conversation."""
+    """Show a load with its progress, over an empty chat and over a conversation."""
     progress = LoadProgress(0.0, f"Loading {_QWEN}", 0.43)
     new_chat(stage)
     stage.tell(Unloaded(0.0), progress)
@@ -76,7 +76,7 @@ def loading(stage: Stage, shoot: Shoot) -> None:
 
 
 def another_family(stage: Stage, shoot: Shoot) -> None:
-    """What is said of a model that runs through transformers."""
+    """Show a model that runs through transformers, with its caveat."""
     new_chat(stage)
     plan = replace(
         PLAN, mode=Mode.PLAIN, draft=None, draft_device=None, caveat=_CAVEAT, reasons=(_CAVEAT,)

@@ -1,4 +1,4 @@
-"""What lies beside and above the conversation."""
+"""Scenes with what lies beside and above the conversation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.reports.dialog import ReportsDialog
 from app.screenshots.scenes.shoot import Shoot, answer, dialog, menu, new_chat
 from app.screenshots.stage import Stage, catch_up, settle
 from app.settings.dialog import SettingsDialog
-from app.settings.model import Section
+from app.settings.model import SettingsSection
 from app.settings.presets_dialog import PresetsDialog
 
 D = TypeVar("D", bound=QDialog)
@@ -51,14 +51,14 @@ def dialogs(stage: Stage, shoot: Shoot) -> None:
 
 
 def settings(stage: Stage, shoot: Shoot) -> None:
-    """Every section of the settings, the presets, the crash reports."""
+    """Show every section of the settings, the presets, the crash reports."""
     stage.window.settings_asked.emit()
     opened = _opened(stage.window, SettingsDialog)
-    for section in Section:
+    for section in SettingsSection:
         opened.page.show_section(section)
         catch_up()
         shoot(f"settings-{section.name.lower()}", opened)
-    opened.page.show_section(Section.CHAT)
+    opened.page.show_section(SettingsSection.CHAT)
     QTest.keyClick(opened.page.rows["presets"].editor.control, Qt.Key.Key_Space)
     presets = _opened(opened, PresetsDialog)
     shoot("presets", presets)

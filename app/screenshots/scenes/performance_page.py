@@ -9,7 +9,7 @@ from time import perf_counter
 from PySide6.QtCore import Qt, QThreadPool
 
 from app.pages.names import PageName
-from app.performance.chip_layout import Look
+from app.performance.chip_layout import TokenDisplay
 from app.performance.performance_page import PerformancePage
 from app.screenshots.scenes.shoot import Shoot, answer, new_chat
 from app.screenshots.script import MACHINE, MODEL_NAME, PLAN
@@ -38,7 +38,7 @@ _NARROW = 700
 
 
 def performance_page(stage: Stage, shoot: Shoot) -> None:
-    """Every state of the page."""
+    """Show every state of the page."""
     window, session = stage.window, stage.assembly.session
     new_chat(stage)
     window.pages.open(PageName.PERFORMANCE)
@@ -73,10 +73,10 @@ def _tokens(stage: Stage, shoot: Shoot, page: PerformancePage) -> None:
     page.tokens.key(Qt.Key.Key_Home)
     page.tokens.key(Qt.Key.Key_Down)
     shoot("tokens-trace")
-    page.tokens.show_mode(Look.ACCEPTED)
+    page.tokens.show_mode(TokenDisplay.ACCEPTED)
     catch_up()
     shoot("tokens-accepted")
-    page.tokens.show_mode(Look.TRACE)
+    page.tokens.show_mode(TokenDisplay.TRACE)
     page.sight.point(None)
     page.scroller.verticalScrollBar().setValue(0)
     _wait_for_threads()  # the rounds are packed

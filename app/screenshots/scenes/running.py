@@ -1,4 +1,4 @@
-"""How the model runs: the panel on several machines, a head as the draft, what can go wrong."""
+"""Scenes of the panel on how the model runs: several machines, a head as the draft, failures."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _DOVETAIL = replace(
 
 
 def panel(stage: Stage, shoot: Shoot) -> None:
-    """Without a graphics card, with one that cannot be used, with a simulated one, with a real one.
+    """Show the panel without a GPU, with an unusable one, a simulated one, a real one.
 
     An answer that is being written goes on while something else is chosen.
     """

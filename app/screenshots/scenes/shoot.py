@@ -1,4 +1,4 @@
-"""What every scene needs."""
+"""Helpers that every scene needs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from app.screenshots.stage import Stage, catch_up, settle
 
 
 class Shoot(Protocol):
-    """How a scene has its picture taken."""
+    """Takes the picture of a scene."""
 
     def __call__(self, name: str, widget: QWidget = ...) -> None:
         """Take one, of the window unless told otherwise."""
 
 
 def answer(stage: Stage, question: str, text: str) -> None:
-    """A question and its whole answer."""
+    """Ask a question and write its whole answer."""
     stage.assembly.session.send(question)
     stage.stream(text)
     stage.finish(text)
@@ -43,7 +43,7 @@ def dialog(stage: Stage, shoot: Shoot, name: str, opener: Callable[[], object]) 
 
 
 def menu(shoot: Shoot, name: str, opened: QMenu) -> None:
-    """A menu's picture."""
+    """Take the picture of a menu."""
     opened.popup(opened.pos())
     shoot(name, opened)
     opened.close()

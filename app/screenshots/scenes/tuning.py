@@ -32,7 +32,7 @@ _TEXT = "A budget says how much of the card Duotail may use. The rest stays with
 
 
 def machines(stage: Stage, shoot: Shoot) -> None:
-    """Without a card, with one that cannot be used, with a simulated one, with a real one."""
+    """Show the page without a GPU, with an unusable one, a simulated one, a real one."""
     new_chat(stage)
     page = _opened(stage, budgets.WITHOUT_CARD, None)
     shoot("tuning-no-card")
@@ -47,7 +47,7 @@ def machines(stage: Stage, shoot: Shoot) -> None:
 
 
 def choosing(stage: Stage, shoot: Shoot) -> None:
-    """Another budget, another mode, what does not fit; while an answer is written; measuring."""
+    """Show other budgets and modes, what does not fit, choosing during an answer, measuring."""
     new_chat(stage)
     page = _opened(stage, budgets.WITH_CARD)
     _measured(stage)

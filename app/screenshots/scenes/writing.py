@@ -82,7 +82,7 @@ _SCRIPTS = """\
 
 
 def an_answer(stage: Stage, shoot: Shoot) -> None:
-    """A question, waiting, text coming in, the finished answer."""
+    """Show a question, waiting, text coming in, the finished answer."""
     session = stage.assembly.session
     session.send(_QUESTION)
     shoot("waiting")
@@ -125,14 +125,14 @@ def kinds_of_text(stage: Stage, shoot: Shoot) -> None:
 
 
 def scripts(stage: Stage, shoot: Shoot) -> None:
-    """Right to left, Chinese and Japanese, emoji."""
+    """Show right to left, Chinese and Japanese, emoji."""
     new_chat(stage)
     answer(stage, "اكتب بثلاث لغات", _SCRIPTS)
     shoot("scripts")
 
 
 def tinted(stage: Stage, shoot: Shoot) -> None:
-    """What the draft guessed is marked."""
+    """Show an answer with its drafted tokens marked."""
     new_chat(stage)
     stage.assembly.settings.change(token_tint=True)
     answer(stage, "What did the draft guess here?", _ANSWER)

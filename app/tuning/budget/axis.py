@@ -13,7 +13,7 @@ _ROUND = (1, 2, 5)
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From 0 to the card's total, on so many pixels from `left` on."""
+    """Axis from 0 to the GPU's total, on so many pixels from `left` on."""
 
     total: int
     left: float
@@ -21,7 +21,7 @@ class Axis:
 
     @property
     def right(self) -> float:
-        """Where the card ends."""
+        """Return where the card ends."""
         return self.left + self.width
 
     def x(self, vram: float) -> float:
@@ -29,7 +29,7 @@ class Axis:
         return self.left + self.width * min(vram / max(self.total, 1), 1.0)
 
     def vram(self, x: float) -> float:
-        """How many bytes belong to a place; within the card."""
+        """Return the bytes at a pixel, within the GPU's total."""
         share = (x - self.left) / max(self.width, 1.0)
         return min(max(share, 0.0), 1.0) * self.total
 

@@ -19,14 +19,14 @@ from app.performance.painted import SIDE, TOP, Painted, ground, hatch
 from app.performance.table import Table
 from app.theme.theme import current
 from app.tuning.budget.axis import Axis, round_step
-from app.tuning.budget.legend import Entry, Placed, height_of, paint_legend, placed
+from app.tuning.budget.legend import Entry, PlacedEntry, height_of, paint_legend, placed
 from app.tuning.budget.model import BudgetModel, MeasuredPoint
 from app.tuning.budget.tables import of_curve
 from app.tuning.budget.wording import curve_words, measured_words, sentence, speed
-from app.tuning.words import mode_name
+from app.tuning.plan_texts import mode_name
 from engine.events.curve import Curve
 from engine.language import number, tr
-from engine.units import memory
+from engine.language.units import memory
 
 _LINES = 9
 """Height of the plot, in lines of small type."""
@@ -87,7 +87,7 @@ class CurveView(Painted):
         return "" if self._model is None else curve_words(self._model)
 
     def table(self) -> Table:
-        """Every step."""
+        """Return a table of every step."""
         return of_curve(self.accessibleName(), self._model)
 
     # -- where what is ---------------------------------------------------------------------
@@ -109,7 +109,7 @@ class CurveView(Painted):
         """Height of what is above the plot."""
         return self.header_height + height_of(self._legend(room), self.small_metrics)
 
-    def _legend(self, room: float) -> list[Placed]:
+    def _legend(self, room: float) -> list[PlacedEntry]:
         """The names of the lines, where these do not fit into the forbidden zone."""
         model = self._model
         if model is None or self._names_fit(model):
@@ -136,7 +136,7 @@ class CurveView(Painted):
     # -- the picture -----------------------------------------------------------------------
 
     def paint(self, painter: QPainter) -> None:
-        """Everything but the ceiling."""
+        """Paint everything but the ceiling."""
         model, plot = self._model, self._plot
         dots = model is not None and bool(model.measured)
         note = tr("tokens/s; dots were measured") if dots else tr("tokens/s")
@@ -184,7 +184,7 @@ class CurveView(Painted):
         return found
 
     def _end(self, curve: Curve) -> float:
-        """Where a line ends."""
+        """Return where a line ends."""
         model = self._model
         last = curve.points[-1].vram if curve.points else 0
         return self.axis.x(max(last, model.limit if model is not None else 0))
@@ -204,7 +204,7 @@ class CurveView(Painted):
             painter.drawPolyline(self._corners(plot, curve))
 
     def _paint_knee(self, painter: QPainter, plot: QRectF, model: BudgetModel) -> None:
-        """A line and its name: here Auto stands."""
+        """Paint a line and its name: here Auto stands."""
         if not model.points:
             return
         ink = QColor(current().text)
@@ -327,7 +327,7 @@ class CurveView(Painted):
         return super().event(event)
 
     def words_at(self, place: QPointF) -> str:
-        """What is to be said about a place of the widget."""
+        """Return a description of a place of the widget."""
         model, plot = self._model, self._plot
         if model is None:
             return ""
@@ -357,7 +357,7 @@ def _ticks(model: BudgetModel | None) -> list[float]:
 
 
 def _pen(index: int) -> QPen:
-    """Of the line of a mode, that of the wish first."""
+    """Return the pen for the line of a mode, that of the wish first."""
     if not index:
         return QPen(QColor(current().accent), 2)
     return QPen(QColor(current().muted), 1, _DASHES[(index - 1) % len(_DASHES)])

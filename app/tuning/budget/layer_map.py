@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from app.performance.painted import SIDE, TOP, Painted
 from app.performance.table import Table
 from app.theme.theme import current
-from app.tuning.budget.layers import LayerPlaces, Place
-from app.tuning.budget.legend import Entry, Legend, Placed, height_of, paint_legend
+from app.tuning.budget.layers import LayerPlace, LayerPlaces
+from app.tuning.budget.legend import Entry, Legend, PlacedEntry, height_of, paint_legend
 from engine.language import tr
 
 _GAP = 2
@@ -34,7 +34,7 @@ class Grid:
 
     @classmethod
     def of(cls, count: int, room: float) -> Grid:
-        """As few rows as there can be."""
+        """Return the grid with the fewest rows."""
         most = max(int((room + _GAP) // (_NARROWEST + _GAP)), 1)
         rows = max(math.ceil(count / most), 1)
         per_row = max(math.ceil(count / rows), 1)
@@ -42,16 +42,16 @@ class Grid:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Return the number of rows."""
         return math.ceil(self.count / self.per_row)
 
     @property
     def height(self) -> int:
-        """Of all rows."""
+        """Return the height of all rows."""
         return max(self.rows * (_HEIGHT + _ROW_GAP) - _ROW_GAP, 0)
 
     def cell(self, index: int) -> QRectF:
-        """Where a cell is."""
+        """Return where a cell is."""
         row, column = divmod(index, self.per_row)
         x, y = column * (self.width + _GAP), row * (_HEIGHT + _ROW_GAP)
         return QRectF(x, y, self.width, _HEIGHT)
@@ -87,22 +87,22 @@ class LayerMap(Painted):
         return self.header_height + Grid.of(len(self.places.layers), room).height + 6 + legend
 
     def describe(self) -> str:
-        """How many are where."""
+        """Return the number of layers on each device, in words."""
         return self.places.summary()
 
     def table(self) -> Table:
-        """Every layer."""
+        """Return a table of every layer."""
         return Table(self.accessibleName(), (tr("Part"), tr("Place")), tuple(self.places.each()))
 
-    def _legend(self, room: float) -> list[Placed]:
+    def _legend(self, room: float) -> list[PlacedEntry]:
         return self._entries.within(room, self.small)
 
     def paint(self, painter: QPainter) -> None:
-        """All cells that look alike at once."""
+        """Paint all cells that look alike at once."""
         self.paint_title(painter, self.accessibleName(), "", 0)
         layers, top = self.places.layers, self.header_height
         grid = Grid.of(len(layers), self.room)
-        for place in Place:
+        for place in LayerPlace:
             cells = [
                 grid.cell(index).translated(0, top)
                 for index, there in enumerate(layers)
@@ -121,14 +121,14 @@ class LayerMap(Painted):
         return super().event(event)
 
     def words_at(self, point: QPointF) -> str:
-        """What lies at a place of the widget; empty where there is no layer."""
+        """Return the description of the layer at a place; empty where there is none."""
         grid = Grid.of(len(self.places.layers), self.room)
         index = grid.at(point - QPointF(SIDE, TOP + self.header_height))
         return "" if index is None else self.places.layer_words(index)
 
 
 def _entries(places: LayerPlaces) -> Iterator[Entry]:
-    """How many layers are where, and what lies beside them."""
+    """Yield the number of layers on each device, and what lies beside them."""
     for place, count in places.counts():
         yield Entry(places.count_words(place, count), partial(_look, place))
     for name, place in places.others:
@@ -136,20 +136,20 @@ def _entries(places: LayerPlaces) -> Iterator[Entry]:
         yield Entry(words, partial(_look, place))
 
 
-def _look(place: Place, painter: QPainter, area: QRectF) -> None:
+def _look(place: LayerPlace, painter: QPainter, area: QRectF) -> None:
     _fill(place, painter, [area])
 
 
-def _fill(place: Place, painter: QPainter, cells: list[QRectF]) -> None:
+def _fill(place: LayerPlace, painter: QPainter, cells: list[QRectF]) -> None:
     """Never by colour alone: solid, hollow, and two patterns for what moves."""
     if not cells:
         return
     tokens = current()
     frame, brush = {
-        Place.GPU: (tokens.verify, Qt.BrushStyle.SolidPattern),
-        Place.TO_GPU: (tokens.verify, Qt.BrushStyle.BDiagPattern),
-        Place.TO_CPU: (tokens.warning, Qt.BrushStyle.DiagCrossPattern),
-        Place.CPU: (tokens.border_strong, Qt.BrushStyle.NoBrush),
+        LayerPlace.GPU: (tokens.verify, Qt.BrushStyle.SolidPattern),
+        LayerPlace.TO_GPU: (tokens.verify, Qt.BrushStyle.BDiagPattern),
+        LayerPlace.TO_CPU: (tokens.warning, Qt.BrushStyle.DiagCrossPattern),
+        LayerPlace.CPU: (tokens.border_strong, Qt.BrushStyle.NoBrush),
     }[place]
     framed = [cell.adjusted(0.5, 0.5, -0.5, -0.5) for cell in cells]
     painter.setPen(QPen(QColor(frame), 1))

@@ -25,7 +25,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedEntry:
     """An entry with its place, in pixels and lines."""
 
     entry: Entry
@@ -34,15 +34,15 @@ class Placed:
     width: float
 
 
-def placed(entries: Iterable[Entry], metrics: QFontMetricsF, room: float) -> list[Placed]:
+def placed(entries: Iterable[Entry], metrics: QFontMetricsF, room: float) -> list[PlacedEntry]:
     """Entries one behind the other, in a new line where the room ends."""
-    found: list[Placed] = []
+    found: list[PlacedEntry] = []
     left, line = 0.0, 0
     for entry in entries:
         width = SWATCH + _BEHIND_SWATCH + metrics.horizontalAdvance(entry.words)
         if left and left + width > room:
             left, line = 0.0, line + 1
-        found.append(Placed(entry, left, line, width))
+        found.append(PlacedEntry(entry, left, line, width))
         left += width + _BETWEEN
     return found
 
@@ -53,9 +53,9 @@ class Legend:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries = tuple(entries)
         self._room: tuple[float, str] | None = None
-        self._placed: list[Placed] = []
+        self._placed: list[PlacedEntry] = []
 
-    def within(self, room: float, font: QFont) -> list[Placed]:
+    def within(self, room: float, font: QFont) -> list[PlacedEntry]:
         """The entries with their places."""
         if self._room != (room, font.key()):
             self._room = room, font.key()
@@ -63,13 +63,13 @@ class Legend:
         return self._placed
 
 
-def height_of(legend: Sequence[Placed], metrics: QFontMetricsF) -> float:
-    """What a legend needs."""
+def height_of(legend: Sequence[PlacedEntry], metrics: QFontMetricsF) -> float:
+    """Return the height of a legend."""
     return (legend[-1].line + 1) * (metrics.height() + _LINE_GAP) if legend else 0.0
 
 
 def paint_legend(
-    painter: QPainter, legend: Sequence[Placed], font: QFont, left: float, top: float
+    painter: QPainter, legend: Sequence[PlacedEntry], font: QFont, left: float, top: float
 ) -> None:
     """Draw it."""
     metrics, ink = QFontMetricsF(font), QColor(current().text)

@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from app.performance.painted import SIDE, TOP, Painted
 from app.performance.table import Table
 from app.theme.theme import current
-from app.tuning.budget.legend import Entry, Legend, Placed, height_of, paint_legend
-from app.tuning.budget.parts import Part, Stack
+from app.tuning.budget.legend import Entry, Legend, PlacedEntry, height_of, paint_legend
+from app.tuning.budget.parts import MemoryPart, Stack
 from app.tuning.budget.stack_bar import paint_part, paint_stack
 from app.tuning.budget.wording import over_words, rows, size_words, stack_words
 from engine.language import listed, tr
-from engine.units import memory
+from engine.language.units import memory
 
 _NOW, _THEN = 8, 18
 _BETWEEN = 3
@@ -64,18 +64,18 @@ class MemoryView(Painted):
         return self.header_height + self._bars + 6 + legend
 
     def describe(self) -> str:
-        """All parts with their sizes."""
+        """Return all parts with their sizes."""
         return stack_words(self.accessibleName(), self._now, self._then)
 
     def table(self) -> Table:
-        """All parts, now and then."""
+        """Return a table of all parts, now and then."""
         found = []
         for part, _ in rows(self._now, self._then):
             now = "" if self._now is None else size_words(self._now.of(part))
             found.append((tr(part), now, size_words(self._then.of(part))))
         return Table(self.accessibleName(), (tr("Part"), tr("Now"), tr("Then")), tuple(found))
 
-    def _legend(self, room: float) -> list[Placed]:
+    def _legend(self, room: float) -> list[PlacedEntry]:
         return self._entries.within(room, self.small)
 
     def _areas(self) -> list[tuple[str, QRectF, Stack]]:
@@ -91,7 +91,7 @@ class MemoryView(Painted):
         return [(tr("Now"), above, now), then]
 
     def paint(self, painter: QPainter) -> None:
-        """Both bars and the legend."""
+        """Paint both bars and the legend."""
         size, over = memory(self._then.total), over_words(self._then)
         note = listed([size, over]) if over else size
         self.paint_title(painter, self.accessibleName(), note, 0)
@@ -124,7 +124,7 @@ class MemoryView(Painted):
         return super().event(event)
 
     def words_at(self, place: QPointF) -> str:
-        """What the memory at a place of the widget is for; empty beside the bars."""
+        """Return the use of the memory at a place of the widget; empty beside the bars."""
         inside = place - QPointF(SIDE, TOP)
         for name, bar, stack in self._areas():
             if not bar.contains(inside):
@@ -137,9 +137,9 @@ class MemoryView(Painted):
         return ""
 
 
-def _sized(part: Part, size: str) -> str:
+def _sized(part: MemoryPart, size: str) -> str:
     return tr("{part} {size}").format(part=tr(part), size=size)
 
 
-def _swatch(part: Part, painter: QPainter, area: QRectF) -> None:
+def _swatch(part: MemoryPart, painter: QPainter, area: QRectF) -> None:
     paint_part(painter, area, part)

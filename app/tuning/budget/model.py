@@ -1,4 +1,4 @@
-"""What every ceiling of graphics memory would give on this machine, as it is now. No Qt."""
+"""Results of every ceiling of GPU memory on this machine, as it is now. No Qt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIB = 2**30
 _LEAST_SPREAD, _USUAL_SPREAD, _GUESSED_SPREAD, _MOST_SPREAD = 0.05, 0.15, 0.35, 0.6
 """Relative errors of predictions: at best, measured speeds, assumed speeds, at worst."""
 _FINEST = 512
-"""Of a card's memory, so many parts can be told apart in a picture."""
+"""Number of parts of a GPU's memory that can be told apart in a picture."""
 _NO_CURVE = Curve(Mode.AUTO, (), 0, 0, 0, 0)
 
 
@@ -41,7 +41,7 @@ class BudgetModel:
     """Ceilings, what they are used for, and what is in the way of larger ones.
 
     Attributes:
-        curves: that of the wished mode first.
+        curves: one per mode, that of the wished mode first.
         card: the accelerator that the curves are about; None without one.
         present: how the model in memory runs; None where there is none.
         spread: relative error to be expected of predicted speeds.
@@ -64,7 +64,7 @@ class BudgetModel:
         measured: Iterable[MeasuredPoint] = (),
         others: int | None = None,
     ) -> BudgetModel:
-        """From a preview; `others` from the newest sample of the card, where there is one."""
+        """Return the model of a preview; `others` from the newest sample of the GPU, if any."""
         card, seen = _card_of(told.machine, told.curves), tuple(measured)
         if others is None:
             others = (card.memory_of_others if card is not None else None) or 0
@@ -73,7 +73,7 @@ class BudgetModel:
         return cls(told.machine.host, told.curves, card, present, seen, spread, others)
 
     def with_others(self, others: int) -> BudgetModel:
-        """After other programs took or gave back memory of the card, as far as that can be seen."""
+        """Return the model after other programs took or gave back memory, as far as it matters."""
         if abs(others - self.others) * _FINEST < self.total:
             return self
         return replace(self, others=others)
@@ -92,14 +92,14 @@ class BudgetModel:
 
     @property
     def limit(self) -> int:
-        """Where the forbidden zone begins: the rest is with other programs, or in reserve."""
+        """Return the start of the forbidden zone, which other programs and the reserve take."""
         return max(self.total - self.others - self.reserve, 0)
 
     # -- the curve -------------------------------------------------------------------------
 
     @property
     def main(self) -> Curve:
-        """That of the wished mode."""
+        """Return the curve of the wished mode."""
         return self.curves[0] if self.curves else _NO_CURVE
 
     @property
@@ -128,16 +128,16 @@ class BudgetModel:
         return min(max(place - 1, 0), len(self.points) - 1)
 
     def at(self, ceiling: int | None) -> CurvePoint | None:
-        """What a ceiling, or Auto, is used for; None where nothing fits."""
+        """Return the use of a ceiling, or of Auto; None where nothing fits."""
         return self.points[self.index(ceiling)] if self.points else None
 
     def fits(self, ceiling: int | None) -> bool:
-        """Whether what the ceiling is used for is outside of the forbidden zone."""
+        """Return whether what the ceiling is used for is outside of the forbidden zone."""
         point = self.at(ceiling)
         return point is not None and point.vram <= self.limit
 
     def range_of(self, point: CurvePoint) -> tuple[float, float]:
-        """Between which speeds the truth should be."""
+        """Return the speeds between which the truth should be."""
         speed = point.tokens_per_s
         return speed * (1 - self.spread), speed * (1 + self.spread)
 
@@ -152,11 +152,11 @@ class BudgetModel:
         return min(around, key=lambda place: abs(self.points[place].vram - vram))
 
     def stepped(self, index: int, by: int) -> int:
-        """So many steps further, as far as fits; one is a layer, mostly."""
+        """Return the index so many steps further, as far as fits; a step is mostly one layer."""
         return max(min(index + by, self.last), min(0, self.last))
 
     def paged(self, index: int, by: int) -> int:
-        """So many GiB further, at least one step."""
+        """Return the index so many GiB further, at least one step."""
         if not self.points:
             return -1
         found = self.nearest(self.points[index].vram + by * GIB)
@@ -202,7 +202,7 @@ class BudgetModel:
 def spread_of(
     curves: Sequence[Curve], measured: Sequence[MeasuredPoint], *, calibrated: bool = True
 ) -> float:
-    """How far predictions were from what was measured; what is usual where nothing was."""
+    """Return how far predictions were from measurements; the usual where nothing was measured."""
     errors = []
     for seen in measured:
         curve = next((each for each in curves if each.mode is seen.mode and each.points), None)

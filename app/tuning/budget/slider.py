@@ -47,7 +47,7 @@ _KEYS: dict[Qt.Key, Callable[[BudgetModel, int], int]] = {
 
 
 class BudgetSlider(QSlider):
-    """Its value is the number of a step of the curve, for those that read it out too.
+    """Slider over the steps of the curve; its value is the number of a step.
 
     Where other programs have taken what the ceiling needs, the handle stays in the forbidden zone
     until somebody moves it; from there it only leads out.
@@ -96,7 +96,7 @@ class BudgetSlider(QSlider):
 
     @property
     def axis(self) -> Axis:
-        """Where which ceiling is."""
+        """Return where which ceiling is."""
         left = max(self._sides[0], _HANDLE + 2)
         right = max(self._sides[1], _HANDLE + 2)
         total = self._model.total if self._model is not None else 0
@@ -125,7 +125,7 @@ class BudgetSlider(QSlider):
             self.setValue(index)
 
     def _changed(self, value: int) -> None:
-        """Also when a screen reader sets the value: what does not fit cannot be chosen."""
+        """Follow a value, also where a screen reader sets it: only what fits can be chosen."""
         if self._showing or self._model is None:
             return
         allowed = min(value, self._model.last)
@@ -145,13 +145,13 @@ class BudgetSlider(QSlider):
             event.ignore()
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """A key that is kept down goes on."""
+        """Settle the value when a key is released; one that is kept down goes on."""
         if not event.isAutoRepeat():
             self.settle()
         super().keyReleaseEvent(event)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Whoever leaves has let go."""
+        """End dragging, as the focus has left."""
         super().focusOutEvent(event)
         self.settle()
         self.update()
@@ -188,7 +188,7 @@ class BudgetSlider(QSlider):
         return QSize(240, round(self._top + _TICK + QFontMetricsF(self.font()).height() + 2))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """As high as always."""
+        """Return a small width at the usual height."""
         return QSize(120, self.sizeHint().height())
 
     @property
@@ -197,7 +197,7 @@ class BudgetSlider(QSlider):
 
     @property
     def _top(self) -> float:
-        """Of the ticks."""
+        """Return the top of the ticks."""
         return self._middle + _HANDLE + 3
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
@@ -278,7 +278,7 @@ class BudgetSlider(QSlider):
         painter.drawLine(zone.topLeft(), zone.bottomLeft())
 
     def _paint_knee(self, painter: QPainter, x: float) -> None:
-        """A small triangle above the groove."""
+        """Paint a small triangle above the groove."""
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(current().text))

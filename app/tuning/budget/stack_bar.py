@@ -9,7 +9,7 @@ from PySide6.QtGui import QBrush, QColor, QPainter, QPen
 
 from app.theme.theme import current
 from app.theme.tokens import Tokens
-from app.tuning.budget.parts import Part, Stack
+from app.tuning.budget.parts import MemoryPart, Stack
 
 _FRAMED = 2
 """Pixels: what is narrower has no frame."""
@@ -17,34 +17,34 @@ _FAINT = 46
 """Opacity, of 255, of the colour below a pattern."""
 _Pattern = Qt.BrushStyle
 _PATTERNS = {
-    Part.TARGET: _Pattern.SolidPattern,
-    Part.DRAFT: _Pattern.BDiagPattern,
-    Part.KEPT: _Pattern.VerPattern,
-    Part.WORK: _Pattern.Dense5Pattern,
-    Part.RUNTIME: _Pattern.HorPattern,
-    Part.FREE: _Pattern.NoBrush,
-    Part.RESERVE: _Pattern.FDiagPattern,
-    Part.OTHERS: _Pattern.DiagCrossPattern,
+    MemoryPart.TARGET: _Pattern.SolidPattern,
+    MemoryPart.DRAFT: _Pattern.BDiagPattern,
+    MemoryPart.KEPT: _Pattern.VerPattern,
+    MemoryPart.WORK: _Pattern.Dense5Pattern,
+    MemoryPart.RUNTIME: _Pattern.HorPattern,
+    MemoryPart.FREE: _Pattern.NoBrush,
+    MemoryPart.RESERVE: _Pattern.FDiagPattern,
+    MemoryPart.OTHERS: _Pattern.DiagCrossPattern,
 }
 
 
-def colour_of(part: Part, tokens: Tokens) -> QColor:
+def colour_of(part: MemoryPart, tokens: Tokens) -> QColor:
     """The colour of a part; its pattern tells it from others too."""
     names = {
-        Part.TARGET: tokens.verify,
-        Part.DRAFT: tokens.draft,
-        Part.KEPT: tokens.memory_kept,
-        Part.WORK: tokens.memory_work,
-        Part.RUNTIME: tokens.memory_runtime,
-        Part.FREE: tokens.border_strong,
-        Part.RESERVE: tokens.border_strong,
-        Part.OTHERS: tokens.muted,
+        MemoryPart.TARGET: tokens.verify,
+        MemoryPart.DRAFT: tokens.draft,
+        MemoryPart.KEPT: tokens.memory_kept,
+        MemoryPart.WORK: tokens.memory_work,
+        MemoryPart.RUNTIME: tokens.memory_runtime,
+        MemoryPart.FREE: tokens.border_strong,
+        MemoryPart.RESERVE: tokens.border_strong,
+        MemoryPart.OTHERS: tokens.muted,
     }
     return QColor(names[part])
 
 
 @lru_cache(maxsize=64)
-def _tools(part: Part, tokens: Tokens) -> tuple[QPen, tuple[QBrush, ...]]:
+def _tools(part: MemoryPart, tokens: Tokens) -> tuple[QPen, tuple[QBrush, ...]]:
     """The frame, and what fills the part, one over the other."""
     colour, pattern = colour_of(part, tokens), _PATTERNS[part]
     sunken, pen = QBrush(QColor(tokens.sunken)), QPen(colour, 1)
@@ -57,7 +57,7 @@ def _tools(part: Part, tokens: Tokens) -> tuple[QPen, tuple[QBrush, ...]]:
     return pen, (sunken, QBrush(faint), QBrush(colour, pattern))
 
 
-def paint_part(painter: QPainter, area: QRectF, part: Part) -> None:
+def paint_part(painter: QPainter, area: QRectF, part: MemoryPart) -> None:
     """Fill an area with the look of a part; also the swatch of a legend."""
     pen, brushes = _tools(part, current())
     for brush in brushes:

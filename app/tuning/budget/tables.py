@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.performance.table import Row, Table
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.wording import size_words, speed
-from app.tuning.words import mode_name
+from app.tuning.plan_texts import mode_name
 from engine.language import number, tr
 
 

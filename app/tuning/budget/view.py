@@ -23,7 +23,7 @@ from app.tuning.budget.wording import (
     sentence,
     without_card,
 )
-from app.tuning.words import unbroken
+from app.tuning.plan_texts import unbroken
 from engine.language import sentences
 
 _GAP = 6
@@ -68,7 +68,7 @@ class BudgetView(QWidget):
 
     @property
     def views(self) -> list[Painted]:
-        """Everything painted that has numbers behind it, from top to bottom."""
+        """Return all painted views that have numbers behind them, from top to bottom."""
         return [self.curve, *self._below]
 
     @property
@@ -135,7 +135,7 @@ class BudgetView(QWidget):
         self._describe()
 
     def _align(self) -> None:
-        """One axis for everything that is measured in GiB of the card."""
+        """Use one axis for everything that is measured in GiB of the GPU."""
         if self.model is not None and not self.model.total:
             self.host.set_sides(0, 0)  # nothing else is there to be in line with
             return
@@ -166,7 +166,7 @@ class BudgetView(QWidget):
         self.card.show_stacks(card_title(model), model.card_now(), model.card_then(ceiling))
 
     def _say(self, label: QLabel, words: str) -> None:
-        """Nothing below jumps up and down with the length of a text while somebody drags."""
+        """Set a text so that nothing below jumps with its length while somebody drags."""
         if words == label.text():
             return
         label.setText(words)
@@ -175,7 +175,7 @@ class BudgetView(QWidget):
             label.setMinimumHeight(needed)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Another width needs other lines."""
+        """Break the lines anew for another width."""
         super().resizeEvent(event)
         for label in (self.sentence, self.note):
             label.setMinimumHeight(0)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
-from app.tuning.budget.parts import Part, Stack
-from app.tuning.words import mode_name
+from app.tuning.budget.parts import MemoryPart, Stack
+from app.tuning.plan_texts import mode_name
 from engine.events.curve import CurvePoint
 from engine.language import listed, number, sentences, tr
+from engine.language.units import gibibytes, memory
 from engine.machine.facts import CPU, Accelerator, Machine
-from engine.units import gibibytes, memory
 
 _HARDLY = 1.01
-"""So much faster is still "nothing is gained"."""
+"""Speed-up up to which "nothing is gained"."""
 _ROOM = GIB // 4
 
 
@@ -30,7 +30,7 @@ def speed(value: float) -> str:
 
 
 def sentence(model: BudgetModel, ceiling: int | None) -> str:
-    """What a ceiling, or Auto, comes to."""
+    """Return the result of a ceiling, or of Auto, in words."""
     point = model.at(ceiling)
     if point is None:
         return model.main.refusal or tr("Nothing is known yet about this model on this PC.")
@@ -48,7 +48,7 @@ def sentence(model: BudgetModel, ceiling: int | None) -> str:
 
 
 def layers_words(model: BudgetModel, point: CurvePoint) -> str:
-    """How many layers a step has on the card."""
+    """Return the number of a step's layers on the GPU, in words."""
     some, every, device = point.layers_on_gpu, model.main.layers, card_words(model.card)
     if not some:
         return tr("No layers on {device}").format(device=device)
@@ -70,7 +70,7 @@ def mode_words(model: BudgetModel, ceiling: int | None) -> str:
 
 
 def knee_words(model: BudgetModel) -> str:
-    """Where more memory stops to pay; empty where it never does, as far as it can be had."""
+    """Return where more memory stops to pay; empty where it never does, as far as it can be had."""
     at = model.at(None)
     if at is None:
         return ""
@@ -85,14 +85,14 @@ def knee_words(model: BudgetModel) -> str:
 
 
 def _idle(model: BudgetModel) -> bool:
-    """Whether there is room for another step behind the last one, and no step that uses it."""
+    """Return whether another step would fit behind the last one, but none is there."""
     sizes = [point.vram for point in model.points]
     widest = max((b - a for a, b in pairwise(sizes)), default=0)
     return bool(sizes[-1]) and model.limit - sizes[-1] > max(widest, _ROOM)
 
 
 def forbidden_words(model: BudgetModel) -> str:
-    """Why not all of the card can be had; empty where it can."""
+    """Return why not all of the GPU can be had; empty where it can."""
     others, reserve = memory(model.others), memory(model.reserve)
     if model.others and model.reserve:
         said = tr("Other programs use {others}, {reserve} stay in reserve.")
@@ -105,7 +105,7 @@ def forbidden_words(model: BudgetModel) -> str:
 
 
 def without_card(machine: Machine | None = None) -> str:
-    """Why there is nothing to choose."""
+    """Return why there is nothing to choose."""
     reasons = [
         tr("{name} is not used: {reason}.").format(name=card.name, reason=card.unusable)
         for card in (machine.accelerators if machine is not None else ())
@@ -130,12 +130,12 @@ def host_title() -> str:
 
 
 def size_words(size: int) -> str:
-    """A size that may be nothing."""
+    """Return a size that may be nothing, in words."""
     return memory(size) if size else gibibytes(0, "d")
 
 
 def change_words(now: int | None, then: int) -> str:
-    """A size, or from what to what it changes."""
+    """Return a size, or from what to what it changes, in words."""
     before, after = None if now is None else size_words(now), size_words(then)
     if before is None or before == after:
         return after
@@ -143,7 +143,7 @@ def change_words(now: int | None, then: int) -> str:
 
 
 def stack_words(name: str, now: Stack | None, then: Stack) -> str:
-    """A device's memory in a sentence."""
+    """Return a device's memory in a sentence."""
     parts = [
         tr("{part} {size}").format(part=tr(part), size=words) for part, words in rows(now, then)
     ]
@@ -154,14 +154,14 @@ def stack_words(name: str, now: Stack | None, then: Stack) -> str:
 
 
 def over_words(then: Stack) -> str:
-    """How much is missing; empty where all fits."""
+    """Return how much memory is missing; empty where all fits."""
     return tr("{size} too much.").format(size=memory(then.over)) if then.over else ""
 
 
-def rows(now: Stack | None, then: Stack) -> list[tuple[Part, str]]:
+def rows(now: Stack | None, then: Stack) -> list[tuple[MemoryPart, str]]:
     """The parts that are there, now or then, with their sizes."""
     found = []
-    for part in Part:
+    for part in MemoryPart:
         before, after = None if now is None else now.of(part), then.of(part)
         if before or after:
             found.append((part, change_words(before, after)))
@@ -169,7 +169,7 @@ def rows(now: Stack | None, then: Stack) -> list[tuple[Part, str]]:
 
 
 def measured_words(seen: MeasuredPoint) -> str:
-    """A dot."""
+    """Return the description of a measured dot."""
     return tr("Measured {when}: {speed} tokens/s with {size}, {mode}").format(
         when=seen.when_words,
         speed=speed(seen.tokens_per_s),

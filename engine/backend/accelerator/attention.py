@@ -1,7 +1,7 @@
 """Attention over a device's cache: chunk by chunk of positions along each row's own path.
 
-Sizes are fixed by what a forward's frame is: a row's numbers depend on its own path alone, whatever
-rows are beside it and however many chunks are looked at beyond it.
+Sizes are fixed by a forward's input buffers: a row's numbers depend on its own path alone,
+whatever rows are beside it and however many chunks are looked at beyond it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from dataclasses import dataclass
 import torch
 
 from engine.backend.accelerator.cache import DeviceCache
-from engine.backend.accelerator.linear import rms_norm
 from engine.backend.accelerator.loading import Loader
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.sizes import TILE_ROWS, heads_at_once
 from engine.backend.step import CHUNK
-from engine.model.config import ModelConfig, RopeConfig
+from engine.backend.torch_layers.attention import (
+    Attention,
+    Turns,
+    softmax_parts,
+    sum_in_order,
+)
+from engine.model.config import ModelConfig
 
 
 @dataclass(slots=True)
@@ -37,70 +42,46 @@ class Tile:
 
 
 @dataclass(slots=True)
-class Scene:
+class AttentionMetadata:
     """What all blocks share in a forward over n rows, a multiple of 16.
 
     Attributes:
-        turns: cos and sin of every way to rotate, [n, 1, rotated numbers]; the first half of sin is
-            negated.
+        turns: of the rows' positions.
         places: int64 [n * kv heads]; rows of a block's cache that take keys and values.
         tiles: one for 16 rows.
     """
 
-    turns: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]]
+    turns: Turns
     places: torch.Tensor
     tiles: list[Tile]
 
 
-class Attention:
-    """Weights and arithmetic of one block's attention."""
+class DeviceAttention(Attention[AttentionMetadata, DeviceCache]):
+    """Attention over a cache on a device, 16 rows at a time."""
 
     def __init__(self, config: ModelConfig, loader: Loader, products: Products, index: int) -> None:
-        prefix = f"model.layers.{index}.self_attn."
+        super().__init__(config, loader, index)
         self._products = products
-        self._heads, self._kv_heads = config.num_heads, config.num_kv_heads
-        self._group = config.num_heads // config.num_kv_heads
-        self._head_dim = config.head_dim
-        self._scale, self._softcap = config.attention_scale, config.attention_softcap
-        self._eps = config.rms_norm_eps
-        self._block = config.blocks[index]
-        qkv = [f"{prefix}{part}_proj" for part in "qkv"]
-        self._qkv = loader.linear(qkv, bias=config.qkv_bias)
-        self._out = loader.linear([f"{prefix}o_proj"], bias=config.attention_out_bias)
-        self._norm: torch.Tensor | None = None  # [heads + kv heads, head dim]
-        if config.qk_norm:
-            norms = [loader.vector(f"{prefix}{part}_norm.weight") for part in "qk"]
-            counts = self._heads, self._kv_heads
-            self._norm = torch.cat(
-                [norm.expand(count, -1) for norm, count in zip(norms, counts, strict=True)]
-            )
-        self._sinks: torch.Tensor | None = None  # [kv heads, 1, group]
-        if config.sinks:
-            sinks = loader.vector(f"{prefix}sinks")
-            self._sinks = sinks.view(self._kv_heads, 1, self._group)
 
     def run(
-        self, x: torch.Tensor, scene: Scene, cache: DeviceCache, index: int, *, large: bool = False
+        self,
+        x: torch.Tensor,
+        seen: AttentionMetadata,
+        cache: DeviceCache,
+        index: int,
+        *,
+        large: bool = False,
     ) -> torch.Tensor:
-        """x [n, d] -> [n, d]; the rows' keys and values go to the cache's entry `index`.
-
-        `large`: x is not normed.
-        """
-        qkv = self._qkv(x, large=large).view(len(x), -1, self._head_dim)
-        turning = self._heads + self._kv_heads
-        placed = qkv[:, :turning]
-        if self._norm is not None:
-            placed = rms_norm(placed, self._norm, self._eps)
-        if self._block.rope is not None:
-            placed = _rotate(placed, *scene.turns[self._block.rope])
+        """See `Attention.run`."""
+        query, *found = self._projected(x, seen.turns, large=large)
         keys, values = cache.keys(index), cache.values(index)
-        for kept, found in ((keys, placed[:, self._heads :]), (values, qkv[:, turning:])):
-            stored = found.reshape(-1, self._head_dim).to(kept.dtype)
-            kept.view(-1, self._head_dim).index_copy_(0, scene.places, stored)
+        for kept, rows in zip((keys, values), found, strict=True):
+            stored = rows.reshape(-1, self._head_dim).to(kept.dtype)
+            kept.view(-1, self._head_dim).index_copy_(0, seen.places, stored)
         mixed = torch.empty(len(x), self._heads * self._head_dim, device=x.device)
-        for number, tile in enumerate(scene.tiles):
-            rows = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
-            mixed[rows] = self._attend(placed[rows, : self._heads], tile, keys, values)
+        for number, tile in enumerate(seen.tiles):
+            some = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
+            mixed[some] = self._attend(query[some], tile, keys, values)
         return self._out(mixed)
 
     def _attend(
@@ -162,23 +143,14 @@ def attend(
     if tails is not None:
         scores = torch.cat((scores, _own(_chunk_products(products, q, tails[0].transpose(2, 3)))))
     scores = scores.view(-1, kv, TILE_ROWS, group, CHUNK)
-    if softcap:
-        scores.div_(softcap).tanh_().mul_(softcap)
-    scores.add_(mask)
-    peak = scores.amax(dim=(0, 4))
-    if sinks is not None:
-        peak = torch.maximum(peak, sinks)
-    shares = scores.sub_(peak[None, ..., None]).exp_()
-    total = _in_order(shares.sum(dim=4))
-    if sinks is not None:
-        total = total + (sinks - peak).exp_()
+    shares, total = softmax_parts(scores, mask, softcap, sinks)
     flat = shares.view(-1, kv, rows, CHUNK)
     chunks = len(main[0])
     mixed = _chunk_products(products, flat[:chunks], main[1])
     if tails is not None:
         for_each = flat[chunks:].expand(TILE_ROWS, -1, -1, -1, -1).flatten(0, 1)
         mixed = torch.cat((mixed, _own(_chunk_products(products, for_each, tails[1]))))
-    summed = _in_order(mixed.view(-1, kv, TILE_ROWS, group, dim))
+    summed = sum_in_order(mixed.view(-1, kv, TILE_ROWS, group, dim))
     return summed / total[..., None]
 
 
@@ -207,17 +179,3 @@ def _own(products: torch.Tensor) -> torch.Tensor:
     apart = products.view(TILE_ROWS, paths // TILE_ROWS, kv, TILE_ROWS, rows // TILE_ROWS, width)
     own = apart.diagonal(dim1=0, dim2=3)  # [tail chunks, kv, group, k, 16]
     return own.permute(0, 1, 4, 2, 3).reshape(paths // TILE_ROWS, kv, rows, width)
-
-
-def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary embedding of the first numbers of x [n, heads, head dim], halves convention."""
-    dim = cos.shape[2]
-    turning, half = x[..., :dim], dim // 2
-    swapped = torch.cat((turning[..., half:], turning[..., :half]), dim=2)
-    turned = (turning * cos).add_(swapped.mul_(sin))
-    return turned if dim == x.shape[2] else torch.cat((turned, x[..., dim:]), dim=2)
-
-
-def _in_order(parts: torch.Tensor) -> torch.Tensor:
-    """Sum over the first axis strictly in order; more zero parts at the end change nothing."""
-    return parts[0] if len(parts) == 1 else parts.cumsum(0)[-1]

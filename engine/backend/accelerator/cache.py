@@ -9,7 +9,7 @@ import torch
 from engine.backend.accelerator.graphs import Recordings
 from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.ledger import Purpose
-from engine.backend.segment import SegmentCache
+from engine.backend.segment import SegmentCache, own_cache
 from engine.backend.step import CHUNK
 
 NUMBER = torch.float16
@@ -59,11 +59,9 @@ class DeviceCache:
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache."""
-        if not isinstance(other, DeviceCache):
-            raise TypeError("the cache belongs to another backend")
-        chunks = -(-slots // CHUNK)
+        chunks, source = -(-slots // CHUNK), own_cache(other, DeviceCache)
         with self._memory.in_words():
-            self.first(chunks).copy_(other.first(chunks))
+            self.first(chunks).copy_(source.first(chunks))
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ... in every block."""

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import gc
+import os
 from dataclasses import dataclass
+from functools import cache
+
+import torch
 
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.graphs import Graphs, recorder_for
+from engine.backend.accelerator.memory import Workspace
 from engine.backend.accelerator.products import Products
-from engine.backend.accelerator.runtime import RESERVE, runtime_bytes
 from engine.backend.accelerator.segment import AcceleratorBackend, Bench
 from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.accelerator.troubles import in_words
-from engine.backend.accelerator.workspace import Workspace
+from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
-from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 
 SHARED = "device"
 """Who holds what all models on a device share."""
+
+USUAL = {"cuda": 400 << 20, "rocm": 500 << 20, "xpu": 300 << 20}
+"""By the kind of device, where nobody tells."""
+RESERVE = 48 << 20
+"""What torch's allocator takes beyond living tensors: it hands out parts of larger blocks."""
+_LEAST = 32 << 20
+"""A context takes more than that; less was measured where there was one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +118,59 @@ class TorchDevice:
             self._entries.pop().release()
         with in_words(self._driver, self.ledger):
             self._driver.give_back()
+
+
+def runtime_bytes(driver: Driver) -> int:
+    """Of the driver's context and the library of products, which are started here.
+
+    Measured once per process and device. What the allocator wastes is added.
+    """
+    return _measured(str(driver.device)) + (RESERVE if driver.computes_apart else 0)
+
+
+@cache
+def _measured(name: str) -> int:
+    driver = Driver(name)
+    if not driver.computes_apart:
+        return 0
+    before, tensors = _used(driver), driver.reserved()
+    _start(driver)
+    after = _used(driver)
+    if before is not None and after is not None:
+        # What this process holds, where the driver tells; else what the device has lost meanwhile.
+        for found in (after[1] - tensors, after[0] - before[0]):
+            if found >= _LEAST:
+                return found
+    return USUAL.get(driver.kind, 0)
+
+
+def _start(driver: Driver) -> None:
+    """Use what is loaded, and the memory that is taken, at its first use."""
+    tile = torch.ones(16, 16, dtype=torch.float16, device=driver.device)
+    torch.mm(tile, tile).sum()
+    torch.bmm(tile[None].float(), tile[None].float())
+    driver.wait()
+
+
+def _used(driver: Driver) -> tuple[int, int] | None:
+    """Bytes that all programs hold on an NVIDIA card, and this process, 0 where that is secret."""
+    if driver.kind != "cuda":
+        return None
+    import pynvml  # type: ignore[import-untyped]
+
+    try:
+        pynvml.nvmlInit()
+        try:
+            uuid = f"GPU-{torch.cuda.get_device_properties(driver.device).uuid}"
+            handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            by_all = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+            ours = [
+                int(process.usedGpuMemory or 0)
+                for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+                if process.pid == os.getpid()
+            ]
+            return by_all, sum(ours)
+        finally:
+            pynvml.nvmlShutdown()
+    except (pynvml.NVMLError, AttributeError):
+        return None

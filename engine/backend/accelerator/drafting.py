@@ -18,26 +18,32 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.backend.accelerator.board import (
-    FACTORS,
-    KEYS,
-    Board,
-    RankingManner,
-)
+from engine.backend.accelerator.attention_metadata import MetadataMaker
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device_noise import round_keys
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.frame import Frame, Frames, chunks_seen, doubled, passes
 from engine.backend.accelerator.graphs import Graphs
+from engine.backend.accelerator.input_buffers import (
+    InputBuffers,
+    SegmentInputs,
+    chunks_seen,
+    doubled,
+    passes,
+)
 from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.network import Network
-from engine.backend.accelerator.scene import SceneMaker
 from engine.backend.accelerator.sizes import (
     DRAFT_LEVELS,
     FEWEST_CHUNKS,
     RECORDED_ROWS,
     TILE_ROWS,
     drafting_bytes,
+)
+from engine.backend.accelerator.tree_state import (
+    FACTORS,
+    KEYS,
+    RankingManner,
+    TreeState,
 )
 from engine.backend.ledger import Purpose
 from engine.backend.round import Budget, Drafted, Ranking
@@ -50,40 +56,40 @@ _COLDEST, _HOTTEST = 1e-4, 1e4
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class DraftResources:
     """What a segment lends for drafting."""
 
     config: ModelConfig
     driver: Driver
     memory: DeviceAllocator
     network: Network
-    scenes: SceneMaker
-    frames: Frames
+    metadata: MetadataMaker
+    inputs: SegmentInputs
     graphs: Graphs
 
 
 class _Table:
     """A board with its place on the host."""
 
-    def __init__(self, hands: Hands, width: int) -> None:
-        config, driver = hands.config, hands.driver
-        hands.memory.enter(Purpose.WORKSPACE, drafting_bytes(config, width))
-        with hands.memory.in_words():
-            self.board = Board(driver, width, config.hidden_size)
+    def __init__(self, resources: DraftResources, width: int) -> None:
+        config, driver = resources.config, resources.driver
+        resources.memory.enter(Purpose.WORKSPACE, drafting_bytes(config, width))
+        with resources.memory.in_words():
+            self.board = TreeState(driver, width, config.hidden_size)
             length = len(self.board.result)
             self.result = torch.zeros(length, dtype=torch.int32, pin_memory=driver.computes_apart)
         self.arrived = driver.mark()
 
 
 class Drafting:
-    """See `engine.backend.segment.TreeDrafting`.
+    """Drafts for `Segment.draft`.
 
     The levels' number is settled beforehand, by the budget and the room in the cache: with a dozen
     levels of a small model at most, the user's stop does not wait long for them.
     """
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, resources: DraftResources) -> None:
+        self._resources = resources
         self._tables: dict[int, _Table] = {}
 
     def draft(
@@ -96,9 +102,9 @@ class Drafting:
         budget: Budget,
         features: Floats | None,
     ) -> Drafted:
-        """See `engine.backend.segment.TreeDrafting.draft`."""
-        hands = self._hands
-        width = min(budget.width, TILE_ROWS, hands.config.head_rows)
+        """See `engine.backend.segment.Segment.draft`."""
+        resources = self._resources
+        width = min(budget.width, TILE_ROWS, resources.config.head_rows)
         start = committed + len(pending)
         if not pending or width < 1 or budget.depth < 1 or start > slots:
             raise ValueError("there is nothing to draft, or no room for it")
@@ -110,17 +116,17 @@ class Drafting:
             noisy=ranking.temperature != 0 and ranking.share_noise,
         )
         if manner.noisy:
-            board.take_noise(hands.driver, hands.config.head_rows)
+            board.take_noise(resources.driver, resources.config.head_rows)
         self._tell(board, cache, start, ranking, budget)
         self._catch_up(board, cache, committed, pending, features, manner)
         chunks = min(
             doubled(-(-(start + (depth - 1) * width) // CHUNK), FEWEST_CHUNKS), cache.chunks
         )
-        known = width, manner, hands.scenes.positions
+        known = width, manner, resources.metadata.positions
         for _ in range(depth - 1):
             work = partial(self._level, board, chunks, cache, manner)
-            hands.graphs.run(cache.recordings, ("level", chunks, known), work)
-        hands.graphs.run(cache.recordings, ("end", width), board.close)
+            resources.graphs.run(cache.recordings, ("level", chunks, known), work)
+        resources.graphs.run(cache.recordings, ("end", width), board.close)
         table.result.copy_(board.result, non_blocking=True)
         table.arrived.set()
         table.arrived.wait()
@@ -129,16 +135,16 @@ class Drafting:
     def _table(self, width: int) -> _Table:
         table = self._tables.get(width)
         if table is None:
-            table = self._tables[width] = _Table(self._hands, width)
+            table = self._tables[width] = _Table(self._resources, width)
         return table
 
     def _tell(
-        self, board: Board, cache: DeviceCache, start: int, ranking: Ranking, budget: Budget
+        self, board: TreeState, cache: DeviceCache, start: int, ranking: Ranking, budget: Budget
     ) -> None:
         """What the round begins with, to the device."""
         host = board.given.write().numpy()
         # A head's first token is the sequence's second.
-        position = start + (self._hands.config.fusion is not None)
+        position = start + (self._resources.config.fusion is not None)
         host[:KEYS] = start, position, cache.chunks * CHUNK
         keys = np.array(round_keys(ranking.seed), dtype=np.uint32)
         host[KEYS:FACTORS] = keys.view(np.int32)
@@ -148,7 +154,7 @@ class Drafting:
 
     def _catch_up(
         self,
-        board: Board,
+        board: TreeState,
         cache: DeviceCache,
         committed: int,
         pending: Sequence[int],
@@ -156,53 +162,55 @@ class Drafting:
         manner: RankingManner,
     ) -> None:
         """Through the pending tokens, and the first level's candidates."""
-        hands, count = self._hands, len(pending)
+        resources, count = self._resources, len(pending)
         step = Step(pending, range(-1, count - 1), committed)
         for some in passes(step):
             last = some.stop == count
-            frame = hands.frames.frame(step, len(some))
+            inputs = resources.inputs.buffers(step, len(some))
             wanted = [len(some) - 1] if last else []
-            frame.send(step, some, wanted, cache.chunks * CHUNK, features)
+            inputs.send(step, some, wanted, cache.chunks * CHUNK, features)
             chunks = chunks_seen(step, some, cache.chunks)
-            given = None if features is None else frame.hidden
+            given = None if features is None else inputs.hidden
             begun = (board, manner) if last else None
-            work = partial(self._begin, frame, given, chunks, cache, begun)
+            work = partial(self._begin, inputs, given, chunks, cache, begun)
             if last and count <= RECORDED_ROWS:
-                known = board.width, manner, hands.scenes.positions
-                key = "begin", frame.shape, chunks, features is None, known
-                hands.graphs.run(cache.recordings, key, work)
+                known = board.width, manner, resources.metadata.positions
+                key = "begin", inputs.shape, chunks, features is None, known
+                resources.graphs.run(cache.recordings, key, work)
             else:
                 work()
 
     def _begin(
         self,
-        frame: Frame,
+        inputs: InputBuffers,
         given: torch.Tensor | None,
         chunks: int,
         cache: DeviceCache,
-        begun: tuple[Board, RankingManner] | None,
+        begun: tuple[TreeState, RankingManner] | None,
     ) -> None:
-        network = self._hands.network
-        x, seen = network.enter(frame.tokens, given, own=False)
-        scene = self._hands.scenes.scene(frame, chunks)
-        network.advance(x, seen, frame.shape.bucket, scene, cache, _no_tap)
+        network = self._resources.network
+        x, seen = network.enter(inputs.tokens, given, own=False)
+        metadata = self._resources.metadata.of_inputs(inputs, chunks)
+        network.advance(x, seen, inputs.shape.bucket, metadata, cache, _no_tap)
         if begun is None:
             return
         board, manner = begun
         x, last = network.end(x)
-        root = frame.wanted[:TILE_ROWS]
+        root = inputs.wanted[:TILE_ROWS]
         board.open(x.index_select(0, root))
         if manner.noisy:
-            board.make_noise(network.ids, self._hands.config.vocab_size)
+            board.make_noise(network.ids, self._resources.config.vocab_size)
         board.rank(network.logits(last.index_select(0, root)), network.ids, manner)
 
-    def _level(self, board: Board, chunks: int, cache: DeviceCache, manner: RankingManner) -> None:
-        network = self._hands.network
+    def _level(
+        self, board: TreeState, chunks: int, cache: DeviceCache, manner: RankingManner
+    ) -> None:
+        network = self._resources.network
         rows = board.stage()
-        scene = self._hands.scenes.drafted(rows, chunks)
-        given = None if self._hands.config.fusion is None else rows.hidden
+        metadata = self._resources.metadata.of_drafted(rows, chunks)
+        given = None if self._resources.config.fusion is None else rows.hidden
         x, seen = network.enter(rows.tokens, given, own=True)
-        network.advance(x, seen, board.width, scene, cache, _no_tap)
+        network.advance(x, seen, board.width, metadata, cache, _no_tap)
         x, last = network.end(x)
         board.hidden.copy_(x)
         board.rank(network.logits(last), network.ids, manner)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from engine.backend.transfers import Transfers
+from engine.backend.device import Transfers
 from engine.language import tr
 
 

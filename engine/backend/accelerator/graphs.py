@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.workspace import Workspace
+from engine.backend.accelerator.memory import Workspace
 from engine.errors import OutOfMemory
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""What blocks are made of: products with stored matrices and a bias, and norms."""
+"""Products with stored matrices and a bias."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.products import Products
 
 
-class Linear:
+class StoredLinear:
     """Stored matrices side by side: fp32 rows [n, inner] -> [n, sum of their rows]."""
 
     __slots__ = ("_bias", "_parts", "_products", "_width")
@@ -53,7 +53,7 @@ class ExpertLinear:
     ) -> None:
         self._products, self._parts, self._bias, self._count = products, parts, bias, count
 
-    def numbered(self, expert: int) -> Linear:
+    def numbered(self, expert: int) -> StoredLinear:
         """One expert's, in place."""
         heights = [part.rows // self._count for part in self._parts]
         parts = [
@@ -61,16 +61,10 @@ class ExpertLinear:
             for part, height in zip(self._parts, heights, strict=True)
         ]
         bias = None if self._bias is None else self._bias[expert]
-        return Linear(self._products, parts, bias)
+        return StoredLinear(self._products, parts, bias)
 
-    def chosen(self, expert: torch.Tensor) -> Linear:
+    def chosen(self, expert: torch.Tensor) -> StoredLinear:
         """The expert that an int tensor [1] names: copied, so that the host need not know."""
         parts = [part.expert(expert, part.rows // self._count) for part in self._parts]
         bias = None if self._bias is None else self._bias.index_select(0, expert)[0]
-        return Linear(self._products, parts, bias)
-
-
-def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """x [..., d] over its root mean square, times weight [..., d]."""
-    scale = (x * x).mean(dim=-1, keepdim=True).add_(eps).rsqrt_()
-    return (x * scale).mul_(weight)
+        return StoredLinear(self._products, parts, bias)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, MutableMapping, Sequence
 from itertools import chain, groupby
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.backend.accelerator.formats import FLOATS, QUANTISED
-from engine.backend.accelerator.linear import ExpertLinear, Linear
+from engine.backend.accelerator.linear import ExpertLinear, StoredLinear
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.products import Products
@@ -23,7 +22,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.matrix import LANES, NATIVE_KINDS, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import shared_pool
-from engine.backend.shared import Lent
+from engine.backend.shared import Borrowed
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
@@ -33,21 +32,8 @@ _STRETCH_BYTES = 16 << 20
 _PACKED = {kind: fmt for fmt, kind in TYPES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Borrowed:
-    """Matrices of a feature head that are its target's.
-
-    Attributes:
-        lent: by the head's names.
-        matrices: what of the target's lies on this device alone, by its names.
-    """
-
-    lent: Mapping[str, Lent]
-    matrices: Mapping[Hashable, DeviceMatrix]
-
-
 class Loader:
-    """Brings what a segment needs of a model's weights to a device.
+    """Brings what a segment needs of a model's weights to a device; see `LayerWeights`.
 
     Matrices that are quantised here are packed by the native backend, so that they are the same
     integers and scales as on the CPU, and one folder of packed weights serves both.
@@ -70,7 +56,7 @@ class Loader:
         memory: DeviceAllocator,
         products: Products,
         alone: MutableMapping[Hashable, DeviceMatrix] | None = None,
-        borrowed: Borrowed | None = None,
+        borrowed: Borrowed[DeviceMatrix] | None = None,
     ) -> None:
         self._alone = {} if alone is None else alone
         self._borrowed = borrowed or Borrowed({}, {})
@@ -94,13 +80,13 @@ class Loader:
         """Such as the tokens of a head's rows, in int32."""
         return self._kept(self._weights.float32(name).astype(np.int32))
 
-    def linear(self, layers: Sequence[str], *, bias: bool) -> Linear:
+    def linear(self, layers: Sequence[str], *, bias: bool) -> StoredLinear:
         """Layers with one input, side by side."""
         names = [f"{layer}.weight" for layer in layers]
         joined = self._vector([f"{layer}.bias" for layer in layers]) if bias else None
-        return Linear(self._products, self._side_by_side(names), joined)
+        return StoredLinear(self._products, self._side_by_side(names), joined)
 
-    def router(self, layer: str, *, bias: bool) -> Linear:
+    def router(self, layer: str, *, bias: bool) -> StoredLinear:
         """Small, and its choices are all or nothing: never quantised here."""
         name = f"{layer}.weight"
         native = None
@@ -108,7 +94,7 @@ class Loader:
             native = NATIVE_KINDS.get(self._kind_of(name), Format.F32)
         matrix = self._stacked(self._kind(name, native), [[name]], native)
         joined = self._vector([f"{layer}.bias"]) if bias else None
-        return Linear(self._products, [matrix], joined)
+        return StoredLinear(self._products, [matrix], joined)
 
     def experts(self, layers: Sequence[Sequence[str]], *, bias: bool) -> ExpertLinear:
         """For each expert its layers with one input."""
@@ -135,7 +121,7 @@ class Loader:
             (matrix,) = self._side_by_side([name])
             self._alone[name] = matrix
             return matrix
-        here = self._borrowed.matrices.get(lent.name)
+        here = self._borrowed.find(name)
         if here is not None:
             self.kinds.add(here.kind)
             return here

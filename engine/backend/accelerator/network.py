@@ -10,15 +10,18 @@ from collections.abc import Callable
 
 import torch
 
-from engine.backend.accelerator.attention import Scene
-from engine.backend.accelerator.block import Block
+from engine.backend.accelerator.attention import AttentionMetadata, DeviceAttention
 from engine.backend.accelerator.cache import DeviceCache
-from engine.backend.accelerator.fusing import Fuser
-from engine.backend.accelerator.linear import Linear, rms_norm
+from engine.backend.accelerator.linear import StoredLinear
 from engine.backend.accelerator.loading import Loader
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.products import Products
-from engine.model.config import ModelConfig
+from engine.backend.accelerator.sizes import TILE_ROWS
+from engine.backend.torch_layers.block import DecoderBlock
+from engine.backend.torch_layers.feed_forward import Dense, choose_experts, feed_forward
+from engine.backend.torch_layers.fusion import Fuser
+from engine.backend.torch_layers.layers import rms_norm
+from engine.model.config import Activation, Experts, ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS
 
 Tap = Callable[[int, torch.Tensor], None]
@@ -45,15 +48,15 @@ class Network:
         head: bool,
     ) -> None:
         self._config, self._products, self._range = config, products, blocks
-        self._blocks = [Block(config, loader, products, index) for index in blocks]
+        self._blocks = [_block(config, loader, products, index) for index in blocks]
         self._fuser = None if config.fusion is None else Fuser(config, config.fusion, loader)
-        self._head: Linear | None = None
+        self._head: StoredLinear | None = None
         self.ids = loader.whole_numbers(HEAD_IDS) if head and config.rows is not None else None
         self._norm: torch.Tensor | None = None
         self._embedding: DeviceMatrix | None = None
         if head:
             matrix = loader.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
-            self._head = Linear(products, [matrix], None)
+            self._head = StoredLinear(products, [matrix], None)
             if loader.has(FINAL_NORM):
                 self._norm = loader.vector(FINAL_NORM)
             self._embedding = matrix if embed and config.tie_word_embeddings else None
@@ -103,7 +106,7 @@ class Network:
         x: torch.Tensor,
         seen: torch.Tensor | None,
         rows: int,
-        scene: Scene,
+        metadata: AttentionMetadata,
         cache: DeviceCache,
         tap: Tap,
     ) -> None:
@@ -112,12 +115,12 @@ class Network:
         Args:
             x, seen: see `enter`.
             rows: at most so many of them are valid.
-            scene: what they may look at.
+            metadata: what they may look at.
             cache: takes their keys and values.
             tap: is told what comes out of every block.
         """
         for index, block in enumerate(self._blocks):
-            block.run(x, rows, scene, cache, index, seen if index == 0 else None)
+            block.run(x, rows, metadata, cache, index, seen if index == 0 else None)
             tap(self._range[index], x)
 
     def end(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -134,3 +137,73 @@ class Network:
         logits = self._head(rows, large=self._norm is None)
         cap = self._config.logit_softcap
         return logits.div_(cap).tanh_().mul_(cap) if cap else logits
+
+
+def _block(
+    config: ModelConfig, loader: Loader, products: Products, index: int
+) -> DecoderBlock[AttentionMetadata, DeviceCache]:
+    def mixture(experts: Experts, prefix: str) -> DeviceMixture:
+        return DeviceMixture(experts, config.activation, loader, prefix)
+
+    attention = DeviceAttention(config, loader, products, index)
+    return DecoderBlock(
+        config, loader, index, attention, feed_forward(config, loader, index, mixture)
+    )
+
+
+class DeviceMixture:
+    """Each row goes through the experts that the router ranks highest for it.
+
+    A few rows fetch their experts by an index that stays on the device; more rows than that go
+    through all experts. Either way an expert's product is of 16 rows, and a row's parts meet in
+    ascending order of the experts.
+    """
+
+    __slots__ = ("_activation", "_down", "_experts", "_gate_up", "_router")
+
+    def __init__(
+        self, experts: Experts, activation: Activation, loader: Loader, prefix: str
+    ) -> None:
+        self._activation, self._experts = activation, experts
+        self._router = loader.router(f"{prefix}.router", bias=experts.bias)
+        each = [f"{prefix}.experts.{index}" for index in range(experts.count)]
+        gate_up = [[f"{expert}.gate_proj", f"{expert}.up_proj"] for expert in each]
+        self._gate_up = loader.experts(gate_up, bias=experts.bias)
+        self._down = loader.experts([[f"{expert}.down_proj"] for expert in each], bias=experts.bias)
+
+    def run(self, x: torch.Tensor, rows: int) -> torch.Tensor:
+        """x [n, d] -> [n, d]; rows that are not valid get something or zeros."""
+        chosen, shares = self._choices(x)
+        if rows * self._experts.used < self._experts.count:
+            return self._fetched(x, rows, chosen, shares)
+        return self._all(x, chosen, shares)
+
+    def _choices(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Experts of each row, ascending, and their shares, [n, used]."""
+        chosen, shares = choose_experts(self._router(x, exact=True), self._experts)
+        ascending = chosen.sort(dim=1)
+        return ascending.values, shares.gather(1, ascending.indices)
+
+    def _fetched(
+        self, x: torch.Tensor, rows: int, chosen: torch.Tensor, shares: torch.Tensor
+    ) -> torch.Tensor:
+        result = torch.zeros_like(x)
+        for row in range(rows):
+            first = row // TILE_ROWS * TILE_ROWS
+            company = x[first : first + TILE_ROWS]
+            for place in range(self._experts.used):
+                expert = chosen[row, place : place + 1]
+                gate_up, down = self._gate_up.chosen(expert), self._down.chosen(expert)
+                found = Dense(self._activation, gate_up, down).run(company, rows)
+                result[row] += found[row - first] * shares[row, place]
+        return result
+
+    def _all(self, x: torch.Tensor, chosen: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+        result = torch.zeros_like(x)
+        for index in range(self._experts.count):
+            gate_up, down = self._gate_up.numbered(index), self._down.numbered(index)
+            found = Dense(self._activation, gate_up, down).run(x, len(x))
+            here = chosen == index
+            share = (shares * here).sum(dim=1, keepdim=True)
+            result += torch.where(here.any(dim=1, keepdim=True), found * share, 0.0)
+        return result

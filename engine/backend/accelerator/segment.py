@@ -8,18 +8,23 @@ from functools import partial
 
 import torch
 
+from engine.backend.accelerator.attention_metadata import MetadataMaker
 from engine.backend.accelerator.cache import DeviceCache
-from engine.backend.accelerator.drafting import Drafting, Hands
+from engine.backend.accelerator.drafting import Drafting, DraftResources
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.frame import Frame, Frames, chunks_seen, doubled, passes
 from engine.backend.accelerator.graphs import Graphs
-from engine.backend.accelerator.loading import Borrowed, Loader
+from engine.backend.accelerator.input_buffers import (
+    InputBuffers,
+    SegmentInputs,
+    chunks_seen,
+    doubled,
+    passes,
+)
+from engine.backend.accelerator.loading import Loader
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.memory import DeviceAllocator
+from engine.backend.accelerator.memory import DeviceAllocator, Workspace
 from engine.backend.accelerator.network import Network
-from engine.backend.accelerator.outbox import Outbox
 from engine.backend.accelerator.products import Products
-from engine.backend.accelerator.scene import SceneMaker
 from engine.backend.accelerator.sizes import (
     FEW_ROWS,
     RECORDED_ROWS,
@@ -29,13 +34,13 @@ from engine.backend.accelerator.sizes import (
     segment_bytes,
     working_bytes,
 )
+from engine.backend.accelerator.staging import Outbox
 from engine.backend.accelerator.troubles import in_words
-from engine.backend.accelerator.workspace import Workspace
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.round import Budget, Drafted, Ranking
-from engine.backend.segment import SegmentCache, SegmentOutput
-from engine.backend.shared import Loan, Shared
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
+from engine.backend.shared import Borrowed, Loan, Shared
 from engine.backend.step import CHUNK, Step
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
@@ -105,7 +110,7 @@ class _Rooms:
         return _Rooms(self.hidden[here], self.logits[first : first + logits], taps)
 
 
-class AcceleratorSegment:
+class AcceleratorSegment(Segment):
     """See `engine.backend.segment.Segment`."""
 
     def __init__(
@@ -119,21 +124,17 @@ class AcceleratorSegment:
         embed: bool,
         head: bool,
     ) -> None:
-        self._config, self._range, self._bench = config, blocks, bench
+        super().__init__(blocks)
+        self._config, self._bench = config, bench
         self._ends = head
         self._kept = Workspace(bench.account)
-        self._scenes = SceneMaker(config, blocks, bench.driver.device)
+        self._metadata = MetadataMaker(config, blocks, bench.driver.device)
         self._reach(CHUNK)
         self._network = Network(config, loader, bench.products, blocks, embed=embed, head=head)
-        self._frames = Frames(bench.driver, memory, given_width(config))
+        self._inputs = SegmentInputs(bench.driver, memory, given_width(config))
         self._outbox = Outbox(pinned=bench.driver.computes_apart)
         self._memory = memory
         self._drafting: Drafting | None = None
-
-    @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        return self._range
 
     @property
     def device(self) -> str:
@@ -154,9 +155,9 @@ class AcceleratorSegment:
         return self._network.weight_bytes
 
     @property
-    def mapped_bytes(self) -> int:
-        """None: all weights are on the device."""
-        return 0
+    def drafts(self) -> bool:
+        """A whole model does, in one call."""
+        return True
 
     def new_cache(self, slots: int) -> DeviceCache:
         """An empty cache with room for `slots` tokens, taken whole.
@@ -167,18 +168,18 @@ class AcceleratorSegment:
         config, bench = self._config, self._bench
         heads, dim = config.num_kv_heads, config.head_dim
         memory = DeviceAllocator(bench.driver, bench.account)
-        cache = DeviceCache(memory, len(self._range), slots, heads, dim)
+        cache = DeviceCache(memory, len(self.blocks), slots, heads, dim)
         with in_words(bench.driver, bench.account.ledger):
             self._reach(slots)
         return cache
 
     def _reach(self, slots: int) -> None:
         """Be able to compute sequences with so many slots."""
-        config, blocks = self._config, self._range
+        config, blocks = self._config, self.blocks
         self._kept.reserve(segment_bytes(config, blocks, slots))
         self._bench.workspace.reserve(working_bytes(config, blocks, slots, head=self._ends))
         self._bench.graphs.reserve(recorded_bytes(config, blocks, slots, head=self._ends))
-        self._scenes.reach(slots)
+        self._metadata.reach(slots)
 
     @torch.inference_mode()
     def draft(
@@ -191,28 +192,28 @@ class AcceleratorSegment:
         budget: Budget,
         features: Floats | None = None,
     ) -> Drafted:
-        """See `engine.backend.segment.TreeDrafting`."""
-        if not isinstance(cache, DeviceCache):
-            raise TypeError("the cache belongs to another backend")
+        """See `engine.backend.segment.Segment`."""
+        device_cache = own_cache(cache, DeviceCache)
         bench = self._bench
         if self._drafting is None:
-            hands = Hands(
+            resources = DraftResources(
                 self._config, bench.driver, self._memory, self._network,
-                self._scenes, self._frames, bench.graphs,
+                self._metadata, self._inputs, bench.graphs,
             )  # fmt: skip
-            self._drafting = Drafting(hands)
+            self._drafting = Drafting(resources)
         with in_words(bench.driver, bench.account.ledger):
-            return self._drafting.draft(cache, committed, slots, pending, ranking, budget, features)
+            return self._drafting.draft(
+                device_cache, committed, slots, pending, ranking, budget, features
+            )
 
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward: up to 256 rows of a chain, or 64 of a tree, at a time."""
-        if not isinstance(cache, DeviceCache):
-            raise TypeError("the cache belongs to another backend")
+        kept = own_cache(cache, DeviceCache)
         network, rows = self._network, len(step.tokens)
         asked = range(rows) if step.logit_rows is None else step.logit_rows
         wanted = list(asked) if network.heads else []
-        taps = [tap for tap in step.taps if tap in self._range]
+        taps = [tap for tap in step.taps if tap in self.blocks]
         recorded = rows <= RECORDED_ROWS
         rooms = self._rooms(rows, len(wanted), taps, whole=recorded)
         done = 0
@@ -220,16 +221,16 @@ class AcceleratorSegment:
             for some in passes(step):
                 chosen = [row - some.start for row in wanted if row in some]
                 width = None if hidden is None else int(hidden.shape[1])
-                frame = self._frames.frame(step, len(some), width)
-                frame.send(step, some, chosen, cache.chunks * CHUNK, hidden)
+                inputs = self._inputs.buffers(step, len(some), width)
+                inputs.send(step, some, chosen, kept.chunks * CHUNK, hidden)
                 part = rooms if recorded else rooms.part(some, done, len(chosen))
-                chunks = chunks_seen(step, some, cache.chunks)
-                given = None if hidden is None else frame.hidden
-                work = partial(self._pass, frame, given, chunks, cache, part)
+                chunks = chunks_seen(step, some, kept.chunks)
+                given = None if hidden is None else inputs.hidden
+                work = partial(self._pass, inputs, given, chunks, kept, part)
                 if recorded:
                     wants = len(rooms.logits), tuple(taps), hidden is None
-                    key = frame.shape, chunks, wants, self._scenes.positions
-                    self._bench.graphs.run(cache.recordings, key, work)
+                    key = inputs.shape, chunks, wants, self._metadata.positions
+                    self._bench.graphs.run(kept.recordings, key, work)
                 else:
                     work()
                 done += len(chosen)
@@ -252,13 +253,13 @@ class AcceleratorSegment:
 
     def _pass(
         self,
-        frame: Frame,
+        inputs: InputBuffers,
         given: torch.Tensor | None,
         chunks: int,
         cache: DeviceCache,
         rooms: _Rooms,
     ) -> None:
-        """From a frame to the host; depends on numbers in fixed memory and on shapes alone."""
+        """From inputs to the host; depends on numbers in fixed memory and on shapes alone."""
         network, outbox = self._network, self._outbox
 
         def tap(block: int, x: torch.Tensor) -> None:
@@ -266,15 +267,15 @@ class AcceleratorSegment:
                 outbox.take(rooms.taps[block], x)
 
         # A head that drafts on has its own outputs for features; they are narrower in "eagle3".
-        own = frame.shape.width != given_width(self._config)
-        x, seen = network.enter(frame.tokens, given, own=own)
-        if self._range:
-            scene = self._scenes.scene(frame, chunks)
-            network.advance(x, seen, frame.shape.bucket, scene, cache, tap)
+        own = inputs.shape.width != given_width(self._config)
+        x, seen = network.enter(inputs.tokens, given, own=own)
+        if self.blocks:
+            metadata = self._metadata.of_inputs(inputs, chunks)
+            network.advance(x, seen, inputs.shape.bucket, metadata, cache, tap)
         x, last = network.end(x)
         outbox.take(rooms.hidden, x)
         for start in range(0, len(rooms.logits), FEW_ROWS):
             stop = min(start + FEW_ROWS, len(rooms.logits))
             count = doubled(stop - start, TILE_ROWS)
-            found = network.logits(last.index_select(0, frame.wanted[start : start + count]))
+            found = network.logits(last.index_select(0, inputs.wanted[start : start + count]))
             outbox.take(rooms.logits[start:stop], found)

@@ -1,4 +1,4 @@
-"""Fixed memory on a device that the host writes anew for every forward, without waiting for it."""
+"""Fixed memory through which a device's inputs and results pass, without waiting for copies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.sizes import FEW_ROWS
 
 
 class Staged:
@@ -39,3 +40,32 @@ class Staged:
         host, read = self._sides[0]
         self.device.copy_(host, non_blocking=True)
         read.set()
+
+
+_KEPT_BYTES = 16 << 20
+
+
+class Outbox:
+    """Arrays for results; smaller ones are kept, as page-locked memory if asked, and never move.
+
+    What lies there is valid until the next forward.
+    """
+
+    def __init__(self, *, pinned: bool) -> None:
+        self._pinned = pinned
+        self._kept: dict[tuple[str, int], torch.Tensor] = {}
+
+    def room(self, name: str, rows: int, width: int) -> torch.Tensor:
+        """fp32 [rows, width]; at the same address for the same power of two of rows."""
+        if rows > FEW_ROWS and rows * width * 4 > _KEPT_BYTES:
+            return torch.empty(rows, width)
+        kept = 1 << max(rows - 1, 0).bit_length()
+        room = self._kept.get((name, kept))
+        if room is None:
+            room = torch.empty(kept, width, pin_memory=self._pinned)
+            self._kept[name, kept] = room
+        return room[:rows]
+
+    def take(self, place: torch.Tensor, found: torch.Tensor) -> None:
+        """Have the first rows of a result brought here; they are there after `Driver.wait`."""
+        place.copy_(found[: len(place)], non_blocking=True)

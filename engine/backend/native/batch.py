@@ -13,7 +13,7 @@ from engine.backend.native.library import StepStruct, pointer, refusal
 from engine.backend.native.memory import reserve_rows
 from engine.backend.native.segment import NativeSegment
 from engine.backend.native.sizes import ROWS
-from engine.backend.native.taps import TapRows
+from engine.backend.native.workspace import TapRows
 from engine.backend.segment import SegmentOutput
 from engine.backend.step import CHUNK
 

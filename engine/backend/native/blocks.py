@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
 from typing import Any
 
@@ -12,37 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, Purpose
-from engine.backend.native.library import BlockStruct, ExpertsStruct, Format, Matrix, Mlp, library
+from engine.backend.native.library import (
+    BlockStruct,
+    ExpertsStruct,
+    Format,
+    FusionKind,
+    FusionStruct,
+    Matrix,
+    Mlp,
+    library,
+)
 from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
-from engine.backend.shared import Lent, Shared
+from engine.backend.shared import Borrowed, Shared
 from engine.model.config import Experts as ExpertsConfig
-from engine.model.config import ModelConfig, RopeConfig
+from engine.model.config import Fusion, ModelConfig, RopeConfig
 from engine.model.weights.readable import Floats, Readable, Weights
 
 VECTOR = 32
 """Norms are padded with zeros to a multiple of this, as activations are."""
 TOGETHER = 64
 """Tokens that ranking looks at together."""
-
-
-@dataclass(frozen=True, slots=True)
-class BorrowedMatrices:
-    """Matrices of a feature head that are its target's.
-
-    Attributes:
-        lent: by the head's names.
-        packed: what of the target's lies on this device, as `Shared` has it.
-    """
-
-    lent: Mapping[str, Lent]
-    packed: Mapping[Hashable, Packed]
-
-    def find(self, names: Sequence[str], fmt: Format) -> Packed | None:
-        """The target's own, if these are one of them and it lies here."""
-        lent = self.lent.get(names[0])
-        return None if lent is None else self.packed.get((lent.name, fmt))
 
 
 class BlockPacker:
@@ -68,9 +58,9 @@ class BlockPacker:
         pool: ThreadPool,
         account: Account,
         shared: Shared[Packed],
-        borrowed: BorrowedMatrices | None = None,
+        borrowed: Borrowed[Packed] | None = None,
     ) -> None:
-        self._lent = borrowed or BorrowedMatrices({}, {})
+        self._lent = borrowed or Borrowed({}, {})
         self._arena, self._account = Arena(account), account
         self._config, self._weights, self._format, self._pool = config, weights, fmt, pool
         self._shared = shared.of(weights)
@@ -184,7 +174,7 @@ class BlockPacker:
 
     def _pack(self, names: Sequence[str], fmt: Format) -> Matrix:
         key = (*names, fmt)
-        packed = self._shared.get(key) or self._lent.find(names, fmt)
+        packed = self._shared.get(key) or self._lent.find(names[0], fmt)
         if packed is not None:
             self.borrowed.append(packed)
         else:
@@ -245,3 +235,24 @@ class BlockPacker:
         kept[:] = joined
         self.vectors.append(kept)
         return kept.ctypes.data
+
+
+def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
+    """Its matrices and vectors; the packer keeps their memory."""
+    struct = FusionStruct(
+        kind=FusionKind[fusion.kind.upper()],
+        width=fusion.width,
+        residual_normed=fusion.residual_normed,
+    )
+    if fusion.kind == "dgf":
+        struct.feature = packer.matrix("fusion.feature.weight")
+        struct.token = packer.matrix("fusion.token.weight")
+        struct.gate = packer.matrix("fusion.gate.weight")
+        struct.norm = packer.vector("fusion.norm.weight")
+    elif fusion.kind == "linear":
+        struct.feature = packer.matrix("fusion.linear.weight")
+        struct.bias = packer.vector("fusion.linear.bias") if fusion.bias else None
+    else:
+        struct.feature = packer.matrix("fusion.features.weight")
+        struct.norm = packer.vector("model.layers.0.hidden_norm.weight")
+    return struct

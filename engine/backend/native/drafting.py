@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account
-from engine.backend.native.library import DraftingStruct, library, pointer, refusal
+from engine.backend.native.library import (
+    DraftingStruct,
+    SamplingStruct,
+    library,
+    pointer,
+    refusal,
+)
 from engine.backend.native.memory import reserve
-from engine.backend.native.sampling import SamplingStruct
 from engine.backend.native.sizes import DEPTH, PENDING, WIDTH
 from engine.backend.round import Budget, Drafted, Ranking
 from engine.backend.tree import TokenTree
@@ -50,7 +55,7 @@ class DraftCall:
         budget: Budget,
         features: Floats | None,
     ) -> Drafted:
-        """See `engine.backend.segment.TreeDrafting`; `cache` is a handle."""
+        """See `engine.backend.segment.Segment.draft`; `cache` is a handle."""
         count, nodes, depth, width = len(pending), budget.nodes, budget.depth, budget.width
         room = self._room
         if count > room[0] or nodes > room[1] or (depth - 1) * width > room[2]:

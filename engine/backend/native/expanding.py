@@ -7,8 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from engine.backend.native.library import CANCELLED, library, pointer, refusal
-from engine.backend.native.sampling import MOST_WIDTH, SamplingStruct
+from engine.backend.native.library import (
+    CANCELLED,
+    SamplingStruct,
+    library,
+    pointer,
+    refusal,
+)
+from engine.backend.native.sampling import MOST_WIDTH
 from engine.backend.native.sizes import ROWS
 from engine.backend.round import Candidates, Ranking
 from engine.backend.step import Step
@@ -32,7 +38,7 @@ class ExpandCall:
     def __call__(
         self, cache: int, arguments: tuple[Any, ...], step: Step, ranking: Ranking, width: int
     ) -> list[Candidates] | None:
-        """See `engine.backend.segment.TreeExpanding`.
+        """See `engine.backend.segment.Segment.expand`.
 
         Args:
             cache: a handle.

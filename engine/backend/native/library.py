@@ -17,6 +17,8 @@ from engine.language import listed, tr
 MODULE = "engine._native"
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
+ABI_VERSION = 1
+"""DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS = -1, -4
 
 
@@ -66,6 +68,11 @@ class Isa(IntEnum):
     AMX = 3
 
 
+def _all(kind: type, names: str) -> list[tuple[str, type]]:
+    """Members of one type that follow each other."""
+    return [(name, kind) for name in names.split()]
+
+
 class Matrix(c.Structure):
     """dt_matrix."""
 
@@ -95,7 +102,7 @@ class ExpertsStruct(c.Structure):
         ("router", Matrix),
         ("router_bias", c.c_void_p),
         ("expert", c.POINTER(Mlp)),
-        *((name, c.c_int32) for name in ("count", "used", "intermediate", "normalise")),
+        *_all(c.c_int32, "count used intermediate normalise"),
     )
 
 
@@ -105,19 +112,10 @@ class BlockStruct(c.Structure):
     _fields_ = (
         ("qkv", Matrix * 3),
         ("out", Matrix),
-        *(
-            (name, c.c_void_p)
-            for name in (
-                "qkv_bias",
-                "out_bias",
-                "input_norm",
-                "post_norm",
-                "attention_norm",
-                "mlp_norm",
-                "query_norm",
-                "key_norm",
-                "sinks",
-            )
+        *_all(
+            c.c_void_p,
+            "qkv_bias out_bias input_norm post_norm attention_norm mlp_norm query_norm "
+            "key_norm sinks",
         ),
         ("rope", c.c_int32),
         ("window", c.c_int32),
@@ -136,9 +134,9 @@ class FusionStruct(c.Structure):
     """dt_fusion."""
 
     _fields_ = (
-        *((name, c.c_int32) for name in ("kind", "width", "residual_normed")),
-        *((name, Matrix) for name in ("feature", "token", "gate")),
-        *((name, c.c_void_p) for name in ("norm", "bias")),
+        *_all(c.c_int32, "kind width residual_normed"),
+        *_all(Matrix, "feature token gate"),
+        *_all(c.c_void_p, "norm bias"),
     )
 
 
@@ -146,27 +144,10 @@ class SegmentStruct(c.Structure):
     """dt_segment."""
 
     _fields_ = (
-        *(
-            (name, c.c_int32)
-            for name in (
-                "blocks",
-                "hidden",
-                "intermediate",
-                "heads",
-                "kv_heads",
-                "head_dim",
-                "activation",
-            )
-        ),
-        *(
-            (name, c.c_float)
-            for name in (
-                "norm_eps",
-                "attention_scale",
-                "attention_softcap",
-                "logit_softcap",
-                "embedding_scale",
-            )
+        *_all(c.c_int32, "blocks hidden intermediate heads kv_heads head_dim activation"),
+        *_all(
+            c.c_float,
+            "norm_eps attention_scale attention_softcap logit_softcap embedding_scale",
         ),
         ("block", c.POINTER(BlockStruct)),
         ("embedding", Matrix),
@@ -184,35 +165,11 @@ class StepStruct(c.Structure):
     """dt_step."""
 
     _fields_ = (
-        *(
-            (name, c.c_int32)
-            for name in (
-                "rows",
-                "first_slot",
-                "paths",
-                "path_base",
-                "path_width",
-                "logit_count",
-                "tap_count",
-                "own",
-            )
-        ),
-        *(
-            (name, c.c_void_p)
-            for name in (
-                "tokens",
-                "positions",
-                "slots",
-                "path_slots",
-                "row_path",
-                "logit_rows",
-                "taps",
-                "hidden_in",
-                "hidden_out",
-                "logits",
-                "tap_out",
-                "cancel",
-            )
+        *_all(c.c_int32, "rows first_slot paths path_base path_width logit_count tap_count own"),
+        *_all(
+            c.c_void_p,
+            "tokens positions slots path_slots row_path logit_rows taps hidden_in hidden_out "
+            "logits tap_out cancel",
         ),
     )
 
@@ -243,6 +200,33 @@ class DraftingStruct(c.Structure):
     )
 
 
+class SamplingStruct(c.Structure):
+    """dt_sampling."""
+
+    _fields_ = (
+        *_all(c.c_double, "temperature top_p min_p repetition presence frequency"),
+        ("seed", c.c_uint64),
+        *_all(c.c_int32, "top_k answer_start share_noise"),
+    )
+
+
+class VerificationStruct(c.Structure):
+    """dt_verification."""
+
+    _fields_ = (
+        *_all(c.c_int32, "nodes position limit stop_count"),
+        *_all(c.c_void_p, "tokens parents stop_ids logits path drawn"),
+        *_all(c.c_int32, "length accepted offered"),
+        ("chances", c.c_void_p),
+    )
+
+
+class CandidateStruct(c.Structure):
+    """dt_candidate."""
+
+    _fields_ = (("token", c.c_int32), ("weight", c.c_float))
+
+
 def refusal(result: int) -> Exception:
     """What a native call that did not return DT_OK is to be answered with."""
     if result == _INVALID_LOGITS:
@@ -268,6 +252,7 @@ def library() -> c.CDLL:
 
     Raises:
         Absent: this installation was built without a C compiler.
+        StaleLibrary: it was built from other sources than these.
     """
     spec = importlib.util.find_spec(MODULE)
     if spec is None or spec.origin is None:
@@ -276,6 +261,7 @@ def library() -> c.CDLL:
             tr("Install one (Debian: apt-get install gcc) and install Duotail again."),
         )
     lib = c.CDLL(spec.origin)  # every call gives the GIL up
+    check_abi(lib)
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
     declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "dt_best_isa": (i32, ()),
@@ -326,6 +312,37 @@ def library() -> c.CDLL:
         function.restype, function.argtypes = result, arguments
     _force_isa(lib)
     return lib
+
+
+class StaleLibrary(Absent):
+    """The library's structures are not those of this module: a call would corrupt memory."""
+
+
+STRUCTURES = (
+    *(Matrix, Mlp, ExpertsStruct, BlockStruct, Rope, FusionStruct, SegmentStruct, StepStruct),
+    *(SamplingStruct, VerificationStruct, DraftingStruct, CandidateStruct),
+)
+"""In the order in which dt_abi() tells their sizes."""
+
+
+def check_abi(lib: c.CDLL) -> None:
+    """Compare the version of the C ABI and the sizes of all structures that are passed.
+
+    Raises:
+        StaleLibrary: they differ, or the library is so old that it does not tell.
+    """
+    expected = [ABI_VERSION, len(STRUCTURES), *map(c.sizeof, STRUCTURES)]
+    found: list[int] = []
+    if hasattr(lib, "dt_abi"):
+        lib.dt_abi.argtypes, lib.dt_abi.restype = (), c.POINTER(c.c_int32)
+        told = lib.dt_abi()
+        found = told[: min(2 + told[1], len(expected))]
+    if found != expected:
+        raise StaleLibrary(
+            tr("Duotail's native CPU backend was built from another version of Duotail."),
+            tr("Install Duotail again to build it anew (in a checkout: make setup)."),
+            f"ABI {found}, expected {expected}",
+        )
 
 
 def _force_isa(lib: c.CDLL) -> None:

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, unlimited
-from engine.backend.native.library import library, pointer, refusal
+from engine.backend.native.library import (
+    SamplingStruct,
+    VerificationStruct,
+    library,
+    pointer,
+    refusal,
+)
 from engine.backend.native.memory import reserve
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.round import Verified
@@ -20,40 +26,6 @@ MOST_WIDTH = 64
 """DT_MOST_WIDTH: most tokens that a row's ranking gives."""
 
 _FEW_NODES, _TOGETHER = 32, 64
-
-
-class SamplingStruct(c.Structure):
-    """dt_sampling."""
-
-    _fields_ = (
-        *(
-            (name, c.c_double)
-            for name in (
-                "temperature",
-                "top_p",
-                "min_p",
-                "repetition",
-                "presence",
-                "frequency",
-            )
-        ),
-        ("seed", c.c_uint64),
-        *((name, c.c_int32) for name in ("top_k", "answer_start", "share_noise")),
-    )
-
-
-class VerificationStruct(c.Structure):
-    """dt_verification."""
-
-    _fields_ = (
-        *((name, c.c_int32) for name in ("nodes", "position", "limit", "stop_count")),
-        *(
-            (name, c.c_void_p)
-            for name in ("tokens", "parents", "stop_ids", "logits", "path", "drawn")
-        ),
-        *((name, c.c_int32) for name in ("length", "accepted", "offered")),
-        ("chances", c.c_void_p),
-    )
 
 
 class NativeDraws:
@@ -218,7 +190,7 @@ class NativeDraws:
         call = self.asked
         call.tokens, call.parents = c.addressof(self._nodes), c.addressof(self._parents)
         call.path, call.drawn = c.addressof(self._path), c.addressof(self._drawn)
-        # An older library writes nothing here, and a chance of -1 is none.
+        # A chance of -1 is none.
         self._chances = (c.c_float * (nodes + 1))(*[-1.0] * (nodes + 1))
         call.chances = c.addressof(self._chances)
 

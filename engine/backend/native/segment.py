@@ -8,13 +8,11 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Purpose, unlimited
-from engine.backend.native.blocks import BlockPacker, BorrowedMatrices
+from engine.backend.native.blocks import BlockPacker, pack_fusion
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.drafting import DraftCall
 from engine.backend.native.expanding import ExpandCall
-from engine.backend.native.fusion import pack_fusion
 from engine.backend.native.library import (
     Activation,
     BlockStruct,
@@ -25,15 +23,21 @@ from engine.backend.native.library import (
 )
 from engine.backend.native.matrix import EMPTY, Packed
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.native.rope_tables import RopeTables
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.native.scratch import ForwardScratch
 from engine.backend.native.sizes import PREFILL_ROWS, ROWS
 from engine.backend.native.step import StepArrays
 from engine.backend.native.verifying import VerifyCall
+from engine.backend.native.workspace import ForwardScratch, RopeTables
 from engine.backend.round import Budget, Candidates, Drafted, Ranking, Verified
-from engine.backend.segment import SegmentCache, SegmentOutput
-from engine.backend.shared import Loan, Shared
+from engine.backend.segment import (
+    Segment,
+    SegmentCache,
+    SegmentOutput,
+    check_head,
+    features_are_own,
+    own_cache,
+)
+from engine.backend.shared import Borrowed, Loan, Shared
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
@@ -73,7 +77,7 @@ class NativeBackend:
         """Build the segment `blocks`, with the embedding before and the head after it if asked."""
         lender = self._loan.lender
         packed = lender.kept if isinstance(lender, NativeBackend) else {}
-        borrowed = BorrowedMatrices(self._loan.lent, packed)
+        borrowed = Borrowed(self._loan.lent, packed)
         packer = BlockPacker(
             config, weights, self._format, self._pool, self._account, self._shared, borrowed
         )
@@ -108,9 +112,7 @@ class NativeCache:
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache."""
-        if not isinstance(other, NativeCache):
-            raise TypeError("the cache belongs to another backend")
-        library().dt_cache_copy(self.handle, other.handle, slots)
+        library().dt_cache_copy(self.handle, own_cache(other, NativeCache).handle, slots)
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
@@ -123,7 +125,7 @@ def _touched(cache: NativeCache | None) -> int:
     return int(library().dt_cache_touched(cache.handle)) if cache and cache.handle else 0
 
 
-class NativeSegment:
+class NativeSegment(Segment):
     """See `engine.backend.segment.Segment`."""
 
     def __init__(
@@ -138,10 +140,11 @@ class NativeSegment:
         head: bool,
     ) -> None:
         check_head(config, blocks, embed=embed, head=head)
-        self._config, self._range, self._pool, self._account = config, blocks, pool, account
+        super().__init__(blocks)
+        self._config, self._pool, self._account = config, pool, account
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._borrowed = packer.borrowed
-        self._blocks = (BlockStruct * len(blocks))(*map(packer.block, blocks))
+        self._structs = (BlockStruct * len(blocks))(*map(packer.block, blocks))
         self._ropes = RopeTables(packer.ropes, account)
         self._struct = SegmentStruct(
             blocks=len(blocks),
@@ -156,7 +159,7 @@ class NativeSegment:
             attention_softcap=config.attention_softcap,
             logit_softcap=config.logit_softcap,
             embedding_scale=config.embedding_scale,
-            block=self._blocks,
+            block=self._structs,
             rope=self._ropes.struct,
             embedding=EMPTY,
             head=EMPTY,
@@ -182,7 +185,7 @@ class NativeSegment:
 
     def _new_arrays(self, rows: int, logit_rows: int) -> StepArrays:
         vocab = self._config.head_rows if self._struct.head.data else None
-        return StepArrays(self._config, self._range, rows, logit_rows, vocab, self._account)
+        return StepArrays(self._config, self.blocks, rows, logit_rows, vocab, self._account)
 
     @property
     def config(self) -> ModelConfig:
@@ -193,11 +196,6 @@ class NativeSegment:
     def struct(self) -> SegmentStruct:
         """Weights as the library sees them; valid while the segment lives."""
         return self._struct
-
-    @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        return self._range
 
     @property
     def device(self) -> str:
@@ -223,6 +221,16 @@ class NativeSegment:
         mapped = sum(packed.nbytes for packed in self._packed if packed.mapped)
         return mapped - sum(packed.nbytes for packed in self._borrowed if packed.mapped)
 
+    @property
+    def drafts(self) -> bool:
+        """A whole model does, in one call."""
+        return True
+
+    @property
+    def expands(self) -> bool:
+        """All but feature heads, which need features."""
+        return self._config.fusion is None
+
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""
         self._ropes.reach(slots)
@@ -238,9 +246,8 @@ class NativeSegment:
         budget: Budget,
         features: Floats | None = None,
     ) -> Drafted:
-        """See `engine.backend.segment.TreeDrafting`."""
-        if not isinstance(cache, NativeCache):
-            raise TypeError("the cache belongs to another backend")
+        """See `engine.backend.segment.Segment`."""
+        handle = own_cache(cache, NativeCache).handle
         if features_are_own(self._config, features, len(pending)):
             raise ValueError("drafting begins with the target's features")
         if features is not None:
@@ -248,7 +255,7 @@ class NativeSegment:
         if self._draft_call is None:
             self._draft_call = DraftCall(self._pool.handle, self._argument, self._account)
         self._scratch.use(max(len(pending), budget.width))
-        return self._draft_call(cache.handle, committed, slots, pending, ranking, budget, features)
+        return self._draft_call(handle, committed, slots, pending, ranking, budget, features)
 
     def verify(
         self,
@@ -264,17 +271,16 @@ class NativeSegment:
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
     ) -> tuple[Verified, SegmentOutput | None]:
-        """See `engine.backend.segment.TreeVerifying`."""
-        if not isinstance(cache, NativeCache) or not isinstance(draws, NativeDraws):
-            raise TypeError("the cache or the draws belong to another backend")
+        """See `engine.backend.segment.Segment`; one native call."""
+        handle = own_cache(cache, NativeCache).handle
         if self._verify_call is None:
             call = VerifyCall(
-                self._pool.handle, self._argument, self._config, self._range, self._account
+                self._pool.handle, self._argument, self._config, self.blocks, self._account
             )
             self._verify_call = call
         self._scratch.use(len(nodes))
         draws.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
-        return self._verify_call(cache.handle, committed, draws, hidden, taps)
+        return self._verify_call(handle, committed, draws, hidden, taps)
 
     def expand(
         self,
@@ -284,22 +290,20 @@ class NativeSegment:
         width: int,
         cancel: CancelFlag | None = None,
     ) -> list[Candidates] | None:
-        """See `engine.backend.segment.TreeExpanding`."""
-        if not isinstance(cache, NativeCache):
-            raise TypeError("the cache belongs to another backend")
+        """See `engine.backend.segment.Segment`."""
+        handle = own_cache(cache, NativeCache).handle
         arrays = self._arrays_for(step)
         arrays.prepare(step, None, cancel)
-        return self._expand_call(cache.handle, arrays.arguments, step, ranking, width)
+        return self._expand_call(handle, arrays.arguments, step, ranking, width)
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, one native call."""
-        if not isinstance(cache, NativeCache):
-            raise TypeError("the cache belongs to another backend")
+        handle = own_cache(cache, NativeCache).handle
         if hidden is not None:
             hidden = np.ascontiguousarray(hidden, dtype=np.float32)
         arrays = self._arrays_for(step)
         output = arrays.prepare(step, hidden)
-        handles = self._pool.handle, self._argument, cache.handle
+        handles = self._pool.handle, self._argument, handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):
             raise refusal(result)
         return output

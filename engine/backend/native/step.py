@@ -7,13 +7,12 @@ import ctypes as c
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.head_input import features_are_own
 from engine.backend.ledger import Account
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.library import StepStruct, pointer
 from engine.backend.native.memory import reserve_rows
-from engine.backend.native.taps import TapRows
-from engine.backend.segment import SegmentOutput
+from engine.backend.native.workspace import TapRows
+from engine.backend.segment import SegmentOutput, features_are_own
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats

@@ -12,7 +12,7 @@ from engine.backend.native.library import StepStruct, library, pointer
 from engine.backend.native.memory import reserve_rows
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.sizes import VERIFIED_ROWS
-from engine.backend.native.taps import TapRows
+from engine.backend.native.workspace import TapRows
 from engine.backend.round import Verified
 from engine.backend.segment import SegmentOutput
 from engine.model.config import ModelConfig

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
+from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.native.pool import ThreadPool, default_threads
 from engine.backend.native.segment import NativeBackend
@@ -17,7 +18,6 @@ from engine.backend.simulated.spec import (
     simulated_accelerator,
     simulated_name,
 )
-from engine.backend.transfers import Transfers
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr

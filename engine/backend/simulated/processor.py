@@ -12,9 +12,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
+from engine.backend.device import Transfers
 from engine.backend.native.library import library
 from engine.backend.simulated.spec import SimulatedSpec, simulated_name, simulated_speeds
-from engine.backend.transfers import Transfers
 from engine.errors import DeviceLost
 from engine.language import tr
 

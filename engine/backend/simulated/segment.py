@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from engine.backend.head_input import features_are_own
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
 from engine.backend.round import Budget, Drafted, Ranking, Verified
-from engine.backend.segment import SegmentCache, SegmentOutput
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput, features_are_own, own_cache
 from engine.backend.simulated.processor import Processor
 from engine.backend.simulated.work import Work, work_of
 from engine.backend.step import Step
@@ -63,7 +62,7 @@ class SimulatedCache:
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache."""
         with self._processor:
-            self.native.copy_prefix(_cache(other), slots)
+            self.native.copy_prefix(own_cache(other, SimulatedCache).native, slots)
             self._copies(slots)
 
     def move(self, sources: Sequence[int], target: int) -> None:
@@ -79,19 +78,15 @@ class SimulatedCache:
         processor.computes(2 * slots * self._per_token / processor.speeds.read_bytes_per_s)
 
 
-class SimulatedSegment:
-    """See `engine.backend.segment.Segment`, `TreeDrafting` and `TreeVerifying`."""
+class SimulatedSegment(Segment):
+    """See `engine.backend.segment.Segment`."""
 
     def __init__(self, native: NativeSegment, processor: Processor) -> None:
+        super().__init__(native.blocks)
         self._native, self._processor = native, processor
         self._work = work_of(native.struct)
         self._products: dict[tuple[int, int, bool], float] = {}
         self._speeds = processor.speeds  # that those are of
-
-    @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        return self._native.blocks
 
     @property
     def device(self) -> str:
@@ -113,6 +108,11 @@ class SimulatedSegment:
         """Those of them that lie in files."""
         return self._native.mapped_bytes
 
+    @property
+    def drafts(self) -> bool:
+        """A whole model does, in one call."""
+        return True
+
     def new_cache(self, slots: int) -> SimulatedCache:
         """An empty cache with room for `slots` tokens."""
         self._processor.check()
@@ -127,7 +127,7 @@ class SimulatedSegment:
         own = features_are_own(native.config, hidden, rows)
         with self._processor as device:
             device.receives(self._given(rows, hidden))
-            output = native.run(step, _cache(cache), hidden)
+            output = native.run(step, own_cache(cache, SimulatedCache).native, hidden)
             logits, head = output.logits, native.config.fusion is not None
             count = 0 if logits is None else len(logits)
             self._computes(rows, count, step.first_slot + rows, own=own)
@@ -154,7 +154,13 @@ class SimulatedSegment:
         with self._processor as device:
             device.receives(self._given(rows, features))
             drafted = self._native.draft(
-                _cache(cache), committed, slots, pending, ranking, budget, features
+                own_cache(cache, SimulatedCache).native,
+                committed,
+                slots,
+                pending,
+                ranking,
+                budget,
+                features,
             )
             tokens = committed + rows
             self._computes(rows, 1, tokens)
@@ -183,7 +189,7 @@ class SimulatedSegment:
         with self._processor as device:
             device.receives(_TOKEN * rows if hidden is None else hidden.nbytes)
             verified, output = native.verify(
-                _cache(cache), committed, nodes, parents, draws, tokens,
+                own_cache(cache, SimulatedCache).native, committed, nodes, parents, draws, tokens,
                 limit=limit, stop_ids=stop_ids, hidden=hidden, taps=taps,
             )  # fmt: skip
             self._computes(rows, rows, committed + rows)
@@ -209,12 +215,6 @@ class SimulatedSegment:
             products = work.products(rows, logit_rows, device.speeds, own=own)
             self._products[rows, logit_rows, own] = products
         device.computes(products + work.attention(rows, tokens, device.speeds))
-
-
-def _cache(cache: SegmentCache) -> NativeCache:
-    if not isinstance(cache, SimulatedCache):
-        raise TypeError("the cache belongs to another backend")
-    return cache.native
 
 
 def _levels(parents: Sequence[int]) -> list[int]:

@@ -14,7 +14,6 @@ DEVICE = "simulated:0"
 
 _ANY = 1 << 20
 """More rows than a forward has: up to so many the speed stays."""
-_RUNTIME_SHARE = 32
 _KINDS = (
     *("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K"),
     *("Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"),
@@ -44,7 +43,7 @@ class SimulatedSpec:
     @classmethod
     def of(cls, memory: int) -> SimulatedSpec:
         """The usual one with so much memory."""
-        return cls(memory, runtime_bytes=memory // _RUNTIME_SHARE)
+        return cls(memory, runtime_bytes=simulated_accelerator(memory).declared_software or 0)
 
 
 def simulated_name() -> str:

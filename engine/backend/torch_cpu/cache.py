@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, Purpose, Reach
-from engine.backend.segment import SegmentCache
+from engine.backend.segment import SegmentCache, own_cache
 from engine.backend.step import CHUNK, Ints
 
 
@@ -71,11 +71,9 @@ class TorchCache:
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache."""
-        if not isinstance(other, TorchCache):
-            raise TypeError("the cache belongs to another backend")
-        chunks = -(-slots // CHUNK)
+        chunks, source = -(-slots // CHUNK), own_cache(other, TorchCache)
         self._written.extend(slots)
-        self._data[:, :, :chunks] = other.first(chunks)
+        self._data[:, :, :chunks] = source.first(chunks)
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ... in every block."""

@@ -1,4 +1,4 @@
-"""What blocks are made of: matrix products with a bias, and norms."""
+"""A model's weights as fp32 matrices and vectors of torch's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from engine.model.weights.readable import Weights
 
 
-class Linear:
+class FloatLinear:
     """Stored matrices [outer, inner] side by side: rows [R, inner] -> [R, sum of outers]."""
 
     __slots__ = ("__weakref__", "_bias", "_matrix")
@@ -19,10 +19,14 @@ class Linear:
         self._matrix = torch.cat(parts, dim=1).contiguous()
         self._bias: torch.Tensor | None = None
         if bias:
-            self._bias = torch.cat([vector(weights, f"{name}.bias") for name in names])
+            biases = [torch.from_numpy(weights.float32(f"{name}.bias")) for name in names]
+            self._bias = torch.cat(biases)
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """The product, with the bias added."""
+    def __call__(
+        self, x: torch.Tensor, *, large: bool = False, exact: bool = False
+    ) -> torch.Tensor:
+        """The product, with the bias added; fp32 is large and exact enough for all."""
+        del large, exact
         y = x @ self._matrix
         return y if self._bias is None else y.add_(self._bias)
 
@@ -42,12 +46,23 @@ class Linear:
         return self._matrix.nbytes + (0 if self._bias is None else self._bias.nbytes)
 
 
-def vector(weights: Weights, name: str) -> torch.Tensor:
-    """A stored vector."""
-    return torch.from_numpy(weights.float32(name))
+class FloatWeights:
+    """See `LayerWeights`.
 
+    Attributes:
+        linears: everything with matrices that was handed out.
+    """
 
-def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """x [..., d] over its root mean square, times weight [..., d]."""
-    scale = (x * x).mean(dim=-1, keepdim=True).add_(eps).rsqrt_()
-    return (x * scale).mul_(weight)
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self.linears: list[FloatLinear] = []
+
+    def vector(self, name: str) -> torch.Tensor:
+        """A norm's weights, or sinks."""
+        return torch.from_numpy(self._weights.float32(name))
+
+    def linear(self, layers: Sequence[str], *, bias: bool) -> FloatLinear:
+        """Layers with one input, side by side."""
+        linear = FloatLinear(self._weights, layers, bias=bias)
+        self.linears.append(linear)
+        return linear

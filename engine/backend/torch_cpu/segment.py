@@ -7,18 +7,27 @@ from math import prod
 import numpy as np
 import torch
 
-from engine.backend.head_input import check_head, features_are_own
 from engine.backend.ledger import Account, Allocation, Purpose, Reach, unlimited
-from engine.backend.segment import SegmentCache, SegmentOutput
+from engine.backend.segment import (
+    Segment,
+    SegmentCache,
+    SegmentOutput,
+    check_head,
+    features_are_own,
+    own_cache,
+)
 from engine.backend.shared import Shared
 from engine.backend.step import CHUNK, Step
-from engine.backend.torch_cpu.attention import TileContext
-from engine.backend.torch_cpu.block import Block
+from engine.backend.torch_cpu.attention import TileAttention, TileContext
 from engine.backend.torch_cpu.cache import TorchCache, cache_rows
-from engine.backend.torch_cpu.fusion import Entered, fuser
-from engine.backend.torch_cpu.linear import Linear, rms_norm, vector
+from engine.backend.torch_cpu.feed_forward import TileMixture
+from engine.backend.torch_cpu.linear import FloatLinear, FloatWeights
 from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
-from engine.model.config import ModelConfig, RopeConfig
+from engine.backend.torch_layers.block import DecoderBlock
+from engine.backend.torch_layers.feed_forward import feed_forward
+from engine.backend.torch_layers.fusion import Fuser
+from engine.backend.torch_layers.layers import rms_norm
+from engine.model.config import Experts, ModelConfig, RopeConfig
 from engine.model.rope import rotations
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD_IDS, segment_tensors
 from engine.model.weights.readable import Floats, Weights
@@ -38,7 +47,7 @@ class TorchCpuBackend:
 
     def __init__(self, account: Account | None = None) -> None:
         self._account = account or unlimited()
-        self._shared: Shared[Linear] = Shared()
+        self._shared: Shared[FloatLinear] = Shared()
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
@@ -49,7 +58,7 @@ class TorchCpuBackend:
         )
 
 
-class TorchSegment:
+class TorchSegment(Segment):
     """See `engine.backend.segment.Segment`."""
 
     def __init__(
@@ -58,37 +67,39 @@ class TorchSegment:
         weights: Weights,
         blocks: range,
         account: Account,
-        shared: Shared[Linear],
+        shared: Shared[FloatLinear],
         *,
         embed: bool,
         head: bool,
     ) -> None:
         check_head(config, blocks, embed=embed, head=head)
+        super().__init__(blocks)
         self._config, self._account = config, account
-        self._range = blocks
         needed = segment_tensors(config, blocks, embed=embed, head=head)
         if config.tie_word_embeddings:
             needed.pop(EMBEDDING, None)
         needed.pop(HEAD_IDS, None)  # logits have as many numbers as rows
         own = sum(map(prod, needed.values())) * _FLOAT
         account.take(Purpose.WEIGHTS, own).lasts_as_long_as(self)
-        self._blocks = [Block(config, weights, index) for index in blocks]
+        loader = FloatWeights(weights)
+        self._blocks = [_block(config, loader, index) for index in blocks]
         self._embedding: torch.Tensor | None = None  # [vocab, d], or a view of the tied head
-        self._head: Linear | None = None
+        self._head: FloatLinear | None = None
         self._norm: torch.Tensor | None = None
-        self._tied: Linear | None = None
+        self._tied: FloatLinear | None = None
         self._borrowed = 0
         if config.tie_word_embeddings and (embed or head):
             self._tied = self._take_tied(weights, shared)
         if head:
-            self._head = self._tied or Linear(weights, ("lm_head",), bias=False)
+            self._head = self._tied or FloatLinear(weights, ("lm_head",), bias=False)
             if FINAL_NORM in needed:
-                self._norm = vector(weights, FINAL_NORM)
-        self._fuser = fuser(config, config.fusion, weights) if config.fusion else None
+                self._norm = loader.vector(FINAL_NORM)
+        self._fuser = Fuser(config, config.fusion, loader) if config.fusion else None
+        self._linears = tuple(loader.linears)
         if embed and self._tied is not None:
             self._embedding = self._tied.matrix.t()
         elif embed:
-            self._embedding = vector(weights, "model.embed_tokens.weight")
+            self._embedding = loader.vector("model.embed_tokens.weight")
         self._rows = self._choose_tile_rows()
         self._windows = {config.blocks[index].window for index in blocks}
         self._positions = 0
@@ -100,7 +111,7 @@ class TorchSegment:
         entry = account.take(Purpose.WORKSPACE, ROWS * width * _FLOAT, self._results)
         entry.lasts_as_long_as(self)
 
-    def _take_tied(self, weights: Weights, shared: Shared[Linear]) -> Linear:
+    def _take_tied(self, weights: Weights, shared: Shared[FloatLinear]) -> FloatLinear:
         """The matrix that is embedding and head, which another segment may have already."""
         kept = shared.of(weights)
         tied = kept.get("tied")
@@ -108,7 +119,7 @@ class TorchSegment:
             nbytes = self._config.vocab_size * self._config.hidden_size * _FLOAT
             entry = self._account.take(Purpose.WEIGHTS, nbytes)
             try:
-                kept["tied"] = tied = Linear(weights, ("model.embed_tokens",), bias=False)
+                kept["tied"] = tied = FloatLinear(weights, ("model.embed_tokens",), bias=False)
             except BaseException:
                 entry.release()
                 raise
@@ -118,11 +129,9 @@ class TorchSegment:
         return tied
 
     def _choose_tile_rows(self) -> int:
-        products = set().union(*(block.products for block in self._blocks))
+        products = {linear.product for linear in self._linears}
         if self._head is not None:
             products.add(self._head.product)
-        if self._fuser is not None:
-            products |= {linear.product for linear in self._fuser.linears}
         group = self._config.num_heads // self._config.num_kv_heads
         return tile_rows(products, group, self._config.head_dim)
 
@@ -130,7 +139,7 @@ class TorchSegment:
         """Have rotations for so many positions."""
         if positions <= self._positions:
             return
-        blocks = (self._config.blocks[index] for index in self._range)
+        blocks = (self._config.blocks[index] for index in self.blocks)
         ropes = dict.fromkeys(block.rope for block in blocks if block.rope is not None)
         nbytes = sum(2 * positions * rope.dim * _FLOAT for rope in ropes)
         entry = self._account.take(Purpose.WORKSPACE, nbytes).lasts_as_long_as(self)
@@ -138,11 +147,6 @@ class TorchSegment:
         if self._rotations is not None:
             self._rotations.release()
         self._rotations, self._positions = entry, positions
-
-    @property
-    def blocks(self) -> range:
-        """The decoder blocks it computes."""
-        return self._range
 
     @property
     def device(self) -> str:
@@ -157,16 +161,10 @@ class TorchSegment:
     @property
     def weight_bytes(self) -> int:
         """Bytes of weights held; a tied embedding counts once, in the first segment that has it."""
-        held = sum(block.weight_bytes for block in self._blocks)
+        held = sum(linear.nbytes for linear in self._linears)
         head = None if self._head is None else self._head.matrix
         own = {t.data_ptr(): t.nbytes for t in (self._embedding, head) if t is not None}
-        fused = sum(linear.nbytes for linear in self._fuser.linears) if self._fuser else 0
-        return held + fused + sum(own.values()) - self._borrowed
-
-    @property
-    def mapped_bytes(self) -> int:
-        """None: all weights are copies."""
-        return 0
+        return held + sum(own.values()) - self._borrowed
 
     def new_cache(self, slots: int) -> TorchCache:
         """An empty cache with room for `slots` tokens."""
@@ -178,22 +176,21 @@ class TorchSegment:
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, tile by tile: rows of a later tile see the keys of an earlier one."""
-        if not isinstance(cache, TorchCache):
-            raise TypeError("the cache belongs to another backend")
+        kept = own_cache(cache, TorchCache)
         pin_to_one_thread()
         rows, width = len(step.tokens), self._config.hidden_size
         own = features_are_own(self._config, hidden, rows)
         self._results.extend(min(rows, ROWS))
         result = torch.empty(rows, width)
-        taps = {tap: torch.empty(rows, width) for tap in step.taps if tap in self._range}
+        taps = {tap: torch.empty(rows, width) for tap in step.taps if tap in self.blocks}
         logits: list[torch.Tensor] = []
         for start in range(0, rows, self._rows):
             stop = min(start + self._rows, rows)
             x, seen = self._enter(step, hidden, start, stop, own=own)
             tile = self._tile(step, start, stop)
             for index, block in enumerate(self._blocks):
-                block.run(x, tile, cache, index, None if index else seen)
-                if (tap := self._range[index]) in taps:
+                block.run(x, tile.rows, tile, kept, index, None if index else seen)
+                if (tap := self.blocks[index]) in taps:
                     taps[tap][start:stop] = x[: stop - start]
             if self._head is not None:
                 last = x
@@ -211,7 +208,7 @@ class TorchSegment:
 
     def _enter(
         self, step: Step, hidden: Floats | None, start: int, stop: int, *, own: bool
-    ) -> Entered:
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         x = torch.zeros(self._rows, self._config.hidden_size)
         if hidden is not None and self._fuser is None:
             x[: stop - start] = torch.from_numpy(hidden[start:stop])
@@ -224,9 +221,9 @@ class TorchSegment:
             return x, None
         features = torch.zeros(self._rows, hidden.shape[1])
         features[: stop - start] = torch.from_numpy(hidden[start:stop])
-        return self._fuser.enter(x, features, own=own)
+        return self._fuser.begin(x, features, own=own)
 
-    def _logits(self, x: torch.Tensor, head: Linear) -> torch.Tensor:
+    def _logits(self, x: torch.Tensor, head: FloatLinear) -> torch.Tensor:
         logits, cap = head(x), self._config.logit_softcap
         return logits.div_(cap).tanh_().mul_(cap) if cap else logits
 
@@ -263,6 +260,18 @@ class TorchSegment:
             slots = tree.slots[paths, : chunks * CHUNK - tree.base]
             tile.tail = torch.from_numpy(cache_rows(slots, self._config.num_kv_heads))
         return tile
+
+
+def _block(
+    config: ModelConfig, weights: FloatWeights, index: int
+) -> DecoderBlock[TileContext, TorchCache]:
+    def mixture(experts: Experts, prefix: str) -> TileMixture:
+        return TileMixture(experts, config.activation, weights, prefix)
+
+    attention = TileAttention(config, weights, index)
+    return DecoderBlock(
+        config, weights, index, attention, feed_forward(config, weights, index, mixture)
+    )
 
 
 def _mask(where: torch.Tensor, chunks: int, window: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from engine.backend.ledger import Account, Purpose
-from engine.backend.segment import SegmentCache
+from engine.backend.segment import SegmentCache, own_cache
 
 
 class TransformersCache:
@@ -63,11 +63,10 @@ class TransformersCache:
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` tokens of another cache."""
-        if not isinstance(other, TransformersCache):
-            raise TypeError("the cache belongs to another backend")
-        if other.reusable(slots) != slots:
+        source = own_cache(other, TransformersCache)
+        if source.reusable(slots) != slots:
             raise ValueError("the cache cannot go back to that token")
-        self.tokens, self.kept = list(other.tokens), copy.deepcopy(other.kept)
+        self.tokens, self.kept = list(source.tokens), copy.deepcopy(source.kept)
         self.go_back(slots)
 
     def move(self, sources: Sequence[int], target: int) -> None:

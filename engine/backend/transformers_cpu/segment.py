@@ -19,7 +19,7 @@ import transformers
 
 from engine.backend.ledger import Account, Purpose, unlimited
 from engine.backend.native.pool import default_threads
-from engine.backend.segment import SegmentCache, SegmentOutput
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
 from engine.backend.step import Step
 from engine.backend.transformers_cpu.cache import TransformersCache
 from engine.backend.transformers_cpu.weights import filled_model
@@ -40,13 +40,14 @@ class _Goes(Enum):
     NOT = "not at all"
 
 
-class TransformersSegment:
+class TransformersSegment(Segment):
     """See `engine.backend.segment.Segment`; what it holds is entered in `account`."""
 
     def __init__(
         self, folder: Path, config: OtherConfig, weights: Readable, names: Sequence[str],
         dtype: torch.dtype, account: Account | None = None,
     ) -> None:  # fmt: skip
+        super().__init__(range(1))  # all of them, whatever they are made of
         self._config, self._account = config, account or unlimited()
         numbers = sum(prod(weights.shape(name)) for name in names)
         entry = self._account.take(Purpose.WEIGHTS, numbers * dtype.itemsize)
@@ -57,11 +58,6 @@ class TransformersSegment:
         self._keyword = caches[0] if caches else ""
         self._options = {"use_cache", "logits_to_keep"} & set(accepted)
         self._goes = self._tried() if caches else _Goes.NOT
-
-    @property
-    def blocks(self) -> range:
-        """All of them, whatever they are made of."""
-        return range(1)
 
     @property
     def device(self) -> str:
@@ -80,11 +76,6 @@ class TransformersSegment:
         held = [*self._model.parameters(), *self._model.buffers()]
         return sum({tensor.data_ptr(): tensor.nbytes for tensor in held}.values())
 
-    @property
-    def mapped_bytes(self) -> int:
-        """None: all weights are copies."""
-        return 0
-
     def new_cache(self, slots: int) -> TransformersCache:
         """An empty cache; its memory is taken as the sequence grows."""
         per_token = self._config.kv_numbers_per_token * self._model.dtype.itemsize
@@ -94,16 +85,15 @@ class TransformersSegment:
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward over a chain behind the committed tokens."""
-        if not isinstance(cache, TransformersCache):
-            raise TypeError("the cache belongs to another backend")
+        kept = own_cache(cache, TransformersCache)
         if hidden is not None or step.taps or step.tree is not None:
             raise ValueError("this model takes chains of tokens only, and shows nothing inside")
         _use_all_cores()
-        again = cache.go_back(step.first_slot)
+        again = kept.go_back(step.first_slot)
         for start in range(0, len(again), _CHUNK):
-            self._take_in(again[start : start + _CHUNK], cache, 1)
+            self._take_in(again[start : start + _CHUNK], kept, 1)
         rows = range(len(step.tokens)) if step.logit_rows is None else step.logit_rows
-        logits = self._take_in(step.tokens, cache, len(step.tokens) - rows[0] if rows else 1)
+        logits = self._take_in(step.tokens, kept, len(step.tokens) - rows[0] if rows else 1)
         chosen = [row - (len(step.tokens) - len(logits)) for row in rows]
         nothing = np.zeros((len(step.tokens), 0), dtype=np.float32)
         return SegmentOutput(nothing, np.ascontiguousarray(logits[chosen]), {})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from engine.commands import Load, Mode
 from engine.errors import UserFixable
 from engine.events import ModeRun
-from engine.loading.checking import CheckedPair
+from engine.loading.planned_load import PlannedLoad
 from engine.plan.plan import Plan
 
 MODES = (Mode.AUTO, Mode.DUO, Mode.DOVETAIL, Mode.CPU, Mode.PLAIN)
@@ -20,19 +20,19 @@ class ModeCandidate:
     """A mode that has a plan of its own."""
 
     mode: Mode
-    checked: CheckedPair
+    checked: PlannedLoad
 
     @property
     def plan(self) -> Plan:
         """The plan that it runs by."""
-        return self.checked.placing
+        return self.checked.plan
 
 
 @dataclass(slots=True)
 class Station:
     """A pair in memory, and the modes that can be measured with it."""
 
-    checked: CheckedPair
+    checked: PlannedLoad
     candidates: list[ModeCandidate] = field(default_factory=list)
     passes: int = 0
     """That are done."""
@@ -40,7 +40,7 @@ class Station:
     @property
     def devices(self) -> set[str]:
         """On which it lies."""
-        return {memory.device for memory in self.checked.placing.memory}
+        return {memory.device for memory in self.checked.plan.memory}
 
 
 def same_run(one: Plan, other: Plan) -> bool:
@@ -49,7 +49,7 @@ def same_run(one: Plan, other: Plan) -> bool:
 
 
 def find_candidates(
-    home: Load, modes: Sequence[Mode], check: Callable[[Load], CheckedPair]
+    home: Load, modes: Sequence[Mode], check: Callable[[Load], PlannedLoad]
 ) -> tuple[list[ModeCandidate], list[ModeRun]]:
     """Return modes with plans of their own, and those that cannot run or would run as another does.
 
@@ -69,11 +69,11 @@ def find_candidates(
         except UserFixable as error:
             others.append(ModeRun(mode, None, refusal=error.cause))
             continue
-        alike = next((c for c in candidates if same_run(c.plan, checked.placing)), None)
+        alike = next((c for c in candidates if same_run(c.plan, checked.plan)), None)
         if alike is None:
             candidates.append(ModeCandidate(mode, checked))
         else:
-            others.append(ModeRun(mode, checked.plan, same_as=alike.mode))
+            others.append(ModeRun(mode, checked.summary, same_as=alike.mode))
     return candidates, others
 
 
@@ -92,15 +92,15 @@ def stations(candidates: Sequence[ModeCandidate], present: Plan) -> list[Station
     alone = [each for each in candidates if each.plan.mode is Mode.PLAIN]
     made = [Station(each.checked, [each]) for each in candidates if each not in alone]
     for each in alone:
-        shared = [one for one in made if one.checked.placing.target == each.plan.target]
-        best = next((one for one in shared if same_run(one.checked.placing, present)), None)
+        shared = [one for one in made if one.checked.plan.target == each.plan.target]
+        best = next((one for one in shared if same_run(one.checked.plan, present)), None)
         if best is None and shared and not same_run(each.plan, present):
             best = shared[0]
         if best is None:
             made.append(Station(each.checked, [each]))
         else:
             best.candidates.append(each)
-    return sorted(made, key=lambda one: not same_run(one.checked.placing, present))
+    return sorted(made, key=lambda one: not same_run(one.checked.plan, present))
 
 
 def _key(plan: Plan) -> tuple[object, ...]:

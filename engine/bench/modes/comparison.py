@@ -25,14 +25,12 @@ from engine.bench.modes.candidates import (
 from engine.bench.modes.measurement import MeasuredMode, ask, borrowed, own_states
 from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Compare, Load
-from engine.errors import Cancelled, DeviceLost
+from engine.errors import Cancelled, DeviceLost, failed
 from engine.events import CompareProgress, ModeRun
-from engine.failures import failed
 from engine.hardware.memory import give_memory_back
-from engine.loading.checking import CheckedPair
+from engine.loading.devices import DeviceManager, close
 from engine.loading.load import LoadedPair, fits_beside, load
-from engine.loading.machinery import Machinery
-from engine.loading.placing import close
+from engine.loading.planned_load import PlannedLoad
 from engine.machine.facts import CPU
 from engine.plan.plan import Plan
 
@@ -51,14 +49,14 @@ class Home:
         present: the pair, or None while it is not in memory.
         leave: gives its memory back.
         come_back: loads it as it was; raises as `engine.loading.load.load`.
-        check: plans a load; raises as `engine.loading.checking.check`.
+        check: plans a load; raises as `engine.loading.planned_load.plan_load`.
     """
 
     load: Load
     present: Callable[[], LoadedPair | None]
     leave: Callable[[], None]
     come_back: Callable[[], None]
-    check: Callable[[Load], CheckedPair]
+    check: Callable[[Load], PlannedLoad]
 
 
 class Comparison:
@@ -67,7 +65,7 @@ class Comparison:
     Args:
         wish: what is compared.
         home: the model.
-        machinery: opens devices.
+        manager: opens devices.
         cancelled: whether the user wants something else.
         emit: takes progress events.
     """
@@ -76,11 +74,11 @@ class Comparison:
         self,
         wish: Compare,
         home: Home,
-        machinery: Machinery,
+        manager: DeviceManager,
         cancelled: Callable[[], bool],
         emit: Callable[[CompareProgress], None],
     ) -> None:
-        self._wish, self._home, self._machinery = wish, home, machinery
+        self._wish, self._home, self._manager = wish, home, manager
         self._cancelled, self._emit = cancelled, emit
         self._stations: list[Station] = []
         self._measured: list[MeasuredMode] = []
@@ -106,16 +104,16 @@ class Comparison:
         """
         present = self._home.present()
         assert present is not None, "there is a model to compare"  # noqa: S101
-        placing = present.placing
+        plan = present.plan
         del present
         candidates, self._others = find_candidates(
             self._home.load, self._wish.modes or MODES, self._check
         )
-        self._measured = [MeasuredMode(each.mode, each.checked.plan) for each in candidates]
-        self._stations = stations(candidates, placing)
+        self._measured = [MeasuredMode(each.mode, each.checked.summary) for each in candidates]
+        self._stations = stations(candidates, plan)
         for number in range(self._wish.passes):
             for station in to_and_fro(self._stations, number):
-                self._visit(station, placing, number)
+                self._visit(station, plan, number)
 
     def close(self) -> None:
         """Give back what was loaded for it."""
@@ -126,7 +124,7 @@ class Comparison:
             give_memory_back()
             close(devices)
 
-    def _check(self, command: Load) -> CheckedPair:
+    def _check(self, command: Load) -> PlannedLoad:
         if self._cancelled():
             raise Cancelled
         return self._home.check(command)
@@ -135,7 +133,7 @@ class Comparison:
         """One turn with a station's models, or all that are left where a change is slow."""
         if station.passes > number or self._over(station):
             return
-        at_home = same_run(station.checked.placing, home)
+        at_home = same_run(station.checked.plan, home)
         there = self._at is station or (at_home and self._home.present() is not None)
         self._progress(station.candidates[0], loading=not there)
         try:
@@ -167,15 +165,15 @@ class Comparison:
             self._slow |= perf_counter() - started > SLOW_CHANGE_S
         self._at = station
 
-    def _loaded(self, checked: CheckedPair) -> LoadedPair:
+    def _loaded(self, checked: PlannedLoad) -> LoadedPair:
         """The pair, beside the home's where memory holds both."""
         home = self._home.present()
         if home is not None:
-            free = checked.machine.host.memory_available - home.held_on(CPU)
-            if not fits_beside(checked.placing, home, free):
+            free = checked.inspection.machine.host.memory_available - home.held_on(CPU)
+            if not fits_beside(checked.plan, home, free):
                 home = None
                 self._home.leave()
-        return load(checked, self._machinery.open, cancelled=self._cancelled, beside=home)
+        return load(checked, self._manager.open, cancelled=self._cancelled, beside=home)
 
     def _turn(self, station: Station, *, at_home: bool) -> None:
         pair = self._home.present() if at_home else self._pair
@@ -190,7 +188,7 @@ class Comparison:
                 self._progress(candidate)
                 stats = ask(lent, question, self._wish.tokens, self._cancelled)
                 measured = self._of(candidate)
-                measured.plan = lent.plan
+                measured.plan = lent.summary
                 measured.answers.append(stats)
 
     def _of(self, candidate: ModeCandidate) -> MeasuredMode:
@@ -205,7 +203,7 @@ class Comparison:
         told = failed(error, None)
         hit = [station]
         if isinstance(error, DeviceLost):
-            self.lost = station.checked.placing
+            self.lost = station.checked.plan
             gone = self.lost.accelerator
             hit += [each for each in self._stations if gone in each.devices]
         for each in hit:

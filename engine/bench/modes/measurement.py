@@ -78,19 +78,21 @@ def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: StatePool) -> L
         pair,
         states=states,
         loop=_afresh(pair.loop, candidate),
-        plan=replace(candidate.checked.plan, signature=pair.plan.signature),
+        plan=candidate.plan,
+        summary=replace(candidate.checked.summary, signature=pair.target.signature),
     )
 
 
 def _afresh(loop: Loop, candidate: ModeCandidate) -> Loop:
     """The loop as if it had decoded nothing yet."""
-    plan, forced = candidate.plan, candidate.checked.forced
+    plan, command = candidate.plan, candidate.checked.inspection.command
+    forced = command.forces_drafting
     if plan.draft_device is None:
         return Plain()
     if isinstance(loop, Serial):
         return replace(loop, controller=SerialController(plan.expected, forced=forced))
     if isinstance(loop, Parallel):
-        ahead = candidate.checked.command.mode is Mode.DUO
+        ahead = command.mode is Mode.DUO
         return replace(
             loop, controller=ParallelController(plan.expected, forced=forced, ahead=ahead)
         )

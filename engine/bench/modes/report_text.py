@@ -9,7 +9,7 @@ from engine.bench.modes.report import ComparisonReport, Hardware, ModeRow
 from engine.commands import Mode
 from engine.hardware.typed_json import decoded, encoded
 from engine.language import listed, number, tr
-from engine.units import duration, gibibytes, memory
+from engine.language.units import duration, gibibytes, memory
 
 _NONE = "-"
 

@@ -9,10 +9,10 @@ from engine.bench.harness import BenchAnswer
 from engine.bench.pair_writer import PairWriter
 from engine.bench.peer.side import LlamaCppSide, PeerSettings, llama_cpp, llama_cpp_of_file
 from engine.bench.subject import stored_subject
-from engine.hub.local import LocalModel
 from engine.loading.load import LoadedPair
+from engine.model.local_model import LocalModel
 from engine.request import ChatRequest
-from engine.session.answering import read
+from engine.session.answer import read
 from engine.session.tally import Tally
 
 

@@ -14,6 +14,7 @@ from engine.backend.step import Step
 from engine.commands import WeightFormat
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights
@@ -38,7 +39,7 @@ class SmallShape:
 
     def config(self, blocks: int) -> ModelConfig:
         """So many blocks of it."""
-        return ModelConfig.from_json(
+        return parse_config(
             {
                 "model_type": "llama",
                 "num_hidden_layers": blocks,

@@ -1,33 +1,70 @@
-"""Where files lie in the cache that other programs share, without asking the hub's library.
+"""Where files lie in the cache that other programs share, and whether there is room for more.
 
-The layout is the library's documented one: `models--owner--name/blobs/` has the bytes by their
-hash, `snapshots/COMMIT/` has links to them by their names. A file that is not whole yet has a name
-of our own beside the blobs, so that no other program's leavings are taken for ours.
+The layout is the one that the hub's library documents: `models--owner--name/blobs/` has the bytes
+by their hash, `snapshots/COMMIT/` has links to them by their names. A file that is not whole yet
+has a name of our own beside the blobs, so that no other program's leavings are taken for ours.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.errors import UserFixable
 from engine.hub.download.job import Job
 from engine.hub.remote.listing import Packaging, RemoteFile
+from engine.hub.remote.safe_files import is_commit
+from engine.language import tr
+from engine.language.units import file_size
 
+PREFIX = "models--"
 PARTIAL = ".duotail.incomplete"
 
 
-def cache_folder(chosen: str | None) -> Path:
-    """The folder of the cache: the chosen one, or the one that the hub's library would take."""
-    own = chosen or os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
+def cache_folder(
+    chosen: str | None = None,
+    home: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Path:
+    """Return the folder of the cache, by the same rules as the hub's library.
+
+    The library reads the environment only once, and importing it takes a tenth of a second.
+
+    Args:
+        chosen: the folder in the settings.
+        home: the user's folder, where it is another than the system says.
+        environment: as of a process; None: of this one.
+    """
+    env = os.environ if environment is None else environment
+    own = chosen or env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE")
     if own:
-        return _expanded(own)
-    home = os.environ.get("HF_HOME")
-    if home:
-        return _expanded(home) / "hub"
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return _expanded(caches) / "huggingface" / "hub"
+        return _expanded(own, home)
+    if env.get("HF_HOME"):
+        return _expanded(env["HF_HOME"], home) / "hub"
+    return _expanded(env.get("XDG_CACHE_HOME") or "~/.cache", home) / "huggingface" / "hub"
+
+
+def repository_of(path: Path) -> Path | None:
+    """Return the repository's folder in the cache that a model's path lies in, if any."""
+    parents = [path, *path.parents]
+    for at, folder in enumerate(parents):
+        inside = len(parents) > at + 2 and is_commit(folder.name)
+        if inside and folder.parent.name == "snapshots":
+            found = parents[at + 2]
+            return found if found.name.startswith(PREFIX) else None
+    return None
+
+
+def snapshot_of(path: Path) -> Path | None:
+    """Return the folder of the revision that a model's path lies in, if any."""
+    repository = repository_of(path)
+    if repository is None:
+        return None
+    return repository / "snapshots" / path.relative_to(repository / "snapshots").parts[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +77,13 @@ class CachePlace:
 
     @classmethod
     def of(cls, job: Job, cache: str | None) -> CachePlace:
-        """Of a job's files."""
+        """Return where a job's files are, in the chosen cache or the usual one."""
         return cls(cache_folder(cache), job.repo, job.revision)
 
     @property
     def name(self) -> str:
         """The repository as a folder's name."""
-        return "models--" + self.repo.replace("/", "--")
+        return PREFIX + self.repo.replace("/", "--")
 
     @property
     def snapshot(self) -> Path:
@@ -55,22 +92,22 @@ class CachePlace:
 
     def blob(self, file: RemoteFile) -> Path:
         """The bytes of a file."""
-        return self.cache / self.name / "blobs" / blob_name(file)
+        return self.cache / self.name / "blobs" / file.blob_name
 
     def partial(self, file: RemoteFile) -> Path:
         """The bytes that are here so far."""
-        return self.cache / self.name / "blobs" / (blob_name(file) + PARTIAL)
+        return self.cache / self.name / "blobs" / (file.blob_name + PARTIAL)
 
     def link(self, file: RemoteFile) -> Path:
         """The file by its name."""
         return self.snapshot.joinpath(*file.path.split("/"))
 
     def lock(self, file: RemoteFile) -> Path:
-        """What the hub's library locks while it fetches the same file."""
-        return self.cache / ".locks" / self.name / (blob_name(file) + ".lock")
+        """The file that the hub's library locks while it fetches the same file."""
+        return self.cache / ".locks" / self.name / (file.blob_name + ".lock")
 
     def whole(self, file: RemoteFile) -> Path | None:
-        """The file, if it is here; nobody has looked whether it is right."""
+        """Return the file, if it is here; nobody has looked whether it is right."""
         for path in (self.blob(file), self.link(file)):  # without links the name is the file
             try:
                 if path.stat().st_size == file.nbytes:
@@ -80,7 +117,7 @@ class CachePlace:
         return None
 
     def on_disk(self, file: RemoteFile) -> int:
-        """How many of its bytes are here."""
+        """Return how many of a file's bytes are here."""
         if self.whole(file) is not None:
             return file.nbytes
         try:
@@ -89,24 +126,119 @@ class CachePlace:
             return 0
 
 
-def blob_name(file: RemoteFile) -> str:
-    """What names the file's bytes."""
-    return file.sha256 or file.git_sha1 or "nothing"
-
-
 def distinct(files: Iterable[RemoteFile]) -> list[RemoteFile]:
-    """The smallest first: what keeps a job from working shows early. Equal files once."""
-    by_name = {blob_name(file): file for file in files}
+    """Return equal files once, the smallest first: what keeps a job from working shows early."""
+    by_name = {file.blob_name: file for file in files}
     return sorted(by_name.values(), key=lambda file: (file.nbytes, file.path))
 
 
 def model_path(job: Job, place: CachePlace) -> Path:
-    """What to open of a job that is done: the folder, or the first file of a GGUF."""
+    """Return what to open of a job that is done: the folder, or the first file of a GGUF."""
     if job.packaging is Packaging.SAFETENSORS:
         return place.snapshot
     weights = [file for file in job.files if file.path.lower().endswith(".gguf")]
     return place.link(min(weights, key=lambda file: file.path)) if weights else place.snapshot
 
 
-def _expanded(folder: str) -> Path:
-    return Path(os.path.expandvars(folder)).expanduser()
+def _expanded(written: str, home: Path | None) -> Path:
+    folder = os.path.expandvars(written)
+    if home is not None and (folder == "~" or folder.startswith("~/")):
+        return home / folder[2:]
+    return Path(folder).expanduser().absolute()
+
+
+class NoRoom(UserFixable):
+    """The disk is full, or would be."""
+
+
+def bytes_to_come(job: Job, place: CachePlace) -> int:
+    """Return how many of a job's bytes are not on the disk yet."""
+    return sum(file.nbytes - place.on_disk(file) for file in distinct(job.files))
+
+
+def bytes_here(job: Job, place: CachePlace) -> int:
+    """Return how many of a job's bytes are on the disk; of a wheel, about as many as it carries."""
+    here = sum(place.on_disk(file) for file in job.files)
+    return here if job.wheel is None else max(here, place.on_disk(job.wheel.file))
+
+
+def make_sure_of_room(jobs: Iterable[tuple[Job, CachePlace]], reserve: int) -> None:
+    """Check that all these fit on the disks that they go to, and `reserve` bytes stay free.
+
+    Raises:
+        NoRoom: says how much is missing, and where.
+    """
+    wanted: dict[Path, int] = {}
+    for job, place in jobs:
+        wanted[place.cache] = wanted.get(place.cache, 0) + bytes_to_come(job, place)
+    for cache, nbytes in wanted.items():
+        if nbytes and nbytes + reserve > free_bytes(cache):
+            raise no_room(cache, nbytes, reserve)
+
+
+def no_room(cache: Path, nbytes: int, reserve: int) -> NoRoom:
+    """Return the error for `nbytes` that are to come and do not fit."""
+    missing = nbytes + reserve - free_bytes(cache)
+    if missing <= 0:  # there is room, but the user may not have it
+        missing = nbytes
+    return NoRoom(
+        tr("There is not enough space: the disk with {folder} needs {size} more.").format(
+            size=file_size(missing), folder=cache
+        ),
+        tr("Free that much, or choose another folder for models in the settings."),
+        f"to come: {nbytes}, free: {free_bytes(cache)}",
+    )
+
+
+def too_large(cache: Path, nbytes: int) -> UserFixable:
+    """Return the error for a file system, such as FAT32, without files of 4 GB or more."""
+    return UserFixable(
+        tr("The disk with {folder} cannot hold a file of {size}.").format(
+            folder=cache, size=file_size(nbytes)
+        ),
+        tr("Choose a folder for models on another disk in the settings."),
+    )
+
+
+def free_bytes(folder: Path) -> int:
+    """Return what the user may still write on the disk of a folder, which need not exist yet."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def discard(job: Job, place: CachePlace, others: Iterable[Job]) -> None:
+    """Delete what only this job has fetched and nothing uses: no other job, no snapshot.
+
+    A model that was whole before, or that another program has, keeps all its files.
+    """
+    wanted = {file.blob_name for other in others if other.repo == job.repo for file in other.files}
+    used = _linked(place)
+    for file in job.files:
+        if file.blob_name in wanted:
+            continue
+        with contextlib.suppress(OSError):
+            place.partial(file).unlink()
+        blob = place.blob(file)
+        if blob.name not in used:
+            with contextlib.suppress(OSError):
+                blob.unlink()
+    if job.wheel is not None:
+        with contextlib.suppress(OSError):
+            place.partial(job.wheel.file).unlink()
+    _remove_empty(place.cache / place.name / "blobs", place.cache)
+
+
+def _linked(place: CachePlace) -> set[str]:
+    """Return the names of blobs that any snapshot of the repository links to."""
+    snapshots = place.snapshot.parent
+    links = snapshots.rglob("*") if snapshots.is_dir() else ()
+    return {link.readlink().name for link in links if link.is_symlink()}
+
+
+def _remove_empty(folder: Path, until: Path) -> None:
+    """Remove a folder, and those around it, as long as they are empty."""
+    with contextlib.suppress(OSError):
+        while folder != until and until in folder.parents:
+            folder.rmdir()
+            folder = folder.parent

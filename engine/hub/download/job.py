@@ -1,7 +1,8 @@
-"""What is to be fetched, and how far it is. Plain data; jobs outlive the program (see `queue`)."""
+"""What is to be fetched, how far it is and how fast it comes; jobs outlive the program."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -87,3 +88,65 @@ class JobReport:
     remedy: str = ""
     details: str = ""
     fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadRules:
+    """What downloads keep to.
+
+    Attributes:
+        pauses_s: before each new try after a broken connection; as soon as anything has come, they
+            begin anew.
+        timeout_s: without a byte from the server.
+        reserve: bytes that stay free on the disk for everybody else.
+        look_every: bytes after which the free space is looked at again.
+        tell_every_s: between two messages of how far it is.
+        come_back_s: after which to try again where nothing came in all the pauses; each time twice
+            as long as before, up to `longest_s`.
+        deaths: of the process in a row, without a byte, after which the job has failed.
+        behind: steps behind whoever chats: reading gigabytes for a hash can wait.
+    """
+
+    pauses_s: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
+    timeout_s: float = 30.0
+    reserve: int = 1 << 30
+    look_every: int = 32 << 20
+    tell_every_s: float = 0.2
+    come_back_s: float = 30.0
+    longest_s: float = 600.0
+    deaths: int = 3
+    behind: int = 5
+
+
+_WINDOW_S = 10.0
+_SHORTEST_S = 1.0
+
+
+class DownloadSpeed:
+    """Told now and then how much is there; times are seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def add(self, now: float, done: int) -> None:
+        """Note how many bytes are there now; fewer than before: it begins anew."""
+        if self._seen and done < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - _WINDOW_S:
+            self._seen.popleft()
+
+    def bytes_per_second(self, now: float) -> float | None:
+        """Return the speed; None while too little is known, or nothing has come for a while."""
+        if len(self._seen) < 2:
+            return None
+        begin, before = self._seen[0]
+        last, done = self._seen[-1]
+        if now - begin < _SHORTEST_S or now - last > _WINDOW_S or done == before:
+            return None
+        return (done - before) / (now - begin)
+
+    def seconds_left(self, now: float, missing: int) -> float | None:
+        """Return the time for the missing bytes; None where the speed is not known."""
+        speed = self.bytes_per_second(now)
+        return missing / speed if speed else None

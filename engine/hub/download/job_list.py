@@ -1,19 +1,46 @@
-"""The list of downloads in memory: what is known of each job, and whose turn it is."""
+"""The list of downloads: what is known of each job, whose turn it is, what outlives the program."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.hub.download.cache import CachePlace
-from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
-from engine.hub.download.space import bytes_here
-from engine.hub.download.speed import DownloadSpeed
+from engine.errors import UserFixable
+from engine.hardware.typed_json import decoded, encoded
+from engine.hub.download.cache import CachePlace, bytes_here
+from engine.hub.download.job import DownloadSpeed, Job, JobReport, JobState
+from engine.hub.json_file import write_json
 from engine.hub.remote.listing import Access
+from engine.language import tr
 
+_log = logging.getLogger(__name__)
+
+_VERSION = 1
 AT_WORK = (JobState.FETCHING, JobState.CHECKING)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptJob:
+    """A job as it outlives the program.
+
+    Attributes:
+        cache: the folder that was chosen for its files; None: the usual one.
+        cause, remedy, details, fault: as in `JobReport`.
+    """
+
+    job: Job
+    state: JobState
+    cache: str | None = None
+    model: str | None = None
+    cause: str = ""
+    remedy: str = ""
+    details: str = ""
+    fault: str = ""
 
 
 @dataclass(slots=True)
@@ -27,7 +54,7 @@ class JobEntry:
         interrupted: an earlier run of the program ended in the middle of it.
         returns: how often in a row it had to wait for better times.
         deaths: of its process in a row, without a byte.
-        cause, remedy, details, fault: what went wrong last.
+        words: cause, remedy, details and fault of what went wrong last.
     """
 
     job: Job
@@ -40,11 +67,20 @@ class JobEntry:
     interrupted: bool = False
     returns: int = 0
     deaths: int = 0
-    cause: str = ""
-    remedy: str = ""
-    details: str = ""
-    fault: str = ""
+    words: tuple[str, str, str, str] = ("", "", "", "")
     speed: DownloadSpeed = field(default_factory=DownloadSpeed)
+
+    @classmethod
+    def of(cls, kept: KeptJob) -> JobEntry:
+        """Return a job at the start of the program: it waits until somebody says to go on."""
+        interrupted = kept.state in (JobState.WAITING, *AT_WORK)
+        state = JobState.PAUSED if interrupted else kept.state
+        words = (kept.cause, kept.remedy, kept.details, kept.fault)
+        entry = cls(
+            kept.job, state, kept.cache, model=kept.model, interrupted=interrupted, words=words
+        )
+        entry.done = bytes_here(kept.job, entry.place)
+        return entry
 
     @property
     def place(self) -> CachePlace:
@@ -58,7 +94,7 @@ class JobEntry:
         self.turn(JobState.WAITING)
 
     def turn(self, state: JobState, due: float = 0.0) -> None:
-        """Another state; what went wrong before is forgotten."""
+        """Set another state; what went wrong before is forgotten."""
         self.state, self.due, self.interrupted = state, due, False
         self.model = None
         self.explain()
@@ -67,30 +103,21 @@ class JobEntry:
     def explain(
         self, cause: str = "", remedy: str = "", details: str = "", fault: str = ""
     ) -> None:
-        """What went wrong."""
-        self.cause, self.remedy, self.details, self.fault = cause, remedy, details, fault
+        """Keep the words for what went wrong."""
+        self.words = cause, remedy, details, fault
 
     def report(self, now: float) -> JobReport:
-        """For the user."""
-        working = self.state is JobState.FETCHING
-        return JobReport(
-            self.job,
-            self.state,
-            self.done,
-            self.speed.bytes_per_second(now) if working else None,
-            self.speed.seconds_left(now, self.job.nbytes - self.done) if working else None,
-            self.model,
-            self.cause,
-            self.remedy,
-            self.details,
-            self.fault,
-        )
+        """Return how far it is, for the user."""
+        speed = left = None
+        if self.state is JobState.FETCHING:
+            speed = self.speed.bytes_per_second(now)
+            left = self.speed.seconds_left(now, self.job.nbytes - self.done)
+        return JobReport(self.job, self.state, self.done, speed, left, self.model, *self.words)
 
     def kept(self) -> KeptJob:
-        """For the disk."""
+        """Return what outlives the program."""
         state = JobState.WAITING if self.interrupted else self.state
-        words = (self.cause, self.remedy, self.details, self.fault)
-        return KeptJob(self.job, state, self.cache, self.model, *words)
+        return KeptJob(self.job, state, self.cache, self.model, *self.words)
 
 
 class JobList:
@@ -102,18 +129,18 @@ class JobList:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        entries = map(_entry, read_jobs(path))
+        entries = map(JobEntry.of, read_jobs(path))
         self._entries = {entry.job.key: entry for entry in entries}
 
     def __iter__(self) -> Iterator[JobEntry]:
         return iter(self._entries.values())
 
     def find(self, key: str) -> JobEntry | None:
-        """The job of this key."""
+        """Return the job of this key."""
         return self._entries.get(key)
 
     def add(self, job: Job, access: Access) -> None:
-        """One more, or one that is there already once more."""
+        """Add a job, or have one that is there fetched once more."""
         entry = self._entries.setdefault(job.key, JobEntry(job, JobState.WAITING))
         entry.job = job
         entry.go(access)
@@ -131,12 +158,12 @@ class JobList:
             self._entries = {each: self._entries[each] for each in keys}
 
     def next(self, now: float) -> JobEntry | None:
-        """The first that waits and may begin."""
+        """Return the first job that waits and may begin."""
         ready = (entry for entry in self._waiting() if entry.due <= now)
         return next(ready, None)
 
     def seconds_to_next(self, now: float) -> float | None:
-        """Until one that waits may begin; None: there is none."""
+        """Return the time until a waiting job may begin; None: there is none."""
         return min((max(entry.due - now, 0.0) for entry in self._waiting()), default=None)
 
     def _waiting(self) -> Iterable[JobEntry]:
@@ -147,7 +174,7 @@ class JobList:
         )
 
     def reports(self, now: float) -> tuple[JobReport, ...]:
-        """All of them for the user."""
+        """Return the reports of all jobs."""
         return tuple(entry.report(now) for entry in self)
 
     def save(self) -> None:
@@ -159,10 +186,40 @@ class JobList:
         write_jobs(self._path, [entry.kept() for entry in self])
 
 
-def _entry(kept: KeptJob) -> JobEntry:
-    """As it is at the start of the program: nothing goes on before somebody says so."""
-    state = JobState.PAUSED if kept.interrupted else kept.state
-    entry = JobEntry(kept.job, state, kept.cache, model=kept.model, interrupted=kept.interrupted)
-    entry.explain(kept.cause, kept.remedy, kept.details, kept.fault)
-    entry.done = bytes_here(kept.job, entry.place)
-    return entry
+def read_jobs(path: Path) -> list[KeptJob]:
+    """Return the jobs in a file; an unreadable one is kept beside it as `*.bad`.
+
+    What a newer version has written and this one does not understand is left out.
+    """
+    try:
+        entries = list(json.loads(path.read_text(encoding="utf-8"))["jobs"])
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        _log.warning("the list of downloads is unreadable: %s", error)
+        with contextlib.suppress(OSError):
+            os.replace(path, path.with_suffix(path.suffix + ".bad"))
+        return []
+    jobs = []
+    for entry in entries:
+        try:
+            jobs.append(decoded(KeptJob, entry, path.name))
+        except ValueError as error:
+            _log.warning("a download is left out of the list: %s", error)
+    return jobs
+
+
+def write_jobs(path: Path, jobs: Iterable[KeptJob]) -> None:
+    """Write the jobs in one go.
+
+    Raises:
+        UserFixable: the folder cannot be written.
+    """
+    try:
+        write_json(path, {"version": _VERSION, "jobs": [encoded(job) for job in jobs]})
+    except OSError as error:
+        raise UserFixable(
+            tr("The list of downloads could not be saved."),
+            tr("Make the folder {folder} writable for your user.").format(folder=path.parent),
+            str(error),
+        ) from error

@@ -15,14 +15,12 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.download.discard import discard
-from engine.hub.download.fetching import Fetching
-from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.download.cache import discard, make_sure_of_room
+from engine.hub.download.job import DownloadRules, Job, JobReport, JobState
 from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import make_sure_of_room
-from engine.hub.messages import Answer, Fetch, Fetched, FetchProgress, Refused
-from engine.hub.remote.faults import Fault
+from engine.hub.download.worker import FetchProcess
+from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
+from engine.hub.remote.faults import BY_CHOICE, Fault
 from engine.hub.remote.listing import Access
 from engine.language import tr
 
@@ -44,12 +42,14 @@ class Downloads:
         rules: how patient and how careful to be.
     """
 
-    def __init__(self, folder: Path, listener: Listener, rules: Rules | None = None) -> None:
-        self._listener, self._rules = listener, rules or Rules()
+    def __init__(
+        self, folder: Path, listener: Listener, rules: DownloadRules | None = None
+    ) -> None:
+        self._listener, self._rules = listener, rules or DownloadRules()
         self._notes = folder / "checked.json"
         self._jobs = JobList(folder / "downloads.json")
         self._gate = threading.RLock()
-        self._running: Fetching | None = None
+        self._running: FetchProcess | None = None
         self._given_up: list[JobEntry] = []
         self._closed = False
         self._told: tuple[JobReport, ...] | None = None
@@ -57,7 +57,7 @@ class Downloads:
         self._thread: threading.Thread | None = None
 
     def reports(self) -> tuple[JobReport, ...]:
-        """All jobs, in their order."""
+        """Return the reports of all jobs, in their order."""
         with self._gate:
             return self._jobs.reports(time.monotonic())
 
@@ -126,7 +126,7 @@ class Downloads:
             self._commanded()
 
     def close(self) -> None:
-        """The program ends; what is not done goes on at another time."""
+        """End the process and the thread; what is not done goes on at another time."""
         with self._gate:
             if self._closed:
                 return
@@ -176,7 +176,7 @@ class Downloads:
         self._take_away()
 
     def _take_away(self) -> None:
-        """What given up jobs have left, once nobody writes it any more."""
+        """Delete what jobs that were given up have left, once nobody writes it any more."""
         running = self._running.key if self._running is not None else None
         ready = [entry for entry in self._given_up if entry.job.key != running]
         self._given_up = [entry for entry in self._given_up if entry.job.key == running]
@@ -189,18 +189,18 @@ class Downloads:
             return
         entry.turn(JobState.FETCHING)
         try:
-            self._running = Fetching(Fetch(entry.access, entry.job), self._rules, self._notes)
+            self._running = FetchProcess(Fetch(entry.access, entry.job), self._rules, self._notes)
         except OSError as error:
             self._died(entry, str(error))
         self._save()
 
-    def _hear(self, running: Fetching, answer: Answer | None) -> None:
+    def _hear(self, running: FetchProcess, answer: Answer | None) -> None:
         with self._gate:
             entry = self._jobs.find(running.key)
             match answer:
                 case FetchProgress() if entry is not None and entry.state in AT_WORK:
                     self._progress(entry, answer)
-                case Fetched() if entry is not None:
+                case FetchedModel() if entry is not None:
                     entry.turn(JobState.DONE)
                     entry.done, entry.model = entry.job.nbytes, answer.model
                     self._save()
@@ -222,7 +222,7 @@ class Downloads:
         entry.speed.add(time.monotonic(), heard.done)
 
     def _refused(self, entry: JobEntry, heard: Refused) -> None:
-        offline = heard.kind == Fault.OFFLINE and "OfflineModeIsEnabled" not in heard.details
+        offline = heard.kind == Fault.OFFLINE and BY_CHOICE not in heard.details
         if heard.retry_s is None and not offline:
             entry.turn(JobState.FAILED)
         else:
@@ -239,7 +239,7 @@ class Downloads:
             return
         entry.turn(JobState.FAILED)
         entry.explain(
-            tr("The download ended without a word."),
+            tr("The download stopped unexpectedly."),
             tr("Try again; what has been fetched is kept."),
             details,
         )

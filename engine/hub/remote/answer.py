@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
 
-from engine.hub.remote.faults import Fault
-from engine.hub.remote.trouble import refuse
+from engine.hub.remote.faults import Fault, refuse
 
 LARGEST_FILE = 1 << 44
 """Bytes: 16 TiB. No weights are larger; what says so is broken."""
@@ -30,34 +29,34 @@ class ServerObject:
 
     @classmethod
     def read(cls, text: bytes) -> ServerObject:
-        """An object in JSON; `HubError` for anything else."""
+        """Read an object in JSON; `HubError` for anything else."""
         found = parsed(text)
         return cls(found) if isinstance(found, dict) else unreadable("no object")
 
     def text(self, key: str, longest: int = _LONGEST_TEXT) -> str:
-        """A text on one line; "" where there is none."""
+        """Return a text on one line; "" where there is none."""
         value = self.data.get(key)
         usable = isinstance(value, str) and 0 < len(value) <= longest and value.isprintable()
         return str(value) if usable else ""
 
     def count(self, key: str, most: int = _MOST_COUNT) -> int | None:
-        """A number of things."""
+        """Return a number of things; None where it makes no sense."""
         value = self.data.get(key)
         usable = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
         return value if isinstance(value, int) and usable else None
 
     def required_size(self, key: str, what: str) -> int:
-        """Bytes of a file; `HubError` where they make no sense."""
+        """Return the bytes of a file; `HubError` where they make no sense."""
         size = self.count(key, LARGEST_FILE)
         return unreadable(f"size of {what}: {self.data.get(key)!r:.40}") if size is None else size
 
     def member(self, key: str) -> ServerObject:
-        """An object in this one; an empty one where there is none."""
+        """Return an object in this one; an empty one where there is none."""
         value = self.data.get(key)
         return ServerObject(value if isinstance(value, dict) else {})
 
     def texts(self, key: str, most: int = 2000) -> tuple[str, ...]:
-        """A list of texts, or a single one."""
+        """Return a list of texts, or a single one as a list."""
         value = self.data.get(key)
         several = value if isinstance(value, list) else [value]
         return tuple(
@@ -65,7 +64,7 @@ class ServerObject:
         )
 
     def time(self, key: str) -> float | None:
-        """A moment, in seconds since 1970."""
+        """Return a moment, in seconds since 1970; None where there is none."""
         try:
             return datetime.fromisoformat(self.text(key)).timestamp()
         except (ValueError, OverflowError, OSError):
@@ -73,7 +72,7 @@ class ServerObject:
 
 
 def parsed(text: bytes) -> object:
-    """What a server sent as JSON; `HubError` where it is none."""
+    """Return what a server sent as JSON; `HubError` where it is none."""
     try:
         return json.loads(text, parse_constant=unreadable)
     except (ValueError, RecursionError) as error:
@@ -81,7 +80,7 @@ def parsed(text: bytes) -> object:
 
 
 def objects(value: object, most: int) -> Sequence[Mapping[str, object]]:
-    """The objects of a list; what is something else among them is left out."""
+    """Return the objects of a list; what is something else among them is left out."""
     if not isinstance(value, list):
         return unreadable("no list")
     return [each for each in value[:most] if isinstance(each, dict)]

@@ -1,21 +1,24 @@
 """Questions to the hub's API: one request each, bounded in time and size.
 
-Only worker processes and the command line import this; the hub's library comes with it.
+The library's own `HfApi` reads an answer of any length for as long as it comes, so only its session
+is used. Only worker processes and the command line import this; the hub's library comes with it.
 """
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from huggingface_hub import constants, get_session
 
+from engine.hub.remote.addresses import endpoint_of
 from engine.hub.remote.answer import parsed
-from engine.hub.remote.endpoint import endpoint_of
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import BY_CHOICE, Fault, HubError, of_status, refuse, trouble_of
 from engine.hub.remote.listing import Access
-from engine.hub.remote.resolving import make_sure_of
-from engine.hub.remote.trouble import BY_CHOICE, HubError, of_status, refuse, trouble_of
 
 Parameters = Mapping[str, str | Sequence[str]]
 
@@ -54,18 +57,18 @@ class Connection:
         self._is_stale = is_stale
 
     def json(self, path: str, parameters: Parameters | None = None) -> object:
-        """What the hub answers in JSON.
+        """Return what the hub answers in JSON.
 
         Raises:
             HubError: it cannot be asked, refuses, or says what no hub says.
-            Stale: the answer is no longer wanted.
+            StaleRequest: the answer is no longer wanted.
         """
         return parsed(self.content(path, parameters))
 
     def content(
         self, path: str, parameters: Parameters | None = None, largest: int = _LARGEST_ANSWER
     ) -> bytes:
-        """The bytes that the hub answers; raises as `json`, also for more than `largest`."""
+        """Return the bytes that the hub answers; raises as `json`, also for more than `largest`."""
         try:
             return self._content(path, parameters, largest)
         except (HubError, StaleRequest):
@@ -105,3 +108,36 @@ class Connection:
             if not response.is_success:
                 raise refuse(Fault.UNREADABLE, f"HTTP {response.status_code}")
             return bytes(body)
+
+
+_reached: set[str] = set()
+"""Names that were known; they are not asked for twice."""
+
+
+def make_sure_of(endpoint: str, within_s: float) -> None:
+    """Check within a time limit that a server's name is known, unless a proxy has to know it.
+
+    Raises:
+        HubError: it is not known, or nobody says so in time.
+    """
+    try:
+        host = urlsplit(endpoint).hostname
+    except ValueError:
+        return  # whoever connects says what is wrong with it
+    if host is None or host in _reached or getproxies().keys() - {"no"}:
+        return
+    errors = list[OSError | UnicodeError]()
+
+    def ask() -> None:
+        try:
+            socket.getaddrinfo(host, None)
+            _reached.add(host)
+        except (OSError, UnicodeError) as error:
+            errors.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(within_s)
+    if host not in _reached:
+        why = str(errors[0]) if errors else f"no name server answers within {within_s} s"
+        raise refuse(Fault.OFFLINE, f"{host}: {why}")

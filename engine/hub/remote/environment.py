@@ -10,7 +10,6 @@ import os
 from engine.hub.remote.listing import Access
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_AROUND = "NO_PROXY"
 _FIXED = {
     "HF_HUB_DISABLE_XET": "1",  # plain ranges of plain files: what was fetched can be resumed
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -19,28 +18,16 @@ _FIXED = {
     "HF_HUB_DISABLE_SYMLINKS_WARNING": "1",
     "HF_HUB_VERBOSITY": "error",
 }
-_system: dict[str, str | None] = {}
-"""What the system said of proxies when the process began."""
 
 
 def prepare(access: Access) -> None:
-    """Set up this process for the hub.
+    """Set up this process for the hub; its proxy goes before those that the system names.
 
     HF_HUB_OFFLINE stays as it is: whoever sets it wants no program to ask.
     """
     os.environ.update(_FIXED)
-    use_proxy(access.proxy)
-
-
-def use_proxy(proxy: str | None) -> None:
-    """All of the hub through this one; None: what the system says."""
-    names = [spelt for name in (*_PROXIES, _AROUND) for spelt in (name, name.lower())]
-    if not _system:
-        _system.update({name: os.environ.get(name) for name in names})
-    for name in names:
-        own = None if name.upper() == _AROUND else proxy
-        value = own if proxy else _system[name]
-        if value is None:
+    if access.proxy:
+        for name in _PROXIES:
+            os.environ[name] = os.environ[name.lower()] = access.proxy
+        for name in ("NO_PROXY", "no_proxy"):
             os.environ.pop(name, None)
-        else:
-            os.environ[name] = value

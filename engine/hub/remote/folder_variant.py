@@ -10,8 +10,7 @@ from engine.errors import UserFixable
 from engine.hub.remote.answer import ServerObject
 from engine.hub.remote.left_out import LeftOut, Reason
 from engine.hub.remote.listing import Packaging, RemoteFile, Variant
-from engine.model.config import ModelConfig
-from engine.model.families import READERS
+from engine.model.families import READERS, parse_config
 from engine.model.heads.reading import is_head
 from engine.model.json_object import JsonObject
 from engine.model.other_family import is_other, read_other
@@ -54,7 +53,7 @@ class FolderFiles:
 
 
 def folder_variant(folder: FolderFiles) -> tuple[Variant | None, tuple[LeftOut, ...]]:
-    """The model, and the files that belong to none."""
+    """Return the model, and the files that belong to none."""
     weights = tuple(path for path in folder.files if path.lower().endswith(ENDING))
     if not weights:
         return None, ()
@@ -71,7 +70,7 @@ def folder_variant(folder: FolderFiles) -> tuple[Variant | None, tuple[LeftOut, 
 
 
 def _weights(folder: FolderFiles, stored: Sequence[str]) -> tuple[str, ...]:
-    """The paths of the weights in order; an index goes before a single file, as when loading."""
+    """Return the paths of the weights in order; an index goes before a single file."""
     if INDEX in folder.files:
         if folder.shards is not None:
             return tuple(sorted(folder.shards))
@@ -101,7 +100,7 @@ def _unusable(folder: FolderFiles, weights: Sequence[str]) -> LeftOut | None:
 
 
 def _not_runnable(config: ServerObject) -> LeftOut | None:
-    """What the engine says of a config.json; None: it can run the model."""
+    """Return why the engine cannot run a model of this config; None: it can."""
     source = JsonObject(config.data, CONFIG)
     family = config.text("model_type")
     try:
@@ -110,7 +109,7 @@ def _not_runnable(config: ServerObject) -> LeftOut | None:
         if is_other(source):
             read_other(source)
         else:
-            ModelConfig.from_json(config.data)
+            parse_config(config.data)
     except UserFixable as error:
         if config.member("auto_map").data and family not in READERS:
             return LeftOut(Reason.REMOTE_CODE, "")
@@ -151,7 +150,7 @@ def _variant(folder: FolderFiles, weights: Sequence[str]) -> Variant:
 
 
 def _name(folder: FolderFiles) -> str:
-    """The type of most of its numbers."""
+    """Return the type of most of a model's numbers."""
     kinds = folder.model.member("safetensors").member("parameters")
     counts = {kind: kinds.count(kind) or 0 for kind in kinds.data if kind.isprintable()}
     if counts:

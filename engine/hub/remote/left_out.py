@@ -41,7 +41,7 @@ class LeftOut:
 
 
 def in_words(files: Iterable[LeftOut]) -> tuple[str, ...]:
-    """One line for each reason."""
+    """Return one line for each reason."""
     groups: dict[tuple[Reason, str], list[str]] = {}
     for each in files:
         groups.setdefault((each.reason, each.words), []).append(each.path)

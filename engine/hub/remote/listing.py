@@ -78,6 +78,11 @@ class RemoteFile:
     sha256: str | None = None
     git_sha1: str | None = None
 
+    @property
+    def blob_name(self) -> str:
+        """The hash that names the file's bytes in the shared cache."""
+        return self.sha256 or self.git_sha1 or "nothing"
+
 
 @dataclass(frozen=True, slots=True)
 class Variant:

@@ -41,7 +41,7 @@ class Danger(StrEnum):
 
 
 def danger(path: object) -> Danger | None:
-    """What is wrong with the relative path of a file in a repository; None: nothing."""
+    """Return what is wrong with the relative path of a file in a repository; None: nothing."""
     if not isinstance(path, str) or not path:
         return Danger.LEADS_OUT
     parts = path.split("/")
@@ -54,7 +54,7 @@ def danger(path: object) -> Danger | None:
 
 
 def is_repo(name: object) -> bool:
-    """Whether this is "owner/name", as the hub allows it; old models have no owner."""
+    """Return whether this is "owner/name", as the hub allows it; old models have no owner."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_REPO:
         return False
     parts = name.split("/")
@@ -65,27 +65,27 @@ def is_repo(name: object) -> bool:
 
 
 def is_commit(text: object) -> bool:
-    """Whether this names one state of a repository, or of a small file, for ever: a SHA-1."""
+    """Return whether this is a SHA-1, which names one state of a repository or a small file."""
     return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
 
 
 def is_sha256(text: object) -> bool:
-    """Whether this is such a hash in hexadecimal digits."""
+    """Return whether this is a SHA-256 in hexadecimal digits."""
     return isinstance(text, str) and _SHA256.fullmatch(text) is not None
 
 
 def can_run_code(path: str) -> bool:
-    """Whether a file of this name is never fetched."""
+    """Return whether a file of this name is never fetched."""
     return path.lower().endswith(_RUNS_CODE)
 
 
 def is_old_weights(path: str) -> bool:
-    """Whether this is a model's weights in a format that can hide programs."""
+    """Return whether this is weights in a format that can hide programs."""
     return path.lower().endswith(_OLD_WEIGHTS)
 
 
 def _is_control(sign: str) -> bool:
-    """Control characters, line separators, marks that turn the direction, halves of pairs."""
+    """Return whether a sign is a control character, a line separator or turns the direction."""
     code = ord(sign)
     return (
         code < 0x20

@@ -1,19 +1,17 @@
-"""Finding models: what a list of the hub says of each."""
+"""Finding models: what a list of the hub says of each, its licence included."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from urllib.parse import quote
+from collections.abc import Collection, Mapping
+from urllib.parse import quote, urlsplit
 
 from engine.hub.messages import Results, Search
 from engine.hub.remote.addresses import Address, address_in
 from engine.hub.remote.answer import MOST_PARAMETERS, ServerObject, objects, unreadable
 from engine.hub.remote.connection import Connection
-from engine.hub.remote.faults import Fault
-from engine.hub.remote.licence import licence_of
+from engine.hub.remote.faults import Fault, HubError
 from engine.hub.remote.listing import FoundRepository, Order, Packaging
 from engine.hub.remote.safe_files import is_repo
-from engine.hub.remote.trouble import HubError
 
 _MODELS = "/api/models"
 _TOLD = (
@@ -44,7 +42,7 @@ def search(connection: Connection, asked: Search) -> Results:
     """Ask the hub.
 
     Raises:
-        HubError, Stale: as `Connection.json`.
+        HubError, StaleRequest: as `Connection.json`.
     """
     address = address_in(asked.words, connection.endpoint)
     if address is not None:
@@ -58,7 +56,7 @@ def search(connection: Connection, asked: Search) -> Results:
 
 
 def found_in(answer: object, asked: Search) -> tuple[FoundRepository, ...]:
-    """The models of a list; those that are not as asked for are left out."""
+    """Return the models of a list; those that are not as asked for are left out."""
     found = [found_of(ServerObject(each)) for each in objects(answer, _MOST)]
     wanted = (each for each in found if each is not None)
     if asked.packaging is not None:
@@ -67,7 +65,7 @@ def found_in(answer: object, asked: Search) -> tuple[FoundRepository, ...]:
 
 
 def found_of(model: ServerObject) -> FoundRepository | None:
-    """What the hub says of one repository; None where it has no proper name."""
+    """Return what the hub says of one repository; None where it has no proper name."""
     repo = model.data.get("id") or model.data.get("modelId")
     if not is_repo(repo):
         return None
@@ -88,7 +86,7 @@ def found_of(model: ServerObject) -> FoundRepository | None:
 
 
 def _the_one(connection: Connection, address: Address) -> FoundRepository:
-    """What a list would say of the named repository, under its present name."""
+    """Return what a list would say of the named repository, under its present name."""
     answer = connection.json(f"{_MODELS}/{quote(address.repo)}", {"expand": _TOLD})
     found = found_of(ServerObject(answer if isinstance(answer, Mapping) else {}))
     return unreadable("no model") if found is None else found
@@ -111,7 +109,7 @@ def _parameters(asked: Search) -> dict[str, str | tuple[str, ...]]:
 
 
 def _packagings(model: ServerObject) -> tuple[Packaging, ...]:
-    """As its tags and its files say; none for what is no model that writes."""
+    """Return the formats by tags and files; none for what is no model that writes."""
     tags = {tag.lower() for tag in model.texts("tags")}
     task, library = model.text("pipeline_tag"), model.text("library_name").lower()
     adapter = any(tag.startswith(f"{_BASE}adapter:") for tag in tags)
@@ -131,7 +129,7 @@ def _siblings(model: ServerObject) -> list[Mapping[str, object]]:
 
 
 def _base(model: ServerObject) -> str | None:
-    """The repository it was made from: as its card, the hub, or its tags say."""
+    """Return the repository a model was made from, as its card, the hub, or its tags say."""
     card = model.member("cardData").texts("base_model")
     listed = model.member("baseModels").data.get("models")
     models = listed if isinstance(listed, list) else []
@@ -141,3 +139,57 @@ def _base(model: ServerObject) -> str | None:
     return next(
         (str(name) for name in (*card, *said, *tagged) if is_repo(name) and name != own), None
     )
+
+
+_TAG = "license:"
+_OTHER = "other"
+_FILES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "LICENCE", "COPYING", "USE_POLICY.md")
+_TERMS = {
+    "apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
+    "mit": "https://opensource.org/license/mit",
+    "bsd-3-clause": "https://opensource.org/license/bsd-3-clause",
+    "cc-by-4.0": "https://creativecommons.org/licenses/by/4.0/",
+    "cc-by-sa-4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
+    "cc-by-nc-4.0": "https://creativecommons.org/licenses/by-nc/4.0/",
+    "cc0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
+    "gpl-3.0": "https://www.gnu.org/licenses/gpl-3.0.html",
+    "agpl-3.0": "https://www.gnu.org/licenses/agpl-3.0.html",
+    "gemma": "https://ai.google.dev/gemma/terms",
+}
+_LONGEST = 500
+
+
+def licence_of(model: ServerObject) -> str | None:
+    """Return a licence's name, as the card or the tags say."""
+    card = model.member("cardData")
+    tagged = (tag.removeprefix(_TAG) for tag in model.texts("tags") if tag.startswith(_TAG))
+    said = next(iter(card.texts("license")), None) or next(tagged, None)
+    named = card.text("license_name")
+    name = named if named and said in (None, _OTHER) else said
+    return name[:100] if name and name.isprintable() else None
+
+
+def licence_link(model: ServerObject, page: str, files: Collection[str]) -> str | None:
+    """Return where the terms of a licence are.
+
+    Args:
+        model: what the hub says of it.
+        page: the address of the repository.
+        files: all paths in it.
+    """
+    said = model.member("cardData").text("license_link", _LONGEST)
+    if said and _is_address(said):
+        return said
+    own = next((name for name in (said, *_FILES) if name in files), None)
+    if own is not None:
+        return f"{page}/blob/main/{quote(own)}"
+    return _TERMS.get(licence_of(model) or "")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        split = urlsplit(text)
+    except ValueError:
+        return False
+    usable = split.scheme in ("http", "https") and bool(split.hostname) and "@" not in split.netloc
+    return usable and not set(text) & set(' "<>\\^`{|}')

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from engine.hub.remote.answer import ServerObject, unreadable
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import Fault, refuse
 from engine.hub.remote.folder_variant import FolderFiles, folder_variant
-from engine.hub.remote.gguf_variants import ENDING, gguf_variants
 from engine.hub.remote.left_out import LeftOut, Reason
-from engine.hub.remote.listing import RemoteFile, Variant
+from engine.hub.remote.listing import Packaging, RemoteFile, Variant
 from engine.hub.remote.safe_files import (
     Danger,
     can_run_code,
@@ -18,7 +20,6 @@ from engine.hub.remote.safe_files import (
     is_old_weights,
     is_sha256,
 )
-from engine.hub.remote.trouble import refuse
 from engine.language import tr
 from engine.model.families.common import unsupported
 from engine.model.gguf.config import is_runnable
@@ -30,7 +31,7 @@ _WEIGHTS = (".gguf", ".safetensors")
 def remote_files(
     siblings: Sequence[Mapping[str, object]],
 ) -> tuple[tuple[RemoteFile, ...], tuple[LeftOut, ...]]:
-    """The files that a hub lists, checked, and those that are left out.
+    """Return the files that a hub lists, checked, and those that are left out.
 
     Raises:
         HubError: names that lead out of the folder, or sizes and hashes that make no sense.
@@ -60,7 +61,7 @@ def variants_of(
     config: ServerObject | None,
     shards: frozenset[str] | None,
 ) -> tuple[tuple[Variant, ...], tuple[LeftOut, ...]]:
-    """All that can be fetched, smallest first, and what cannot.
+    """Return all that can be fetched, smallest first, and what cannot.
 
     Args:
         files: as `remote_files` gives them.
@@ -83,7 +84,7 @@ def variants_of(
 
 
 def _file(path: str, told: ServerObject) -> RemoteFile:
-    """With a hash, so that nobody has to believe what is fetched."""
+    """Return a listed file with its hash, so that nobody has to believe what is fetched."""
     size = told.required_size("size", path)
     if not told.member("lfs").data:
         sha1 = told.data.get("blobId")
@@ -100,3 +101,117 @@ def _file(path: str, told: ServerObject) -> RemoteFile:
 def _unknown(architecture: str) -> str:
     said = tr("its family is “{family}”").format(family=architecture[:60])
     return unsupported(said).cause
+
+
+ENDING = ".gguf"
+_TYPE = re.compile(
+    r"(?:(?<=[-._/ ])|^)(UD-)?("
+    r"IQ[1-6]_(?:XXS|XS|NL|S|M|KS|KT|K)"
+    r"|Q[1-8]_K(?:_(?:XXL|XL|XS|S|M|L|P))?"
+    r"|Q[1-8]_[01](?:_[48]_[48]|_L)?"
+    r"|TQ[12]_0|I2_S|MXFP4(?:_MOE)?|NVFP4|BF16|FP?16|FP?32"
+    r")(?=[-._/ ]|$)",
+    re.IGNORECASE,
+)
+"""As quantisations are called in names of files: Q4_K_M, IQ2_XXS, BF16, UD-Q4_K_XL..."""
+_SPELT = {"FP16": "F16", "FP32": "F32"}
+_PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
+_MOST_PARTS = 1000
+_NOT_MODELS = (
+    (re.compile(r"mmproj|(?:^|[-_.])(?:vision|audio)[-_]?(?:encoder|tower|projector)"),
+     Reason.PICTURES),
+    (re.compile(r"imatrix|importance"), Reason.STATISTICS),
+    (re.compile(r"^(?!.*merged).*(?:^|[-_.])(?:lora|adapter)(?:[-_.]|$)"), Reason.ADAPTER),
+    (re.compile(r"^ggml-vocab|(?:^|[-_.])vocab[-_]only|control[-_]vector"), Reason.NO_MODEL),
+)  # fmt: skip
+
+
+def gguf_variants(files: Sequence[RemoteFile]) -> tuple[tuple[Variant, ...], tuple[LeftOut, ...]]:
+    """Return the GGUF models, smallest first, and the files that are none."""
+    left_out = list[LeftOut]()
+    models = list[tuple[str, tuple[RemoteFile, ...]]]()
+    groups: dict[str, list[RemoteFile]] = {}
+    for file in files:
+        if not file.path.lower().endswith(ENDING):
+            continue
+        reason = _no_model(file.path)
+        if reason is not None:
+            left_out.append(LeftOut(reason, file.path))
+        else:
+            groups.setdefault(_first_part(file.path), []).append(file)
+    for path, group in groups.items():
+        whole = _in_order(path, group)
+        if whole is None:
+            left_out.append(LeftOut(Reason.INCOMPLETE, path))
+        else:
+            models.append((path, whole))
+    variants = [_variant(name, group) for name, group in _named(models)]
+    return tuple(sorted(variants, key=lambda each: each.weight_bytes)), tuple(left_out)
+
+
+def quantisation(path: str) -> str | None:
+    """Return the quantisation in a file's name, or else in its folder's."""
+    name = PurePosixPath(path)
+    for part in (name.name[: -len(ENDING)], *reversed(name.parent.parts)):
+        found = list(_TYPE.finditer(part))
+        if found:
+            dynamic, kind = found[-1].groups()
+            kind = _SPELT.get(kind.upper(), kind.upper())
+            return f"UD-{kind}" if dynamic else kind
+    return None
+
+
+def _no_model(path: str) -> Reason | None:
+    name = PurePosixPath(path).name.lower()
+    return next((reason for pattern, reason in _NOT_MODELS if pattern.search(name)), None)
+
+
+def _first_part(path: str) -> str:
+    """Return the path of the first part of a split model; of another file its own."""
+    match = _PART.fullmatch(path)
+    if match is None or not 0 < int(match["count"]) <= _MOST_PARTS:
+        return path
+    return f"{match['name']}-{1:05}-of-{match['count']}{path[-len(ENDING) :]}"
+
+
+def _in_order(first: str, group: Iterable[RemoteFile]) -> tuple[RemoteFile, ...] | None:
+    """Return all parts of a model; None where some are missing."""
+    parts = {_number(file.path): file for file in group}
+    match = _PART.fullmatch(first)
+    count = int(match["count"]) if match else 1
+    if sorted(parts) != list(range(1, count + 1)) or not all(map(_weighs, parts.values())):
+        return None
+    return tuple(parts[number] for number in sorted(parts))
+
+
+def _number(path: str) -> int:
+    match = _PART.fullmatch(path)
+    return int(match["number"]) if match else 1
+
+
+def _weighs(file: RemoteFile) -> bool:
+    return file.nbytes > 0
+
+
+def _named(
+    models: Sequence[tuple[str, tuple[RemoteFile, ...]]],
+) -> Iterable[tuple[str, tuple[RemoteFile, ...]]]:
+    """Yield every model under its quantisation, or its file's name where that is not enough."""
+    kinds = Counter(quantisation(path) for path, _ in models)
+    taken = set[str]()
+    for path, group in models:
+        kind = quantisation(path)
+        name = kind if kind is not None and kinds[kind] == 1 else _stem(path)
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        yield name, group
+
+
+def _stem(path: str) -> str:
+    match = _PART.fullmatch(path)
+    return match["name"] if match else path[: -len(ENDING)]
+
+
+def _variant(name: str, files: tuple[RemoteFile, ...]) -> Variant:
+    return Variant(name, Packaging.GGUF, files, sum(file.nbytes for file in files))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
 from engine.errors import UserFixable
 from engine.hardware.typed_json import decoded, encoded
+from engine.hub.json_file import write_json
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.language import tr
 
@@ -26,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """One model.
+    """A model as the file tells it.
 
     Attributes:
         path: absolute, as text.
@@ -50,15 +49,15 @@ class _File:
 _Models = tuple[Remembered, ...]
 
 
-class Memory:
-    """The file, for any number of threads; one program at a time writes it."""
+class RememberedModels:
+    """The file of remembered models, for any number of threads; one program at a time writes it."""
 
     def __init__(self, data: Path) -> None:
         self.file = data / FILE
         self._lock = Lock()
 
     def all(self) -> tuple[Remembered, ...]:
-        """Every model, the one brought last first; none while the file cannot be opened."""
+        """Return every model, the one brought last first; none while the file cannot be opened."""
         with self._lock:
             try:
                 return self._read()
@@ -75,7 +74,7 @@ class Memory:
         self._change(lambda known: (model, *(each for each in known if each.path != model.path)))
 
     def forget(self, path: Path) -> None:
-        """Know nothing of a path any more. Raises as `remember`."""
+        """Take a path off the list; raises as `remember`."""
         gone = str(path)
         self._change(lambda known: tuple(each for each in known if each.path != gone))
 
@@ -85,7 +84,7 @@ class Memory:
                 known = self._read()
                 changed = change(known)
                 if changed != known:
-                    self._write(changed)
+                    write_json(self.file, encoded(_File(VERSION, changed)))
             except OSError as error:
                 raise UserFixable(
                     tr("The list of your models could not be saved."),
@@ -96,7 +95,7 @@ class Memory:
                 ) from error
 
     def _read(self) -> _Models:
-        """What the file says; one that says nothing sensible is kept beside as `models.bad`."""
+        """Return what the file says; a damaged one is kept beside as `models.bad`."""
         try:
             with self.file.open("rb") as stream:
                 return decoded(_File, json.loads(stream.read(_MOST_BYTES)), FILE).models
@@ -106,14 +105,3 @@ class Memory:
             _log.warning("the list of models is damaged: %r", error)
             os.replace(self.file, self.file.with_suffix(".bad"))
             return ()
-
-    def _write(self, models: _Models) -> None:
-        part = self.file.with_suffix(f".{os.getpid()}-{secrets.token_hex(4)}.part")
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            text = json.dumps(encoded(_File(VERSION, models)), indent=1)
-            part.write_text(text, encoding="utf-8", errors="surrogateescape")
-            os.replace(part, self.file)
-        finally:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)

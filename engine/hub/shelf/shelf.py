@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 
 from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.local import bundled_models
-from engine.hub.shelf.describing import Descriptions
-from engine.hub.shelf.elsewhere import found_elsewhere
+from engine.hub.shelf.disk_search import FoundModel, ShelfSearch, beginning
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.remembered import Memory, Remembered
-from engine.hub.shelf.searching import FoundModel, ShelfSearch
+from engine.hub.shelf.other_programs import found_elsewhere
+from engine.hub.shelf.remembered import Remembered, RememberedModels
+from engine.language import tr
+from engine.model import bundled
+from engine.model.config import ModelConfig
+from engine.model.heads.reduced import DraftOnly
+from engine.model.local_model import LocalModel
+from engine.model.model_files import FilesState, own_files, real_path, size_of
+from engine.plan.footprint import weight_count
 
 _FOLDER = "models"
 
 
-class Shelf:
+class ModelShelf:
     """The models that are kept. Reads disks: not for the window's own thread.
 
     Args:
@@ -27,27 +34,27 @@ class Shelf:
     """
 
     def __init__(self, data: Path, cache: Path | None = None) -> None:
-        self.memory = Memory(data)
+        self.memory = RememberedModels(data)
         self.folder = data / _FOLDER
         """Where copies go."""
         self._cache = cache
         self._descriptions = Descriptions()
 
     def models(self, more: Iterable[Path] = (), *, elsewhere: bool = True) -> list[KeptModel]:
-        """All of them: bundled, brought here, used before (`more`), and found in other programs.
+        """Return all models: bundled, brought here, used before (`more`), of other programs.
 
         A broken one is told with its problem; one that other programs have deleted is not told.
         """
         found: dict[Path, FoundModel] = {}
         for model in self._all(more, elsewhere=elsewhere):
-            found.setdefault(_place(model.path), model)
+            found.setdefault(real_path(model.path), model)
         return [self._descriptions.of(model) for model in found.values()]
 
     def describe(self, path: Path) -> KeptModel:
-        """One of them, or one that is not known yet."""
-        place = _place(path)
+        """Return one of them, or one that is not known yet."""
+        place = real_path(path)
         for model in self._all((), elsewhere=False):
-            if _place(model.path) == place:
+            if real_path(model.path) == place:
                 return self._descriptions.of(model)
         return self._descriptions.of(FoundModel(path, ModelOrigin.IN_PLACE))
 
@@ -78,9 +85,7 @@ class Shelf:
                 revision=known.revision,
                 licence=known.licence,
             )
-        ours = ShelfSearch().models_below(
-            self.folder, 2
-        )  # those too that a kill kept from the list
+        ours = ShelfSearch().models_below(self.folder, 2)  # also what a kill kept from the list
         yield from (FoundModel(path, ModelOrigin.COPIED) for path in ours)
         if elsewhere:
             yield from found_elsewhere(cache=self._cache)
@@ -94,16 +99,100 @@ def _bundled() -> Iterator[FoundModel]:
         return
     for name, path in shipped.items():
         found = FoundModel(path, ModelOrigin.BUNDLED)
-        if name == starter.FOLDER:
+        if name == bundled.STARTER_FOLDER:
             found = replace(
                 found, repo=starter.REPO, revision=starter.REVISION, licence=starter.LICENCE
             )
         yield found
 
 
-def _place(path: Path) -> Path:
-    """Where a link leads."""
+_MOST_KEPT = 256
+_MARKUP = ("license", "licence")
+
+
+class Descriptions:
+    """Reads headers, which takes up to half a second each, once as long as files stay as they are.
+
+    For any number of threads.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[FilesState, KeptModel] = {}
+        self._lock = Lock()
+
+    def of(self, found: FoundModel) -> KeptModel:
+        """Return all columns of a model that was found."""
+        try:
+            state = FilesState.of(found.path)
+        except (OSError, ValueError):
+            return _unusable(found, tr("It is not there any more, or cannot be read."))
+        with self._lock:
+            known = self._known.get(state)
+        if known is None:
+            known = _read(found)
+            with self._lock:
+                if len(self._known) >= _MOST_KEPT:
+                    self._known.clear()
+                self._known[state] = known
+        return replace(
+            known,
+            path=found.path,
+            name=found.name or known.name,
+            origin=found.origin,
+            repo=found.repo,
+            revision=found.revision,
+            licence=found.licence or known.licence,
+        )
+
+
+def _read(found: FoundModel) -> KeptModel:
     try:
-        return path.resolve()
-    except (OSError, RuntimeError, ValueError):
-        return path
+        model = LocalModel.inspect(found.path)
+    except UserFixable as error:
+        return _unusable(found, error.cause)
+    except (OSError, RuntimeError):
+        return _unusable(found, tr("Its files cannot be read."))
+    config = model.config
+    return KeptModel(
+        path=found.path,
+        name=model.name,
+        origin=found.origin,
+        weight_bytes=model.weight_bytes,
+        kind=model.kind,
+        family=config.family,
+        parameters=weight_count(config) if isinstance(config, ModelConfig) else None,
+        context=config.max_positions,
+        licence=_licence(model),
+        head=isinstance(config, DraftOnly),
+        draft=model.draft,
+        gguf=model.gguf is not None,
+    )
+
+
+def _unusable(found: FoundModel, problem: str) -> KeptModel:
+    """Return what is left to tell of a broken one."""
+    try:
+        nbytes = size_of(own_files(found.path))
+    except (OSError, UserFixable):
+        nbytes = 0
+    name = found.name or found.path.name
+    gguf = found.path.suffix.lower() == ".gguf"
+    return KeptModel(found.path, name, found.origin, nbytes, problem=problem, gguf=gguf)
+
+
+def _licence(model: LocalModel) -> str:
+    """Return the licence in the file, or in the card beside it; "" where neither tells."""
+    if model.gguf is not None:
+        said = (model.gguf.metadata.text("general.license") or "")[:80]
+        if said or model.path.is_file():
+            return said
+    lines = beginning(model.path / "README.md", 4000).splitlines()
+    if lines[:1] != ["---"]:
+        return ""
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        if line == "---":
+            break
+        if name.strip() in _MARKUP:
+            return value.strip().strip("\"'")[:80]
+    return ""

@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.families.common import unsupported
-from engine.model.families.gemma import read_gemma2, read_gemma3
-from engine.model.families.gpt_oss import read_gpt_oss
-from engine.model.families.llama import read_llama, read_mistral, read_smollm3
-from engine.model.families.phi import read_phi3
-from engine.model.families.qwen import read_qwen2, read_qwen3, read_qwen3_moe
+from engine.model.families.common import refuse_quantised, unsupported
+from engine.model.families.gemma import GEMMA2, GEMMA3, read_gemma2, read_gemma3
+from engine.model.families.gpt_oss import GPT_OSS, read_gpt_oss
+from engine.model.families.llama import (
+    LLAMA,
+    MISTRAL,
+    PHI3,
+    SMOLLM3,
+    read_llama,
+    read_mistral,
+    read_phi3,
+    read_smollm3,
+)
+from engine.model.families.qwen import (
+    QWEN2,
+    QWEN3,
+    QWEN3_MOE,
+    read_qwen2,
+    read_qwen3,
+    read_qwen3_moe,
+)
 from engine.model.json_object import JsonObject
 
-READERS: dict[str, tuple[str, Callable[[JsonObject], ModelConfig]]] = {
-    "llama": ("LlamaForCausalLM", read_llama),
-    "mistral": ("MistralForCausalLM", read_mistral),
-    "ministral": ("MinistralForCausalLM", read_mistral),
-    "smollm3": ("SmolLM3ForCausalLM", read_smollm3),
-    "qwen2": ("Qwen2ForCausalLM", read_qwen2),
-    "qwen3": ("Qwen3ForCausalLM", read_qwen3),
-    "qwen3_moe": ("Qwen3MoeForCausalLM", read_qwen3_moe),
-    "phi3": ("Phi3ForCausalLM", read_phi3),
-    "gemma2": ("Gemma2ForCausalLM", read_gemma2),
-    "gemma3_text": ("Gemma3ForCausalLM", read_gemma3),
-    "gpt_oss": ("GptOssForCausalLM", read_gpt_oss),
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The description of a `model_type`'s config.json.
+
+    Attributes:
+        architecture: that a config.json names beside the `model_type`.
+        defaults: members of a config.json that does not say otherwise.
+        read: builds the config from a complete config.json.
+        quantised: methods of `quantization_config` whose weights can be read.
+    """
+
+    architecture: str
+    defaults: Mapping[str, object]
+    read: Callable[[JsonObject], ModelConfig]
+    quantised: tuple[str, ...] = ()
+
+
+READERS: dict[str, Family] = {
+    "llama": Family("LlamaForCausalLM", LLAMA, read_llama),
+    "mistral": Family("MistralForCausalLM", MISTRAL, read_mistral),
+    "ministral": Family("MinistralForCausalLM", MISTRAL, read_mistral),
+    "smollm3": Family("SmolLM3ForCausalLM", SMOLLM3, read_smollm3),
+    "qwen2": Family("Qwen2ForCausalLM", QWEN2, read_qwen2),
+    "qwen3": Family("Qwen3ForCausalLM", QWEN3, read_qwen3),
+    "qwen3_moe": Family("Qwen3MoeForCausalLM", QWEN3_MOE, read_qwen3_moe),
+    "phi3": Family("Phi3ForCausalLM", PHI3, read_phi3),
+    "gemma2": Family("Gemma2ForCausalLM", GEMMA2, read_gemma2),
+    "gemma3_text": Family("Gemma3ForCausalLM", GEMMA3, read_gemma3),
+    "gpt_oss": Family("GptOssForCausalLM", GPT_OSS, read_gpt_oss, quantised=("mxfp4",)),
 }
-"""`model_type` -> the architecture that it stands for, and what reads it."""
+"""The families by their `model_type`."""
 
 WITH_IMAGES = {
     "gemma3": ("Gemma3ForConditionalGeneration", "gemma3_text"),
@@ -38,6 +73,16 @@ WITH_IMAGES = {
 _SHARED = ("bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config")
 
 
+def open_config(folder: Path) -> ModelConfig:
+    """Read `config.json` of a model folder; raises what `read_config` does."""
+    return read_config(JsonObject.read(folder / "config.json"))
+
+
+def parse_config(members: Mapping[str, object]) -> ModelConfig:
+    """Read the members of a `config.json`; raises what `read_config` does."""
+    return read_config(JsonObject(members, "config.json"))
+
+
 def read_config(source: JsonObject) -> ModelConfig:
     """Check and read a `config.json`.
 
@@ -45,21 +90,22 @@ def read_config(source: JsonObject) -> ModelConfig:
         UserFixable: a family or feature that the decoder does not have, or a number that cannot be
             right.
     """
-    family = source.text("model_type")
-    if family is None:
+    name = source.text("model_type")
+    if name is None:
         raise UserFixable(
             tr("config.json does not say which kind of model this is."),
             tr("Choose a folder with a language model, not a part of one (such as an adapter)."),
         )
-    if family in WITH_IMAGES:
-        architecture, text_family = WITH_IMAGES[family]
+    if name in WITH_IMAGES:
+        architecture, text_family = WITH_IMAGES[name]
         _check_architecture(source, architecture)
         return read_config(_text_part(source, text_family))
-    if family not in READERS:
-        raise unsupported(tr("its family is “{family}”").format(family=family[:60]))
-    architecture, read = READERS[family]
-    _check_architecture(source, architecture)
-    return read(source)
+    if name not in READERS:
+        raise unsupported(tr("its family is “{family}”").format(family=name[:60]))
+    family = READERS[name]
+    _check_architecture(source, family.architecture)
+    refuse_quantised(source, family.quantised)
+    return family.read(source.over(family.defaults))
 
 
 def _check_architecture(source: JsonObject, architecture: str) -> None:
@@ -69,7 +115,7 @@ def _check_architecture(source: JsonObject, architecture: str) -> None:
 
 
 def _text_part(source: JsonObject, family: str) -> JsonObject:
-    """What describes the language model; what the whole says of it takes precedence."""
+    """The members that describe the language model; those of the whole model take precedence."""
     text = source.member("text_config") or JsonObject({}, source.origin)
     stated = {key: source.data[key] for key in _SHARED if source.has(key)}
     data = {"model_type": family, **text.data, **stated, "architectures": None}

@@ -6,9 +6,14 @@ from dataclasses import replace
 
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.families.common import refuse_quantised, unsupported
-from engine.model.families.plain import read_plain, sliding, with_windows
-from engine.model.families.positions import scaled_rope
+from engine.model.families.common import (
+    read_plain,
+    scaled_rope,
+    sliding,
+    unsupported,
+    with_blocks,
+    with_windows,
+)
 from engine.model.json_object import JsonObject
 
 GEMMA2: dict[str, object] = {
@@ -44,13 +49,11 @@ GEMMA3: dict[str, object] = {
 
 def read_gemma2(source: JsonObject) -> ModelConfig:
     """Gemma 2: every other block looks through a window."""
-    source = source.over(GEMMA2)
     return with_windows(_with_norms_and_caps(source), source, lambda index: index % 2 == 0)
 
 
 def read_gemma3(source: JsonObject) -> ModelConfig:
     """Gemma 3, text: five local blocks to a global one, which rotates more slowly."""
-    source = source.over(GEMMA3)
     both = source.member("rope_parameters") or JsonObject({}, source.origin)
     stretching = both.member("full_attention") or source.member("rope_scaling")
     everywhere = {**source.data, "rope_parameters": None, "rope_scaling": None}
@@ -63,16 +66,11 @@ def read_gemma3(source: JsonObject) -> ModelConfig:
     local = both.member("sliding_attention") or JsonObject({}, source.origin)
     local = local.over({"rope_theta": source.data.get("rope_local_base_freq")})
     rope = scaled_rope(source, local, config.max_positions, config.head_dim)
-    blocks = [
-        replace(block, rope=rope) if near else block
-        for block, near in zip(config.blocks, slides, strict=True)
-    ]
-    config = replace(config, blocks=tuple(blocks))
+    config = with_blocks(config, lambda i, block: replace(block, rope=rope) if slides[i] else block)
     return with_windows(config, source, slides.__getitem__)
 
 
 def _with_norms_and_caps(source: JsonObject) -> ModelConfig:
-    refuse_quantised(source)
     if source.flag("use_bidirectional_attention", default=False):
         raise unsupported(tr("its rows see what comes after them"))
     bias = source.flag("attention_bias", default=False)

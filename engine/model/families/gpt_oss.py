@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from engine.language import tr
 from engine.model.config import Experts, ModelConfig
-from engine.model.families.common import refuse_quantised, unsupported
-from engine.model.families.plain import read_plain, with_windows
+from engine.model.families.common import read_plain, unsupported, with_blocks, with_windows
 from engine.model.json_object import JsonObject
 
 GPT_OSS: dict[str, object] = {
@@ -38,8 +37,6 @@ GPT_OSS: dict[str, object] = {
 
 def read_gpt_oss(source: JsonObject) -> ModelConfig:
     """gpt-oss-20b and 120b, with their experts in MXFP4 or in 16 bit."""
-    source = source.over(GPT_OSS)
-    refuse_quantised(source, allowed=("mxfp4",))
     for key, usual in (("swiglu_alpha", 1.702), ("swiglu_limit", 7.0)):
         if source.number(key, 0, 1e6, default=usual) != usual:
             raise unsupported(tr("its “{key}” is not {value:g}").format(key=key, value=usual))
@@ -54,11 +51,7 @@ def read_gpt_oss(source: JsonObject) -> ModelConfig:
         normalise=True,
         bias=True,
     )
+    config = with_blocks(config, lambda _, block: replace(block, experts=experts))
     return replace(
-        config,
-        qkv_bias=bias,
-        attention_out_bias=bias,
-        activation="swiglu_oai",
-        sinks=True,
-        blocks=tuple(replace(block, experts=experts) for block in config.blocks),
+        config, qkv_bias=bias, attention_out_bias=bias, activation="swiglu_oai", sinks=True
     )

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from engine.language import tr
 from engine.model.config import Experts, ModelConfig
-from engine.model.families.common import refuse_quantised
-from engine.model.families.plain import read_plain, with_windows
+from engine.model.families.common import read_plain, with_blocks, with_windows
 from engine.model.json_object import JsonObject
 
 QWEN2: dict[str, object] = {
@@ -42,20 +41,16 @@ QWEN3_MOE: dict[str, object] = {
 
 def read_qwen2(source: JsonObject) -> ModelConfig:
     """Qwen2 and Qwen2.5."""
-    source = source.over(QWEN2)
-    refuse_quantised(source)
     return replace(_with_late_windows(read_plain(source), source), qkv_bias=True)
 
 
 def read_qwen3(source: JsonObject) -> ModelConfig:
     """Qwen3, the dense ones."""
-    source = source.over(QWEN3)
     return _with_late_windows(_with_norms(source), source)
 
 
 def read_qwen3_moe(source: JsonObject) -> ModelConfig:
     """Qwen3 with experts, in all blocks or in some."""
-    source = source.over(QWEN3_MOE)
     config = _with_norms(source)
     if source.flag("use_sliding_window", default=False):
         config = with_windows(config, source, lambda _: True)
@@ -73,16 +68,14 @@ def read_qwen3_moe(source: JsonObject) -> ModelConfig:
     dense = source.items("mlp_only_layers")
     if any(not isinstance(index, int) for index in dense):
         raise source.wrong("mlp_only_layers", tr("numbers of blocks"))
-    blocks = [
-        replace(block, experts=None if index in dense or (index + 1) % step else experts)
-        for index, block in enumerate(config.blocks)
-    ]
-    return replace(config, blocks=tuple(blocks))
+    return with_blocks(
+        config,
+        lambda i, block: replace(block, experts=None if i in dense or (i + 1) % step else experts),
+    )
 
 
 def _with_norms(source: JsonObject) -> ModelConfig:
-    """What all of Qwen3 has."""
-    refuse_quantised(source)
+    """Read what all of Qwen3 has in common."""
     bias = source.flag("attention_bias", default=False)
     return replace(read_plain(source), qk_norm=True, qkv_bias=bias, attention_out_bias=bias)
 

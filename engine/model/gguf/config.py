@@ -1,90 +1,122 @@
-"""A GGUF file's metadata in the words of Hugging Face's config.json, which `ModelConfig` reads.
+"""A GGUF file's metadata in the words of Hugging Face's config.json.
 
-What llama.cpp knows by a model's architecture alone, and files therefore do not say, is said here.
+llama.cpp knows some things by a model's architecture alone, and files do not say them: they stand
+here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.families import read_config
 from engine.model.families.common import unsupported
 from engine.model.gguf.file import GgufFile
-from engine.model.gguf.metadata import MOST, Hyperparameters
-from engine.model.gguf.positions import rotation
 from engine.model.gguf.purpose import language_model
 from engine.model.json_object import JsonObject
 from engine.model.weights.stored import damaged
 
 Members = dict[str, object]
 
+_Number = TypeVar("_Number", int, float)
+
+_MOST = (1 << 32) - 1
 _MAX_BLOCKS = 512
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _ENDS = ("eos", "eot", "eom")
 _SOFTMAX = 1
+_FREQUENCIES = "rope_freqs.weight"
+_LONG, _SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
+_MOST_BYTES = 1 << 14
+_STRETCHINGS = ("none", "linear", "yarn", "longrope")
 
 
 def model_config(file: GgufFile) -> ModelConfig:
-    """The config of a model in GGUF.
+    """Read the config of a model in GGUF.
 
-    Raises `UserFixable` for files that hold no language model, for families and features that the
-    decoder does not have, and for numbers that cannot be right.
+    Raises:
+        UserFixable: the file holds no language model, or one of a family or with features that the
+            decoder does not have, or numbers that cannot be right.
     """
     return read_config(JsonObject(config_json(file), file.files[0].name))
 
 
 def is_runnable(architecture: str) -> bool:
-    """Whether llama.cpp's name of an architecture is that of a family of ours."""
+    """Return whether an architecture, as llama.cpp names it, can be of a family of ours."""
     return architecture in _FAMILIES
 
 
 def config_json(file: GgufFile) -> Members:
-    """What config.json would say about the model.
+    """Return what a config.json of the model would say.
 
     An architecture that is none of ours becomes the `model_type`, and nothing else is said.
     """
     architecture = language_model(file)
     if architecture not in _FAMILIES:
         return {"model_type": architecture}
-    model = _Model(file, Hyperparameters(file.metadata, architecture))
+    model = _Model(file, architecture)
     family, more = _FAMILIES[architecture]
     members = {"model_type": family, **_vocabulary(model), **_shape(model)}
-    return members | rotation(file, model.numbers, model.head_dim) | more(model)
-
-
-def knows(architecture: str) -> bool:
-    """Whether files of an architecture, as llama.cpp calls it, can be of a family of ours."""
-    return architecture in _FAMILIES
+    return members | _rotation(model) | more(model)
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """A language model in GGUF and its numbers."""
+    """A language model in GGUF, and its numbers, whose keys begin with its architecture.
+
+    Numbers that could differ from block to block may be stored as lists. They are read as one
+    number; a model whose blocks do differ is refused.
+    """
 
     file: GgufFile
-    numbers: Hyperparameters
+    architecture: str
 
     @property
     def blocks(self) -> int:
         """Number of blocks."""
-        return self.numbers.whole("block_count", 1, _MAX_BLOCKS)
+        return self.whole("block_count", 1, _MAX_BLOCKS)
 
     @property
     def head_dim(self) -> int:
         """Numbers per head."""
-        usual = self.numbers.whole("embedding_length") // self.numbers.whole("attention.head_count")
-        return self.numbers.optional_whole("attention.key_length", 1) or max(usual, 1)
+        usual = self.whole("embedding_length") // self.whole("attention.head_count")
+        return self.optional_whole("attention.key_length", 1) or max(usual, 1)
 
     def has(self, tensor: str) -> bool:
-        """Whether the first block has a tensor of this name."""
+        """Return whether the first block has a tensor of this name."""
         return f"blk.0.{tensor}" in self.file.tensors
+
+    def key(self, name: str) -> str:
+        """The full key of a number."""
+        return f"{self.architecture}.{name}"
+
+    def whole(self, name: str, low: int = 1, high: int = _MOST) -> int:
+        """A whole number that must be there."""
+        value = self.optional_whole(name, low, high)
+        return self.file.metadata.integer(self.key(name), low, high) if value is None else value
+
+    def optional_whole(self, name: str, low: int = 0, high: int = _MOST) -> int | None:
+        """A whole number, or None when absent."""
+        return self._one(name, set(self.file.metadata.integers(self.key(name), low, high)))
+
+    def optional_number(self, name: str, low: float = 0.0, high: float = 1e12) -> float | None:
+        """A number, or None when absent."""
+        return self._one(name, set(self.file.metadata.numbers(self.key(name), low, high)))
+
+    def _one(self, name: str, values: set[_Number]) -> _Number | None:
+        if len(values) > 1:
+            raise unsupported(
+                tr("its blocks differ in “{key}”").format(key=name), repr(sorted(values))[:500]
+            )
+        return next(iter(values), None)
 
 
 def _vocabulary(model: _Model) -> Members:
-    """Its size, which is the embedding's (that may be padded), and the tokens that end a text."""
+    """The rows of the embedding (which may be padded), and the tokens that end a text."""
     metadata, embedding = model.file.metadata, model.file.tensors.get(_EMBEDDING)
     if embedding is None or len(embedding.shape) != 2:
         raise unsupported(tr("its file holds no table of tokens"))
@@ -92,7 +124,7 @@ def _vocabulary(model: _Model) -> Members:
     if len(metadata.texts("tokenizer.ggml.tokens")) > rows:
         raise damaged(embedding.file, tr("it names more tokens than it has rows for"))
     ids = {
-        name: metadata.integer(f"tokenizer.ggml.{name}_token_id", -1, MOST, default=-1)
+        name: metadata.integer(f"tokenizer.ggml.{name}_token_id", -1, _MOST, default=-1)
         for name in ("bos", *_ENDS)
     }
     known = {name: number for name, number in ids.items() if 0 <= number < rows}
@@ -105,29 +137,107 @@ def _vocabulary(model: _Model) -> Members:
 
 
 def _shape(model: _Model) -> Members:
-    numbers, head_dim = model.numbers, model.head_dim
-    heads = numbers.whole("attention.head_count")
-    if numbers.optional_whole("attention.value_length", 1) not in (None, head_dim):
+    head_dim = model.head_dim
+    heads = model.whole("attention.head_count")
+    if model.optional_whole("attention.value_length", 1) not in (None, head_dim):
         raise unsupported(tr("its keys and values have different sizes"))
     return {
-        "hidden_size": numbers.whole("embedding_length"),
-        "intermediate_size": numbers.whole("feed_forward_length"),
+        "hidden_size": model.whole("embedding_length"),
+        "intermediate_size": model.whole("feed_forward_length"),
         "num_hidden_layers": model.blocks,
         "num_attention_heads": heads,
-        "num_key_value_heads": numbers.optional_whole("attention.head_count_kv", 1) or heads,
+        "num_key_value_heads": model.optional_whole("attention.head_count_kv", 1) or heads,
         "head_dim": head_dim,
-        "max_position_embeddings": numbers.whole("context_length"),
-        "rms_norm_eps": numbers.metadata.number(
-            numbers.key("attention.layer_norm_rms_epsilon"), 0, 1
+        "max_position_embeddings": model.whole("context_length"),
+        "rms_norm_eps": model.file.metadata.number(
+            model.key("attention.layer_norm_rms_epsilon"), 0, 1
         ),
+    }
+
+
+def _rotation(model: _Model) -> Members:
+    """The members that describe the rotation of positions."""
+    head_dim = model.head_dim
+    rotated = model.optional_whole("rope.dimension_count", 1)
+    return {
+        "rope_theta": model.optional_number("rope.freq_base"),
+        "partial_rotary_factor": _share(rotated or head_dim, head_dim),
+        "original_max_position_embeddings": model.optional_whole(
+            "rope.scaling.original_context_length", 1
+        ),
+        "rope_scaling": _explicit(model) or _formula(model),
+    }
+
+
+def _share(rotated: int, head_dim: int) -> float:
+    """Return the part of a head that is rotated, such that as many numbers result from it."""
+    share = rotated / head_dim
+    return share if int(head_dim * share) == rotated else math.nextafter(share, math.inf)
+
+
+def _explicit(model: _Model) -> Members | None:
+    """Divisors of the frequencies, one by one, as the file holds them for Llama 3 and Phi-3.
+
+    They are longrope's; those of Llama 3 are the same for short and long texts.
+    """
+    if _LONG in model.file.tensors and _SHORT in model.file.tensors:
+        return {
+            "rope_type": "longrope",
+            "short_factor": _divisors(model, _SHORT),
+            "long_factor": _divisors(model, _LONG),
+            "attention_factor": model.optional_number("rope.scaling.attn_factor"),
+        }
+    if _FREQUENCIES not in model.file.tensors:
+        return None
+    if _formula(model) is not None:
+        raise unsupported(tr("its positions are stretched in two ways at once"))
+    divisors = _divisors(model, _FREQUENCIES)
+    return {
+        "rope_type": "longrope",
+        "short_factor": divisors,
+        "long_factor": divisors,
+        "attention_factor": 1.0,
+    }
+
+
+def _divisors(model: _Model, name: str) -> list[float]:
+    if model.file.tensors[name].nbytes > _MOST_BYTES:
+        raise unsupported(tr("its positions are stretched by “{kind}”").format(kind=name))
+    values: list[float] = model.file.reader().float32(name).ravel().tolist()
+    return values
+
+
+def _formula(model: _Model) -> Members | None:
+    """A stretching that a few numbers describe."""
+    kind = model.file.metadata.word(model.key("rope.scaling.type")) or "linear"
+    factor = model.optional_number("rope.scaling.factor")
+    if factor is None:  # its name in old files
+        factor = model.optional_number("rope.scale_linear")
+    if kind not in _STRETCHINGS:
+        raise unsupported(tr("its positions are stretched by “{kind}”").format(kind=kind))
+    if kind in ("none", "longrope") or factor in (None, 0.0, 1.0):  # longrope's are tensors
+        return None
+    if kind == "linear":
+        return {"rope_type": "linear", "factor": factor}
+    all_dim = model.optional_number("rope.scaling.yarn_log_multiplier")
+    return {
+        "rope_type": "yarn",
+        "factor": factor,
+        "attention_factor": model.optional_number("rope.scaling.yarn_attn_factor"),
+        "beta_fast": model.optional_number("rope.scaling.yarn_beta_fast"),
+        "beta_slow": model.optional_number("rope.scaling.yarn_beta_slow"),
+        "mscale": 1.0 if all_dim else None,
+        "mscale_all_dim": all_dim,
+        # What its authors compute with; llama.cpp rounds for all models alike.
+        "truncate": model.architecture != "gpt-oss",
     }
 
 
 def _llama(model: _Model) -> Members:
     """Llama, and what llama.cpp takes for one: Mistral and, refused later, Mixtral."""
-    if model.numbers.optional_whole("expert_count"):
+    if model.optional_whole("expert_count"):
         return {"model_type": "mixtral"}
-    window = model.numbers.optional_whole("attention.sliding_window")
+    window = model.optional_whole("attention.sliding_window")
     if window:
         return {"model_type": "mistral", "sliding_window": window}
     return _biases(model)
@@ -135,9 +245,9 @@ def _llama(model: _Model) -> Members:
 
 def _mistral(model: _Model) -> Members:
     """Mistral Small from 3.1 on; the scores of Ministral 3 depend on the position."""
-    if model.numbers.optional_number("attention.temperature_scale"):
+    if model.optional_number("attention.temperature_scale"):
         return {"model_type": "ministral3"}
-    return {"sliding_window": model.numbers.optional_whole("attention.sliding_window") or None}
+    return {"sliding_window": model.optional_whole("attention.sliding_window") or None}
 
 
 def _biases(model: _Model) -> Members:
@@ -147,25 +257,20 @@ def _biases(model: _Model) -> Members:
     }
 
 
-def _qwen2(model: _Model) -> Members:
-    del model
-    return {"use_sliding_window": False}
-
-
 def _qwen3(model: _Model) -> Members:
     return {**_biases(model), "use_sliding_window": False}
 
 
 def _qwen3_moe(model: _Model) -> Members:
     """Experts in all blocks, whose weights sum to 1."""
-    if model.numbers.optional_whole("expert_gating_func") not in (None, 0, _SOFTMAX):
+    if model.optional_whole("expert_gating_func") not in (None, 0, _SOFTMAX):
         raise unsupported(tr("its experts are not chosen by a softmax"))
-    key = model.numbers.key("expert_weights_norm")
+    key = model.key("expert_weights_norm")
     return _qwen3(model) | {
-        "num_experts": model.numbers.whole("expert_count"),
-        "num_experts_per_tok": model.numbers.whole("expert_used_count"),
+        "num_experts": model.whole("expert_count"),
+        "num_experts_per_tok": model.whole("expert_used_count"),
         "moe_intermediate_size": _inner(model),
-        "norm_topk_prob": model.numbers.metadata.flag(key, default=True),
+        "norm_topk_prob": model.file.metadata.flag(key, default=True),
         "decoder_sparse_step": 1,
         "mlp_only_layers": [],
     }
@@ -173,9 +278,9 @@ def _qwen3_moe(model: _Model) -> Members:
 
 def _inner(model: _Model) -> int:
     """Width of an expert; old files only say that of all experts a token uses."""
-    inner = model.numbers.optional_whole("expert_feed_forward_length")
-    together = model.numbers.optional_whole("feed_forward_length", 1) or 0
-    return inner or together // model.numbers.whole("expert_used_count")
+    inner = model.optional_whole("expert_feed_forward_length")
+    together = model.optional_whole("feed_forward_length", 1) or 0
+    return inner or together // model.whole("expert_used_count")
 
 
 def _smollm3(model: _Model) -> Members:
@@ -185,14 +290,14 @@ def _smollm3(model: _Model) -> Members:
 
 def _phi3(model: _Model) -> Members:
     """A window of 0 says that there is none."""
-    return {"sliding_window": model.numbers.optional_whole("attention.sliding_window") or None}
+    return {"sliding_window": model.optional_whole("attention.sliding_window") or None}
 
 
 def _gemma2(model: _Model) -> Members:
     """Every other block looks through a window; the largest model scales scores by its width."""
-    cap = model.numbers.optional_number
+    cap = model.optional_number
     return {
-        "sliding_window": model.numbers.optional_whole("attention.sliding_window", 1) or 4096,
+        "sliding_window": model.optional_whole("attention.sliding_window", 1) or 4096,
         "layer_types": _layer_types(model, 2),
         "query_pre_attn_scalar": _score_scale(model, largest=46),
         "attn_logit_softcapping": _or(cap("attn_logit_softcapping"), 50.0),
@@ -202,13 +307,13 @@ def _gemma2(model: _Model) -> Members:
 
 def _gemma3(model: _Model) -> Members:
     """Five blocks look through a window, with a rotation of their own, the sixth does not."""
-    window = model.numbers.optional_whole("attention.sliding_window")
+    window = model.optional_whole("attention.sliding_window")
     return {
         "sliding_window": window or None,
         "layer_types": _layer_types(model, 6 if window else 1),
         "query_pre_attn_scalar": _score_scale(model, largest=62),
-        "final_logit_softcapping": model.numbers.optional_number("final_logit_softcapping"),
-        "rope_local_base_freq": _or(model.numbers.optional_number("rope.freq_base_swa"), 10_000.0),
+        "final_logit_softcapping": model.optional_number("final_logit_softcapping"),
+        "rope_local_base_freq": _or(model.optional_number("rope.freq_base_swa"), 10_000.0),
     }
 
 
@@ -216,31 +321,37 @@ def _gpt_oss(model: _Model) -> Members:
     """Windows in every other block, experts in all."""
     return {
         "intermediate_size": _inner(model),
-        "num_local_experts": model.numbers.whole("expert_count"),
-        "num_experts_per_tok": model.numbers.whole("expert_used_count"),
-        "sliding_window": model.numbers.whole("attention.sliding_window"),
+        "num_local_experts": model.whole("expert_count"),
+        "num_experts_per_tok": model.whole("expert_used_count"),
+        "sliding_window": model.whole("attention.sliding_window"),
         "layer_types": _layer_types(model, 2),
         "attention_bias": True,
     }
 
 
 def _layer_types(model: _Model, usual: int) -> list[str]:
-    """Of so many blocks in turn the last one sees everything, unless the file says which do."""
-    key = model.numbers.key("attention.sliding_window_pattern")
+    """The kind of each block: in each run of `usual` blocks the last one sees everything.
+
+    The file may say otherwise: which blocks see everything, or how long the runs are.
+    """
+    key = model.key("attention.sliding_window_pattern")
     stated = model.file.metadata.items(key)
     if len(stated) > 1:
         slides = [bool(flag) for flag in stated]
     else:
-        turn = model.numbers.optional_whole("attention.sliding_window_pattern", 1) or usual
+        turn = model.optional_whole("attention.sliding_window_pattern", 1) or usual
         slides = [bool((index + 1) % turn) for index in range(model.blocks)]
     return ["sliding_attention" if near else "full_attention" for near in slides]
 
 
 def _score_scale(model: _Model, largest: int) -> float:
-    """What the root of scales attention's scores: of the width per head in the largest model."""
+    """The number by whose root attention scores are divided.
+
+    It is the size of a head, but in the largest model the width per head.
+    """
     if model.blocks == largest:
-        hidden = model.numbers.whole("embedding_length")
-        return hidden // model.numbers.whole("attention.head_count")
+        hidden = model.whole("embedding_length")
+        return hidden // model.whole("attention.head_count")
     return model.head_dim
 
 
@@ -251,7 +362,7 @@ def _or(value: float | None, usual: float) -> float:
 _FAMILIES: dict[str, tuple[str, Callable[[_Model], Members]]] = {
     "llama": ("llama", _llama),
     "mistral3": ("mistral", _mistral),
-    "qwen2": ("qwen2", _qwen2),
+    "qwen2": ("qwen2", lambda _: {"use_sliding_window": False}),
     "qwen3": ("qwen3", _qwen3),
     "qwen3moe": ("qwen3_moe", _qwen3_moe),
     "smollm3": ("smollm3", _smollm3),
@@ -260,4 +371,4 @@ _FAMILIES: dict[str, tuple[str, Callable[[_Model], Members]]] = {
     "gemma3": ("gemma3_text", _gemma3),
     "gpt-oss": ("gpt_oss", _gpt_oss),
 }
-"""llama.cpp's architecture -> `model_type`, and what the family says beyond all others."""
+"""llama.cpp's architecture -> `model_type`, and a reader of what only this family has."""

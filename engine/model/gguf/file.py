@@ -3,20 +3,76 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from engine.errors import UserFixable
-from engine.language import listed, tr
+from engine.language import tr
 from engine.model.gguf.header import Header, read_header
-from engine.model.gguf.metadata import Metadata
-from engine.model.weights.stored import StoredTensor, damaged
+from engine.model.json_object import JsonObject
+from engine.model.weights.reader import TensorReader, stored_parts
+from engine.model.weights.stored import StoredTensor, files_missing, merged_tensors
 
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 _MAX_PARTS = 1000
 _COUNT, _NUMBER, _TENSORS = "split.count", "split.no", "split.tensors.count"
 _ARCHITECTURE = "general.architecture"
+_WORD = 60
+_SHORT = 1024
+
+
+class Metadata(JsonObject):
+    """The key-value pairs of a GGUF file.
+
+    Values are str, int, float, bool, `tuple[str, ...]` for lists of texts and read-only numpy
+    arrays for lists of numbers. Texts are UTF-8; bytes that are not become U+FFFD.
+    """
+
+    __slots__ = ()
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        """All pairs, in the file's order."""
+        return self.data
+
+    def items(self, key: str) -> tuple[object, ...]:
+        """The elements of a short list; a single value stands for a list of one."""
+        value = self.data.get(key)
+        if isinstance(value, np.ndarray | tuple) and len(value) > _SHORT:
+            raise self.wrong(key, tr("a list of at most {count} entries").format(count=_SHORT))
+        if isinstance(value, np.ndarray):
+            return tuple(value.tolist())
+        if isinstance(value, tuple):
+            return value
+        return () if value is None else (value,)
+
+    def word(self, key: str) -> str | None:
+        """A short text that can be shown as it is, or None when absent."""
+        value = self.text(key)
+        if value is not None and not (value.isprintable() and len(value) <= _WORD):
+            raise self.wrong(key, tr("a word"))
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts; empty when absent."""
+        value = self.data.get(key, ())
+        if not isinstance(value, tuple):
+            raise self.wrong(key, tr("a list of texts"))
+        return value
+
+    def numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
+        """A short list of finite numbers in [low, high], or one; empty when absent."""
+        return tuple(self._alone(key, one).number(key, low, high) for one in self.items(key))
+
+    def integers(self, key: str, low: int, high: int) -> tuple[int, ...]:
+        """A short list of whole numbers in [low, high], or one; empty when absent."""
+        return tuple(self._alone(key, one).integer(key, low, high) for one in self.items(key))
+
+    def _alone(self, key: str, value: object) -> Metadata:
+        return Metadata({key: value}, self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +86,16 @@ class GgufFile:
     metadata: Metadata
     tensors: Mapping[str, StoredTensor]
 
+    def reader(self, native: Collection[str] = ()) -> TensorReader:
+        """Return a reader of the tensors by their stored names; for `native` see `FoundPart`."""
+        return TensorReader(stored_parts(self.tensors, native))
+
 
 def open_gguf(path: Path) -> GgufFile:
     """Read and check a model's headers; any part of a split model stands for all of them.
 
-    Raises `UserFixable` for any defect, with the names of parts that are not there.
+    Raises:
+        UserFixable: a file has a defect, or parts (which it names) are missing.
     """
     header = read_header(path)
     metadata = Metadata(header.values, path.name)
@@ -43,18 +104,11 @@ def open_gguf(path: Path) -> GgufFile:
         return GgufFile((path,), metadata, header.tensors)
     files = _part_files(path, count, metadata.integer(_NUMBER, 0, count - 1))
     headers = [header if file == path else read_header(file) for file in files]
-    tensors: dict[str, StoredTensor] = {}
     for number, (file, part) in enumerate(zip(files, headers, strict=True)):
         _check_part(file, Metadata(part.values, file.name), number, headers[0])
-        for name, tensor in part.tensors.items():
-            if name in tensors:
-                raise damaged(
-                    file,
-                    tr("“{tensor_name}” is also in another weight file").format(
-                        tensor_name=name[:100]
-                    ),
-                )
-            tensors[name] = tensor
+    tensors = merged_tensors(
+        (file, part.tensors) for file, part in zip(files, headers, strict=True)
+    )
     first = Metadata(headers[0].values, files[0].name)
     if len(tensors) != first.integer(_TENSORS, 0, 1 << 31, default=len(tensors)):
         raise _other_model(files[0])
@@ -90,17 +144,7 @@ def _part_files(path: Path, count: int, number: int) -> list[Path]:
     files = [path.with_name(name) for name in names]
     missing = [file.name for file in files if not file.exists()]
     if missing:
-        raise UserFixable(
-            tr(
-                "The model is incomplete: {missing} of {total} weight files are missing ({names})."
-            ).format(
-                missing=len(missing),
-                total=count,
-                names=listed([*missing[:3], *["..."] * (len(missing) > 3)]),
-            ),
-            tr("Finish or repeat the download."),
-            str(path.parent),
-        )
+        raise files_missing(path.parent, missing, count)
     return files
 
 

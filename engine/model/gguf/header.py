@@ -84,7 +84,7 @@ class _Cursor:
         return int(value)
 
     def count(self, least: int) -> int:
-        """How many things of at least `least` bytes each follow; no more than have room."""
+        """The number of entries that follow, of at least `least` bytes each; they have room."""
         count = self.number(_U64)
         if count * least > self.size - self.position:
             raise _cut_off(self.file)
@@ -205,7 +205,7 @@ def _entries(cursor: _Cursor, least: int) -> int:
 
 
 def _limited(cursor: _Cursor, count: int, most: int) -> int:
-    """Counts that no model comes near to would only cost time."""
+    """Return a count; one that no model comes near to is refused, since it would only cost time."""
     if count > most:
         raise damaged(cursor.file, tr("it claims {count} entries").format(count=number(count)))
     return count

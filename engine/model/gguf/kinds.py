@@ -1,4 +1,7 @@
-"""How GGUF stores numbers: ggml's tensor types and what a block of each takes (see NOTICE)."""
+"""Ggml's tensor types, and the size of a block of each (see NOTICE).
+
+The gguf package has most of this table, but gives Q8_1 a wrong size and lacks the newest types.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,6 @@ KINDS: dict[int, TensorKind] = {
     41: TensorKind("Q1_0", 128, 18),
     42: TensorKind("Q2_0", 64, 18),
 }
-"""By ggml's number. The gaps are types that ggml has given up."""
+"""Types by ggml's number. The gaps are types that ggml has given up."""
 
 KIND_OF_NAME = {kind.name: kind for kind in KINDS.values()}

@@ -1,4 +1,4 @@
-"""What a GGUF file is for: only language models chat, and others say so in plain words."""
+"""The purpose of a GGUF file: one that holds no language model is refused in plain words."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _MOST = (1 << 32) - 1
 
 
 def language_model(file: GgufFile) -> str:
-    """The architecture of a language model, in llama.cpp's words.
+    """Return the architecture of a language model, in llama.cpp's words.
 
-    Raises `UserFixable` for files that hold something else.
+    Raises:
+        UserFixable: the file holds something else.
     """
     architecture = file.metadata.word(ARCHITECTURE)
     kind = file.metadata.word("general.type") or "model"

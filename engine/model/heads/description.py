@@ -1,4 +1,4 @@
-"""What a head's folder says of the head; together with its target it becomes a `ModelConfig`."""
+"""The description of a head in its folder; with its target it becomes a `ModelConfig`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 from engine.errors import NotPossible, UserFixable
 from engine.language import later, tr
-from engine.model.config import Fusion, FusionKind, ModelConfig
+from engine.model.config import Fusion, ModelConfig
 from engine.model.other_family import OtherConfig
 
 _MADE_FOR = later("Choose the model that the head was made for, or another draft.")
 _FEWEST_LAYERS = 5
-"""Of a target whose taps nobody names: the three that EAGLE-3 takes must be there."""
+"""Blocks of a target that has the usual taps."""
 
-_USUAL_TAPS = (0, 0, 0)
-"""Three of them, wherever they lie in the target."""
+USUAL_TAPS = (0, 0, 0)
+"""Taps of a head that names none, until its target is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,68 +22,68 @@ class HeadDescription:
     """A feature head without its target.
 
     Attributes:
-        kind: see `Fusion`.
-        blocks: the shape of its blocks, as a model of its own; its embedding has the target's rows.
-        target_hidden: numbers of a hidden state of the target.
-        taps: target blocks whose outputs it takes; None: those that EAGLE-3 takes unless told.
-        rows: tokens that it can propose, where these are not all.
+        config: its shape and its fusion; made by `describe`.
+        usual_taps: it takes the blocks of its target that EAGLE-3 takes unless told.
         target: name of the model it was made for, where it says so.
         target_layers: blocks of that model, where it says so.
     """
 
-    kind: FusionKind
-    blocks: ModelConfig
-    target_hidden: int
-    taps: tuple[int, ...] | None = ()
-    rows: int | None = None
-    bias: bool = False
-    residual_normed: bool = False
-    own_embedding: bool = False
-    own_head: bool = False
+    config: ModelConfig
+    usual_taps: bool = False
     target: str = ""
     target_layers: int | None = None
 
-    @property
-    def family(self) -> str:
-        """Of its blocks."""
-        return self.blocks.family
+    @classmethod
+    def describe(
+        cls,
+        blocks: ModelConfig,
+        fusion: Fusion,
+        rows: int | None = None,
+        *,
+        usual_taps: bool = False,
+        target: str = "",
+        target_layers: int | None = None,
+    ) -> HeadDescription:
+        """Join the parts of a head.
+
+        Embeddings enter a head as they lie in the target's file, without the factor that Gemma
+        applies in its forward: published heads were trained on the bare matrix, and so are ours.
+
+        Args:
+            blocks: their shape, as that of a small model with the target's vocabulary.
+            fusion: what comes before them; `USUAL_TAPS` stand for usual taps.
+            rows: tokens that it can propose, where these are not all.
+            usual_taps, target, target_layers: see the attributes.
+        """
+        config = replace(
+            blocks, tie_word_embeddings=False, embedding_scale=1.0, fusion=fusion, rows=rows
+        )
+        return cls(config, usual_taps, target, target_layers)
 
     @property
-    def vocab_size(self) -> int:
-        """Tokens of the target."""
-        return self.blocks.vocab_size
+    def fusion(self) -> Fusion:
+        """Its fusion."""
+        if self.config.fusion is None:
+            raise ValueError("a head has a fusion")
+        return self.config.fusion
+
+    @property
+    def kind(self) -> str:
+        """Kind of head, see `Fusion`."""
+        return self.fusion.kind
+
+    @property
+    def family(self) -> str:
+        """Family of its blocks."""
+        return self.config.family
 
     @property
     def max_positions(self) -> int:
         """Tokens that it was made to draft behind."""
-        return self.blocks.max_positions
-
-    @property
-    def config(self) -> ModelConfig:
-        """As far as it is known without the target; which taps are the usual ones is not.
-
-        Embeddings enter a head as they lie in the target's file, without the factor that Gemma
-        applies in its forward: published heads were trained on the bare matrix, and so are ours.
-        """
-        fusion = Fusion(
-            self.kind,
-            self.target_hidden,
-            _USUAL_TAPS if self.taps is None else self.taps,
-            self.bias,
-            self.residual_normed,
-            self.own_embedding,
-            self.own_head,
-        )
-        return replace(
-            self.blocks,
-            tie_word_embeddings=False,
-            embedding_scale=1.0,
-            fusion=fusion,
-            rows=self.rows,
-        )
+        return self.config.max_positions
 
     def for_target(self, target: ModelConfig | OtherConfig, head: str, name: str) -> ModelConfig:
-        """The head as backends compile it.
+        """Return the config of the head as backends compile it.
 
         Args:
             target: the model that it is to draft for.
@@ -100,44 +100,45 @@ class HeadDescription:
                 ).format(head=head, target=name, family=target.family),
                 tr("Choose the draft “none”, or a model of another family."),
             )
-        own, its = self.target_hidden, target.hidden_size
-        if own != its:
-            raise self._other(
+        fusion = self.fusion
+        whole = fusion.own_embedding and fusion.own_head
+        compared = (
+            (
+                fusion.target_hidden,
+                target.hidden_size,
                 tr("it takes hidden states of {own} numbers, and this model's have {its}"),
-                head, name, own, its,
-            )  # fmt: skip
-        if self.vocab_size != target.vocab_size:
-            own, its = self.vocab_size, target.vocab_size
-            raise self._other(
-                tr("it knows {own} tokens, and this model has {its}"), head, name, own, its
-            )
-        if self.target_layers is not None and self.target_layers != target.num_layers:
-            own, its = self.target_layers, target.num_layers
-            raise self._other(
+            ),
+            (
+                self.config.vocab_size,
+                target.vocab_size,
+                tr("it knows {own} tokens, and this model has {its}"),
+            ),
+            (
+                self.target_layers or target.num_layers,
+                target.num_layers,
                 tr("it was made for a model of {own} layers, and this one has {its}"),
-                head, name, own, its,
-            )  # fmt: skip
-        borrows = not (self.own_embedding and self.own_head)
-        if borrows and self.blocks.hidden_size != target.hidden_size:
-            own, its = self.blocks.hidden_size, target.hidden_size
-            raise self._other(
+            ),
+            (
+                target.hidden_size if whole else self.config.hidden_size,
+                target.hidden_size,
                 tr("its embedding would be this model's, of {its} instead of {own} numbers"),
-                head, name, own, its,
-            )  # fmt: skip
-        config, neither = self.config, not (self.own_embedding or self.own_head)
-        if config.fusion is None:
-            raise ValueError("a head has a fusion")
+            ),
+        )
+        for own, its, why in compared:
+            if own != its:
+                raise self._other(why, head, name, own, its)
+        neither = not (fusion.own_embedding or fusion.own_head)
         return replace(
-            config,
+            self.config,
             tie_word_embeddings=neither and target.tie_word_embeddings,
             bos_token_id=target.bos_token_id,
             eos_token_ids=target.eos_token_ids,
-            fusion=replace(config.fusion, taps=self._taps(target.num_layers, head, name)),
+            fusion=replace(fusion, taps=self._taps(target.num_layers, head, name)),
         )
 
     def _taps(self, layers: int, head: str, name: str) -> tuple[int, ...]:
-        """Target blocks whose outputs are taken."""
-        if self.taps is None:
+        """Return the target blocks whose outputs are taken."""
+        if self.usual_taps:
             if layers < _FEWEST_LAYERS:
                 own, its = _FEWEST_LAYERS, layers
                 raise self._other(
@@ -146,16 +147,16 @@ class HeadDescription:
                 )  # fmt: skip
             # What enters the layers 2, n / 2 and n - 3 is what the blocks before them give.
             return (1, layers // 2 - 1, layers - 4)
-        last = max(self.taps, default=0)
+        last = max(self.fusion.taps, default=0)
         if last >= layers:
             raise self._other(
                 tr("it takes the output of layer {own}, and this model has {its}"),
                 head, name, last + 1, layers,
             )  # fmt: skip
-        return self.taps
+        return self.fusion.taps
 
     def _other(self, why: str, head: str, name: str, own: int, its: int) -> UserFixable:
-        """The error for a head of another model; `why` says what differs in {own} and {its}."""
+        """Make the error for a head of another model; `why` tells what differs by {own}, {its}."""
         remedy = tr(_MADE_FOR)
         if self.target:
             remedy = tr("It was made for {target}: choose that model, or another draft.").format(

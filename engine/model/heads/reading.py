@@ -1,4 +1,4 @@
-"""The config.json of a head's folder: ours, EAGLE's as published, and those of speculators."""
+"""Read the config.json of a head's folder: ours, EAGLE's as published, and those of speculators."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.config import FusionKind, ModelConfig
+from engine.model.config import Fusion, FusionKind, ModelConfig
 from engine.model.families import READERS, read_config
-from engine.model.heads.description import HeadDescription
+from engine.model.heads.description import USUAL_TAPS, HeadDescription
 from engine.model.json_object import JsonObject
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
 
@@ -16,9 +16,9 @@ OUR_ARCHITECTURE = "DuotailDraftHead"
 OURS = "duotail_head"
 KINDS: Mapping[str, FusionKind] = {"dgf": "dgf", "linear": "linear", "eagle3": "eagle3"}
 MARKS = ("fc.weight", "model.fc.weight")
-"""What joins feature and token in EAGLE's heads: no model of its own has it."""
+"""The matrix that joins feature and token in EAGLE's heads; no stand-alone model has it."""
 TOKENS_OF_ROWS = "d2t"
-"""How far the token of each row is from the row's own number (draft to target)."""
+"""Draft to target: the token of each row, less the row's own number."""
 
 _LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
 _MOST_TAPS, _MOST_LAYERS = 16, 512
@@ -27,7 +27,7 @@ _NOT_YET = ("norm_before_fc", "fc_norm", "norm_output", "use_mtp_layernorm")
 
 
 def is_head(source: JsonObject, stored: Collection[str] = ()) -> bool:
-    """Whether a config.json, or the names of its stored tensors, are those of a head."""
+    """Tell whether a config.json, or the names of its stored tensors, are those of a head."""
     names = [str(name).lower() for name in source.items("architectures")]
     said = any("eagle" in name or name == OUR_ARCHITECTURE.lower() for name in names)
     keys = (OURS, "speculators_config", "speculators_model_type", "draft_vocab_size")
@@ -35,7 +35,7 @@ def is_head(source: JsonObject, stored: Collection[str] = ()) -> bool:
 
 
 def read_head(source: JsonObject, stored: Collection[str]) -> HeadDescription:
-    """Check and read it.
+    """Check and read a head's config.json.
 
     Args:
         source: the config.json.
@@ -57,41 +57,39 @@ def read_head(source: JsonObject, stored: Collection[str]) -> HeadDescription:
         return _eagle3(source, source, stored)
     if not any(mark in stored for mark in MARKS):
         raise _unknown(names)
-    return HeadDescription(
-        kind="linear",
-        blocks=_blocks(source),
-        target_hidden=source.integer("hidden_size", 1, 1 << 16, default=4096),
+    fusion = Fusion(
+        "linear",
+        source.integer("hidden_size", 1, 1 << 16, default=4096),
         bias=any(mark.replace("weight", "bias") in stored for mark in MARKS),
         own_embedding=_has(stored, EMBEDDING),
         own_head=_has(stored, HEAD),
     )
+    return HeadDescription.describe(_blocks(source), fusion)
 
 
 def _ours(source: JsonObject, ours: JsonObject, stored: Collection[str]) -> HeadDescription:
-    """What `duotail train-draft` writes."""
+    """Read what `duotail train-draft` writes."""
     kind = KINDS.get(ours.text("fusion") or "")
     if kind is None:
         raise ours.wrong("fusion", tr("one of {names}").format(names=", ".join(KINDS)))
     blocks = _blocks(source)
     rows = ours.integer("rows", 1, blocks.vocab_size) if ours.has("rows") else None
     layers = ours.integer("target_layers", 1, _MOST_LAYERS) if ours.has("target_layers") else None
-    return HeadDescription(
-        kind=kind,
-        blocks=blocks,
-        target_hidden=ours.integer("target_hidden_size", 1, 1 << 16),
-        taps=_layer_ids(ours, "taps", first=0),
-        rows=rows,
+    fusion = Fusion(
+        kind,
+        ours.integer("target_hidden_size", 1, 1 << 16),
+        _layer_ids(ours, "taps", first=0),
         bias=ours.flag("bias", default=False),
         residual_normed=ours.flag("residual_normed", default=False),
         own_embedding=EMBEDDING in stored,
         own_head=HEAD in stored or rows is not None,
-        target=(ours.text("target") or "")[:200],
-        target_layers=layers,
     )
+    name = (ours.text("target") or "")[:200]
+    return HeadDescription.describe(blocks, fusion, rows, target=name, target_layers=layers)
 
 
 def _eagle3(source: JsonObject, layer: JsonObject, stored: Collection[str]) -> HeadDescription:
-    """EAGLE-3 as published by its authors, SpecForge, AngelSlim, NVIDIA and Red Hat."""
+    """Read EAGLE-3 as published by its authors, SpecForge, AngelSlim, NVIDIA and Red Hat."""
     details = source.member("eagle_config") or JsonObject({}, source.origin)
     for place in (source, details):
         for key in _NOT_YET:
@@ -104,26 +102,27 @@ def _eagle3(source: JsonObject, layer: JsonObject, stored: Collection[str]) -> H
     rows = own.integer("draft_vocab_size", 1, blocks.vocab_size, default=blocks.vocab_size)
     reduced = rows < blocks.vocab_size or TOKENS_OF_ROWS in stored or HEAD_IDS in stored
     hidden = source if source.has("target_hidden_size") else details
-    return HeadDescription(
-        kind="eagle3",
-        blocks=blocks,
-        target_hidden=hidden.integer(
-            "target_hidden_size", 1, 1 << 16, default=blocks.hidden_size
-        ),
-        taps=_published_taps(source, details),
-        rows=rows if reduced else None,
-        residual_normed=source.flag(
-            # Speculators' own default; EAGLE's authors add to what is not normed.
-            "norm_before_residual", default=layer is not source
-        ),
+    taps = _published_taps(source, details)
+    fusion = Fusion(
+        "eagle3",
+        hidden.integer("target_hidden_size", 1, 1 << 16, default=blocks.hidden_size),
+        USUAL_TAPS if taps is None else taps,
+        # Speculators' own default; EAGLE's authors add to what is not normed.
+        residual_normed=source.flag("norm_before_residual", default=layer is not source),
         own_embedding=_has(stored, EMBEDDING),
         own_head=reduced or _has(stored, HEAD),
+    )
+    return HeadDescription.describe(
+        blocks,
+        fusion,
+        rows if reduced else None,
+        usual_taps=taps is None,
         target=_verifier(source),
-    )  # fmt: skip
+    )
 
 
 def _published_taps(source: JsonObject, details: JsonObject) -> tuple[int, ...] | None:
-    """Target blocks whose outputs are taken; None: what EAGLE-3 takes unless told.
+    """Read the target blocks whose outputs are taken; None: what EAGLE-3 takes unless told.
 
     At the top of the file (vLLM, speculators) a number names the layer that a hidden state enters,
     so it is the output of the block before. Within `eagle_config` (SGLang, SpecForge, NVIDIA) it
@@ -137,7 +136,7 @@ def _published_taps(source: JsonObject, details: JsonObject) -> tuple[int, ...] 
 
 
 def _layer_ids(source: JsonObject, key: str, first: int) -> tuple[int, ...]:
-    """Numbers of blocks, counted from `first` in the file."""
+    """Read numbers of blocks, which are counted from `first` in the file."""
     found = source.items(key)
     numbers = [value for value in found if isinstance(value, int) and not isinstance(value, bool)]
     right = all(first <= number < _MOST_LAYERS for number in numbers)
@@ -147,7 +146,7 @@ def _layer_ids(source: JsonObject, key: str, first: int) -> tuple[int, ...]:
 
 
 def _blocks(source: JsonObject) -> ModelConfig:
-    """The shape of the head's blocks, read as that of a small model."""
+    """Read the shape of a head's blocks as that of a small model."""
     family = source.text("model_type") or "llama"
     if family not in READERS:
         family = "llama" if family == "eagle" else family
@@ -164,7 +163,7 @@ def _has(stored: Collection[str], name: str) -> bool:
 
 
 def _verifier(source: JsonObject) -> str:
-    """The target's name, where the file tells it."""
+    """Read the target's name, where the file tells it."""
     speculators = source.member("speculators_config")
     verifier = speculators.member("verifier") if speculators else None
     return ((verifier.text("name_or_path") if verifier else None) or "")[:200]

@@ -16,7 +16,7 @@ OURS = "duotail_draft"
 
 @dataclass(frozen=True, slots=True)
 class ReducedDraft:
-    """What the folder of such a model says.
+    """A stand-alone draft model, as its config.json describes it.
 
     Attributes:
         config: its shape; `rows` are its output rows.
@@ -36,7 +36,7 @@ class ReducedDraft:
 
     @property
     def family(self) -> str:
-        """Of its blocks."""
+        """Family of its blocks."""
         return self.config.family
 
     @property
@@ -46,7 +46,7 @@ class ReducedDraft:
 
 
 DraftOnly = HeadDescription | ReducedDraft
-"""What drafts for another model, and is none by itself."""
+"""A draft that cannot be loaded as a model by itself."""
 
 
 def read_reduced(source: JsonObject) -> ReducedDraft | None:
@@ -71,7 +71,7 @@ def read_reduced(source: JsonObject) -> ReducedDraft | None:
 
 
 def alone(name: str, draft: DraftOnly) -> UserFixable:
-    """The error for a draft that somebody wants to chat with."""
+    """Make the error for a draft that somebody wants to chat with."""
     if isinstance(draft, ReducedDraft):
         said = tr("{name} only drafts for another model: it cannot answer by itself.")
         if draft.target:

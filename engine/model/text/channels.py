@@ -54,7 +54,7 @@ class Channels:
         return said
 
     def tokens_of(self, text: str, encode: Callable[[str], list[int]]) -> list[int]:
-        """What an answer that shows as `text` would have been written with.
+        """Return the tokens with which an answer that shows as `text` would have been written.
 
         `encode` turns text with marks into ids; no mark may come from the text itself.
         """
@@ -73,7 +73,7 @@ class Channels:
 
 
 def said_in(text: str) -> str:
-    """What an answer says, of all that it shows: nothing while it is still thinking."""
+    """Return what a shown answer says without its thoughts: nothing while it is still thinking."""
     if not text.startswith(THOUGHT_BEGINS.strip()):
         return text
     _, closed, said = text.rpartition(THOUGHT_ENDS.strip())
@@ -99,7 +99,7 @@ class ChannelReader:
         return bool(self._header)
 
     def read(self, token: int) -> bytes:
-        """What the next token shows, and those before it that had to wait."""
+        """Return the bytes that the next token shows, and those before it that had to wait."""
         marks = self._channels
         if self._header:
             return self._read_header(token)
@@ -111,7 +111,7 @@ class ChannelReader:
         return self._spell(token)
 
     def finish(self) -> bytes:
-        """What an incomplete header is made of: it will not be completed."""
+        """Return the bytes of an incomplete header, which will not be completed."""
         header, self._header = self._header, []
         return b"".join(map(self._spell, header))
 

@@ -22,14 +22,13 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.text.channels import said_in
-from engine.model.text.disguise import Disguise
+from engine.model.text.placeholders import Placeholders
 from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
 from engine.model.text.template_source import (
+    FALLBACK,
     FALLBACK_STOP,
+    folder_template,
     gguf_template,
-    gguf_template_text,
-    read_template,
-    template_text,
 )
 from engine.model.text.text_ends import PROBE
 from engine.model.text.tokenizer import Tokenizer
@@ -43,10 +42,13 @@ _SWITCHES = ("enable_thinking", "thinking")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the model reads before it writes.
+    """The tokens that the model reads before it writes.
 
-    `ids` ends with `begun`: the part of the answer that is there already. Its first `opening` ids
-    are the template's, the others those of the answer to be continued.
+    Attributes:
+        ids: all of them.
+        begun: the last of them, which are the part of the answer that is there already.
+        opening: how many ids of `begun` are the template's; the others are those of the answer that
+            is to be continued.
     """
 
     ids: list[int]
@@ -55,33 +57,33 @@ class Prompt:
 
     @property
     def answer_start(self) -> int:
-        """Where the model's own tokens begin."""
+        """The index in `ids` at which the answer's own tokens begin."""
         return len(self.ids) - len(self.begun) + self.opening
 
 
 class ChatTemplate:
-    """A model's chat template; `stop` are stop strings it needs (the fallback has no end token).
+    """A model's chat template.
 
     The ids of a conversation are a pure function of its messages. Answers that carry their ids
     are put in verbatim, so the prompt and answer of an earlier turn are a prefix of later ones.
     """
 
-    def __init__(self, template: SandboxedTemplate, stop: tuple[str, ...] = ()) -> None:
+    def __init__(self, template: SandboxedTemplate) -> None:
         self._template = template
         self._knows_system: bool | None = None
         self._thinking_switch = self._find_switch()
-        self.stop = stop
+        self.stop = FALLBACK_STOP if template.source == FALLBACK else ()
+        """Stop strings that it needs: the fallback has no token that ends an answer."""
 
     @classmethod
     def open(cls, folder: Path) -> ChatTemplate:
         """Read the folder's template; without one, a plain "User: ... Assistant:" serves."""
-        return cls(read_template(folder), FALLBACK_STOP if template_text(folder) is None else ())
+        return cls(folder_template(folder))
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object]) -> ChatTemplate:
         """The template in a GGUF file's metadata; without one, as for folders."""
-        none = gguf_template_text(metadata) is None
-        return cls(gguf_template(metadata), FALLBACK_STOP if none else ())
+        return cls(gguf_template(metadata))
 
     @property
     def source(self) -> str:
@@ -118,12 +120,18 @@ class ChatTemplate:
         continue_answer: bool,
         thinking: bool | None = None,
     ) -> Prompt:
-        """The prompt for the next answer.
+        """Return the prompt for the next answer.
 
-        With `continue_answer` the last message is an unfinished answer and ends the prompt.
-        `thinking` is for templates that leave the choice; an answer that began with a thought goes
-        on as one. Raises `UserFixable`, with the template's own words, for a conversation it does
-        not take.
+        Args:
+            messages: the conversation.
+            tokenizer: of the model.
+            continue_answer: whether the last message is an unfinished answer, which ends the
+                prompt.
+            thinking: for templates that leave the choice; an answer that began with a thought goes
+                on as one.
+
+        Raises:
+            UserFixable: the template does not take the conversation; with its own words.
         """
         if not continue_answer:
             return self._opened(messages, tokenizer, thinking)
@@ -174,7 +182,7 @@ class ChatTemplate:
         return [replace(system, role=Role.USER), *turns]
 
     def _has_system_role(self) -> bool:
-        """Whether a system text comes out at the other end of the template."""
+        """Return whether a system text appears in the rendered template."""
         if self._knows_system is None:
             turns = [{"role": "system", "content": PROBE}, {"role": "user", "content": "a"}]
             try:
@@ -194,18 +202,18 @@ class ChatTemplate:
         """
         render = partial(self._template.render, switches=switches)
         texts = [turn.text for turn in turns]
-        disguise = Disguise(tokenizer.control_tokens, [*texts, self._template.source])
+        placeholders = Placeholders(tokenizer.control_tokens, [*texts, self._template.source])
         marks: dict[str, Sequence[int]] = {}
         marked: list[dict[str, str]] = []
         plain: list[dict[str, str]] = []
         for turn in turns:
             answer = turn.role is Role.ASSISTANT
             text = said_in(turn.text) if answer and tokenizer.channels else turn.text
-            hidden = disguise.hide_answer(text) if answer else disguise.hide(text)
+            hidden = placeholders.hide_answer(text) if answer else placeholders.hide(text)
             plain.append({"role": turn.role.value, "content": hidden})
             marked.append(plain[-1])
             if answer and (ids := self._own_ids(turn, tokenizer)):
-                mark = disguise.mark()
+                mark = placeholders.mark()
                 marks[mark] = ids
                 marked[-1] = {"role": turn.role.value, "content": mark}
         text = render(marked, add_generation_prompt=True)
@@ -218,7 +226,7 @@ class ChatTemplate:
             text = render(marked, add_generation_prompt=True)
             marks = {mark: ids for mark, ids in marks.items() if mark not in lost}
         if not marks and not _OPENED.search(text):
-            return tokenizer.encode_rendered(text, restore=disguise.restore), ()
+            return tokenizer.encode_rendered(text, restore=placeholders.restore), ()
         unprompted = render(marked, add_generation_prompt=False)
         header = text[len(unprompted) :] if text.startswith(unprompted) else None
         opened = _OPENED.search(header) if header else None
@@ -226,11 +234,11 @@ class ChatTemplate:
         if marks and header is not None:
             text = _as_prompted(text, header.removesuffix(opening), marks)
         # A mark that stands for nothing: what is behind it has ids of its own.
-        cut, end = disguise.mark(), len(text) - len(opening)
+        cut, end = placeholders.mark(), len(text) - len(opening)
         marks[cut] = ()
         return (
             tokenizer.encode_rendered(
-                text[:end] + cut + text[end:], restore=disguise.restore, splices=marks
+                text[:end] + cut + text[end:], restore=placeholders.restore, splices=marks
             ),
             tuple(tokenizer.encode_rendered(cut + opening, splices={cut: ()})),
         )
@@ -247,7 +255,7 @@ class ChatTemplate:
 
 
 def _as_prompted(text: str, header: str, marks: Mapping[str, Sequence[int]]) -> str:
-    """Before each marked answer, the blanks that stood at the end of its own prompt.
+    """Put before each marked answer the blanks that stood at the end of its own prompt.
 
     Templates like Llama 2's put a blank before past answers that the prompt did not have; the
     answer's ids already hold it. `header` is what the template puts before a new answer.
@@ -275,7 +283,7 @@ def answer_ids(answer: Message, tokenizer: Tokenizer) -> list[int]:
 
 
 def _says(answer: Message, tokenizer: Tokenizer) -> bool:
-    """Whether the ids are the text's: those of another model, or of a text edited since, lie.
+    """Return whether an answer's ids stand for its text, and not for another or earlier one.
 
     Half a character at the end need not be in the text: it is shown with its other half.
     """

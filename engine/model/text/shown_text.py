@@ -35,13 +35,13 @@ class ShownText:
         return self._drop_spaces(self._utf8.decode(b"".join(map(self._spell, tokens))))
 
     def finish(self) -> str:
-        """What is left when nothing follows; half a character shows as U+FFFD."""
+        """End the text and return what is left; half a character shows as U+FFFD."""
         rest = self._reader.finish() if self._reader else b""
         return self._drop_spaces(self._utf8.decode(rest, final=True))
 
     @property
     def half(self) -> bool:
-        """Whether the last tokens have begun what they do not yet show."""
+        """Whether the last tokens have begun a character or a header that is not complete yet."""
         waiting = self._reader is not None and self._reader.waiting
         return waiting or bool(self._utf8.getstate()[0])
 

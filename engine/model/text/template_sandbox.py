@@ -41,7 +41,7 @@ class TemplateFailure(Exception):
 
 
 class RenderBudget:
-    """What one rendering may still use: text in characters, and time."""
+    """The text (in characters) and the time that one rendering may still use."""
 
     __slots__ = ("_deadline", "max_text", "text_left")
 
@@ -158,7 +158,7 @@ class SandboxEnvironment(ImmutableSandboxedEnvironment):
 
     @property
     def budget(self) -> RenderBudget:
-        """What the rendering in this thread may still use."""
+        """The budget of the rendering in this thread."""
         budget: RenderBudget | None = getattr(self._local, "budget", None)
         return RenderBudget(MAX_SOURCE) if budget is None else budget
 
@@ -331,9 +331,16 @@ class SandboxedTemplate:
         add_generation_prompt: bool,
         switches: Mapping[str, bool] | None = None,
     ) -> str:
-        """The conversation as text; any thread may ask.
+        """Return the conversation as text; any thread may ask.
 
-        `switches` are further variables. `TemplateFailure` carries what the template objects to.
+        Args:
+            messages: with "role" and "content" each.
+            add_generation_prompt: whether the text ends with the beginning of an answer.
+            switches: further variables of the template.
+
+        Raises:
+            TemplateFailure: the template objects to the conversation, in its own words.
+            UserFixable: it takes too long or writes too much.
         """
         size = sum(len(message["content"]) for message in messages)
         self._environment.budget = RenderBudget(MAX_SOURCE + 4 * size)

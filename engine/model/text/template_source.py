@@ -1,4 +1,4 @@
-"""Where a model's files keep its chat template and the names of its tokens."""
+"""The chat template and the names of tokens in a model's files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.text.template_sandbox import MAX_SOURCE, SandboxedTemplate
 from engine.model.text.vocabulary.gguf_vocabulary import token_id
 
-# What a template that asks for the date is told. The real date would make a conversation's token
-# ids depend on the day, and "continue" tomorrow would not give the text of today.
+# The date for templates that ask for one. The real date would make a conversation's token ids
+# depend on the day, and "continue" tomorrow would not give the text of today.
 UNDATED = date(2025, 1, 1)
 
 FALLBACK = """\
@@ -24,7 +24,7 @@ FALLBACK = """\
 {%- endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ 'Assistant:' }}{%- endif -%}"""
-"""For models without a template. No blank after "Assistant:": a word's first token carries it."""
+"""A template for models without one. No blank after "Assistant:": a word's first token has it."""
 
 FALLBACK_STOP = ("\nUser:",)
 
@@ -49,15 +49,15 @@ def named_tokens(folder: Path) -> dict[str, object]:
     return names
 
 
-def read_template(folder: Path) -> SandboxedTemplate:
+def folder_template(folder: Path) -> SandboxedTemplate:
     """The folder's chat template, or the fallback when it has none."""
-    source = template_text(folder)
+    source = _folder_source(folder)
     return SandboxedTemplate(FALLBACK if source is None else source, named_tokens(folder), UNDATED)
 
 
 def gguf_template(metadata: Mapping[str, object]) -> SandboxedTemplate:
     """The chat template in a GGUF file's metadata, or the fallback when it has none."""
-    source = gguf_template_text(metadata)
+    source = _gguf_source(metadata)
     texts = metadata.get("tokenizer.ggml.tokens")
     names: dict[str, object] = {}
     for name, variable in _GGUF_NAMES.items():
@@ -67,8 +67,8 @@ def gguf_template(metadata: Mapping[str, object]) -> SandboxedTemplate:
     return SandboxedTemplate(FALLBACK if source is None else source, names, UNDATED)
 
 
-def gguf_template_text(metadata: Mapping[str, object]) -> str | None:
-    """Source of the template for plain chatting, of several the one named so, else the first."""
+def _gguf_source(metadata: Mapping[str, object]) -> str | None:
+    """Source of the template for plain chatting; of several the default one, else the first."""
     key = "tokenizer.chat_template"
     named = metadata.get(f"{key}s")
     more = [f"{key}.{name}" for name in named] if isinstance(named, Sequence) else []
@@ -79,7 +79,7 @@ def gguf_template_text(metadata: Mapping[str, object]) -> str | None:
     return None
 
 
-def template_text(folder: Path) -> str | None:
+def _folder_source(folder: Path) -> str | None:
     """Source of the folder's own template: `chat_template.jinja`, else tokenizer_config.json."""
     file = folder / "chat_template.jinja"
     if file.exists():

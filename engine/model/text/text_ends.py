@@ -1,4 +1,4 @@
-"""Which token begins a text, and which end an answer: what all of a model's files say together."""
+"""The token that begins a text and those that end an answer, by all of a model's files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.model.json_object import JsonObject
 from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
-from engine.model.text.template_source import gguf_template, named_tokens, read_template
+from engine.model.text.template_source import folder_template, gguf_template, named_tokens
 from engine.model.text.vocabulary.gguf_vocabulary import adds_bos, token_id
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _ENDINGS = (
 """Control tokens that end an answer in whatever model has them; GGUF files name only one or two."""
 _MESSAGE_END = "<|end|>"
 _ANSWER_ENDS = ("<|return|>", "<|call|>")
-"""Where these end an answer (gpt-oss), `_MESSAGE_END` ends only a part of it."""
+"""Tokens beside which `_MESSAGE_END` ends only a part of an answer (gpt-oss)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class TextEnds:
 
 
 def folder_ends(folder: Path, tokenizer: Tokenizer) -> TextEnds:
-    """As a model folder says, in its configurations and its template."""
+    """Return the ends that a model folder's configurations and template name."""
     names = named_tokens(folder)
     ends: set[int | None] = {tokenizer.id_of(str(names.get("eos_token", "")))}
     for file in ("config.json", "generation_config.json"):
         ends.update(JsonObject.read_optional(folder / file).token_ids("eos_token_id", 1 << 31))
-    ends.add(_turn_end(read_template(folder), tokenizer))
+    ends.add(_turn_end(folder_template(folder), tokenizer))
     bos = tokenizer.id_of(str(names.get("bos_token", "")))
     settings = JsonObject.read_optional(folder / "tokenizer_config.json")
     automatic = bos is not None and tokenizer.first_id == bos
@@ -62,7 +62,7 @@ def folder_ends(folder: Path, tokenizer: Tokenizer) -> TextEnds:
 
 
 def gguf_ends(metadata: Mapping[str, object], tokenizer: Tokenizer) -> TextEnds:
-    """As a GGUF file's metadata says, with its template, and tokens known to end answers."""
+    """Return the ends that a GGUF file's metadata and template name, and tokens known as ends."""
     ends = {token_id(metadata, name) for name in ("eos", "eot", "eom")}
     ends.update(tokenizer.control_tokens.get(name) for name in _ENDINGS)
     ends.add(_turn_end(gguf_template(metadata), tokenizer))
@@ -82,7 +82,7 @@ def _turn_end(template: SandboxedTemplate, tokenizer: Tokenizer) -> int | None:
 
 
 def _whole_answers(ends: Iterable[int | None], controls: Mapping[str, int]) -> frozenset[int]:
-    """Without the token that ends a part of an answer, where others end the whole."""
+    """Remove the token that ends a part of an answer, where others end the whole."""
     found = {end for end in ends if end is not None}
     if any(name in controls for name in _ANSWER_ENDS):
         found.discard(controls.get(_MESSAGE_END, -1))

@@ -65,7 +65,16 @@ class TextStream:
         """Whether the text ends inside a token, so that no list of ids says the same."""
 
     def push(self, token_id: int, origin: Origin, probability: float | None = None) -> Released:
-        """Take the next committed token and release the text that is now decided."""
+        """Take the next committed token and release the text that is now decided.
+
+        Args:
+            token_id: the token.
+            origin: whether it was drafted.
+            probability: see `TokenSpan`.
+
+        Raises:
+            ValueError: the answer has ended.
+        """
         if self.stopped or self._finished:
             raise ValueError("the answer has ended")
         self.pushed += 1
@@ -77,9 +86,12 @@ class TextStream:
     def push_all(
         self, token_ids: Sequence[int], drafted: int, probabilities: Sequence[float] = ()
     ) -> Released:
-        """`push` tokens, of which the first `drafted` were drafted, up to a stop string.
+        """Take several committed tokens, up to a stop string, see `push`.
 
-        `probabilities`: see `TokenSpan`; one per token, or none where nobody tells.
+        Args:
+            token_ids: the tokens.
+            drafted: how many of them, the first ones, were drafted.
+            probabilities: one per token, or none at all.
         """
         told: Sequence[float | None] = probabilities or [None] * len(token_ids)
         pieces = [self._tokenizer.token_bytes(token) for token in token_ids]

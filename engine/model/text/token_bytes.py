@@ -1,4 +1,4 @@
-"""What each token stands for in UTF-8 bytes, read from a tokenizer's decoder description."""
+"""The UTF-8 bytes of each token, by a tokenizer's decoder description."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 @dataclass(frozen=True, slots=True)
 class ByteRules:
-    """How token strings become bytes; one token never depends on its neighbours.
+    """Rules by which token strings become bytes; no token depends on its neighbours.
 
     `leading_spaces` is how many spaces are dropped at the very start of a text: SentencePiece
     writes a space before the first word.

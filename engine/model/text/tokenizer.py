@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+import threading
 from array import array
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import tokenizers
 
 from engine.model.text.channels import Channels
-from engine.model.text.disguise import translated
-from engine.model.text.recent_ids import RecentIds
+from engine.model.text.placeholders import translated
 from engine.model.text.shown_text import ShownText
 from engine.model.text.text_ends import TextEnds, folder_ends, gguf_ends
 from engine.model.text.token_bytes import ByteRules
-from engine.model.text.vocabulary.description import Vocabulary
 from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_vocabulary
-from engine.model.text.vocabulary.library import libraries
+from engine.model.text.vocabulary.library import Vocabulary, libraries
+
+_MOST_REMEMBERED = 4_000_000
+"""Characters of text whose ids are kept: some ten megabytes in all."""
 
 
 class Tokenizer:
@@ -42,7 +45,7 @@ class Tokenizer:
         self._added = frozenset(added)
         self._rules = ByteRules.from_json(vocabulary.description.get("decoder"))
         self._bytes: dict[int, bytes] = {}
-        self._recent = RecentIds()
+        self._recent = _RecentIds()
         self.vocab_size: int = max(self._library.get_vocab_size(), max(added, default=-1) + 1)
         self.set_ends(TextEnds())
 
@@ -52,9 +55,10 @@ class Tokenizer:
 
     @classmethod
     def open(cls, folder: Path) -> Tokenizer:
-        """Read a model folder's vocabulary and what the other files say about its ends.
+        """Read a model folder's vocabulary, and the ends of texts from its other files.
 
-        Raises `UserFixable` when it is missing, damaged or of an unknown kind.
+        Raises:
+            UserFixable: the vocabulary is missing, damaged or of an unknown kind.
         """
         tokenizer = first_readable(folder, cls)
         tokenizer.set_ends(folder_ends(folder, tokenizer))
@@ -64,7 +68,8 @@ class Tokenizer:
     def from_gguf(cls, metadata: Mapping[str, object]) -> Tokenizer:
         """Build the tokenizer that a GGUF file's metadata describes.
 
-        Raises `UserFixable` when it is missing, damaged or of an unknown kind.
+        Raises:
+            UserFixable: the vocabulary is missing, damaged or of an unknown kind.
         """
         tokenizer = cls(gguf_vocabulary(metadata))
         tokenizer.set_ends(gguf_ends(metadata, tokenizer))
@@ -72,7 +77,7 @@ class Tokenizer:
 
     @property
     def first_id(self) -> int | None:
-        """What the vocabulary itself puts before every text."""
+        """The token that the vocabulary itself puts before every text, if any."""
         return next(iter(self._library.encode("", add_special_tokens=True).ids), None)
 
     def id_of(self, token: str) -> int | None:
@@ -91,7 +96,7 @@ class Tokenizer:
         return self._library.get_vocab(with_added_tokens=True)
 
     def encode_text(self, text: str) -> list[int]:
-        """Ids of plain text: whatever it looks like, no control token comes out."""
+        """Return the ids of plain text: whatever it looks like, no control token comes out."""
         return list(self._encode(_well_formed(text), self._library))
 
     def encode_rendered(
@@ -101,11 +106,13 @@ class Tokenizer:
         restore: Mapping[int, str] | None = None,
         splices: Mapping[str, Sequence[int]] | None = None,
     ) -> list[int]:
-        """Ids of a rendered template: control tokens written in `text` become their ids.
+        """Return the ids of a rendered template: control tokens written in it become their ids.
 
-        `splices` maps single characters to the ids that stand in their place. `restore` is a
-        `str.translate` table applied to the stretches between control tokens: characters that
-        were disguised in messages get their own look back when no control token can come of it.
+        Args:
+            text: the rendered template.
+            restore: `str.translate` table applied to the stretches between control tokens, where
+                placeholders can become their characters again without making a control token.
+            splices: single characters -> the ids that take their place.
         """
         pattern = self._control_pattern
         if splices:
@@ -172,11 +179,11 @@ class Tokenizer:
 
     @property
     def leading_spaces(self) -> int:
-        """How many spaces are dropped at the start of a decoded text (SentencePiece: one)."""
+        """Spaces that are dropped at the start of a decoded text (SentencePiece: one)."""
         return self._rules.leading_spaces
 
     def shown_text(self) -> ShownText:
-        """What turns an answer's tokens into text, one at a time."""
+        """Return a converter of an answer's tokens into text, one at a time."""
         return ShownText(self.token_bytes, self.leading_spaces, self.channels)
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -187,10 +194,36 @@ class Tokenizer:
         return self.decode_both(ids)[0]
 
     def decode_both(self, ids: Iterable[int]) -> tuple[str, str]:
-        """`decode`, and the same without half a character at the end."""
+        """Return the text of `decode`, and that text without half a character at the end."""
         shown = self.shown_text()
         whole = shown.push_all(ids)
         return whole + shown.finish(), whole
+
+
+class _RecentIds:
+    """Token ids of texts encoded lately: of a growing conversation only what is new is encoded."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, bool], array[int]] = OrderedDict()
+        self._size = 0
+        self._gate = threading.Lock()
+
+    def get(self, key: tuple[str, bool]) -> array[int] | None:
+        """The ids of a text as an inner stretch or not, if they are still known."""
+        with self._gate:
+            known = self._known.get(key)
+            if known is not None:
+                self._known.move_to_end(key)
+            return known
+
+    def put(self, key: tuple[str, bool], ids: array[int]) -> None:
+        """Keep the ids of a text, and drop the oldest where there are too many."""
+        with self._gate:
+            if key not in self._known:
+                self._known[key] = ids
+                self._size += len(key[0])
+            while self._size > _MOST_REMEMBERED and len(self._known) > 1:
+                self._size -= len(self._known.popitem(last=False)[0][0])
 
 
 def _unknown_token(model: object, library: tokenizers.Tokenizer) -> int | None:
@@ -204,7 +237,7 @@ def _unknown_token(model: object, library: tokenizers.Tokenizer) -> int | None:
 
 
 def _ids(text: str, library: tokenizers.Tokenizer) -> list[int]:
-    """As a batch of one: only then does the library let other threads run meanwhile."""
+    """Encode a text as a batch of one: only then does the library let other threads run."""
     ids: list[int] = library.encode_batch_fast([text], add_special_tokens=False)[0].ids
     return ids
 

@@ -11,12 +11,30 @@ from numpy.typing import NDArray
 
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors
-from engine.model.weights.head_layout import head_layout
-from engine.model.weights.layout import mismatch
+from engine.model.tensors import (
+    EMBEDDING,
+    HEAD,
+    HEAD_IDS,
+    Shape,
+    borrowed_tensors,
+    expected_tensors,
+)
+from engine.model.weights.layout import checked_part, mismatch, unmentioned
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.parts import StoredPart
-from engine.model.weights.source import INTEGERS, TensorSource
+from engine.model.weights.reader import INTEGERS, TensorReader
+
+_OFFSETS = "d2t"
+"""Draft to target: the token of each row of a reduced vocabulary, less the row's own number."""
+_JOINING = {
+    "fusion.features.weight": "fc.weight",
+    "fusion.linear.weight": "fc.weight",
+    "fusion.linear.bias": "fc.bias",
+}
+_IGNORED = ("t2d", "model.t2d")
+"""Target to draft: which tokens have a row, which `d2t` tells as well."""
+_TARGETS = ("verifier_",)
+"""Prefixes of the target's own tensors, which some tools save too."""
 
 
 class HeadWeights:
@@ -40,7 +58,7 @@ class HeadWeights:
 
     @classmethod
     def open(
-        cls, config: ModelConfig, folder: TensorSource, target: ModelWeights, *, target_tied: bool
+        cls, config: ModelConfig, folder: TensorReader, target: ModelWeights, *, target_tied: bool
     ) -> HeadWeights:
         """Find and check everything; of tensors, only the head's list of tokens is read.
 
@@ -86,7 +104,7 @@ class HeadWeights:
         return weights.shape(stored)
 
     def kind(self, name: str) -> str:
-        """What `stretches` gives, in ggml's words."""
+        """Type of the numbers that `stretches` gives, in ggml's words."""
         if name == HEAD_IDS:
             return "F32"
         weights, stored = self._place(name)
@@ -118,26 +136,26 @@ class HeadWeights:
 
 
 def open_own(
-    config: ModelConfig, source: TensorSource
+    config: ModelConfig, source: TensorReader
 ) -> tuple[ModelWeights, NDArray[np.float32] | None]:
-    """What lies in a head's folder: its own tensors, and the tokens of its rows.
+    """Return the tensors in a head's folder, and the tokens of its output rows.
 
     Raises:
         UserFixable: see `HeadWeights.open`.
     """
     where = str(source.files[0].parent) if source.files else ""
     shapes = {name: source.shape(name) for name in source.names()}
-    parts, tokens = head_layout(config, shapes, where)
+    parts, tokens = _layout(config, shapes, where)
     own = ModelWeights.of_parts(source, parts, where)
     return own, None if tokens is None else _tokens(config, source, tokens, where)
 
 
 def _tokens(
-    config: ModelConfig, source: TensorSource, part: StoredPart, where: str
+    config: ModelConfig, source: TensorReader, part: StoredPart, where: str
 ) -> NDArray[np.float32]:
-    """The token of each row: absolute in our folders, as an offset from the row in published ones.
+    """Read the token of each row: our folders have tokens, published ones offsets from the row.
 
-    Floats hold them exactly.
+    fp32 holds them exactly.
     """
     if source.kind(part.stored) not in (*INTEGERS, "F32"):
         raise mismatch(tr("{name} cannot be read").format(name=part.stored), where)
@@ -153,3 +171,69 @@ def _tokens(
             where,
         )
     return values.astype(np.float32)
+
+
+def _layout(
+    config: ModelConfig, stored: Mapping[str, Shape], where: str = ""
+) -> tuple[dict[str, StoredPart], StoredPart | None]:
+    """Return where the head's own tensors are stored, by canonical name, and its list of tokens.
+
+    Args:
+        config: of the head.
+        stored: names and shapes of all stored tensors.
+        where: the folder, for messages.
+
+    Raises:
+        UserFixable: tensors are missing, of the wrong shape, or more than the head has.
+    """
+    if config.num_layers > len(stored):
+        count = config.num_layers
+        raise mismatch(
+            tr("config.json describes {count} blocks, more than there are weights").format(
+                count=count
+            ),
+            where,
+        )
+    wanted = expected_tensors(config)
+    for name in borrowed_tensors(config):
+        wanted.pop(name, None)
+    ids = wanted.pop(HEAD_IDS, None)
+    names = {name: name for name in stored}
+    found: dict[str, StoredPart] = {}
+    for name, shape in wanted.items():
+        found[name] = _found(_places(name), shape, names, stored, where)
+    tokens = None
+    if ids is not None:
+        tokens = _found((_OFFSETS, f"model.{_OFFSETS}", HEAD_IDS), ids, names, stored, where)
+    used = {part.stored for part in found.values()} | set(_IGNORED)
+    used |= {tokens.stored} if tokens else set()
+    for name in stored:
+        if name not in used and not name.endswith("inv_freq") and not name.startswith(_TARGETS):
+            raise unmentioned(name, where)
+    return found, tokens
+
+
+def _found(
+    places: Iterator[str] | tuple[str, ...],
+    shape: Shape,
+    names: Mapping[str, str],
+    stored: Mapping[str, Shape],
+    where: str,
+) -> StoredPart:
+    candidates = tuple(places)
+    place = next((name for name in candidates if name in stored), None)
+    if place is None:
+        raise mismatch(tr("{name} is missing").format(name=candidates[0]), where)
+    return checked_part(StoredPart(place, shape, shape), names, stored, where)
+
+
+def _places(name: str) -> Iterator[str]:
+    """Yield the names that a tensor may have: EAGLE's, with or without "model.", and ours."""
+    plain = _JOINING.get(name) or name.removeprefix("model.")
+    if plain.startswith("layers.0."):
+        first = plain.replace("layers.0.", "midlayer.", 1)
+        yield first
+        yield f"model.{first}"
+    yield plain
+    yield f"model.{plain}"
+    yield name

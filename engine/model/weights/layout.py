@@ -1,4 +1,4 @@
-"""Where the canonical tensors lie among the stored ones, checked as a whole."""
+"""The places of all canonical tensors among the stored ones, found and checked."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from engine.model.weights.parts import PLACES, FileKind, StoredPart
 
 _MOST_EXPERTS = 1 << 16
 _TEXT = ("language_model.", "model.language_model.")
-"""What the names of the text part begin with in a model that sees pictures: as published, and as
+"""Beginnings of the text part's names in a model that sees pictures: published, and as
 transformers 5 saves it."""
 _PICTURES = ("vision_tower.", "multi_modal_projector.")
 _POSITIONS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
-"""What GGUF files say about rotations in tensors; it is part of the config."""
+"""Tensors of GGUF files that describe the rotation; they are read with the config."""
 HEADS = ("lm_head.weight", "output.weight")
 
 
@@ -90,7 +90,7 @@ def _text_names(stored: Mapping[str, Shape]) -> dict[str, str]:
 
 
 def _check_counts(config: ModelConfig, tensors: int, where: str) -> None:
-    """Without this, hostile counts would cost time before the first name is missed."""
+    """Refuse hostile counts, which would cost time before the first name is missed."""
     if config.num_layers > tensors:
         raise mismatch(
             tr("config.json describes {count} blocks, more than there are weights").format(
@@ -106,7 +106,17 @@ def _check_counts(config: ModelConfig, tensors: int, where: str) -> None:
 def checked_part(
     part: StoredPart, names: Mapping[str, str], stored: Mapping[str, Shape], where: str
 ) -> StoredPart:
-    """The part under its real names; `UserFixable` where a shape is not what it should be."""
+    """Return a part under the real names of its stored tensors.
+
+    Args:
+        part: with names that the tensors would have in a text-only model.
+        names: those names -> the real ones.
+        stored: shapes of all stored tensors, by their real names.
+        where: the file or folder, for messages.
+
+    Raises:
+        UserFixable: a shape is not what it should be.
+    """
     for name, wanted in part.tensors:
         actual = stored[names[name]]
         if actual != wanted:
@@ -119,6 +129,8 @@ def checked_part(
         scales = (names[scales[0]], scales[1])
         if math.prod(part.whole) != 16 * math.prod(scales[1]) or part.shape[1] % 32:
             raise mismatch(tr("{name} cannot be read").format(name=part.stored), where)
+    if (names[part.stored], scales) == (part.stored, part.scales):
+        return part
     return replace(part, stored=names[part.stored], scales=scales)
 
 

@@ -1,4 +1,4 @@
-"""Where a file holds each canonical tensor: whole, as some rows of a fused one, or turned around.
+"""The places of canonical tensors in files: whole, as rows of a fused tensor, or transposed.
 
 Two kinds of files name and arrange tensors differently: safetensors as Hugging Face's classes do,
 GGUF as llama.cpp does. See `engine.model.tensors` for the canonical names.
@@ -19,7 +19,7 @@ FileKind = Literal["safetensors", "gguf"]
 
 @dataclass(frozen=True, slots=True)
 class StoredPart:
-    """A canonical tensor as a part of a stored one.
+    """A canonical tensor as a part of a stored one, and the steps that make it out of that.
 
     A stored tensor of three dimensions counts as a matrix: one expert's rows below the other's. Of
     a vector, rows are single numbers, also where a stored matrix holds one vector per row.
@@ -61,7 +61,13 @@ Places = Callable[[ModelConfig, str, Shape], Iterator[StoredPart]]
 
 
 def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPart]:
-    """Where a safetensors file may hold a tensor, the likeliest place first."""
+    """Yield the places where a safetensors file may hold a tensor, the likeliest first.
+
+    Args:
+        config: of the model.
+        name: canonical name of the tensor.
+        shape: its shape.
+    """
     norm = name.endswith("norm.weight") and config.family.startswith("gemma")
     if config.family == "qwen3_moe":
         name = name.replace(".mlp.router.", ".mlp.gate.")
@@ -177,7 +183,13 @@ _PAIRED = ("llama", "mistral", "ministral", "smollm3")
 
 
 def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPart]:
-    """Where a GGUF file may hold a tensor, the likeliest place first."""
+    """Yield the places where a GGUF file may hold a tensor, the likeliest first.
+
+    Args:
+        config: of the model.
+        name: canonical name of the tensor.
+        shape: its shape.
+    """
     if name in _OUTSIDE:
         yield StoredPart(_OUTSIDE[name], shape, shape)
         return

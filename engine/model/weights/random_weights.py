@@ -14,6 +14,7 @@ from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import HEAD_IDS, expected_tensors
 from engine.model.weights.readable import Floats, Stretch
+from engine.model.weights.reader import widened
 
 LANES = 16
 GROUPS = 61
@@ -34,9 +35,9 @@ _SCALES: Mapping[str, tuple[tuple[int, float], ...]] = {
     "IQ4_NL": ((0, 1),),
     "IQ4_XS": ((0, 1),),
 }
-"""Where a block has its fp16 scales, and their sizes to each other: then its mean is about 0.
+"""The bytes at which a block has its fp16 scales, and their ratio, such that its mean is about 0.
 
-All its other bits may be anything.
+All other bits of a block may be anything.
 """
 
 _EVEN = np.float32(12**0.5)
@@ -75,7 +76,7 @@ class RandomWeights:
         return self._shapes[name]
 
     def kind(self, name: str) -> str:
-        """What `stretches` gives; vectors are in fp32."""
+        """The type of the stretches; vectors are in fp32."""
         kind = self._kinds.get(name, "F32")
         return kind if self._readable is None or kind in self._readable else "F32"
 
@@ -96,7 +97,7 @@ class RandomWeights:
             yield part.view(_FLOATS.get(kind, np.uint8)) if same else widened(part, kind)
 
     def _rows(self, name: str) -> Iterator[NDArray[np.uint8]]:
-        """The same in bytes."""
+        """The stored rows of a matrix in bytes, some megabytes at a time."""
         rows, cols = self._shapes[name]
         kind = self._kinds[name]
         groups = self._some_groups(kind, cols)
@@ -128,7 +129,14 @@ def spread_ids(rows: int, vocab: int) -> Floats:
 
 
 def random_rows(kind: str, rows: int, cols: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Rows as ggml stores them, [rows, bytes per row]: values of about the spread cols**-0.5."""
+    """Return rows as ggml stores them, [rows, bytes per row], of about the spread cols**-0.5.
+
+    Args:
+        kind: ggml's type.
+        rows: how many.
+        cols: numbers in a row.
+        rng: source of the bits.
+    """
     spread = np.float32(cols**-0.5)
     if kind in _FLOATS:
         noise = (rng.random((rows, cols), dtype=np.float32) - np.float32(0.5)) * (spread * _EVEN)
@@ -157,12 +165,3 @@ def _set_scales(
     for place, ratio in _SCALES[kind]:
         halves = (sizes * ratio).astype("<f2")
         blocks[..., place : place + 2] = halves[..., None].view(np.uint8)
-
-
-def widened(rows: NDArray[np.uint8], kind: str) -> Floats:
-    """Rows of bytes as the numbers that they stand for, by the definition of their type."""
-    from gguf import GGMLQuantizationType
-    from gguf.quants import dequantize
-
-    values: Floats = dequantize(rows, GGMLQuantizationType[kind])
-    return values

@@ -1,4 +1,4 @@
-"""What weights are read through, whatever file they lie in."""
+"""The protocols through which weights are read, whatever file they lie in."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Readable(Weights, Protocol):
         ...
 
     def kind(self, name: str) -> str:
-        """How a tensor is stored, in ggml's words: F32, F16, BF16, Q4_0, Q4_K, MXFP4, ..."""
+        """The type of a tensor's stretches, in ggml's words: F32, F16, BF16, Q4_0, Q4_K, ..."""
         ...
 
     def stretches(self, name: str) -> Iterator[Stretch]:

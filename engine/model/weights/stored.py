@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.language import tr
+from engine.language import listed, tr
 from engine.model.json_object import DOWNLOAD_AGAIN
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where a tensor lies: `begin` counts bytes from the start of `file`.
+    """The place of a tensor in a file.
 
-    `kind` is the type of its numbers, "F32", "F16", "BF16" or whatever the file's format has;
-    `shape` counts rows first.
+    Attributes:
+        file: the file.
+        kind: type of its numbers: "F32", "F16", "BF16" or whatever the file's format has.
+        shape: rows first.
+        begin: its first byte, from the start of the file.
+        nbytes: its size.
     """
 
     file: Path
@@ -43,6 +48,39 @@ class StoredTensor:
     def row_bytes(self) -> int:
         """Bytes of a row."""
         return self.nbytes // max(self.rows, 1)
+
+
+def merged_tensors(
+    files: Iterable[tuple[Path, Mapping[str, StoredTensor]]],
+) -> dict[str, StoredTensor]:
+    """Return the tensors of several files of one model.
+
+    Raises:
+        UserFixable: two files hold a tensor of the same name.
+    """
+    found: dict[str, StoredTensor] = {}
+    for file, tensors in files:
+        twice = next((name for name in tensors if name in found), None)
+        if twice is not None:
+            what = tr("“{tensor_name}” is also in another weight file")
+            raise damaged(file, what.format(tensor_name=twice[:100]))
+        found |= tensors
+    return found
+
+
+def files_missing(folder: Path, missing: Sequence[str], total: int) -> UserFixable:
+    """The error for a model of which some of its `total` weight files are not there."""
+    return UserFixable(
+        tr(
+            "The model is incomplete: {missing} of {total} weight files are missing ({names})."
+        ).format(
+            missing=len(missing),
+            total=total,
+            names=listed([*missing[:3], *["..."] * (len(missing) > 3)]),
+        ),
+        tr("Finish or repeat the download."),
+        str(folder),
+    )
 
 
 def damaged(file: Path, what: str) -> UserFixable:

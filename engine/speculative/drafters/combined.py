@@ -20,7 +20,7 @@ _REST = 64
 
 @dataclass(slots=True)
 class _Record:
-    """What one drafter has brought lately."""
+    """Recent gains of one drafter."""
 
     drafter: Drafter
     proposals: float = 0.0
@@ -46,21 +46,21 @@ class CombinedDrafter:
 
     @property
     def drafters(self) -> tuple[Drafter, ...]:
-        """Those that it was made of."""
+        """The drafters that are combined."""
         return tuple(record.drafter for record in self._records)
 
     def begin_seconds(self, context: DraftContext) -> float:
-        """How long all drafters together would take."""
+        """Return the seconds that all drafters together would take."""
         return sum(record.drafter.begin_seconds(context) for record in self._records)
 
     def begin(self, context: DraftContext) -> None:
-        """A new answer starts: every drafter gets its chance."""
+        """Start a new answer, with every drafter."""
         for record in self._records:
             record.tree, record.resting = None, 0
             record.drafter.begin(context)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
-        """The union of the drafters' trees, cut to the budget."""
+        """Return the union of the drafters' trees, cut to the budget."""
         tree = TokenTree.root(context.tokens[-1])
         for record in self._records:
             if record.resting:
@@ -86,7 +86,7 @@ class CombinedDrafter:
 
 
 def _matched(tree: TokenTree | None, committed: Sequence[int]) -> int:
-    """Committed tokens that the tree holds along one path."""
+    """Count the committed tokens that the tree holds along one path."""
     if tree is None or not tree.drafted:
         return 0
     return len(follow(tree.tokens, tree.parents, committed, 0))

@@ -1,4 +1,4 @@
-"""What a drafter is: it proposes a tree of tokens and learns what the target made of it."""
+"""The drafter protocol: propose a tree of tokens, then observe what the target committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.speculative.sampler import Sampler
 
 @dataclass(frozen=True, slots=True)
 class DraftContext:
-    """What a drafter may look at.
+    """The answer as a drafter sees it.
 
     Attributes:
         tokens: all committed tokens, the root last. Live: it grows as rounds are committed.
@@ -38,17 +38,17 @@ class Drafter(Protocol):
         ...
 
     def begin_seconds(self, context: DraftContext) -> float:
-        """How long `begin` would take now, as far as is known."""
+        """Return the seconds that `begin` would take now, as far as is known."""
         ...
 
     def begin(self, context: DraftContext) -> None:
-        """A new answer starts: catch up with its tokens, which may take a while."""
+        """Start a new answer: catch up with its tokens, which may take a while."""
         ...
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
-        """A tree whose root is the last committed token; just the root when there is nothing."""
+        """Return a tree whose root is the last committed token; the root alone for no proposal."""
         ...
 
     def observe(self, committed: Sequence[int]) -> None:
-        """The round has committed these tokens, in order."""
+        """Learn the tokens that the round has committed, in order."""
         ...

@@ -17,8 +17,8 @@ from engine.backend.decoder import Decoder
 from engine.backend.round import Budget
 from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
-from engine.speculative.drafters.decoder_drafter import DecoderDrafter
 from engine.speculative.drafters.drafter import DraftContext
+from engine.speculative.drafters.model import DecoderDrafter
 
 
 class HeadDrafter(DecoderDrafter):
@@ -35,11 +35,11 @@ class HeadDrafter(DecoderDrafter):
         self._first: int | None = None
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
-        """The target's, of the token before each of the head's own."""
+        """Return the target's features of the token before each of the head's own."""
         return None if context.features is None else context.features.rows(start, stop)
 
     def begin_seconds(self, context: DraftContext) -> float:
-        """The pairs that no kept state has, at the pace of the last time."""
+        """Return the seconds for the pairs that no kept state has, at the last pace."""
         self._forget_others(context)
         return super().begin_seconds(context)
 
@@ -51,19 +51,19 @@ class HeadDrafter(DecoderDrafter):
             super().begin(context)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
-        """A tree of the head's likeliest paths; just the root where there are no features."""
+        """Return the head's likeliest paths; the root alone where there are no features."""
         if context.features is None:
             return TokenTree.root(context.tokens[-1])
         return super().propose(context, budget)
 
     def observe(self, committed: Sequence[int]) -> None:
-        """Forget all drafted nodes: their keys come from features that the head has guessed."""
+        """Forget all drafted nodes: their keys come from predicted features."""
         del committed
         if self._state is not None:
             self._state.discard()
 
     def _forget_others(self, context: DraftContext) -> None:
-        """Features tell of a sequence's first token, too, which is in no state of a head."""
+        """Drop the states of another first token: it shapes features but is in no state."""
         if self._first != context.tokens[0]:
             self._first = context.tokens[0]
             self._pool.empty()

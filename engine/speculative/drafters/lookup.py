@@ -34,7 +34,7 @@ class LookupDrafter:
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """Name shown to the user."""
         return "lookup"
 
     def begin_seconds(self, context: DraftContext) -> float:
@@ -62,7 +62,7 @@ class LookupDrafter:
         self._append(committed)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
-        """Continuations of the longest suffix that occurred before, the latest first."""
+        """Return continuations of the longest suffix that occurred before, the latest first."""
         root = context.tokens[-1]
         self._proposed = None
         for length in range(LONGEST, SHORTEST - 1, -1):

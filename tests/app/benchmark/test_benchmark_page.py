@@ -14,7 +14,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 
-from app.benchmark.benchmark import Stage, Stale
+from app.benchmark.benchmark import BenchmarkStage, Stale
 from app.benchmark.benchmark_page import BenchmarkPage
 from app.benchmark.kept import Kept, KeptReports, fingerprint
 from app.benchmark.wording import bars_words, details, plan_words
@@ -161,7 +161,7 @@ def test_cancel_leaves_everything_as_it_was(desk: Desk) -> None:
     desk.bot.waitUntil(lambda: page.progress.value() == 500)
     click(page.cancel_button)
     assert of(desk, Stop)
-    desk.bot.waitUntil(lambda: page.benchmark.stage is Stage.IDLE)
+    desk.bot.waitUntil(lambda: page.benchmark.stage is BenchmarkStage.IDLE)
     assert "not finished" in page.outcome.text()
     assert page.benchmark.report is None
     assert desk.assembly.settings.value.modes == ()
@@ -174,7 +174,7 @@ def test_escape_stops_it_and_then_leads_back(desk: Desk) -> None:
     click(page.measure_button)
     desk.bot.waitUntil(lambda: page.progress.value() == 500)
     desk.bot.keyClick(page.cancel_button, Qt.Key.Key_Escape)
-    desk.bot.waitUntil(lambda: page.benchmark.stage is Stage.IDLE)
+    desk.bot.waitUntil(lambda: page.benchmark.stage is BenchmarkStage.IDLE)
     assert desk.assembly.window.pages.shown is PageName.BENCHMARK
 
 
@@ -201,7 +201,7 @@ def test_calling_off_what_has_not_begun_leaves_the_answer_alone(desk: Desk) -> N
     page = page_of(desk)
     click(page.measure_button)
     click(page.cancel_button)
-    assert page.benchmark.stage is Stage.IDLE
+    assert page.benchmark.stage is BenchmarkStage.IDLE
     desk.script.gate.set()
     assert desk.answered().text.raw_text == desk.script.answer
     assert not of(desk, Compare)

@@ -8,7 +8,7 @@ from desk import Desk
 from app.background import in_background
 from app.chat import rounds_keeper
 from app.history import HistoryStore
-from app.history.rounds import Recording, joined, unpack
+from app.history.rounds import RoundRecording, joined, unpack
 from engine.errors import UserFixable
 
 ANSWER = "one two three four five six seven eight nine ten"
@@ -21,7 +21,7 @@ def ask(desk: Desk, question: str, answer: str = ANSWER) -> int:
     return desk.session.messages[-1].id
 
 
-def kept(desk: Desk, message_id: int) -> Recording | None:
+def kept(desk: Desk, message_id: int) -> RoundRecording | None:
     """All goes of an answer, once the last of them is packed."""
     desk.bot.waitUntil(lambda: not desk.session.writer.keeper._waiting)
     found = [unpack(each) for each in desk.assembly.store.rounds(message_id)]
@@ -100,7 +100,7 @@ def test_trouble_with_rounds_disturbs_nobody(desk: Desk, monkeypatch: pytest.Mon
 
 
 def test_what_cannot_be_packed_is_dropped(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def odd(_: Recording) -> bytes:
+    def odd(_: RoundRecording) -> bytes:
         raise OverflowError
 
     monkeypatch.setattr(rounds_keeper, "pack", odd)

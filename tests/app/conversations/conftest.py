@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversations.library import ConversationList
 from app.conversations.model import ConversationModel
-from app.conversations.sections import Section
+from app.conversations.sections import ConversationSection
 from app.conversations.sidebar import Sidebar
 from app.history import Conversation, HistoryStore
 
@@ -78,8 +78,8 @@ def rows() -> Callable[[ConversationModel], list[str]]:
     return look
 
 
-def _text(entry: Section | Conversation | None) -> str:
-    if isinstance(entry, Section):
+def _text(entry: ConversationSection | Conversation | None) -> str:
+    if isinstance(entry, ConversationSection):
         if entry.folder is None:
             return f"[{entry.title}]"
         return f"{'-' if entry.is_open else '+'}{entry.title} {len(entry.conversations)}"

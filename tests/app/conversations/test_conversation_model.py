@@ -11,7 +11,7 @@ from pytestqt.modeltest import ModelTester
 
 from app.conversations.library import ConversationList, Deletion
 from app.conversations.model import ConversationModel
-from app.conversations.sections import Section
+from app.conversations.sections import ConversationSection
 from app.history import Conversation, HistoryStore
 
 Add = Callable[..., Conversation]
@@ -139,7 +139,7 @@ def test_any_sequence_of_changes_gives_what_a_fresh_model_gives(
         fresh = ConversationModel(listed)
         for each in folders:
             entry = model.entry(model.folder_index(each.id))
-            assert isinstance(entry, Section)
+            assert isinstance(entry, ConversationSection)
             fresh.set_open(fresh.folder_index(each.id), is_open=entry.is_open)
         assert rows(model) == rows(fresh)
         fresh.deleteLater()

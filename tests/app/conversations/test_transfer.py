@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QProgressBar
 from pytestqt.qtbot import QtBot
 
 from app.conversations import transfer
-from app.conversations.archive import Format, file_name, read, write
+from app.conversations.archive import ExportFormat, file_name, read, write
 from app.conversations.library import ConversationList
 from app.conversations.sidebar import Sidebar
 from app.history import Conversation, HistoryStore
@@ -40,12 +40,12 @@ Add = Callable[..., Conversation]
     ],
 )
 def test_names_that_every_file_system_takes(title: str, name: str) -> None:
-    assert file_name(title, Format.MARKDOWN, set()) == name
+    assert file_name(title, ExportFormat.MARKDOWN, set()) == name
 
 
 def test_names_are_not_given_twice() -> None:
     taken: set[str] = set()
-    names = [file_name(title, Format.JSON, taken) for title in ("Same", "same", "Same")]
+    names = [file_name(title, ExportFormat.JSON, taken) for title in ("Same", "same", "Same")]
     assert names == ["Same.json", "same (2).json", "Same (3).json"]
 
 
@@ -106,7 +106,7 @@ def test_out_as_json_and_in_again(
     qtbot: QtBot,
 ) -> None:
     path = tmp_path / "letter.json"
-    sidebar.transfer.export_to(path, [letter], Format.JSON)
+    sidebar.transfer.export_to(path, [letter], ExportFormat.JSON)
     qtbot.waitUntil(lambda: told.said == ["1 conversation was exported. It is in letter.json."])
     listed.delete([letter.id])
     assert letter.folder_id is not None
@@ -130,7 +130,7 @@ def test_several_as_markdown_go_into_a_folder(
     listed.refresh()
     out = tmp_path / "out"
     out.mkdir()
-    sidebar.transfer.export_to(out, listed.newest_first(), Format.MARKDOWN)
+    sidebar.transfer.export_to(out, listed.newest_first(), ExportFormat.MARKDOWN)
     qtbot.waitUntil(lambda: told.said == ["3 conversations were exported. They are in out."])
     assert sorted(each.name for each in out.iterdir()) == ["Other.md", "Same (2).md", "Same.md"]
     assert (out / "Other.md").read_text(encoding="utf-8").startswith("# Other\n")
@@ -187,7 +187,7 @@ def test_what_is_going_on_shows_and_can_be_cancelled(
     bar = sidebar.findChild(QProgressBar)
     assert isinstance(bar, QProgressBar)
     path = tmp_path / "out.json"
-    sidebar.transfer.export_to(path, [letter], Format.JSON)
+    sidebar.transfer.export_to(path, [letter], ExportFormat.JSON)
     assert bar.isVisible()
     assert bar.accessibleName() == "Exporting 1 conversation\u2026"
     sidebar.transfer.import_files([path])
@@ -208,7 +208,7 @@ def test_asking_where_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    sidebar.transfer.choose_export([letter], Format.MARKDOWN)
+    sidebar.transfer.choose_export([letter], ExportFormat.MARKDOWN)
     (dialog,) = sidebar.findChildren(QFileDialog)
     assert [Path(each).name for each in dialog.selectedFiles()] == ["A letter.md"]
     dialog.setDirectory(str(tmp_path))

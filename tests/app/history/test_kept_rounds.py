@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from app.history import AnswerState, HistoryStore
 from app.history.database import connect
 from app.history.exchange import export_json, import_json
-from app.history.rounds import MAGIC, MOST_ROUNDS, Recording, joined, pack, unpack
+from app.history.rounds import MAGIC, MOST_ROUNDS, RoundRecording, joined, pack, unpack
 from app.history.schema import MIGRATIONS
-from app.history.typed_columns import Columns, Damaged, pack_column, pack_texts
+from app.history.typed_columns import ColumnReader, Damaged, pack_column, pack_texts
 from engine.events import Guess, Interval, Origin, RoundFinished, TokenSpan
 from engine.request import SamplingParams
 
@@ -49,7 +49,7 @@ def round_of(index: int, start: float, text: tuple[int, int]) -> RoundFinished:
     )
 
 
-def recording(rounds: int = 3, begin: float = 0.0) -> Recording:
+def recording(rounds: int = 3, begin: float = 0.0) -> RoundRecording:
     done, spans, at = [], [], 0
     for index in range(rounds):
         done.append(round_of(index, begin + 0.1 * index, (at, at + 9)))
@@ -57,10 +57,10 @@ def recording(rounds: int = 3, begin: float = 0.0) -> Recording:
             origin = Origin.DRAFTED if place < 2 else Origin.TARGET
             spans.append(TokenSpan(1000 + place, at, at + 3, origin, 0.75))
             at += 3
-    return Recording(tuple(done), tuple(spans), (3,) * rounds)
+    return RoundRecording(tuple(done), tuple(spans), (3,) * rounds)
 
 
-def assert_same(found: Recording | None, given: Recording) -> None:
+def assert_same(found: RoundRecording | None, given: RoundRecording) -> None:
     assert found is not None
     assert found.told == given.told
     assert len(found.rounds) == len(given.rounds)
@@ -92,14 +92,14 @@ def assert_same(found: Recording | None, given: Recording) -> None:
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40))
 def test_numbers_come_back(values: list[int]) -> None:
-    columns = Columns(pack_column(values), 100)
+    columns = ColumnReader(pack_column(values), 100)
     assert columns.numbers(len(values)) == values
     columns.end()
 
 
 @given(st.lists(st.text(max_size=8), max_size=20))
 def test_texts_come_back(texts: list[str]) -> None:
-    columns = Columns(pack_texts(texts), 1000)
+    columns = ColumnReader(pack_texts(texts), 1000)
     assert columns.texts(len(texts)) == texts
     columns.end()
 
@@ -107,7 +107,7 @@ def test_texts_come_back(texts: list[str]) -> None:
 @given(st.binary(max_size=60))
 def test_what_is_no_column_is_refused_in_one_way(data: bytes) -> None:
     try:
-        Columns(data, 1000).texts(3)
+        ColumnReader(data, 1000).texts(3)
     except (Damaged, UnicodeDecodeError):
         return
     assert len(data) >= 8
@@ -122,7 +122,7 @@ _small = st.integers(0, 300)
 
 
 @st.composite
-def rounds_of_any_kind(draw: st.DrawFn) -> Recording:
+def rounds_of_any_kind(draw: st.DrawFn) -> RoundRecording:
     rounds, spans, told = [], [], []
     for index in range(draw(st.integers(0, 6))):
         start = draw(st.integers(0, 10**6))
@@ -153,10 +153,10 @@ def rounds_of_any_kind(draw: st.DrawFn) -> Recording:
             origin = draw(st.sampled_from(Origin))
             token = draw(st.integers(-1, 2**31))
             spans.append(TokenSpan(token, at, at + draw(_small), origin, draw(_chance)))
-    return Recording(tuple(rounds), tuple(spans), tuple(told))
+    return RoundRecording(tuple(rounds), tuple(spans), tuple(told))
 
 
-def shifted(given: Recording) -> Recording:
+def shifted(given: RoundRecording) -> RoundRecording:
     """The recording with its times counted from where packing counts them."""
     begins = [
         min([done.verify.start, *(work.start for work in done.drafting[:1])])
@@ -182,7 +182,7 @@ def shifted(given: Recording) -> Recording:
 
 @settings(max_examples=60)
 @given(rounds_of_any_kind())
-def test_every_recording_comes_back(given: Recording) -> None:
+def test_every_recording_comes_back(given: RoundRecording) -> None:
     assert_same(unpack(pack(given)), shifted(given))
 
 
@@ -220,9 +220,9 @@ def test_flipped_bytes_never_raise(seed: int) -> None:
 
 def test_what_is_far_too_long_is_not_kept() -> None:
     assert recording(1).keepable
-    assert not Recording((), (), ()).keepable
+    assert not RoundRecording((), (), ()).keepable
     many = (recording(1).rounds[0],) * (MOST_ROUNDS + 1)
-    assert not Recording(many, (), (0,) * len(many)).keepable
+    assert not RoundRecording(many, (), (0,) * len(many)).keepable
 
 
 def test_it_takes_few_bytes() -> None:
@@ -235,7 +235,7 @@ def test_it_takes_few_bytes() -> None:
             origin = Origin.DRAFTED if place < 2 else Origin.TARGET
             spans.append(TokenSpan(chance.randrange(150_000), at, at + 4, origin, chance.random()))
             at += 4
-    packed = pack(Recording(tuple(rounds), tuple(spans), (3,) * 500))
+    packed = pack(RoundRecording(tuple(rounds), tuple(spans), (3,) * 500))
     assert len(packed) < 20 * len(spans)
 
 

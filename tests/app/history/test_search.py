@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.history import AnswerState, HistorySearch, HistoryStore, Hit, index
-from app.history.words import fold, ranges, snippet, words_of
+from app.history.search_text import fold, ranges, snippet, words_of
 from engine.request import SamplingParams
 
 

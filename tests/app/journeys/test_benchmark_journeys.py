@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
-from app.benchmark.benchmark import Stage
+from app.benchmark.benchmark import BenchmarkStage
 from app.benchmark.benchmark_page import BenchmarkPage
 from app.pages.names import PageName
 from app.theme.theme import Theme
@@ -88,7 +88,7 @@ def test_a_message_goes_first(guest: Traveller) -> None:
     guest.keys("Ctrl+4")
     answer = guest.ask("Hello").message
     assert answer.state in WHOLE
-    guest.until(lambda: page.benchmark.stage is Stage.IDLE)
+    guest.until(lambda: page.benchmark.stage is BenchmarkStage.IDLE)
     assert page.benchmark.outcome is not None
     assert not page.benchmark.outcome.complete
     assert guest.assembly.bridge.last_load == before

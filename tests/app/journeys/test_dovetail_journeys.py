@@ -19,7 +19,8 @@ from app.status import Phase
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
 from engine.commands import DraftChoice, Mode
-from engine.hub.local import LocalModel, default_target
+from engine.hub.local import default_target
+from engine.model.local_model import LocalModel
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from head_folders import write_head

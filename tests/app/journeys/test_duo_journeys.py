@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
 from app.banner import Banner
-from app.chat.messages.words import answer_table
+from app.chat.messages.answer_texts import answer_table
 from app.history import AnswerState
 from app.performance import PerformancePanel
 from app.performance.timeline import overlap
@@ -22,7 +22,8 @@ from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
 from app.tuning.running import RunWish
 from engine.commands import DraftChoice, Mode
-from engine.hub.local import LocalModel, default_target
+from engine.hub.local import default_target
+from engine.model.local_model import LocalModel
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from head_folders import write_head

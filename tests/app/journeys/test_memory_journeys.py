@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
 import app.tuning.pressure
-import engine.loading.machinery
+import engine.loading.devices
 from app.banner import Banner
 from app.status import Phase
 from app.theme.theme import Theme
@@ -45,7 +45,7 @@ SMALL = LLAMA_13B | TALKS | {
 def has_free(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """Let the PC be one of 16 GiB without a card, of which so many bytes are free."""
     host = replace(probe_host(), memory_total=16 * GIB, memory_available=nbytes)
-    monkeypatch.setattr(engine.loading.machinery, "probe_machine", lambda: Machine(host))
+    monkeypatch.setattr(engine.loading.devices, "probe_machine", lambda: Machine(host))
 
 
 def cards(traveller: Traveller) -> list[Banner]:
@@ -119,7 +119,7 @@ def guest(
 def simulated(traveller: Traveller) -> SimulatedDevice:
     running = traveller.assembly.bridge._engine
     assert isinstance(running, Engine)
-    device = running._machinery.simulated()
+    device = running._manager.simulated()
     assert device is not None
     return device
 

@@ -15,7 +15,7 @@ from traveller import Traveller
 
 from app.banner import Banner
 from app.library.models_page import ModelsPage
-from app.library.search_bar import Part
+from app.library.search_bar import LibraryTab
 from app.pages.names import PageName
 from engine.hub.download.job import JobState
 
@@ -82,7 +82,7 @@ def test_search_fetch_use_and_ask(traveller: Traveller, hub: LocalHub) -> None:
     traveller.start()
     page = opened(traveller)
     assert hub.asked == []  # nothing was sent
-    page.show_part(Part.FIND)
+    page.show_part(LibraryTab.FIND)
     page.search.field.setText("qwen3-1.7b")
     traveller.bot.keyClick(page.search.field, Qt.Key.Key_Return)
     traveller.until(lambda: len(page.finding.view.rows.entries) == 1)

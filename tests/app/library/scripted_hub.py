@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QMessageBox
 
 from app.library.models_page import ModelsPage
-from app.library.search_bar import Part
+from app.library.search_bar import LibraryTab
 from app.pages.names import PageName
 from app.screenshots import hub_story as story
 from app.screenshots.hub import HubScript, ScriptedHub
@@ -56,12 +56,12 @@ class Visitor:
         self.desk.bot.waitUntil(lambda: button.isVisible() and button.isEnabled())
         self.desk.bot.mouseClick(button, Qt.MouseButton.LeftButton)
 
-    def go_to(self, part: Part) -> None:
+    def go_to(self, part: LibraryTab) -> None:
         self.click(self.page.search.parts[part])
 
     def find(self, words: str) -> None:
         """Type words, press Return, wait for the list."""
-        self.go_to(Part.FIND)
+        self.go_to(LibraryTab.FIND)
         self.page.search.field.setText(words)
         self.desk.bot.keyClick(self.page.search.field, Qt.Key.Key_Return)
         self.until(lambda: not self.page._desks.hub.searching)

@@ -8,7 +8,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.library.detail.kept_detail import KeptDetail
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
+from engine.hub.advice import DraftCandidate, Verdict
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 
 ROOT = Path("models")

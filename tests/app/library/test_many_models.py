@@ -12,8 +12,8 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 from stopwatch import least
 
+from app.library.model_texts import found_row
 from app.library.rows.view import RowsView
-from app.library.words import found_row
 from app.screenshots.hub_story import many
 from app.theme.theme import Theme
 

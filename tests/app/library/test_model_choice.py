@@ -21,7 +21,8 @@ from app.settings.drafts import DraftSource
 from app.status import Phase
 from engine.commands import DraftChoice, Load, Stop, Unload
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel, default_target
+from engine.hub.local import default_target
+from engine.model.local_model import LocalModel
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from gguf_models import Kind, write_gguf

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton
 from scripted_hub import Visitor, told
 
 from app.banner import Banner
-from app.library.search_bar import Part
+from app.library.search_bar import LibraryTab
 from app.library.token_dialog import TokenDialog
 from app.pages.names import PageName
 from app.screenshots import hub_story as story
@@ -73,11 +73,11 @@ def arrived(job: Job) -> JobReport:
 def test_nothing_is_asked_of_the_hub_before_the_user_searches(visitor: Visitor) -> None:
     page = visitor.page
     visitor.until(lambda: len(page.suitable.view.rows.entries) == len(story.SUGGESTIONS))
-    for part in Part:
+    for part in LibraryTab:
         visitor.go_to(part)
         QTest.keyClicks(page.search.field, "qwen")
         assert "Nothing is sent" in page.search.note.text()
-    visitor.go_to(Part.ON_DISK)
+    visitor.go_to(LibraryTab.ON_DISK)
     visitor.until(lambda: bool(page.on_disk.view.rows.entries))
     visitor.desk.bot.keyClick(page.search.field, Qt.Key.Key_Return)
     assert visitor.script.asked == []
@@ -85,7 +85,7 @@ def test_nothing_is_asked_of_the_hub_before_the_user_searches(visitor: Visitor) 
 
 def test_a_search_asks_for_what_was_chosen_and_shows_what_was_found(visitor: Visitor) -> None:
     page = visitor.page
-    visitor.go_to(Part.FIND)
+    visitor.go_to(LibraryTab.FIND)
     page.search.packaging_box.setCurrentIndex(1)
     page.search.order_box.setCurrentIndex(2)
     visitor.find("  qwen3 ")
@@ -306,7 +306,7 @@ def test_a_model_is_told_of_when_its_draft_is_here_too(visitor: Visitor) -> None
 def keeper(visitor: Visitor) -> Visitor:
     """Somebody who looks at the models on this computer."""
     visitor.script.candidates = story.KEPT_CANDIDATES
-    visitor.go_to(Part.ON_DISK)
+    visitor.go_to(LibraryTab.ON_DISK)
     count = len(story.KEPT) + len(story.ELSEWHERE) + 1
     visitor.until(lambda: len(visitor.page.on_disk.view.rows.entries) == count)
     return visitor
@@ -425,7 +425,7 @@ def test_other_files_are_not_taken(visitor: Visitor, tmp_path: Path) -> None:
 
 def test_everything_can_be_done_by_keyboard(visitor: Visitor) -> None:
     page, bot = visitor.page, visitor.desk.bot
-    visitor.go_to(Part.FIND)
+    visitor.go_to(LibraryTab.FIND)
     page.search.field.setFocus()
     QTest.keyClicks(page.search.field, "qwen3")
     bot.keyClick(page.search.field, Qt.Key.Key_Return)
@@ -445,7 +445,7 @@ def test_everything_can_be_done_by_keyboard(visitor: Visitor) -> None:
 
 def test_every_control_has_a_name(keeper: Visitor) -> None:
     keeper.tell(*story.UNDER_WAY)
-    for part in Part:
+    for part in LibraryTab:
         keeper.go_to(part)
         for widget in keeper.page.findChildren(QWidget):
             takes_keys = widget.focusPolicy() & Qt.FocusPolicy.TabFocus

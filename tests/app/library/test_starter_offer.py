@@ -19,8 +19,8 @@ from app.status import Phase
 from engine.commands import Load
 from engine.errors import UserFixable
 from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.download.starter_job import KEY, starter_job
-from engine.hub.starter import MODEL, REPO
+from engine.hub.starter import KEY, REPO, starter_job
+from engine.model.bundled import STARTER
 from engine.request import Role
 
 OpenDesk = Callable[[Script | None], Desk]
@@ -153,9 +153,9 @@ def test_where_it_is_here_it_is_loaded(desk: Desk, offer: StarterOffer) -> None:
 def test_the_starter_model_has_a_preset_of_its_own_and_other_models_none(
     open_desk: OpenDesk, tmp_path: Path
 ) -> None:
-    starter = tmp_path / MODEL.name
+    starter = tmp_path / STARTER.name
     with starter.open("wb") as file:
-        file.truncate(MODEL.nbytes)
+        file.truncate(STARTER.nbytes)
     desk = open_desk(Script(starter=starter))
     desk.ready()
     desk.type_and_send("Hello")

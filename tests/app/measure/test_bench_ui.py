@@ -27,7 +27,7 @@ from app.measure.command import check_display
 from app.measure.engine import QUESTION, Tap
 from app.measure.probe import Probe, Spent, Waits
 from app.measure.random_model import SCRIPT, shape_path
-from app.measure.report import Cost, Setting, Start, Streaming, UiReport, table
+from app.measure.report import Cost, MeasureSetup, Start, Streaming, UiReport, table
 from engine.bench import shapes
 from engine.commands import Generate, Load
 from engine.errors import Absent, UserFixable
@@ -212,7 +212,7 @@ def test_the_cost_is_the_median_of_pairs() -> None:
 
 
 def test_the_table_says_which_budgets_are_kept() -> None:
-    setting = Setting("Duotail 7M", 2, 2, "xcb", "dark", 1280, 800, 1.0, panel=True)
+    setting = MeasureSetup("Duotail 7M", 2, 2, "xcb", "dark", 1280, 800, 1.0, panel=True)
     streaming = Streaming(200.0, 199.0, Waits(99, 3.0, 21.5, 44.0), 0.1, 0.02)
     report = UiReport(setting, Start(0.5, 0.8, 20.0, torch_imported=False), (streaming,))
     lines = table(report).splitlines()

@@ -16,7 +16,7 @@ from app.memory_strip.detail import MemoryDialog
 from app.memory_strip.strip import MemoryStrip
 from app.pages.names import PageName
 from app.theme.theme import Theme, ThemeChoice
-from app.tuning.budget.parts import Part
+from app.tuning.budget.parts import MemoryPart
 from engine.events import (
     AcceleratorSample,
     DeviceHeld,
@@ -216,6 +216,6 @@ def test_a_simulated_card_lies_in_the_memory_of_the_pc(line: MemoryStrip) -> Non
     line.take_sample(replace(SAMPLE, accelerators=(card,), memory_bytes=4 * GIB))
     line.take_held(MemoryHeld(1.0, (DeviceHeld("simulated:0", None, LINES),)))
     host = next(each for each in line.shown if each.device == CPU)
-    assert host.stack.of(Part.TARGET) == 2 * GIB
-    assert host.stack.of(Part.RUNTIME) == 4 * GIB - 2 * GIB - GIB - GIB // 4
+    assert host.stack.of(MemoryPart.TARGET) == 2 * GIB
+    assert host.stack.of(MemoryPart.RUNTIME) == 4 * GIB - 2 * GIB - GIB - GIB // 4
     assert sum(each.nbytes for each in host.stack.segments) == host.stack.total

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from app.performance.evidence import (
     Evidence,
-    Setting,
+    RunFacts,
     evidence,
     others_on_cpu,
     speed_of_plain_rounds,
 )
-from app.performance.findings import Finding, Kind, findings
+from app.performance.findings import Finding, FindingKind, findings
 from app.performance.model import PerformanceModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares
@@ -46,28 +46,28 @@ def sampled(card: AcceleratorSample) -> DeviceSample:
 
 
 CASES = [
-    (Kind.DRAFT_COSTS, replace(PLAIN, without_draft=20.0), ("10.0", "20.0")),
-    (Kind.DRAFT_SLOW, replace(PLAIN, draft_s=0.09), ("90\u00a0ms", "75\u00a0ms")),
-    (Kind.HARDLY_ACCEPTED, replace(PLAIN, tally=replace(TALLY, accepted=12)), ("12", "120")),
-    (Kind.PAUSED, replace(PLAIN, tally=replace(TALLY, plain_rounds=20)), ("20 of 30",)),
-    (Kind.TARGET_WAITS, replace(PLAIN, shares=replace(SHARES, draft=0.45)), ("45",)),
-    (Kind.COPYING, replace(PLAIN, shares=replace(SHARES, copying=0.14)), ("14",)),
-    (Kind.PYTHON, replace(PLAIN, shares=replace(SHARES, verify=0.5)), ("30",)),
-    (Kind.OTHERS_CPU, replace(PLAIN, others_cpu=35.0), ("35",)),
+    (FindingKind.DRAFT_COSTS, replace(PLAIN, without_draft=20.0), ("10.0", "20.0")),
+    (FindingKind.DRAFT_SLOW, replace(PLAIN, draft_s=0.09), ("90\u00a0ms", "75\u00a0ms")),
+    (FindingKind.HARDLY_ACCEPTED, replace(PLAIN, tally=replace(TALLY, accepted=12)), ("12", "120")),
+    (FindingKind.PAUSED, replace(PLAIN, tally=replace(TALLY, plain_rounds=20)), ("20 of 30",)),
+    (FindingKind.TARGET_WAITS, replace(PLAIN, shares=replace(SHARES, draft=0.45)), ("45",)),
+    (FindingKind.COPYING, replace(PLAIN, shares=replace(SHARES, copying=0.14)), ("14",)),
+    (FindingKind.PYTHON, replace(PLAIN, shares=replace(SHARES, verify=0.5)), ("30",)),
+    (FindingKind.OTHERS_CPU, replace(PLAIN, others_cpu=35.0), ("35",)),
     (
-        Kind.OTHERS_GPU,
+        FindingKind.OTHERS_GPU,
         replace(PLAIN, plan=SPLIT, sample=sampled(CARD)),
         ("3.0\u00a0GiB", "RTX 3060", "15", "36"),
     ),
-    (Kind.THREADS, replace(PLAIN, threads=8, cores=2), ("8 threads", "2 cores")),
+    (FindingKind.THREADS, replace(PLAIN, threads=8, cores=2), ("8 threads", "2 cores")),
     (
-        Kind.CONTEXT_FULL,
+        FindingKind.CONTEXT_FULL,
         replace(PLAIN, context_used=8000, plan=replace(PLAN, kv_bytes=1000)),
         ("8,000", "8,192"),
     ),
-    (Kind.LONG_CONTEXT, replace(PLAIN, context_used=7000), ("7\u00a0MiB", "14\u00a0MiB")),
+    (FindingKind.LONG_CONTEXT, replace(PLAIN, context_used=7000), ("7\u00a0MiB", "14\u00a0MiB")),
     (
-        Kind.PROMPT,
+        FindingKind.PROMPT,
         replace(PLAIN, tally=replace(TALLY, asked_at=-20.0)),
         ("20.0\u00a0s", "10.0\u00a0s"),
     ),
@@ -76,7 +76,7 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "seen", "numbers"), CASES, ids=[case[0] for case in CASES])
 def test_each_trouble_is_named_with_its_numbers(
-    kind: Kind, seen: Evidence, numbers: tuple[str, ...]
+    kind: FindingKind, seen: Evidence, numbers: tuple[str, ...]
 ) -> None:
     found = findings(seen)
     assert [each.kind for each in found] == [kind]
@@ -85,16 +85,16 @@ def test_each_trouble_is_named_with_its_numbers(
 
 def test_what_is_all_right_is_not_blamed() -> None:
     """Nothing measured is remarkable, or nothing was measured: no trouble is made up."""
-    assert kinds(PLAIN) == [Kind.NOTHING]
+    assert kinds(PLAIN) == [FindingKind.NOTHING]
     assert "75" in findings(PLAIN)[0].sentence
     faster = replace(PLAIN, without_draft=7.0, threads=2, cores=2, others_cpu=3.0)
-    assert kinds(faster) == [Kind.NOTHING]
+    assert kinds(faster) == [FindingKind.NOTHING]
     on_card = replace(PLAIN, plan=replace(SPLIT, layers_on_gpu=36), sample=sampled(CARD))
-    assert kinds(on_card) == [Kind.NOTHING]
+    assert kinds(on_card) == [FindingKind.NOTHING]
     ours_unknown = replace(CARD, memory_ours=None)
-    assert kinds(replace(PLAIN, plan=SPLIT, sample=sampled(ours_unknown))) == [Kind.NOTHING]
+    assert kinds(replace(PLAIN, plan=SPLIT, sample=sampled(ours_unknown))) == [FindingKind.NOTHING]
     side_by_side = replace(SHARES, draft=0.7, verify=0.9, both=0.6)
-    assert kinds(replace(PLAIN, draft_s=0.09, shares=side_by_side)) == [Kind.NOTHING]
+    assert kinds(replace(PLAIN, draft_s=0.09, shares=side_by_side)) == [FindingKind.NOTHING]
 
 
 def test_too_little_says_nothing() -> None:
@@ -113,7 +113,11 @@ def test_the_heaviest_comes_first_and_not_all_are_told() -> None:
         cores=3,
     )
     found = findings(seen)
-    assert [each.kind for each in found] == [Kind.DRAFT_COSTS, Kind.OTHERS_CPU, Kind.THREADS]
+    assert [each.kind for each in found] == [
+        FindingKind.DRAFT_COSTS,
+        FindingKind.OTHERS_CPU,
+        FindingKind.THREADS,
+    ]
     assert [each.weight for each in found] == sorted((f.weight for f in found), reverse=True)
 
 
@@ -123,7 +127,7 @@ def test_what_limits_is_said_where_nothing_else_does() -> None:
     speeds = Speeds({"cpu": DeviceSpeeds("cpu", 18.0 * GIB, {})}, measured=True)
     seen = replace(PLAIN, plan=replace(PLAN, memory=memory), speeds=speeds, verify_s=1 / 14)
     (found,) = findings(seen)
-    assert found.kind is Kind.LIMIT
+    assert found.kind is FindingKind.LIMIT
     assert "18.0\u00a0GiB/s" in found.sentence or "18.0 GiB/s" in found.sentence
     assert "71\u00a0ms" in found.sentence
     for other in (
@@ -132,7 +136,7 @@ def test_what_limits_is_said_where_nothing_else_does() -> None:
         replace(seen, speeds=replace(speeds, measured=False)),
         replace(seen, speeds=replace(speeds, devices={})),
     ):
-        assert kinds(other) == [Kind.NOTHING]
+        assert kinds(other) == [FindingKind.NOTHING]
     card = (DeviceMemory("cuda:0", 0, target=GIB),)
     there = Speeds({"cuda:0": DeviceSpeeds("cuda:0", 18.0 * GIB, {})}, measured=True)
     (found,) = findings(replace(seen, plan=replace(PLAN, memory=card), speeds=there))
@@ -143,8 +147,8 @@ def test_a_simulated_card_is_always_named_so() -> None:
     memory = (DeviceMemory("simulated:0", 0, target=GIB),)
     card = replace(CARD, device="simulated:0", simulated=True)
     seen = replace(PLAIN, plan=replace(PLAN, memory=memory), sample=sampled(card))
-    assert kinds(seen) == [Kind.NOTHING, Kind.SIMULATED]
-    assert kinds(replace(seen, plan=PLAN)) == [Kind.NOTHING]
+    assert kinds(seen) == [FindingKind.NOTHING, FindingKind.SIMULATED]
+    assert kinds(replace(seen, plan=PLAN)) == [FindingKind.NOTHING]
 
 
 def test_what_an_answer_tells() -> None:
@@ -152,7 +156,7 @@ def test_what_an_answer_tells() -> None:
     model.handle(PlanReady(0.0, PLAN_PATH, "m", PLAN))
     for event in scripted.answer(20):
         model.handle(event)
-    seen = evidence(model, model.timeline, model.tally, Setting(cores=2, without_draft=7.0))
+    seen = evidence(model, model.timeline, model.tally, RunFacts(cores=2, without_draft=7.0))
     assert seen.plan is PLAN
     assert seen.others_cpu == pytest.approx(7.6, abs=3)
     assert seen.draft_s == pytest.approx(0.05, rel=0.5)
@@ -164,7 +168,7 @@ def test_what_an_answer_tells() -> None:
     before = model.timeline
     for event in scripted.answer(5, start=200.0, request_id="next"):
         model.handle(event)
-    old = evidence(model, before, seen.tally, Setting())
+    old = evidence(model, before, seen.tally, RunFacts())
     assert (old.plan, old.sample, old.others_cpu) == (None, None, None)
     assert old.verify_s == seen.verify_s
 
@@ -180,8 +184,8 @@ def test_copies_count() -> None:
     shares = model.timeline.shares
     assert shares is not None
     assert shares.copying == pytest.approx(0.2, rel=0.1)
-    seen = evidence(model, model.timeline, model.tally, Setting())
-    assert [each.kind for each in findings(seen)] == [Kind.COPYING]
+    seen = evidence(model, model.timeline, model.tally, RunFacts())
+    assert [each.kind for each in findings(seen)] == [FindingKind.COPYING]
 
 
 def test_plain_rounds_tell_the_speed_without_a_draft() -> None:
@@ -253,5 +257,5 @@ def test_whatever_was_measured_is_put_into_words(seen: Evidence) -> None:
     assert all(isinstance(each, Finding) and each.words for each in found)
 
 
-def kinds(seen: Evidence) -> list[Kind]:
+def kinds(seen: Evidence) -> list[FindingKind]:
     return [each.kind for each in findings(seen)]

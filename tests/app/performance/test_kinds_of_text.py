@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_tokens import ended, model_of, told, units
 
-from app.performance.kinds_of_text import Kind, KindsOfText
+from app.performance.kinds_of_text import KindsOfText, TextKind
 from app.performance.kinds_view import KindsView
 from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
@@ -39,16 +39,16 @@ $e = mc^2$
 The end."""
 
 EXPECTED = [
-    *[Kind.PROSE] * 3,
-    *[Kind.LIST] * 7,
-    *[Kind.CODE] * 4,
-    Kind.PROSE,
-    *[Kind.MATHS] * 5,
-    Kind.PROSE,
+    *[TextKind.PROSE] * 3,
+    *[TextKind.LIST] * 7,
+    *[TextKind.CODE] * 4,
+    TextKind.PROSE,
+    *[TextKind.MATHS] * 5,
+    TextKind.PROSE,
 ]
 
 
-def kinds(text: str, pieces: list[str] | None = None) -> list[Kind]:
+def kinds(text: str, pieces: list[str] | None = None) -> list[TextKind]:
     """The kind of every line."""
     found = KindsOfText()
     for piece in pieces or [text]:
@@ -79,21 +79,21 @@ def test_no_text_is_too_odd(text: str, offset: int) -> None:
     found = KindsOfText()
     for letter in text:
         found.feed(letter)
-    assert found.at(offset) in Kind
+    assert found.at(offset) in TextKind
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("<think>\nhm\n```\nx\n```\n</think>\nSo.", [Kind.THINKING] * 6 + [Kind.PROSE]),
-        ("hm, hm\nyes\n</think>\nSo.", [Kind.THINKING] * 3 + [Kind.PROSE]),
-        ("So.\n```\n</think>\n```", [Kind.PROSE, *[Kind.CODE] * 3]),
-        ("I think\nso", [Kind.PROSE] * 2),
-        ("~~~\n```\nx\n~~~\ny", [*[Kind.CODE] * 4, Kind.PROSE]),
-        ("🍊🍊\n- 🍊\n\nx", [Kind.PROSE, Kind.LIST, Kind.LIST, Kind.PROSE]),
+        ("<think>\nhm\n```\nx\n```\n</think>\nSo.", [TextKind.THINKING] * 6 + [TextKind.PROSE]),
+        ("hm, hm\nyes\n</think>\nSo.", [TextKind.THINKING] * 3 + [TextKind.PROSE]),
+        ("So.\n```\n</think>\n```", [TextKind.PROSE, *[TextKind.CODE] * 3]),
+        ("I think\nso", [TextKind.PROSE] * 2),
+        ("~~~\n```\nx\n~~~\ny", [*[TextKind.CODE] * 4, TextKind.PROSE]),
+        ("🍊🍊\n- 🍊\n\nx", [TextKind.PROSE, TextKind.LIST, TextKind.LIST, TextKind.PROSE]),
     ],
 )
-def test_thoughts_fences_and_wide_letters(text: str, expected: list[Kind]) -> None:
+def test_thoughts_fences_and_wide_letters(text: str, expected: list[TextKind]) -> None:
     assert kinds(text) == expected
 
 
@@ -101,7 +101,11 @@ def test_what_was_there_before_is_not_counted() -> None:
     found = KindsOfText()
     found.begin_at(100)
     found.feed("- item\nprose\nand")
-    assert [found.at(at) for at in (100, 107, 113)] == [Kind.LIST, Kind.PROSE, Kind.PROSE]
+    assert [found.at(at) for at in (100, 107, 113)] == [
+        TextKind.LIST,
+        TextKind.PROSE,
+        TextKind.PROSE,
+    ]
 
 
 # -- counted -------------------------------------------------------------------------------
@@ -119,8 +123,8 @@ REJECTED = ["", "no", "", "", "", ", well"]
 
 def test_rounds_count_for_the_kind_they_begin_in() -> None:
     counts = model_of(told(ROUNDS, rejected=REJECTED)).written.kinds.counts
-    assert set(counts) == {Kind.PROSE, Kind.CODE}
-    code, prose = counts[Kind.CODE], counts[Kind.PROSE]
+    assert set(counts) == {TextKind.PROSE, TextKind.CODE}
+    code, prose = counts[TextKind.CODE], counts[TextKind.PROSE]
     assert (code.rounds, code.committed, code.drafted, code.accepted) == (3, 9, 7, 6)
     assert code.acceptance_length == 3.0
     assert code.accepted_share == 6 / 7
@@ -132,9 +136,9 @@ def test_rounds_count_for_the_kind_they_begin_in() -> None:
 def test_a_thought_that_was_opened_before_takes_all_along() -> None:
     rounds = [["Hm"], ["- maybe", "\n"], ["so\n", "</think>\n"], ["Yes", "."]]
     counts = model_of(told(rounds)).written.kinds.counts
-    assert counts[Kind.THINKING].tokens == 5
-    assert counts[Kind.PROSE].tokens == 2
-    assert set(counts) == {Kind.THINKING, Kind.PROSE}
+    assert counts[TextKind.THINKING].tokens == 5
+    assert counts[TextKind.PROSE].tokens == 2
+    assert set(counts) == {TextKind.THINKING, TextKind.PROSE}
 
 
 def test_answers_add_up_for_each_model(plan_of: object) -> None:
@@ -143,7 +147,7 @@ def test_answers_add_up_for_each_model(plan_of: object) -> None:
     for event in told(ROUNDS, rejected=REJECTED, request_id="b"):
         model.handle(event)
     model.handle(ended(20, "b"))
-    assert model.kinds.counts[Kind.CODE].committed == 18
+    assert model.kinds.counts[TextKind.CODE].committed == 18
     assert isinstance(plan_of, PlanReady)
     model.handle(plan_of)
     assert model.kinds.counts == {}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.performance import wording
-from app.performance.model import USUAL, Part, PerformanceModel
+from app.performance.model import USUAL, ModelChange, PerformanceModel
 from app.performance.table import of_draft_time, of_rounds
 from app.performance.tally import RateMeter
 from app.performance.timeline import SPANS_S, Lane, Stretch, Timeline, blocks, overlaps
@@ -99,7 +99,7 @@ def test_devices_show_only_what_was_measured() -> None:
     assert [lane.title for lane in model.lanes if lane.present] == [
         *("Tokens per second", "Acceptance length", "CPU", "Memory")
     ]
-    assert model.handle(scripted.sample(2.0, gpu=True)) == Part.TIME
+    assert model.handle(scripted.sample(2.0, gpu=True)) == ModelChange.TIME
     gpu, gpu_memory = model.lanes[4:USUAL]
     assert gpu.present
     assert gpu_memory.value == "7.60 of 12.0\u00a0GiB"
@@ -124,8 +124,8 @@ def test_a_simulated_gpu_is_called_so() -> None:
 
 def test_events_without_news_change_nothing() -> None:
     model = PerformanceModel()
-    assert model.handle(TextDelta(1.0, "r", "text", ())) == Part.NOTHING
-    assert model.handle(Unloaded(2.0)) == Part.NOTHING
+    assert model.handle(TextDelta(1.0, "r", "text", ())) == ModelChange.NOTHING
+    assert model.handle(Unloaded(2.0)) == ModelChange.NOTHING
     assert model.tally is None
 
 

@@ -20,7 +20,7 @@ from stopwatch import least
 
 from app.banner import Banner
 from app.pages.names import PageName
-from app.performance.export_menu import Kind
+from app.performance.export_menu import ExportKind
 from app.performance.panel import PerformancePanel
 from app.performance.performance_page import PerformancePage
 from app.performance.timeline import Lane
@@ -180,10 +180,10 @@ def test_files_are_written_beside_the_window(
     show(desk, page, mode="duo")
     rounds = len(page.sight.timeline.rounds)
     for kind, name in (
-        (Kind.ROUNDS, "rounds.csv"),
-        (Kind.GRAPHS, "graphs.csv"),
-        (Kind.TRACE, "trace.json"),
-        (Kind.PICTURE, "page.png"),
+        (ExportKind.ROUNDS, "rounds.csv"),
+        (ExportKind.GRAPHS, "graphs.csv"),
+        (ExportKind.TRACE, "trace.json"),
+        (ExportKind.PICTURE, "page.png"),
     ):
         with desk.bot.waitSignal(page.export.said):
             page.export.save(kind, tmp_path / name)
@@ -204,16 +204,16 @@ def test_a_file_that_cannot_be_written_is_told(
     show(desk, page)
     (tmp_path / "here").mkdir()
     with desk.bot.waitSignal(page.export.problem):
-        page.export.save(Kind.ROUNDS, tmp_path / "here")
+        page.export.save(ExportKind.ROUNDS, tmp_path / "here")
     desk.bot.waitUntil(lambda: "here could not be written." in told(desk))
 
 
 def test_without_rounds_there_is_nothing_to_save_of_them(desk: Desk, page: PerformancePage) -> None:
     page.export.menu().aboutToShow.emit()
-    assert not page.export.actions_of[Kind.ROUNDS].isEnabled()
+    assert not page.export.actions_of[ExportKind.ROUNDS].isEnabled()
     show(desk, page)
     page.export.menu().aboutToShow.emit()
-    assert page.export.actions_of[Kind.ROUNDS].isEnabled()
+    assert page.export.actions_of[ExportKind.ROUNDS].isEnabled()
 
 
 def test_cost_of_a_frame_of_the_page(

@@ -7,8 +7,8 @@ from dataclasses import replace
 from scripted_tokens import ended, model_of, told
 
 from app.history import StoredMessage
-from app.history.rounds import Recording, pack
-from app.performance.kinds_of_text import Kind
+from app.history.rounds import RoundRecording, pack
+from app.performance.kinds_of_text import TextKind
 from app.performance.model import PerformanceModel
 from app.performance.recorded import RecordedAnswer
 from engine.events import Event, Finished, RoundFinished, TextDelta, TokenSpan
@@ -19,11 +19,11 @@ REJECTED = ["", " y", "", ""]
 TEXT = "".join(piece for pieces in ROUNDS for piece in pieces)
 
 
-def recording_of(events: list[Event]) -> Recording:
+def recording_of(events: list[Event]) -> RoundRecording:
     rounds = tuple(each for each in events if isinstance(each, RoundFinished))
     deltas = [each for each in events if isinstance(each, TextDelta)]
     spans = tuple(span for delta in deltas for span in delta.spans)
-    return Recording(rounds, spans, tuple(len(delta.spans) for delta in deltas))
+    return RoundRecording(rounds, spans, tuple(len(delta.spans) for delta in deltas))
 
 
 def message(text: str = TEXT, *, finished: bool = True) -> StoredMessage:
@@ -52,7 +52,7 @@ def test_what_was_live_comes_again() -> None:
     assert live.timeline.shares is not None
     assert abs(again.timeline.shares.draft - live.timeline.shares.draft) < 1e-3
     assert again.written.kinds.counts == live.written.kinds.counts
-    assert again.written.kinds.counts[Kind.CODE].tokens == 4
+    assert again.written.kinds.counts[TextKind.CODE].tokens == 4
     assert not any(lane.series[0].last is not None for lane in again.lanes[2:])
 
 

@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 
 from app.performance import PerformancePanel
 from app.performance.feed import Feed
-from app.performance.model import Part
+from app.performance.model import ModelChange
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Window
-from app.performance.table_dialog import RowsModel, TableDialog
+from app.performance.table_dialog import TableDialog, TableModel
 from app.theme.theme import Theme
 
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
@@ -227,7 +227,7 @@ def test_every_picture_has_a_table_and_a_menu(qtbot: QtBot, panel: PerformancePa
         assert dialog.windowTitle() == view.accessibleName()
         assert len(table.rows) > 2
         assert all(len(row) == len(table.columns) for row in table.rows)
-        QAbstractItemModelTester(RowsModel(table, dialog))
+        QAbstractItemModelTester(TableModel(table, dialog))
         dialog.view.selectRow(1)
         dialog.copy_selected()
         copied = QGuiApplication.clipboard().text().splitlines()
@@ -259,7 +259,7 @@ def test_a_hidden_panel_catches_up_in_slices(qtbot: QtBot, panel: PerformancePan
     assert panel.sight.tally is panel.feed.model.tally
     assert panel.feed.model.tally is not None
     assert panel.feed.model.tally.committed == 20_000
-    assert panel.frames._stale == Part.NOTHING
+    assert panel.frames._stale == ModelChange.NOTHING
 
 
 def test_the_focus_ring_can_be_seen(qtbot: QtBot, panel: PerformancePanel) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scripted_tokens import ended, many, model_of, told
 
 from app.bridge import joined
-from app.performance.chip_layout import HALF, ChipLayout, Look, Measures, traced
+from app.performance.chip_layout import HALF, ChipLayout, Measures, TokenDisplay, traced
 from app.performance.tokens import AnswerTokens, Fate, Token
 from engine.events import Event, RoundFinished, TextDelta, TokenSpan
 
@@ -21,7 +21,7 @@ def tokens_of(*rounds: list[str], **more: object) -> AnswerTokens:
     return model_of(told(rounds, **more)).written.tokens  # type: ignore[arg-type]
 
 
-def laid_out(look: Look, tokens: AnswerTokens, room: float = 400.0) -> ChipLayout:
+def laid_out(look: TokenDisplay, tokens: AnswerTokens, room: float = 400.0) -> ChipLayout:
     layout = ChipLayout(look, room, MEASURES)
     assert layout.grow(tokens.rounds, 60.0)
     return layout
@@ -143,7 +143,7 @@ def test_any_token_is_shown_on_one_line(text: str) -> None:
 
 
 def test_a_trace_has_a_row_for_each_round() -> None:
-    layout = laid_out(Look.TRACE, tokens_of(["The", " cat"], [" sat"], rejected=[" dog"]))
+    layout = laid_out(TokenDisplay.TRACE, tokens_of(["The", " cat"], [" sat"], rejected=[" dog"]))
     assert [[chip.shown for chip in row.chips] for row in layout.rows] == [
         ["The", "·dog", "·cat"],
         ["·sat"],
@@ -153,17 +153,19 @@ def test_a_trace_has_a_row_for_each_round() -> None:
 
 
 def test_a_long_round_goes_on_in_the_next_line() -> None:
-    layout = laid_out(Look.TRACE, tokens_of(["letters"] * 9), room=200.0)
+    layout = laid_out(TokenDisplay.TRACE, tokens_of(["letters"] * 9), room=200.0)
     (row,) = layout.rows
     assert {chip.y for chip in row.chips} == {2.5 + 20.0 * line for line in range(5)}
     assert all(chip.left + chip.width <= 200 for chip in row.chips)
-    long = laid_out(Look.TRACE, tokens_of(["l" * 100]), room=200.0).rows[0].chips[0]
+    long = laid_out(TokenDisplay.TRACE, tokens_of(["l" * 100]), room=200.0).rows[0].chips[0]
     assert long.clipped
     assert long.width == 160.0
 
 
 def test_running_text_breaks_where_it_does() -> None:
-    layout = laid_out(Look.ACCEPTED, tokens_of(["one", " two"], ["\nthree", "\n\n"], ["four"]))
+    layout = laid_out(
+        TokenDisplay.ACCEPTED, tokens_of(["one", " two"], ["\nthree", "\n\n"], ["four"])
+    )
     chips = [(chip.shown, chip.y) for row in layout.rows for chip in row.chips]
     assert chips == [
         ("one", 2.5),
@@ -177,15 +179,15 @@ def test_running_text_breaks_where_it_does() -> None:
 
 
 def test_a_paragraph_from_right_to_left_stands_at_the_right() -> None:
-    layout = laid_out(Look.ACCEPTED, tokens_of(["مرحبا", " بك"], ["\n", "abc"]))
+    layout = laid_out(TokenDisplay.ACCEPTED, tokens_of(["مرحبا", " بك"], ["\n", "abc"]))
     first, second, _, last = (chip for row in layout.rows for chip in row.chips)
     assert first.left + first.width == 360.0
     assert second.left + second.width == first.left
     assert last.left == 40.0
 
 
-@pytest.mark.parametrize("look", Look)
-def test_what_is_in_view_is_what_all_rows_say(look: Look) -> None:
+@pytest.mark.parametrize("look", TokenDisplay)
+def test_what_is_in_view_is_what_all_rows_say(look: TokenDisplay) -> None:
     layout = laid_out(look, model_of(told(many(600))).written.tokens)
     for top in range(0, round(layout.height), 170):
         shown = layout.between(top, top + 90)
@@ -194,8 +196,8 @@ def test_what_is_in_view_is_what_all_rows_say(look: Look) -> None:
         assert layout.rows[layout.first(top)] is slow[0]
 
 
-@pytest.mark.parametrize("look", Look)
-def test_every_token_is_found_where_it_stands(look: Look) -> None:
+@pytest.mark.parametrize("look", TokenDisplay)
+def test_every_token_is_found_where_it_stands(look: TokenDisplay) -> None:
     layout = laid_out(look, model_of(told(many(120))).written.tokens)
     for number, row in enumerate(layout.rows):
         for place, chip in enumerate(row.chips):
@@ -207,7 +209,7 @@ def test_every_token_is_found_where_it_stands(look: Look) -> None:
 def test_what_was_laid_out_stays_as_the_answer_grows() -> None:
     rounds = many(200)
     tokens = model_of(told(rounds)).written.tokens
-    layout = ChipLayout(Look.ACCEPTED, 300.0, MEASURES)
+    layout = ChipLayout(TokenDisplay.ACCEPTED, 300.0, MEASURES)
     layout.grow(tokens.rounds[:20], 60.0)
     before = list(layout.rows)
     assert not layout.grow(tokens.rounds, 0.0)
@@ -215,14 +217,14 @@ def test_what_was_laid_out_stays_as_the_answer_grows() -> None:
         pass
     assert layout.rows[:20] == before
     assert [row.round for row in layout.rows] == tokens.rounds
-    whole = laid_out(Look.ACCEPTED, tokens, 300.0)
+    whole = laid_out(TokenDisplay.ACCEPTED, tokens, 300.0)
     assert [row.bottom for row in whole.rows] == [row.bottom for row in layout.rows]
 
 
 def test_a_round_without_text_has_a_row(round_without: RoundFinished) -> None:
     tokens = AnswerTokens()
     tokens.add(round_without)
-    for look in Look:
+    for look in TokenDisplay:
         (row,) = laid_out(look, tokens).rows
         assert row.chips == ()
 

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from scripted_tokens import ended, many, model_of, told
 from stopwatch import least
 
-from app.performance.chip_layout import Look
+from app.performance.chip_layout import TokenDisplay
 from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
 from app.performance.token_view import TokenView
@@ -166,8 +166,8 @@ def test_the_other_look_keeps_the_place(show: Show, qtbot: QtBot) -> None:
     view._bar.setValue(view._bar.maximum() // 2)
     first = view.chips.first(view._bar.value() + 1)
     QTest.keyClick(view, Qt.Key.Key_M)
-    assert view.mode is Look.ACCEPTED
-    assert view.buttons[Look.ACCEPTED].isChecked()
+    assert view.mode is TokenDisplay.ACCEPTED
+    assert view.buttons[TokenDisplay.ACCEPTED].isChecked()
     qtbot.waitUntil(lambda: len(view.chips.rows) == len(view.sight.timeline.rounds))
     row = view.chips.rows[first]
     top = view._bar.value()
@@ -175,8 +175,8 @@ def test_the_other_look_keeps_the_place(show: Show, qtbot: QtBot) -> None:
     assert row.top <= top + view.area.height()
     fates = {chip.token.fate for row in view.chips.rows for chip in row.chips}
     assert fates == {Fate.ACCEPTED, Fate.OWN}
-    view.buttons[Look.TRACE].click()
-    assert view.mode is Look.TRACE
+    view.buttons[TokenDisplay.TRACE].click()
+    assert view.mode is TokenDisplay.TRACE
 
 
 def test_the_end_stays_in_view_while_the_answer_is_written(show: Show) -> None:
@@ -220,8 +220,10 @@ def test_no_answer_is_one_line(show: Show) -> None:
 
 
 @pytest.mark.parametrize("width", [260, 1500])
-@pytest.mark.parametrize("look", Look)
-def test_any_width_shows_every_token(show: Show, qtbot: QtBot, look: Look, width: int) -> None:
+@pytest.mark.parametrize("look", TokenDisplay)
+def test_any_width_shows_every_token(
+    show: Show, qtbot: QtBot, look: TokenDisplay, width: int
+) -> None:
     view = show(model_of(told([["a" * 300, "\n"], ["مرحبا", " 世界", "🍊"]], rejected=["x" * 400])))
     view.show_mode(look)
     view.window().resize(width, 400)
@@ -235,8 +237,8 @@ def test_any_width_shows_every_token(show: Show, qtbot: QtBot, look: Look, width
     assert not view.grab().isNull()
 
 
-@pytest.mark.parametrize("look", Look)
-def test_ten_thousand_tokens_scroll_smoothly(show: Show, look: Look) -> None:
+@pytest.mark.parametrize("look", TokenDisplay)
+def test_ten_thousand_tokens_scroll_smoothly(show: Show, look: TokenDisplay) -> None:
     view = show(model_of(told(many(10_000))))
     view.show_mode(look)
     while len(view.chips.rows) < len(view.sight.timeline.rounds):

@@ -14,7 +14,7 @@ from app.settings import Settings, SettingsStore
 from app.settings.dialog import SettingsDialog
 from app.settings.file import load
 from app.settings.hub_access import access_of, usable_cache
-from app.settings.model import Section
+from app.settings.model import SettingsSection
 from app.settings.page import SettingsPage
 from app.settings.text_editor import TextEditor
 from app.theme.theme import Theme
@@ -28,7 +28,7 @@ def dialog(theme: Theme, tmp_path: Path, qtbot: QtBot) -> SettingsDialog:
     paths = Paths(tmp_path / "data", tmp_path / "config", tmp_path / "pointer.toml")
     dialog = SettingsDialog(SettingsStore(paths.settings), theme, paths)
     qtbot.addWidget(dialog)
-    dialog.page.show_section(Section.MODELS)
+    dialog.page.show_section(SettingsSection.MODELS)
     dialog.show()
     qtbot.waitExposed(dialog)
     return dialog

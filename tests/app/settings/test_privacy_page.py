@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.data_folder import Pointer, read_pointer, write_pointer
 from app.paths import Paths
 from app.settings.privacy import PlaceRow, PrivacyPage
-from app.settings.stored import Place, everything
+from app.settings.stored import StoredData, everything
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
@@ -42,7 +42,7 @@ def test_the_log_is_emptied_and_goes_on(paths: Paths, qtbot: QtBot) -> None:
     paths.log.write_text("old\n")
     (paths.data / "duotail.log.1").write_text("older\n")
     page = shown(paths, qtbot)
-    row = page.places[Place.LOG]
+    row = page.places[StoredData.LOG]
     qtbot.waitUntil(lambda: row.size_label.text() == "10 bytes")
     with paths.log.open("a") as going_on:
         press(row, "Delete")
@@ -54,7 +54,7 @@ def test_the_log_is_emptied_and_goes_on(paths: Paths, qtbot: QtBot) -> None:
 
 def test_what_cannot_be_deleted_is_told(paths: Paths, qtbot: QtBot) -> None:
     page = shown(paths, qtbot)
-    press(page.places[Place.LOG], "Delete")  # there is none
+    press(page.places[StoredData.LOG], "Delete")  # there is none
     qtbot.waitUntil(lambda: bool(page.findChildren(QMessageBox)))
     assert "could not be deleted" in asked(page).text()
 
@@ -67,7 +67,7 @@ def test_prepared_models_are_deleted(
     folder.mkdir(parents=True)
     (folder / f"{'0' * 32}.packed").write_bytes(b"x" * 100)
     page = shown(paths, qtbot)
-    row = page.places[Place.PREPARED]
+    row = page.places[StoredData.PREPARED]
     qtbot.waitUntil(lambda: row.size_label.text() == "100 bytes")
     press(row, "Delete")
     qtbot.waitUntil(lambda: row.size_label.text() == "Empty")
@@ -127,9 +127,9 @@ def test_a_folder_from_outside_is_not_moved(paths: Paths, qtbot: QtBot) -> None:
     assert "command line" in page.data_folder.about.text()
 
 
-@pytest.mark.parametrize("place", [Place.SPEEDS, Place.ESTIMATES])
+@pytest.mark.parametrize("place", [StoredData.SPEEDS, StoredData.ESTIMATES])
 def test_what_was_measured_of_the_machine_is_deleted(
-    paths: Paths, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Place
+    paths: Paths, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: StoredData
 ) -> None:
     monkeypatch.setenv("DUOTAIL_CACHE_DIR", str(tmp_path / "cache"))
     page = shown(paths, qtbot)
@@ -156,8 +156,8 @@ def test_models_and_what_is_known_of_them_are_told_with_their_size(
     blob.write_bytes(b"x" * 50)
     (blob.parent.parent / "link").symlink_to(blob)
     page = shown(paths, qtbot)
-    qtbot.waitUntil(lambda: page.places[Place.MODELS].size_label.text() == "100 bytes")
-    qtbot.waitUntil(lambda: page.places[Place.CACHE].size_label.text() == "50 bytes")
+    qtbot.waitUntil(lambda: page.places[StoredData.MODELS].size_label.text() == "100 bytes")
+    qtbot.waitUntil(lambda: page.places[StoredData.CACHE].size_label.text() == "50 bytes")
 
 
 def test_the_page_tells_what_a_search_sends(paths: Paths, qtbot: QtBot) -> None:

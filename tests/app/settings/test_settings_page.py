@@ -11,7 +11,7 @@ from app.paths import Paths
 from app.settings import Settings, SettingsStore
 from app.settings.dialog import SettingsDialog
 from app.settings.file import load
-from app.settings.model import SPECS, Section
+from app.settings.model import SPECS, SettingsSection
 from app.settings.presets import BALANCED, BUILT_IN, PRECISE
 from app.settings.presets_dialog import PresetsDialog
 from app.theme.theme import Theme, ThemeChoice
@@ -57,9 +57,9 @@ def test_every_setting_with_a_section_has_a_named_control(dialog: SettingsDialog
 
 
 def test_sections_are_shown_one_at_a_time(dialog: SettingsDialog, qtbot: QtBot) -> None:
-    for section in Section:
+    for section in SettingsSection:
         assert shown(dialog) == {n for n, s in SPECS.items() if s.section is section}
-        assert dialog.page.privacy.isVisible() is (section is Section.PRIVACY)
+        assert dialog.page.privacy.isVisible() is (section is SettingsSection.PRIVACY)
         qtbot.keyClick(dialog.page.sections, Qt.Key.Key_Down)
 
 
@@ -81,7 +81,7 @@ def test_searching_finds_rows_of_every_section(dialog: SettingsDialog, qtbot: Qt
 def test_a_change_applies_at_once_and_can_be_reset(
     dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
 ) -> None:
-    dialog.page.show_section(Section.CHAT)
+    dialog.page.show_section(SettingsSection.CHAT)
     row = dialog.page.rows["token_tint"]
     assert not row.back.isVisible()
     qtbot.keyClick(control(dialog, "token_tint", QCheckBox), Qt.Key.Key_Space)
@@ -94,7 +94,7 @@ def test_a_change_applies_at_once_and_can_be_reset(
 
 
 def test_a_list_of_choices(dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot) -> None:
-    dialog.page.show_section(Section.APPEARANCE)
+    dialog.page.show_section(SettingsSection.APPEARANCE)
     combo = control(dialog, "theme", QComboBox)
     combo.setFocus()
     qtbot.keyClick(combo, Qt.Key.Key_Down)
@@ -107,7 +107,7 @@ def test_a_list_of_choices(dialog: SettingsDialog, store: SettingsStore, qtbot: 
 def test_the_text_size_applies_where_the_slider_rests(
     dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
 ) -> None:
-    dialog.page.show_section(Section.APPEARANCE)
+    dialog.page.show_section(SettingsSection.APPEARANCE)
     slider = control(dialog, "font_scale", QSlider)
     with qtbot.waitSignal(store.changed):
         qtbot.keyClick(slider, Qt.Key.Key_Right)
@@ -135,14 +135,14 @@ def test_resetting_everything_keeps_the_window(
     dialog: SettingsDialog, store: SettingsStore
 ) -> None:
     store.change(window_width=901, theme=ThemeChoice.DARK, presets=())
-    dialog.page.show_section(Section.PRIVACY)
+    dialog.page.show_section(SettingsSection.PRIVACY)
     dialog.page.privacy.reset_settings_asked.emit()
     assert store.value == Settings(window_width=901)
 
 
 @pytest.mark.qt_log_ignore("propagateSizeHints")
 def test_deleting_all_conversations_is_asked_twice(dialog: SettingsDialog, qtbot: QtBot) -> None:
-    dialog.page.show_section(Section.PRIVACY)
+    dialog.page.show_section(SettingsSection.PRIVACY)
     row = next(r for r in dialog.page.privacy.rows if r.label.text() == "Conversations")
     button = row.buttons.findChildren(QWidget)[-1]
     with qtbot.assertNotEmitted(dialog.page.delete_conversations_asked):
@@ -160,7 +160,7 @@ def test_the_privacy_page_says_where_everything_is(
 ) -> None:
     paths.data.mkdir()
     paths.history.write_bytes(b"x" * 2048)
-    dialog.page.show_section(Section.PRIVACY)
+    dialog.page.show_section(SettingsSection.PRIVACY)
     texts = {row.label.text(): row for row in dialog.page.privacy.rows}
     for label, path in (
         ("Data folder", paths.data),
@@ -225,7 +225,7 @@ def test_texts_are_whole_at_the_largest_size_in_another_language(
         qtbot.addWidget(dialog)
         dialog.show()
         qtbot.waitExposed(dialog)
-        for section in Section:
+        for section in SettingsSection:
             dialog.page.show_section(section)
             rows = (*dialog.page.rows.values(), *dialog.page.privacy.rows)
             seen = [row for row in rows if row.isVisible()]

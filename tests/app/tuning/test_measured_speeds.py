@@ -20,7 +20,7 @@ from pytestqt.qtbot import QtBot
 from app.bridge import EngineBridge
 from app.screenshots.script import MODEL_NAME, PLAN, stats
 from app.settings.privacy import PrivacyPage
-from app.settings.stored import Place
+from app.settings.stored import StoredData
 from app.tuning.measured import (
     FEWEST_TOKENS,
     MOST,
@@ -264,7 +264,7 @@ def test_deleting_them_in_the_settings_forgets_them_in_this_run_too(desk: Desk) 
     assert path.exists()
     desk.assembly.house.show_settings()
     (page,) = desk.assembly.window.findChildren(PrivacyPage)
-    row = page.places[Place.MEASURED]
+    row = page.places[StoredData.MEASURED]
     (button,) = row.buttons.findChildren(QPushButton)
     button.click()
     assert measured.all == ()

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QPushButton
 
 from app.banner import Banner
 from app.screenshots.script import PLAN
-from app.tuning.pressure import CALM_S, PATIENCE_S, Room
+from app.tuning.pressure import CALM_S, PATIENCE_S, GpuMemory
 from engine.commands import Load, Mode, Preview
 from engine.events import (
     AcceleratorSample,
@@ -219,7 +219,7 @@ def test_drivers_that_tell_little(player: Player) -> None:
     assert len(player.questions) == 1
     silent = AcceleratorSample("cuda:0", "RTX 4070")
     player.tell(DeviceSample(0.0, None, None, None, None, (silent,)))
-    assert Room.of(0.0, silent, 1, 1) is None
+    assert GpuMemory.of(0.0, silent, 1, 1) is None
 
 
 def test_a_question_that_gets_lost_is_asked_again(player: Player) -> None:

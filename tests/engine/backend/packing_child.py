@@ -14,7 +14,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.backend.native.packed_file import PackedWriter
 from engine.backend.native.segment import NativeBackend
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 
@@ -22,7 +22,7 @@ def load(folder: Path, cache: PackedCache, fmt: Format = Format.Q4) -> Decoder:
     """The model of a folder, its packed weights from the cache or on the way into it."""
     source = SafetensorsFolder.open(folder)
     with CachedWeights(source, source.files, fmt, 100_000, cache=cache) as weights:
-        decoder = Decoder.build(ModelConfig.open(folder), weights, NativeBackend(fmt))
+        decoder = Decoder.build(open_config(folder), weights, NativeBackend(fmt))
     settle()
     return decoder
 

@@ -20,7 +20,8 @@ from engine.backend.ledger import Account, Ledger, Purpose, unlimited
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.state_pool import StatePool
 from engine.backend.torch_cpu.segment import TorchCpuBackend
-from engine.model.config import Fusion, ModelConfig
+from engine.model.config import Fusion
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.readable import Floats
 
@@ -96,7 +97,7 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Decoder]:
 
 
 def fed(folder: Path, borders: Sequence[int], fusion: Fusion) -> Decoder:
-    config = ModelConfig.open(folder)
+    config = open_config(folder)
     weights = ModelWeights.of_folder(config, folder)
     target = split_decoder(config, weights, borders, TorchCpuBackend())
     target.feed(fusion, unlimited())

@@ -14,8 +14,8 @@ from folder_models import FOLDER_TARGET
 from engine.backend.decoder import Decoder
 from engine.bench.forward import decoder_for
 from engine.commands import WeightFormat
-from engine.hub.local import LocalModel
-from engine.loading.checking import own_model
+from engine.loading.inspected_model import own_model
+from engine.model.local_model import LocalModel
 from engine.request import Message, Role
 
 DIALOGUES = Path(__file__).with_name("dialogues.jsonl")

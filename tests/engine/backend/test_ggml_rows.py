@@ -11,7 +11,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.matrix import Packed, pack, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.bench.peer.blocks import BlockWeights
-from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.tensors import EMBEDDING
 from engine.model.weights.readable import Floats
 
@@ -84,6 +84,6 @@ def test_rows_that_ggml_cannot_hold() -> None:
         "max_position_embeddings": 64, "head_dim": 32,
     }  # fmt: skip
     tensor = np.ones((ROWS, 90), dtype=np.float32)
-    weights = BlockWeights(ModelConfig.from_json(shape), One(tensor), Format.Q4)
+    weights = BlockWeights(parse_config(shape), One(tensor), Format.Q4)
     with pytest.raises(ValueError, match="blocks of 32"):
         next(weights.stretches(EMBEDDING))

@@ -24,7 +24,7 @@ from engine.backend.state_pool import StatePool
 from engine.backend.transformers_cpu.segment import TransformersSegment
 from engine.commands import WeightFormat
 from engine.errors import OutOfMemory
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def build(folder: Path) -> Build:
-    config = ModelConfig.open(folder)
+    config = open_config(folder)
 
     def builder(device: CpuDevice, fmt: WeightFormat) -> Decoder:
         weights = ModelWeights.of_folder(config, folder)
@@ -163,7 +163,7 @@ def test_longer_rotations_replace_shorter_ones(build: Build, fmt: WeightFormat) 
 
 @needs_native
 def test_mapped_weights_are_entered_as_such(folder: Path, tmp_path: Path) -> None:
-    config, source = ModelConfig.open(folder), SafetensorsFolder.open(folder)
+    config, source = open_config(folder), SafetensorsFolder.open(folder)
     lines = []
     for _ in range(2):
         ledger = Ledger("cpu", "Memory")
@@ -183,7 +183,7 @@ def test_mapped_weights_are_entered_as_such(folder: Path, tmp_path: Path) -> Non
 
 def test_a_model_of_transformers_is_entered(folder: Path) -> None:
     device, source = CpuDevice(), SafetensorsFolder.open(folder)
-    own = ModelConfig.open(folder)
+    own = open_config(folder)
     numbers = 2 * own.num_layers * own.num_kv_heads * own.head_dim
     config = OtherConfig("llama", "LlamaForCausalLM", own.vocab_size, own.max_positions, numbers)
     account = Account(device.ledger, "target")

@@ -22,7 +22,7 @@ from engine.backend.segment import Backend
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 
 LONG_AGO = 1_600_000_000
@@ -50,7 +50,7 @@ def load(
     model: Path, cache: PackedCache, borders: Sequence[int], elsewhere: Backend | None = None
 ) -> Decoder:
     """The native backend in turn with another one, if there is one."""
-    config, source = ModelConfig.open(model), SafetensorsFolder.open(model)
+    config, source = open_config(model), SafetensorsFolder.open(model)
     native: Backend = NativeBackend(Format.Q4)
     with CachedWeights(source, source.files, Format.Q4, 100_000, cache=cache) as weights:
         backends = {"cpu": native, "other": elsewhere or native}

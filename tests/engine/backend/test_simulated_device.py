@@ -21,6 +21,7 @@ from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Budget, Ranking
+from engine.backend.segment import Segment
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.commands import WeightFormat
@@ -87,7 +88,7 @@ def test_whole_models_draft_and_verify_in_one_call(device: SimulatedDevice) -> N
     assert placed(device).drafts_trees
     assert not placed(device, (0,)).drafts_trees
     for borders in ((), (0,), (0, 2)):
-        assert placed(device, borders).verifies_trees
+        assert type(placed(device, borders).segments[-1]).verify is not Segment.verify
 
 
 def test_formats_that_it_cannot_compute(device: SimulatedDevice) -> None:

@@ -27,7 +27,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend
 from engine.backend.torch_cpu.segment import TorchCpuBackend
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 
 FAMILIES = ("llama", "qwen2", "gemma3_text", "gpt_oss", "qwen3_moe")
@@ -81,7 +81,7 @@ def test_a_split_with_every_feature(fmt: Format | None) -> None:
 def test_a_split_of_the_portable_path(
     family: str, borders: Sequence[int], folders: dict[str, Path]
 ) -> None:
-    config = ModelConfig.open(folders[family])
+    config = open_config(folders[family])
     weights = ModelWeights.of_folder(config, folders[family])
     whole = Decoder.build(config, weights, TorchCpuBackend())
     split = split_decoder(config, weights, borders, TorchCpuBackend())
@@ -132,7 +132,7 @@ def test_other_weights_share_nothing(folders: dict[str, Path], tmp_path: Path) -
     backend = NativeBackend(Format.Q8)
     split: dict[Path, Decoder] = {}
     for folder in (folders["qwen2"], other):
-        config = ModelConfig.open(folder)
+        config = open_config(folder)
         weights = ModelWeights.of_folder(config, folder)
         split[folder] = split_decoder(config, weights, (0, 2), backend)
     for folder, decoder in split.items():
@@ -144,7 +144,7 @@ def test_other_weights_share_nothing(folders: dict[str, Path], tmp_path: Path) -
 
 
 def test_nothing_stays_when_a_split_goes(folders: dict[str, Path]) -> None:
-    config = ModelConfig.open(folders["qwen2"])
+    config = open_config(folders["qwen2"])
     weights = ModelWeights.of_folder(config, folders["qwen2"])
     backend = NativeBackend(Format.Q8)
     first = split_decoder(config, weights, (0, 2), backend)

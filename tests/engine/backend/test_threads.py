@@ -9,9 +9,9 @@ from engine.backend.cpu import BYTES_PER_THREAD, native_is_built, threads_for
 from engine.backend.native import pool
 from engine.backend.native.segment import NativeSegment
 from engine.commands import Load
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 from engine.machine.speeds import SMALL_BYTES
 
 
@@ -44,8 +44,8 @@ def test_the_user_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("eight_cores")
 def test_the_bundled_model_leaves_cores_to_others() -> None:
     command = Load(FOLDER_TARGET)
-    machinery = Machinery()
-    pair = load(check(command, machinery.look()), machinery.open)
+    manager = DeviceManager()
+    pair = load(plan_load(command, manager.look()), manager.open)
     segment = pair.target.segments[0]
     assert isinstance(segment, NativeSegment)
     assert segment._pool.threads == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 
 _YARN = {
     "rope_type": "yarn",
@@ -107,4 +108,4 @@ def family_config(name: str, **changes: object) -> ModelConfig:
         "eos_token_id": 2,
         "tie_word_embeddings": False,
     }
-    return ModelConfig.from_json({**usual, **DESCRIBED[name], **changes})
+    return parse_config({**usual, **DESCRIBED[name], **changes})

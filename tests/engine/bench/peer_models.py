@@ -14,6 +14,7 @@ from engine.backend.native.segment import NativeBackend
 from engine.bench.peer.blocks import BlockWeights
 from engine.bench.subject import Subject
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.tensors import expected_tensors
 from engine.model.weights.readable import Floats, Stretch
 
@@ -31,7 +32,7 @@ def small_config(family: str, **changes: object) -> ModelConfig:
         "tie_word_embeddings": False,
         **changes,
     }
-    return ModelConfig.from_json(shape)
+    return parse_config(shape)
 
 
 @dataclass(frozen=True, slots=True)

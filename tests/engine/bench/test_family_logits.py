@@ -22,9 +22,9 @@ from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import BlockConfig, ModelConfig
+from engine.model.families import parse_config
 from engine.model.gguf.config import config_json
 from engine.model.gguf.file import open_gguf
-from engine.model.gguf.source import GgufSource
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.readable import Floats, Readable
 
@@ -143,8 +143,8 @@ def test_nothing_can_be_left_out(
 def native_logits(path: Path) -> Floats:
     """Those of the file's model, held as it is stored."""
     file = open_gguf(path)
-    config = _rope(truncate=True)(ModelConfig.from_json(config_json(file))).for_context(256)
-    weights = ModelWeights.open(config, GgufSource(file, NATIVE_KINDS), "gguf")
+    config = _rope(truncate=True)(parse_config(config_json(file))).for_context(256)
+    weights = ModelWeights.open(config, file.reader(NATIVE_KINDS), "gguf")
     decoder = Decoder.build(config, weights, NativeBackend(None, ThreadPool(1)))
     return decoder.forward(decoder.new_state(256), TOKENS).logits
 

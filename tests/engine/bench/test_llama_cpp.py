@@ -25,9 +25,9 @@ from engine.bench.peer.writer import peer_writer
 from engine.cli import main
 from engine.commands import DraftChoice, Load
 from engine.errors import Absent
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 from engine.model.config import ModelConfig
 from engine.request import ChatRequest, Message, Role, SamplingParams
 
@@ -135,10 +135,10 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_peer
 @pytest.mark.usefixtures("one_thread")
 def test_it_writes_as_much_as_our_plain_answer() -> None:
-    machinery = Machinery()
-    machine = machinery.look(None)
+    manager = DeviceManager()
+    machine = manager.look(None)
     command = Load(FOLDER_TARGET, draft=DraftChoice.LOOKUP)
-    pair = load(check(command, machine, machinery.speeds(machine)), machinery.open)
+    pair = load(plan_load(command, machine, manager.speeds(machine)), manager.open)
     question = Message(Role.USER, "Tell me a story about a fox.")
     request = ChatRequest("one", (question,), SamplingParams(), 24)
     plain = PairWriter(without_draft(pair))

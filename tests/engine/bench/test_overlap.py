@@ -16,7 +16,7 @@ from engine.bench.shapes import draft_shape, shape
 from engine.bench.subject import random_subject
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
-from engine.speculative.lane.draft_lane import DraftLane
+from engine.speculative.draft_worker import DraftLane
 from engine.speculative.loops import Loop, Parallel, Plain
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler

@@ -12,8 +12,9 @@ from engine.bench.subject import random_subject
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
-from engine.model.weights.random_weights import RandomWeights, random_rows, widened
+from engine.model.weights.random_weights import RandomWeights, random_rows
 from engine.model.weights.readable import Readable
+from engine.model.weights.reader import widened
 
 
 def config_of_long_rows() -> ModelConfig:

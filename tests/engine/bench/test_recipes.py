@@ -8,6 +8,7 @@ from peer_models import small_config
 from engine.bench.recipes import UNIFORM, fitting, tensor_kinds
 from engine.bench.shapes import SHAPES, shape
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 
 EIGHTH_OF_32 = {0, 1, 2, 3, 28, 29, 30, 31}
 THIRDS_OF_32 = {6, 9, 12, 15, 18, 21, 24, 27}
@@ -19,7 +20,7 @@ def of_blocks(config: ModelConfig, recipe: str, part: str) -> list[str]:
 
 
 def with_blocks(name: str, blocks: int) -> ModelConfig:
-    return ModelConfig.from_json({**SHAPES[name], "num_hidden_layers": blocks})
+    return parse_config({**SHAPES[name], "num_hidden_layers": blocks})
 
 
 @pytest.mark.parametrize(("recipe", "base"), [("q4_k_m", "Q4_K"), ("q5_k_m", "Q5_K")])

@@ -14,7 +14,7 @@ from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.bench.scripted_draft import NODES, FixedDepth, Script, ScriptedDraft
 from engine.request import SamplingParams
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.sampler import Sampler
 
 PROMPT = [3, 14, 15, 92, 65, 35]

@@ -14,10 +14,10 @@ from engine.bench.harness import PLAIN
 from engine.cli import main
 from engine.cli.exit_code import ExitCode
 from engine.commands import Load
-from engine.hub.local import LocalModel
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
+from engine.model.local_model import LocalModel
 
 PROMPTS = (
     {"prompt": "Hello! How are you?", "category": "greeting"},
@@ -114,13 +114,13 @@ def test_budgets_that_are_none(prompts: Path, budget: str) -> None:
 
 def test_all_is_compared_with_a_target_that_feeds_no_head(tmp_path: Path) -> None:
     """Whichever draft is named first: keeping features would slow plain decoding."""
-    machinery = Machinery()
-    machine = machinery.look(None)
+    manager = DeviceManager()
+    machine = manager.look(None)
     head = write_head(tmp_path / "head", "dgf", LocalModel.inspect(FOLDER_TARGET).config)
     pairs = []
     for draft in (head, FOLDER_DRAFT):
         command = Load(FOLDER_TARGET, draft=draft)
-        pair = load(check(command, machine, machinery.speeds(machine)), machinery.open)
+        pair = load(plan_load(command, machine, manager.speeds(machine)), manager.open)
         pairs.append((draft.name, pair))
     assert [pair.target.feeds_a_head for _, pair in pairs] == [True, False]
     targets = {name: each.writer.pair.target for name, each in strategies_of(pairs).items()}

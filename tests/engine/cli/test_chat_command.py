@@ -22,7 +22,7 @@ from tiny_models import write_chat_model
 import engine.cli.chat
 from engine.commands import Command, Stop
 from engine.events import Event, TextDelta
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.service.engine import Engine
 
 STORY = "Tell me a short story about a dog."
@@ -109,7 +109,7 @@ def test_a_draft_head_changes_no_token(
     duotail: Duotail, tmp_path: Path, layout: str, mode: tuple[str, ...]
 ) -> None:
     """A random one, which seldom is right; greedily, and as hot as it takes to be so."""
-    head = write_head(tmp_path / "head", layout, ModelConfig.open(FOLDER_TARGET))
+    head = write_head(tmp_path / "head", layout, open_config(FOLDER_TARGET))
     for sampling in ((), ("--temperature", "3", "--seed", "5")):
         ask = (*WELL_DRAFTED, "--max-tokens", "24", *sampling)
         plain = duotail(*ask, "--mode", "plain").json
@@ -122,7 +122,7 @@ def test_a_draft_head_changes_no_token(
 
 
 def test_a_draft_head_cannot_answer(duotail: Duotail, tmp_path: Path) -> None:
-    head = write_head(tmp_path / "head", "dgf", ModelConfig.open(FOLDER_TARGET))
+    head = write_head(tmp_path / "head", "dgf", open_config(FOLDER_TARGET))
     refused = duotail("chat", "--json", "--model", head, "--prompt", STORY)
     assert refused.code == 2
     assert "draft head for Some target" in refused.err

@@ -36,7 +36,7 @@ SPEEDS = Speeds(
 @pytest.fixture
 def _known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(HOST, (GPU, OLD))
-    monkeypatch.setattr("engine.loading.machinery.probe_machine", lambda: machine)
+    monkeypatch.setattr("engine.loading.devices.probe_machine", lambda: machine)
     monkeypatch.setattr(calibration, "calibrate", lambda *_, **__: SPEEDS)
 
 

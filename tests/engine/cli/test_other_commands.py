@@ -11,7 +11,7 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 from engine.backend.native.packed_cache import PackedCache
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 
 # -- models ----------------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ def test_models(duotail: Duotail, shipped: Path) -> None:
 
 @pytest.mark.usefixtures("shipped")
 def test_models_tell_heads_from_models(duotail: Duotail, tmp_path: Path) -> None:
-    head = write_head(tmp_path / "My head", "dgf", ModelConfig.open(FOLDER_TARGET))
+    head = write_head(tmp_path / "My head", "dgf", open_config(FOLDER_TARGET))
     row = duotail("models", head, "--json").json["models"][-1]
     assert (row["title"], row["kind"], row["head"]) == ("My head", "F32", "dgf")
     assert row["target"] == "Some target"
@@ -60,6 +60,6 @@ def test_models_ignores_stray_folders(
     for folder in (FOLDER_TARGET, FOLDER_DRAFT):
         (tmp_path / folder.name).symlink_to(folder)
     (tmp_path / "__pycache__").mkdir()
-    monkeypatch.setattr("engine.hub.bundled.root", lambda: tmp_path)
+    monkeypatch.setattr("engine.model.bundled.root", lambda: tmp_path)
     done = duotail("models", "--json")
     assert (done.code, len(done.json["models"])) == (0, 2)

@@ -124,7 +124,7 @@ def test_what_cannot_be_planned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     bare = Machine(Host(4, 16 * GIB, 12 * GIB))
-    monkeypatch.setattr("engine.loading.machinery.probe_machine", lambda: bare)
+    monkeypatch.setattr("engine.loading.devices.probe_machine", lambda: bare)
     refused = duotail("plan", *arguments, "--json")
     assert refused.code == code
     assert words in refused.err

@@ -92,6 +92,10 @@ def test_what_has_a_default_may_be_left_out(tmp_path: Path) -> None:
     assert speeds == Speeds({})
 
 
+def test_factors_of_earlier_versions_are_passed_over(tmp_path: Path) -> None:
+    assert _read(tmp_path, _with("machine.corrections", [])) == _read(tmp_path, _described())
+
+
 def _with(place: str, value: object) -> dict[str, object]:
     """The described machine, with one member set."""
     described = _described()

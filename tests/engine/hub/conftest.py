@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from gguf_models import Kind, write_gguf
 
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +24,6 @@ def split_gguf(tmp_path_factory: pytest.TempPathFactory, chat_model: Path) -> Pa
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def shelf(tmp_path: Path) -> ModelShelf:
     """A shelf of a new user; its folder's name has a blank and letters of two alphabets."""
-    return Shelf(tmp_path / "Über 数据")
+    return ModelShelf(tmp_path / "Über 数据")

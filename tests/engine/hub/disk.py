@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.hub.shelf.own_files import own_files
-from engine.hub.shelf.searching import ShelfSearch
+from engine.hub.shelf.disk_search import ShelfSearch
+from engine.model.model_files import own_files
 
 COMMIT, OTHER_COMMIT = "1" * 40, "2" * 40
 

@@ -14,15 +14,14 @@ from pathlib import Path
 import pytest
 from local_hub import LocalHub, Published
 
-from engine.hub.download import fetching
+from engine.hub.download import worker
 from engine.hub.download.cache import CachePlace
-from engine.hub.download.fetching import Fetching
-from engine.hub.download.job import Job, JobReport
-from engine.hub.download.rules import Rules
+from engine.hub.download.job import DownloadRules, Job, JobReport
+from engine.hub.download.worker import FetchProcess
 from engine.hub.messages import Answer, Fetch
 from engine.hub.remote.listing import Access, Packaging
 
-HASTY = Rules(
+HASTY = DownloadRules(
     pauses_s=(0.0,) * 3, timeout_s=300.0, reserve=0, tell_every_s=0.0, come_back_s=0.0, behind=0
 )
 """Waits for nothing but a server that is slow because the machine is."""
@@ -61,14 +60,14 @@ class Desk:
         return CachePlace.of(job or self.job(), str(self.cache))
 
     def start(
-        self, job: Job | None = None, access: Access | None = None, rules: Rules = HASTY
-    ) -> Fetching:
+        self, job: Job | None = None, access: Access | None = None, rules: DownloadRules = HASTY
+    ) -> FetchProcess:
         """A process."""
         asked = Fetch(access or self.access(), job or self.job())
-        return Fetching(asked, rules, self.folder / "checked.json")
+        return FetchProcess(asked, rules, self.folder / "checked.json")
 
     def fetch(
-        self, job: Job | None = None, access: Access | None = None, rules: Rules = HASTY
+        self, job: Job | None = None, access: Access | None = None, rules: DownloadRules = HASTY
     ) -> Answer:
         """A process to its end, and its last message."""
         return list(self.start(job, access, rules).answers())[-1]
@@ -109,7 +108,7 @@ def desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     if "forkserver" in get_all_start_methods():
         context = get_context("forkserver")
         context.set_forkserver_preload(_PRELOADED)
-        monkeypatch.setattr(fetching, "_PROCESSES", context)
+        monkeypatch.setattr(worker, "_PROCESSES", context)
     with LocalHub() as hub:
         yield Desk(hub, folder)
 

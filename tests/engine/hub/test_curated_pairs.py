@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.hub.pairing.curated import CuratedModel, CuratedPair, curated
+from engine.hub.pairs.curated import CuratedModel, CuratedPair, curated
 from engine.model.families import READERS
 from engine.plan.footprint import weight_count
 
@@ -49,7 +49,7 @@ def test_a_shape_comes_to_the_published_number_of_parameters(model: CuratedModel
 def test_a_pair_has_one_vocabulary_or_says_why_not(pair: CuratedPair) -> None:
     target, draft = MODELS[pair.target], MODELS[pair.draft]
     assert draft.parameters < target.parameters
-    assert target.shape.vocab == draft.shape.vocab or pair.note
+    assert target.config.vocab_size == draft.config.vocab_size or pair.note
 
 
 def test_heads_name_models_of_the_list() -> None:

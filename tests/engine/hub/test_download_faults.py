@@ -6,6 +6,7 @@ import resource
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from download_desk import HASTY, WEIGHTS, Desk, desk
 from local_hub import Act
 
 from engine import language
-from engine.hub.download.hub_files import HubFiles
-from engine.hub.messages import Fetch, Fetched, Refused
+from engine.hub.download.sources import at_hub
+from engine.hub.messages import Fetch, FetchedModel, Refused
 from engine.hub.remote.listing import RemoteFile
 
 _FILE = "model.safetensors"
@@ -156,7 +157,7 @@ def test_more_bytes_than_were_listed(at: Desk) -> None:
 
     assert isinstance(refused, Refused)
     assert refused.kind == "wrong_bytes"
-    assert isinstance(at.fetch(job), Fetched)
+    assert isinstance(at.fetch(job), FetchedModel)
 
 
 def test_a_part_that_was_not_asked_for(at: Desk) -> None:
@@ -230,7 +231,7 @@ def test_room_is_looked_at_on_the_way(at: Desk, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(transfer, "free_bytes", lambda _: next(free))
     rules = replace(HASTY, reserve=1000, look_every=1000)
     asked = Fetch(at.access(), at.job())
-    find = HubFiles(asked, rules.timeout_s).find
+    find = partial(at_hub, asked, rules.timeout_s)
     looked = transfer.FileTransfer(find, at.place(), rules, lambda: None)
     looked._look(999)
     looked._look(1)

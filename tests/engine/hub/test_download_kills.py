@@ -10,7 +10,7 @@ import pytest
 from download_desk import PATIENCE_S, Desk, desk
 from local_hub import Act, Published
 
-from engine.hub.messages import Answer, Fetched, FetchProgress
+from engine.hub.messages import Answer, FetchedModel, FetchProgress
 
 _KILLS = 50
 _ON_THE_WAY = 42
@@ -43,7 +43,7 @@ def test_fifty_kills_at_random_moments(at: Desk) -> None:
         assert partial.exists() or at.is_whole(at.job(model)) or _is_named(at, model)
 
     answer = at.fetch(at.job(model))
-    assert isinstance(answer, Fetched)
+    assert isinstance(answer, FetchedModel)
     assert at.is_whole(at.job(model))
     assert not partial.exists()
     assert here > 0

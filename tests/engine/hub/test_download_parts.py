@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from local_hub import git_sha1
 
-from engine.hub.download.cache import CachePlace, blob_name, cache_folder, distinct
-from engine.hub.download.checking import CheckedFiles, is_right
-from engine.hub.download.hub_files import HubFiles
-from engine.hub.download.job import Job, JobState
-from engine.hub.download.job_list import JobList
-from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import NoRoom, bytes_here, bytes_to_come, make_sure_of_room
-from engine.hub.download.speed import DownloadSpeed
+from engine.hub.download.cache import (
+    CachePlace,
+    NoRoom,
+    bytes_here,
+    bytes_to_come,
+    cache_folder,
+    distinct,
+    make_sure_of_room,
+)
+from engine.hub.download.job import DownloadRules, DownloadSpeed, Job, JobState
+from engine.hub.download.job_list import JobEntry, JobList, KeptJob, read_jobs, write_jobs
+from engine.hub.download.sources import at_hub
 from engine.hub.download.worker import _link
+from engine.hub.hashes import CheckedFiles, is_right
 from engine.hub.messages import Fetch
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import Fault, HubError, Trouble
 from engine.hub.remote.listing import Access, Packaging, RemoteFile
-from engine.hub.remote.trouble import HubError, Trouble
 
 _SMALL = RemoteFile("config.json", 2, git_sha1=git_sha1(b"{}"))
 _LARGE = RemoteFile("model.gguf", 1000, sha256="a" * 64)
@@ -43,7 +47,7 @@ def test_the_cache_is_where_the_library_looks_for_it(monkeypatch: pytest.MonkeyP
 
 def test_small_files_come_first_and_equal_ones_once() -> None:
     twin = replace(_SMALL, path="other.json")
-    assert [blob_name(file) for file in distinct((_LARGE, _SMALL, twin))] == [
+    assert [file.blob_name for file in distinct((_LARGE, _SMALL, twin))] == [
         _SMALL.git_sha1,
         _LARGE.sha256,
     ]
@@ -86,7 +90,7 @@ def test_without_links_the_names_have_the_bytes(
 def test_room_is_counted_for_all_jobs_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.hub.download.space.free_bytes", lambda _: 5000)
+    monkeypatch.setattr("engine.hub.download.cache.free_bytes", lambda _: 5000)
     jobs = [(_JOB, CachePlace(tmp_path, f"ann/tiny-{n}", "b" * 40)) for n in range(3)]
 
     make_sure_of_room(jobs, reserve=5000 - 3 * 1002)
@@ -156,7 +160,7 @@ def test_jobs_are_kept_whole(tmp_path: Path) -> None:
     write_jobs(tmp_path / "own" / "downloads.json", kept)
 
     assert read_jobs(tmp_path / "own" / "downloads.json") == kept
-    assert [job.interrupted for job in kept] == [True, False, False]
+    assert [JobEntry.of(job).interrupted for job in kept] == [True, False, False]
 
 
 def test_no_token_is_written(tmp_path: Path) -> None:
@@ -203,8 +207,8 @@ def test_the_list_cannot_be_saved(tmp_path: Path) -> None:
 def test_pauses_grow_and_a_server_s_word_counts_more(tmp_path: Path) -> None:
     from engine.hub.download.transfer import FileTransfer
 
-    rules = Rules(pauses_s=(1.0, 4.0))
-    find = HubFiles(Fetch(Access(), _JOB), 1.0).find
+    rules = DownloadRules(pauses_s=(1.0, 4.0))
+    find = partial(at_hub, Fetch(Access(), _JOB), 1.0)
     transfer = FileTransfer(find, CachePlace.of(_JOB, str(tmp_path)), rules, lambda: None)
     dropped = HubError(Trouble(Fault.DROPPED))
     assert [transfer._pause(dropped, tries) for tries in (1, 2)] == [1.0, 4.0]

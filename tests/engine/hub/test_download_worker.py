@@ -15,9 +15,9 @@ import pytest
 from download_desk import CONFIG, PATIENCE_S, WEIGHTS, Desk, desk
 from local_hub import Act
 
-from engine.hub.download import fetching
+from engine.hub.download import worker
 from engine.hub.download.job import Job
-from engine.hub.messages import Fetched, FetchProgress, Refused
+from engine.hub.messages import FetchedModel, FetchProgress, Refused
 from engine.hub.remote.listing import Packaging
 
 _FIND = """
@@ -41,10 +41,10 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 def test_a_model_comes_whole_and_other_programs_find_it(
     at: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "_PROCESSES", get_context("spawn"))  # as users have it
+    monkeypatch.setattr(worker, "_PROCESSES", get_context("spawn"))  # as users have it
     answer = at.fetch()
 
-    assert answer == Fetched("ann/tiny", str(at.place().snapshot))
+    assert answer == FetchedModel("ann/tiny", str(at.place().snapshot))
     assert at.is_whole()
     assert not at.weights().exists()
     found = _hub_library(at, offline=True)
@@ -68,14 +68,14 @@ def test_what_another_program_has_fetched_is_not_fetched_again(at: Desk) -> None
     _hub_library(at, offline=False)
     before = at.hub.served.copy()
 
-    assert isinstance(at.fetch(), Fetched)
+    assert isinstance(at.fetch(), FetchedModel)
     assert at.hub.served == before
 
 
 def test_progress_counts_what_is_on_the_disk(at: Desk) -> None:
     *told, last = at.start().answers()
 
-    assert isinstance(last, Fetched)
+    assert isinstance(last, FetchedModel)
     assert all(isinstance(one, FetchProgress) and one.key == "ann/tiny" for one in told)
     done = [one.done for one in told if isinstance(one, FetchProgress)]
     assert done == sorted(done)
@@ -87,7 +87,7 @@ def test_dropped_connections_send_no_byte_twice(at: Desk) -> None:
     for place in (1, 70_000, 70_001, 299_999):
         at.hub.trap("model.safetensors", place, Act.DROP)
 
-    assert isinstance(at.fetch(), Fetched)
+    assert isinstance(at.fetch(), FetchedModel)
     assert at.is_whole()
     assert at.served() == len(WEIGHTS)
 
@@ -96,7 +96,7 @@ def test_a_server_without_ranges_begins_anew(at: Desk) -> None:
     at.hub.takes_ranges = False
     at.hub.trap("model.safetensors", 70_000, Act.DROP)
 
-    assert isinstance(at.fetch(), Fetched)
+    assert isinstance(at.fetch(), FetchedModel)
     assert at.is_whole()
     assert at.served() == 70_000 + len(WEIGHTS)
 
@@ -104,7 +104,7 @@ def test_a_server_without_ranges_begins_anew(at: Desk) -> None:
 def test_a_refusal_that_passes_is_waited_for(at: Desk) -> None:
     at.hub.answer("model.safetensors", 503, times=3)
 
-    assert isinstance(at.fetch(), Fetched)
+    assert isinstance(at.fetch(), FetchedModel)
     assert at.is_whole()
 
 
@@ -116,7 +116,7 @@ def test_wrong_bytes_are_deleted_and_fetched_anew_the_next_time(at: Desk) -> Non
     assert refused.kind == "wrong_bytes"
     assert not at.weights().exists()
     assert at.place().whole(at.model.listed("model.safetensors")[0]) is None
-    assert isinstance(at.fetch(), Fetched)
+    assert isinstance(at.fetch(), FetchedModel)
     assert at.is_whole()
 
 
@@ -128,29 +128,29 @@ def test_what_a_power_cut_has_left_is_not_believed(at: Desk, spoilt: str) -> Non
 
     answers = [at.fetch(), at.fetch()]
 
-    assert isinstance(answers[-1], Fetched)
+    assert isinstance(answers[-1], FetchedModel)
     assert at.is_whole()
 
 
 def test_a_spoilt_file_in_the_cache_is_replaced(at: Desk) -> None:
-    assert isinstance(at.fetch(), Fetched)
+    assert isinstance(at.fetch(), FetchedModel)
     blob = at.place().blob(at.model.listed("model.safetensors")[0])
     blob.write_bytes(WEIGHTS[:-1] + bytes([WEIGHTS[-1] ^ 1]))
 
-    assert isinstance(at.fetch(), Fetched)
+    assert isinstance(at.fetch(), FetchedModel)
     assert at.is_whole()
     assert at.served() == 2 * len(WEIGHTS)
 
 
 def test_a_file_that_was_right_is_not_read_again(at: Desk) -> None:
-    assert isinstance(at.fetch(), Fetched)
+    assert isinstance(at.fetch(), FetchedModel)
     told = list(at.start().answers())
-    assert [type(one) for one in told] == [Fetched]  # nothing was checked
+    assert [type(one) for one in told] == [FetchedModel]  # nothing was checked
 
     (at.folder / "checked.json").write_text("[", encoding="utf-8")
     told = list(at.start().answers())
     assert any(isinstance(one, FetchProgress) and one.checking for one in told)
-    assert isinstance(told[-1], Fetched)
+    assert isinstance(told[-1], FetchedModel)
 
 
 def test_a_gguf_is_opened_by_its_first_part(at: Desk) -> None:
@@ -162,7 +162,7 @@ def test_a_gguf_is_opened_by_its_first_part(at: Desk) -> None:
     answer = at.fetch(job)
 
     first = at.place(job).snapshot / "small" / "tiny-00001-of-00002.gguf"
-    assert answer == Fetched("split", str(first))
+    assert answer == FetchedModel("split", str(first))
     assert at.is_whole(job)
     assert at.hub.served["ann/split/config.json"] == 0
 
@@ -172,7 +172,7 @@ def test_equal_files_come_once(at: Desk) -> None:
     model = at.hub.publish("ann/twins", dict.fromkeys(names, WEIGHTS))
     job = replace(at.job(model), packaging=Packaging.GGUF)
 
-    assert isinstance(at.fetch(job), Fetched)
+    assert isinstance(at.fetch(job), FetchedModel)
     assert at.is_whole(job)
     assert sum(at.hub.served[f"ann/twins/{name}"] for name in names) == len(WEIGHTS)
 
@@ -181,7 +181,7 @@ def test_an_empty_file_is_a_file(at: Desk) -> None:
     model = at.hub.publish("ann/empty", {"empty.json": b"", "config.json": CONFIG})
     job = at.job(model)
 
-    assert isinstance(at.fetch(job), Fetched)
+    assert isinstance(at.fetch(job), FetchedModel)
     assert at.is_whole(job)
 
 
@@ -191,7 +191,7 @@ def test_the_token_is_told_to_the_hub_alone(at: Desk) -> None:
 
     answer = at.fetch(at.job(model), at.access("hf_secret"))
 
-    assert isinstance(answer, Fetched)  # the CDN refuses who shows a token
+    assert isinstance(answer, FetchedModel)  # the CDN refuses who shows a token
     to_cdn = at.hub.requests("GET", "/cdn/")
     assert to_cdn
     assert not any("Authorization" in asked.headers for asked in to_cdn)
@@ -201,7 +201,7 @@ def test_all_goes_through_the_proxy(at: Desk) -> None:
     from loopback_proxy import LoopbackProxy
 
     with LoopbackProxy() as proxy:
-        assert isinstance(at.fetch(access=at.access(proxy=proxy.url)), Fetched)
+        assert isinstance(at.fetch(access=at.access(proxy=proxy.url)), FetchedModel)
 
     assert at.is_whole()
     assert len(proxy.passed) == len(at.hub.asked) > 0

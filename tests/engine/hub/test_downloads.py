@@ -15,10 +15,9 @@ import pytest
 from download_desk import HASTY, PATIENCE_S, WEIGHTS, Desk, Heard, desk
 from local_hub import Act, Trap
 
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.cache import NoRoom
+from engine.hub.download.job import DownloadRules, JobReport, JobState
 from engine.hub.download.queue import Downloads
-from engine.hub.download.rules import Rules
-from engine.hub.download.space import NoRoom
 
 _WINDOW = """
 import sys
@@ -47,7 +46,7 @@ def open_downloads(at: Desk) -> Iterator[Callable[..., tuple[Downloads, Heard]]]
     """Opens the list of downloads of one folder; more than once, where the program was ended."""
     opened: list[Downloads] = []
 
-    def open_one(rules: Rules = HASTY) -> tuple[Downloads, Heard]:
+    def open_one(rules: DownloadRules = HASTY) -> tuple[Downloads, Heard]:
         heard = Heard()
         opened.append(Downloads(at.folder, heard, rules))
         return opened[-1], heard
@@ -289,11 +288,11 @@ def test_a_process_that_only_dies_is_given_up(
     at: Desk, open_downloads: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     downloads, heard = open_downloads(replace(HASTY, deaths=2))
-    monkeypatch.setattr("engine.hub.download.fetching.run", _die)
+    monkeypatch.setattr("engine.hub.download.worker.run", _die)
     downloads.add([at.job()], at.access())
 
     (failed,) = heard.until(_all(JobState.FAILED))
-    assert "without a word" in failed.cause
+    assert "stopped unexpectedly" in failed.cause
 
 
 def test_no_room_is_said_before_anything_is_fetched(at: Desk, open_downloads: Open) -> None:

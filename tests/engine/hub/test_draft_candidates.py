@@ -13,17 +13,16 @@ from gguf_models import Kind, write_gguf
 from head_folders import write_head
 from tiny_models import write_chat_model, write_model
 
-from engine.hub.local import LocalModel
-from engine.hub.pairing import vocabularies
-from engine.hub.pairing.candidate import DraftCandidate, Verdict
-from engine.hub.pairing.candidates import candidates, published
-from engine.hub.pairing.curated import curated
-from engine.hub.pairing.vocabularies import Vocabularies, compared, tokens_of
+from engine.hub.advice import DraftCandidate, Verdict
+from engine.hub.pairs import vocabularies
+from engine.hub.pairs.candidates import candidates, published
+from engine.hub.pairs.curated import curated
+from engine.hub.pairs.vocabularies import Vocabularies, compared, tokens_of
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
+from engine.model.local_model import LocalModel
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.same_tokens import differing
-from engine.model.text.vocabulary.token_list import TokenList, folder_tokens
+from engine.model.text.vocabulary.same_tokens import TokenList, differing, folder_tokens
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1}
 
@@ -124,10 +123,10 @@ def test_one_that_is_not_smaller_is_refused_without_reading_its_vocabulary(
 
 def test_a_head_fits_its_target_and_no_other(tmp_path: Path) -> None:
     target = write_chat_model(tmp_path / "target", num_hidden_layers=7)
-    config = ModelConfig.open(target)
+    config = open_config(target)
     right = write_head(tmp_path / "right", "dgf", config)
     wider = write_chat_model(tmp_path / "wider", num_hidden_layers=7, hidden_size=96)
-    other = write_head(tmp_path / "other", "eagle3", ModelConfig.open(wider))
+    other = write_head(tmp_path / "other", "eagle3", open_config(wider))
     found = judged(target, kept(right, head=True), kept(other, head=True))
     assert found["right"].verdict is Verdict.FITS
     assert "Some target" in found["right"].reason

@@ -11,8 +11,9 @@ from gguf_models import Kind, write_gguf
 from tiny_models import write_chat_model
 
 from engine.errors import UserFixable
-from engine.hub.gguf_files import SeveralModels, is_gguf, models_in
-from engine.hub.local import LocalModel, resolve_model
+from engine.hub.local import resolve_model
+from engine.model.local_model import LocalModel
+from engine.model.model_files import SeveralModels, is_gguf, models_in
 from engine.model.text.tokenizer import Tokenizer
 
 

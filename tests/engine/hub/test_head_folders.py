@@ -17,9 +17,10 @@ from safetensors.numpy import load_file, save_file
 from tiny_models import write_model
 
 from engine.errors import NotPossible, UserFixable
-from engine.hub.local import LocalModel
 from engine.model.config import Fusion, ModelConfig
+from engine.model.families import open_config
 from engine.model.heads.description import HeadDescription
+from engine.model.local_model import LocalModel
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import (
     EMBEDDING,
@@ -44,13 +45,17 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def plain(tmp_path_factory: pytest.TempPathFactory) -> ModelConfig:
     """The config of a target."""
     folder = tmp_path_factory.mktemp("plain") / "target"
-    return ModelConfig.open(write_model(folder, num_hidden_layers=LAYERS))
+    return open_config(write_model(folder, num_hidden_layers=LAYERS))
 
 
 def described(folder: Path) -> HeadDescription:
     config = LocalModel.inspect(folder).config
     assert isinstance(config, HeadDescription)
     return config
+
+
+def with_fusion(head: HeadDescription, **changes: Any) -> HeadDescription:
+    return replace(head, config=replace(head.config, fusion=replace(head.fusion, **changes)))
 
 
 def paired(folder: Path, target: ModelConfig) -> Fusion:
@@ -64,7 +69,7 @@ def test_every_layout_is_a_head_with_all_its_tensors(
     tmp_path: Path, target: Path, layout: str
 ) -> None:
     """Each canonical tensor is the stored one of its place; what is not there is the target's."""
-    its = ModelConfig.open(target)
+    its = open_config(target)
     folder = write_head(tmp_path / "head", layout, its)
     model = LocalModel.inspect(folder)
     assert isinstance(model.config, HeadDescription)
@@ -143,7 +148,7 @@ def test_the_usual_taps_are_what_enters_layers_2_16_and_29_of_32(
 
 
 def test_a_head_takes_what_is_the_targets(tmp_path: Path, target: Path) -> None:
-    its = ModelConfig.open(target)
+    its = open_config(target)
     head = described(write_head(tmp_path / "head", "dgf", its))
     config = head.for_target(its, "Head", "Target")
     assert config.tie_word_embeddings == its.tie_word_embeddings
@@ -184,7 +189,7 @@ def test_later_blocks_are_ordinary_ones(tmp_path: Path, plain: ModelConfig, firs
 
     change_tensors(folder, deepen)
     head = described(folder)
-    assert head.blocks.num_layers == 2
+    assert head.config.num_layers == 2
     assert f"model.layers.1.{first}.weight" in expected_tensors(head.config)
 
 
@@ -222,11 +227,12 @@ def test_a_target_without_hidden_states(tmp_path: Path, plain: ModelConfig) -> N
 
 def test_a_borrowed_embedding_must_fit(tmp_path: Path, plain: ModelConfig) -> None:
     folder = write_head(tmp_path / "head", "eagle3", plain)
-    head = replace(described(folder), target_hidden=96)
+    head = with_fusion(described(folder), target_hidden=96)
     wide = replace(plain, hidden_size=96)
     with pytest.raises(NotPossible, match="of 96 instead of 64"):
         head.for_target(wide, "Head", "Target")
-    assert replace(head, own_embedding=True).for_target(wide, "Head", "Target").hidden_size == 64
+    own = with_fusion(head, own_embedding=True)
+    assert own.for_target(wide, "Head", "Target").hidden_size == 64
 
 
 # -- broken folders --------------------------------------------------------------------------

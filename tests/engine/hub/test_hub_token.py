@@ -14,7 +14,7 @@ from keyring.backends.fail import Keyring as NoKeyring
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from engine.errors import UserFixable
-from engine.hub.remote.endpoint import endpoint_of, is_endpoint, is_proxy
+from engine.hub.remote.addresses import endpoint_of, is_endpoint, is_proxy
 from engine.hub.remote.listing import Access
 from engine.hub.token import HeldToken, TokenPlace, TokenStore
 
@@ -131,7 +131,7 @@ def test_what_is_no_token_is_refused(text: str) -> None:
 def test_the_token_of_another_program_is_read_only_by_consent(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
     (tmp_path / "token").write_text(OTHER + "\n")
     assert TokenStore().get() == HeldToken(None, TokenPlace.NOWHERE)
     tokens = TokenStore(of_other_program=True)
@@ -144,9 +144,8 @@ def test_the_token_of_another_program_is_read_only_by_consent(
     assert tokens.get().token is None
     (tmp_path / "token").unlink()
     assert tokens.get().token is None
-    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "elsewhere"))
-    (tmp_path / "elsewhere").write_text(OTHER)
-    assert tokens.get().token == OTHER
+    (tmp_path / "token").write_text("no token of the hub's")
+    assert tokens.get().token is None
     monkeypatch.setenv("HF_TOKEN", "hf_of_the_environment")
     assert tokens.get().token == "hf_of_the_environment"
 

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from engine.hub.remote.answer import ServerObject
-from engine.hub.remote.faults import Fault
-from engine.hub.remote.gguf_variants import gguf_variants, quantisation
+from engine.hub.remote.faults import Fault, HubError
 from engine.hub.remote.left_out import Reason, in_words
 from engine.hub.remote.listing import Packaging, RemoteFile, Variant
-from engine.hub.remote.trouble import HubError
-from engine.hub.remote.variants import remote_files, variants_of
+from engine.hub.remote.variants import gguf_variants, quantisation, remote_files, variants_of
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,

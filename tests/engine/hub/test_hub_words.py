@@ -6,9 +6,8 @@ import pytest
 
 from engine.hub.download.job import Job
 from engine.hub.messages import Describe, Fetch, Search
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import Fault, Trouble
 from engine.hub.remote.listing import Access, Packaging
-from engine.hub.remote.trouble import Trouble
 from engine.hub.remote.words import About, explained, refused
 
 REPO = "someone/some-model"

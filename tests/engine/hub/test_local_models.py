@@ -10,12 +10,8 @@ import pytest
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 
 from engine.errors import UserFixable
-from engine.hub.local import (
-    LocalModel,
-    bundled_models,
-    default_target,
-    resolve_model,
-)
+from engine.hub.local import bundled_models, default_target, resolve_model
+from engine.model.local_model import LocalModel
 
 
 def copy_of_model(folder: Path) -> Path:
@@ -60,7 +56,7 @@ def test_a_bundled_model_is_a_folder_with_a_model_in_either_format(
     for name in ("a.gguf", "b.gguf"):
         shutil.copy(small_gguf, tmp_path / "two files" / name)
     (tmp_path / "MODEL_CARD.md").write_text("About them.", encoding="utf-8")
-    monkeypatch.setattr("engine.hub.bundled.root", lambda: tmp_path)
+    monkeypatch.setattr("engine.model.bundled.root", lambda: tmp_path)
     found = {"file": tmp_path / "file" / small_gguf.name, "folder": tmp_path / "folder"}
     assert bundled_models() == found
     for name, path in found.items():

@@ -12,19 +12,18 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 from engine.errors import UserFixable
-from engine.hub.shelf.describing import Descriptions
+from engine.hub.shelf.disk_search import FoundModel
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.remembered import Memory, Remembered
-from engine.hub.shelf.searching import FoundModel
-from engine.hub.shelf.shelf import Shelf
-from engine.model.config import ModelConfig
+from engine.hub.shelf.remembered import Remembered, RememberedModels
+from engine.hub.shelf.shelf import Descriptions, ModelShelf
+from engine.model.families import open_config
 
 
-def by_path(shelf: Shelf, *more: Path) -> dict[Path, KeptModel]:
+def by_path(shelf: ModelShelf, *more: Path) -> dict[Path, KeptModel]:
     return {model.path: model for model in shelf.models(more, elsewhere=False)}
 
 
-def test_the_bundled_models_are_there_with_all_columns(shelf: Shelf, shipped: Path) -> None:
+def test_the_bundled_models_are_there_with_all_columns(shelf: ModelShelf, shipped: Path) -> None:
     models = by_path(shelf)
     assert set(models) == {shipped / FOLDER_TARGET.name, shipped / FOLDER_DRAFT.name}
     target = models[shipped / FOLDER_TARGET.name]
@@ -39,13 +38,13 @@ def test_the_bundled_models_are_there_with_all_columns(shelf: Shelf, shipped: Pa
 
 
 def test_what_was_brought_is_remembered_with_where_it_came_from(
-    shelf: Shelf, small_gguf: Path
+    shelf: ModelShelf, small_gguf: Path
 ) -> None:
     model = KeptModel(
         small_gguf, "", ModelOrigin.DOWNLOADED, 1, repo="a/b", revision="1" * 40, licence="mit"
     )
     shelf.keep(model)
-    again = by_path(Shelf(shelf.folder.parent))[small_gguf]
+    again = by_path(ModelShelf(shelf.folder.parent))[small_gguf]
     assert (again.origin, again.repo, again.revision) == (ModelOrigin.DOWNLOADED, "a/b", "1" * 40)
     assert (again.licence, again.kind, again.family) == ("mit", "Q8_0", "llama")
     assert again.weight_bytes > 1000
@@ -55,7 +54,7 @@ def test_what_was_brought_is_remembered_with_where_it_came_from(
 
 
 def test_a_folder_with_one_file_is_in_gguf_too(
-    shelf: Shelf, small_gguf: Path, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, small_gguf: Path, chat_model: Path, tmp_path: Path
 ) -> None:
     shutil.copy(small_gguf, tmp_path)
     models = by_path(shelf, tmp_path, chat_model)
@@ -64,7 +63,7 @@ def test_a_folder_with_one_file_is_in_gguf_too(
 
 
 def test_models_used_before_are_there_and_those_gone_are_not(
-    shelf: Shelf, shipped: Path, small_gguf: Path, tmp_path: Path
+    shelf: ModelShelf, shipped: Path, small_gguf: Path, tmp_path: Path
 ) -> None:
     models = by_path(shelf, small_gguf, tmp_path / "gone.gguf", FOLDER_TARGET)
     assert models[small_gguf].origin is ModelOrigin.IN_PLACE
@@ -74,7 +73,7 @@ def test_models_used_before_are_there_and_those_gone_are_not(
 
 
 def test_a_broken_or_missing_one_is_told_with_its_problem(
-    shelf: Shelf, chat_model: Path, tmp_path: Path
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     broken = Path(shutil.copytree(chat_model, tmp_path / "broken"))
     weights = broken / "model.safetensors"
@@ -89,8 +88,8 @@ def test_a_broken_or_missing_one_is_told_with_its_problem(
     assert "not there" in models[gone].problem
 
 
-def test_a_head_is_told_as_such(shelf: Shelf, chat_model: Path, tmp_path: Path) -> None:
-    head = write_head(tmp_path / "head", "dgf", ModelConfig.open(chat_model))
+def test_a_head_is_told_as_such(shelf: ModelShelf, chat_model: Path, tmp_path: Path) -> None:
+    head = write_head(tmp_path / "head", "dgf", open_config(chat_model))
     told = shelf.describe(head)
     assert told.head
     assert told.parameters is None
@@ -113,7 +112,7 @@ def test_licences_come_from_the_card_beside_a_folder(chat_model: Path, tmp_path:
 def test_headers_are_read_again_only_when_files_change(
     chat_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.hub.local import LocalModel
+    from engine.model.local_model import LocalModel
 
     reads: list[Path] = []
     honest = LocalModel.inspect
@@ -134,7 +133,7 @@ def test_headers_are_read_again_only_when_files_change(
 
 
 def test_other_programs_models_are_told_once(
-    shelf: Shelf, small_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: ModelShelf, small_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
     monkeypatch.setattr(Path, "home", lambda: home)
@@ -145,7 +144,9 @@ def test_other_programs_models_are_told_once(
     assert [model.path for model in shelf.models([file])].count(file) == 1
 
 
-def test_a_damaged_list_is_kept_beside_and_a_new_one_begins(shelf: Shelf, small_gguf: Path) -> None:
+def test_a_damaged_list_is_kept_beside_and_a_new_one_begins(
+    shelf: ModelShelf, small_gguf: Path
+) -> None:
     file = shelf.memory.file
     file.parent.mkdir(parents=True)
     for damaged in ("", "{", '{"version": 1, "models": [{}]}', "[" * 100_000, "\udcff"):
@@ -163,11 +164,11 @@ def test_a_list_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_text("a file where a folder should be")
     with pytest.raises(UserFixable, match="could not be saved"):
-        Memory(data).remember(Remembered("/x", ModelOrigin.IN_PLACE))
+        RememberedModels(data).remember(Remembered("/x", ModelOrigin.IN_PLACE))
 
 
 def test_the_one_brought_last_comes_first_and_each_once(tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "data")
+    memory = RememberedModels(tmp_path / "data")
     for name in ("a", "b", "a"):
         memory.remember(Remembered(f"/{name}", ModelOrigin.COPIED, hashes={"x": "y"}))
     assert [each.path for each in memory.all()] == ["/a", "/b"]

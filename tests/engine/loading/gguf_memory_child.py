@@ -10,9 +10,9 @@ import psutil
 
 from engine.commands import DraftChoice, Load
 from engine.hardware.memory import give_memory_back
-from engine.loading.checking import check
+from engine.loading.devices import DeviceManager
 from engine.loading.load import load
-from engine.loading.machinery import Machinery
+from engine.loading.planned_load import plan_load
 from engine.machine.facts import Host, Machine
 
 
@@ -22,7 +22,7 @@ def resident(process: psutil.Process) -> int:
 
 def main() -> None:
     machine = Machine(Host(cores=2, memory_total=64 << 30, memory_available=64 << 30))
-    checked = check(Load(Path(sys.argv[1]), DraftChoice.NONE, context=64), machine)
+    checked = plan_load(Load(Path(sys.argv[1]), DraftChoice.NONE, context=64), machine)
     process, peak, done = psutil.Process(), [0], threading.Event()
     give_memory_back()
     before = resident(process)
@@ -33,11 +33,11 @@ def main() -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    pair = load(checked, Machinery().open)
+    pair = load(checked, DeviceManager().open)
     give_memory_back()
     done.set()
     watcher.join()
-    tensors = checked.target.model.weight_bytes
+    tensors = checked.inspection.target.model.weight_bytes
     held = resident(process) - before - pair.states.nbytes  # keys and values are planned apart
     assert pair.target.weight_bytes >= tensors
     sys.stdout.write(f"{(peak[0] - before) / tensors:.3f} {held / tensors:.3f} {tensors}\n")

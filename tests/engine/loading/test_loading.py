@@ -16,14 +16,14 @@ from machines import machine_with
 from safetensors.numpy import load_file, save_file
 from tiny_models import write_chat_model
 
-import engine.loading.building
-import engine.service.engine
+import engine.loading.decoder_builder
+import engine.service.model_slot
 from engine.backend.ledger import Purpose
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload
 from engine.errors import Absent, UserFixable
 from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloaded
-from engine.loading.checking import check
+from engine.loading.planned_load import plan_load
 from engine.machine.facts import CPU
 from engine.request import SamplingParams
 
@@ -47,7 +47,7 @@ PLENTY = machine_with(64 << 30)
 def test_modes_and_drafts(
     mode: Mode, draft: DraftChoice | Path, runs_as: Mode, names: str | None
 ) -> None:
-    plan = check(Load(FOLDER_TARGET, draft, mode), PLENTY).plan
+    plan = plan_load(Load(FOLDER_TARGET, draft, mode), PLENTY).summary
     assert (plan.mode, plan.draft) == (runs_as, names)
     assert plan.draft_device == ("CPU" if names else None)
     assert (plan.draft_bytes > 0) == ("1M" in (names or ""))
@@ -56,7 +56,7 @@ def test_modes_and_drafts(
 
 def test_dovetail_needs_a_card() -> None:
     with pytest.raises(Absent, match="graphics card") as refused:
-        check(Load(FOLDER_TARGET, mode=Mode.DOVETAIL), PLENTY)
+        plan_load(Load(FOLDER_TARGET, mode=Mode.DOVETAIL), PLENTY)
     assert "dovetail" in refused.value.cause
 
 
@@ -71,12 +71,12 @@ def test_a_mode_that_is_absent_is_a_failure_in_words(session: Session) -> None:
 
 
 def test_a_model_without_a_draft_of_its_own_looks_up(chat_model: Path) -> None:
-    assert check(Load(chat_model), PLENTY).plan.draft == "lookup"
+    assert plan_load(Load(chat_model), PLENTY).summary.draft == "lookup"
 
 
 def test_a_draft_that_went_missing_is_done_without(tmp_path: Path) -> None:
     alone = Path(shutil.copytree(FOLDER_TARGET, tmp_path / "alone"))
-    assert check(Load(alone), PLENTY).plan.draft == "lookup"
+    assert plan_load(Load(alone), PLENTY).summary.draft == "lookup"
 
 
 def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (draft / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
     with pytest.raises(UserFixable, match="different vocabularies") as refused:
-        check(Load(FOLDER_TARGET, draft), PLENTY)
+        plan_load(Load(FOLDER_TARGET, draft), PLENTY)
     assert "Duotail 7M" in refused.value.cause
     assert "lookup" in refused.value.remedy
 
@@ -116,14 +116,14 @@ def test_a_draft_may_round_its_vocabulary_up_otherwise(
 
 
 def test_the_context_is_the_models_own_unless_told() -> None:
-    assert check(Load(FOLDER_TARGET), PLENTY).plan.context == 1024
-    assert check(Load(FOLDER_TARGET, context=100), PLENTY).plan.context == 100
+    assert plan_load(Load(FOLDER_TARGET), PLENTY).summary.context == 1024
+    assert plan_load(Load(FOLDER_TARGET, context=100), PLENTY).summary.context == 100
 
 
 @pytest.mark.parametrize("context", [-1, 0, 1025, 10**12])
 def test_a_context_out_of_range_is_refused_with_the_range(context: int) -> None:
     with pytest.raises(UserFixable, match="up to 1024") as refused:
-        check(Load(FOLDER_TARGET, context=context), PLENTY)
+        plan_load(Load(FOLDER_TARGET, context=context), PLENTY)
     assert "between 1 and 1024" in refused.value.remedy
 
 
@@ -150,7 +150,7 @@ def nothing_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_arguments: object) -> None:
         pytest.fail("weights were read of a model that cannot be loaded")
 
-    monkeypatch.setattr(engine.service.engine, "load", forbidden)
+    monkeypatch.setattr(engine.service.model_slot, "load", forbidden)
 
 
 @pytest.mark.usefixtures("nothing_is_allocated")
@@ -204,7 +204,7 @@ def test_a_model_without_a_chat_template_ends_its_turn(session: Session, tmp_pat
     del settings["chat_template"]
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     session.load(folder)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     assert pair.template.stop == ("\nUser:",)
     whole = session.ask("Hello", max_tokens=12)
@@ -233,7 +233,7 @@ def test_weights_of_zeros_answer_something(
 @pytest.fixture
 def _kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small models are worth keeping, too."""
-    monkeypatch.setattr(engine.loading.building, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(engine.loading.decoder_builder, "WORTH_KEEPING", 0)
 
 
 def long_unchanged(folder: Path) -> Path:
@@ -249,7 +249,7 @@ def test_a_model_is_quantised_once(session: Session, chat_model: Path, tmp_path:
     answers, memory, mapped = [], [], []
     for _ in range(2):
         session.load(folder, draft=draft)
-        pair = session.engine._pair
+        pair = session.engine._slot.pair
         assert pair is not None
         answers.append(session.ask("Hello", max_tokens=24).token_ids)
         held = pair.devices[CPU].ledger.lines()

@@ -20,8 +20,9 @@ from tiny_models import write_chat_model, write_mxfp4_model
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible
 from engine.events import Failed, LoadProgress, PlanReady, Unloaded
-from engine.hub.local import LocalModel
-from engine.loading.checking import check, own_model
+from engine.loading.inspected_model import own_model
+from engine.loading.planned_load import plan_load
+from engine.model.local_model import LocalModel
 
 PLENTY = machine_with(64 << 30)
 QUESTION = "What is the sun made of?"
@@ -38,7 +39,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, chat_model: Path) -> Path:
 
 def test_a_file_is_held_as_it_is_stored(session: Session, files: Path) -> None:
     plan = session.load(files / "f16.gguf", draft=DraftChoice.NONE).plan
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     assert "f16" in plan.signature
     assert "GiB of weights in F16." in plan.reasons[0]
@@ -97,13 +98,13 @@ def test_a_draft_file_may_have_other_rows_for_tokens(
 def test_another_vocabulary_is_refused(files: Path, shared_data: Path) -> None:
     stranger = shared_data / "checkpoints" / "stories260K" / "hf"
     with pytest.raises(NotPossible, match="different vocabularies"):
-        check(Load(files / "f16.gguf", stranger), PLENTY)
+        plan_load(Load(files / "f16.gguf", stranger), PLENTY)
 
 
 def test_loading_is_told_by_bytes_and_can_be_stopped_inside_a_tensor(
     session: Session, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.model.weights.source.STRETCH_BYTES", 1 << 14)
+    monkeypatch.setattr("engine.model.weights.reader.STRETCH_BYTES", 1 << 14)
     session.load(files / "f16.gguf", draft=DraftChoice.NONE)
     shares = [event.fraction for event in session.of(LoadProgress)]
     assert shares == sorted(shares)
@@ -149,7 +150,7 @@ def test_loading_takes_little_more_memory_than_the_tensors(tmp_path: Path) -> No
 
 
 def test_a_mode_and_a_context_hold_for_files_as_well(files: Path) -> None:
-    checked = check(Load(files / "q8.gguf", mode=Mode.PLAIN, context=64), PLENTY)
+    checked = plan_load(Load(files / "q8.gguf", mode=Mode.PLAIN, context=64), PLENTY)
     assert (checked.plan.mode, checked.plan.context) == (Mode.PLAIN, 64)
 
 

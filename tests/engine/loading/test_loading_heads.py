@@ -22,10 +22,11 @@ from engine.backend.simulated.spec import DEVICE
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload, WeightFormat
 from engine.errors import NotPossible
 from engine.events import Finished, LoadProgress, PlanReady, Unloaded
-from engine.loading.checking import check
 from engine.loading.load import LoadedPair
+from engine.loading.planned_load import plan_load
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.tensors import EMBEDDING
 from engine.plan.footprint import held_bytes
 from engine.request import SamplingParams
@@ -41,7 +42,7 @@ QUESTION = "Tell me a story about a fox."
 
 @pytest.fixture(scope="module")
 def config() -> ModelConfig:
-    return ModelConfig.open(FOLDER_TARGET)
+    return open_config(FOLDER_TARGET)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def story(session: Session, id: str = "a", **wishes: Any) -> Finished:  # noqa: 
 
 
 def pair_of(session: Session) -> LoadedPair:
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     return pair
 
@@ -153,7 +154,7 @@ def ledgers(monkeypatch: pytest.MonkeyPatch) -> list[Ledger]:
 
 def own_bytes(folder: Path) -> int:
     """What a head holds of its own, in 8 bits."""
-    draft = check(Load(FOLDER_TARGET, folder), PLENTY).draft
+    draft = plan_load(Load(FOLDER_TARGET, folder), PLENTY).draft
     assert draft is not None
     shapes = {name: draft.weights.shape(name) for name in draft.weights.names()}
     return sum(
@@ -244,15 +245,15 @@ def test_unload_gives_everything_back(
 
 def test_a_head_is_no_chat_model(heads: dict[str, Path]) -> None:
     with pytest.raises(NotPossible, match="draft head for Some target, not a model") as refused:
-        check(Load(heads["dgf"]), PLENTY)
+        plan_load(Load(heads["dgf"]), PLENTY)
     assert "as its draft" in refused.value.remedy
 
 
 def test_a_head_of_another_model(tmp_path: Path, heads: dict[str, Path]) -> None:
     target = write_chat_model(tmp_path / "target")
     with pytest.raises(NotPossible, match="cannot draft for target"):
-        check(Load(target, heads["dgf"]), PLENTY)
-    assert check(Load(target, heads["dgf"], Mode.PLAIN), PLENTY).draft is None
+        plan_load(Load(target, heads["dgf"]), PLENTY)
+    assert plan_load(Load(target, heads["dgf"], Mode.PLAIN), PLENTY).draft is None
 
 
 def test_a_head_for_a_model_of_another_family(tmp_path: Path, heads: dict[str, Path]) -> None:
@@ -260,20 +261,20 @@ def test_a_head_for_a_model_of_another_family(tmp_path: Path, heads: dict[str, P
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(FOLDER_TARGET / name, target)
     with pytest.raises(NotPossible, match="no hidden states to draft from"):
-        check(Load(target, heads["dgf"]), PLENTY)
+        plan_load(Load(target, heads["dgf"]), PLENTY)
 
 
 def test_a_sidecar_may_name_a_head(tmp_path: Path, heads: dict[str, Path]) -> None:
     target = Path(shutil.copytree(FOLDER_TARGET, tmp_path / "mine"))
     shutil.copytree(heads["dgf"], target / "head")
     (target / "duotail.json").write_text(json.dumps({"name": "Mine", "draft": "head"}))
-    assert check(Load(target), PLENTY).plan.draft == "head + lookup"
+    assert plan_load(Load(target), PLENTY).summary.draft == "head + lookup"
 
 
 def test_an_experts_model_and_a_gemma_may_have_heads(tmp_path: Path) -> None:
     for family in ("qwen3_moe", "gemma3_text"):
         target = write_chat_model(tmp_path / family, family, num_hidden_layers=6)
-        head = write_head(tmp_path / f"head of {family}", "dgf", ModelConfig.open(target))
-        draft = check(Load(target, head), PLENTY).draft
+        head = write_head(tmp_path / f"head of {family}", "dgf", open_config(target))
+        draft = plan_load(Load(target, head), PLENTY).draft
         assert draft is not None
         assert draft.lent.keys() >= {EMBEDDING}

@@ -14,14 +14,14 @@ from gguf_models import Kind, write_gguf
 from head_folders import change_tensors, write_head
 from tiny_models import write_chat_model
 
-import engine.loading.building
+import engine.loading.decoder_builder
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Held, Purpose
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.commands import Mode, Unload, WeightFormat
 from engine.events import Finished, Unloaded
 from engine.machine.facts import CPU
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 
@@ -42,7 +42,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def heads(tmp_path_factory: pytest.TempPathFactory, target: Path) -> dict[str, Path]:
-    folder, config = tmp_path_factory.mktemp("heads"), ModelConfig.open(target)
+    folder, config = tmp_path_factory.mktemp("heads"), open_config(target)
     return {name: write_head(folder / name, name, config) for name in ("dgf", "eagle2", "eagle3")}
 
 
@@ -59,7 +59,7 @@ def ask(session: Session) -> Finished:
 
 
 def weights_of(session: Session, owner: str) -> list[Held]:
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     lines = pair.devices[CPU].ledger.lines()
     return [line for line in lines if (line.owner, line.purpose) == (owner, Purpose.WEIGHTS)]
@@ -104,7 +104,7 @@ def test_targets_of_other_families(
     session: Session, tmp_path: Path, family: str, shape: dict[str, Any], layout: str
 ) -> None:
     model = write_chat_model(tmp_path / family, family, num_hidden_layers=LAYERS, **shape)
-    head = write_head(tmp_path / "head", layout, ModelConfig.open(model))
+    head = write_head(tmp_path / "head", layout, open_config(model))
     plain, drafted = both_ways(session, model, head)
     assert drafted.token_ids == plain.token_ids
     assert drafted.stats.accepted > 0
@@ -123,7 +123,7 @@ def test_a_head_is_quantised_once_and_borrows_from_its_own_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On disk lies what is the head's; another target of the same shape lends its own matrices."""
-    monkeypatch.setattr(engine.loading.building, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(engine.loading.decoder_builder, "WORTH_KEEPING", 0)
     first = old(Path(shutil.copytree(target, tmp_path / "first")))
     other = Path(shutil.copytree(target, tmp_path / "other"))
     change_tensors(other, lambda tensors: tensors["lm_head.weight"].__imul__(-1))
@@ -145,7 +145,7 @@ def test_a_head_is_quantised_once_and_borrows_from_its_own_target(
 
 def guess(session: Session) -> Floats:
     """The head's logits for one pair."""
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     drafter: Any = pair.loop.drafter
     decoder = drafter._records[0].drafter._pool.decoder
@@ -161,7 +161,7 @@ def test_what_is_mapped_is_shared_as_well(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine.loading.building, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(engine.loading.decoder_builder, "WORTH_KEEPING", 0)
     model = old(Path(shutil.copytree(target, tmp_path / "target")))
     head = old(Path(shutil.copytree(heads["dgf"], tmp_path / "dgf")))
     sizes, mapped = [], []

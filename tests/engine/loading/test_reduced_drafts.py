@@ -18,12 +18,12 @@ from engine.backend.cpu import native_is_built
 from engine.commands import Load, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Finished
-from engine.hub.gguf_files import PACKED, chosen_file
-from engine.hub.local import LocalModel
-from engine.hub.shelf.own_files import own_files
-from engine.hub.shelf.searching import ShelfSearch
-from engine.loading.checking import check
+from engine.hub.shelf.disk_search import ShelfSearch
+from engine.loading.planned_load import plan_load
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
+from engine.model.local_model import LocalModel
+from engine.model.model_files import PACKED, chosen_file, own_files
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
 from engine.request import SamplingParams
 from engine.train.packed_draft import PackedKind, write_packed
@@ -44,7 +44,7 @@ MODES: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A head and a model of few rows, in safetensors and packed."""
-    root, config = tmp_path_factory.mktemp("reduced"), ModelConfig.open(FOLDER_TARGET)
+    root, config = tmp_path_factory.mktemp("reduced"), open_config(FOLDER_TARGET)
     found = {
         "head": write_head(root / "head", "our reduced dgf", config),
         "model": write_reduced(root / "model", FOLDER_TARGET),
@@ -89,7 +89,7 @@ def test_the_text_is_the_targets_own(
 
 @pytest.mark.parametrize("name", ["packed head", "packed model"])
 def test_packed_matrices_are_held_as_they_are_stored(folders: dict[str, Path], name: str) -> None:
-    draft = check(Load(FOLDER_TARGET, folders[name]), PLENTY).draft
+    draft = plan_load(Load(FOLDER_TARGET, folders[name]), PLENTY).draft
     assert draft is not None
     assert draft.format is WeightFormat.STORED
     kinds = {draft.weights.kind(each) for each in draft.weights.names() if each not in draft.lent}
@@ -104,7 +104,7 @@ def test_the_tensors_of_a_packed_draft(folders: dict[str, Path]) -> None:
     assert isinstance(target.config, ModelConfig)
     both = []
     for name in ("model", "packed model"):
-        draft = check(Load(FOLDER_TARGET, folders[name]), PLENTY).draft
+        draft = plan_load(Load(FOLDER_TARGET, folders[name]), PLENTY).draft
         assert draft is not None
         both.append(draft.weights)
     plain, packed = both
@@ -121,13 +121,13 @@ def test_the_tensors_of_a_packed_draft(folders: dict[str, Path]) -> None:
 @pytest.mark.parametrize("name", ["model", "packed model", "packed head"])
 def test_such_a_draft_is_no_chat_model(folders: dict[str, Path], name: str) -> None:
     with pytest.raises(NotPossible, match="Some target") as refused:
-        check(Load(folders[name]), PLENTY)
+        plan_load(Load(folders[name]), PLENTY)
     assert "as its draft" in refused.value.remedy
 
 
 def test_the_file_alone_is_no_model(folders: dict[str, Path]) -> None:
     with pytest.raises(UserFixable, match="only drafts for another model"):
-        check(Load(folders["packed head"] / PACKED), PLENTY)
+        plan_load(Load(folders["packed head"] / PACKED), PLENTY)
 
 
 def changed(draft: Path, change: dict[str, Any]) -> Path:
@@ -141,7 +141,7 @@ def changed(draft: Path, change: dict[str, Any]) -> Path:
 def test_a_target_of_another_vocabulary(tmp_path: Path) -> None:
     draft = changed(write_reduced(tmp_path / "draft", FOLDER_TARGET), {"vocabulary": "another"})
     with pytest.raises(NotPossible, match="different vocabularies"):
-        check(Load(FOLDER_TARGET, draft), PLENTY)
+        plan_load(Load(FOLDER_TARGET, draft), PLENTY)
 
 
 def test_ids_that_are_none(tmp_path: Path) -> None:

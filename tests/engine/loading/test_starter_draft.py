@@ -11,8 +11,8 @@ from hollow_models import write_hollow_model
 from machines import machine_with
 
 from engine.commands import DraftChoice, Load
-from engine.hub.pairing.curated import curated
-from engine.loading.checking import Read
+from engine.hub.pairs.curated import curated
+from engine.loading.inspection import Inspection
 
 SMOLLM2_360M = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 960,
@@ -35,7 +35,7 @@ def small_starter(monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def draft_of(load: Load) -> Path | None:
-    draft = Read.of(load, machine_with(16 * 2**30)).draft
+    draft = Inspection.of(load, machine_with(16 * 2**30)).draft
     return None if draft is None else draft.model.path
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import UserFixable
 from engine.model.config import BlockConfig, ModelConfig, RopeConfig
+from engine.model.families import open_config, parse_config
 
 LLAMA: dict[str, object] = {
     "architectures": ["LlamaForCausalLM"],
@@ -37,7 +38,7 @@ QWEN: dict[str, object] = {
 
 
 def test_reads_a_llama() -> None:
-    config = ModelConfig.from_json(LLAMA)
+    config = parse_config(LLAMA)
     assert config == ModelConfig(
         family="llama",
         vocab_size=100,
@@ -60,43 +61,43 @@ def test_reads_a_llama() -> None:
 
 
 def test_biases_follow_the_family() -> None:
-    qwen = ModelConfig.from_json({**QWEN, "attention_bias": True})
+    qwen = parse_config({**QWEN, "attention_bias": True})
     assert (qwen.qkv_bias, qwen.attention_out_bias, qwen.mlp_bias) == (True, False, False)
-    llama = ModelConfig.from_json({**LLAMA, "attention_bias": True, "mlp_bias": True})
+    llama = parse_config({**LLAMA, "attention_bias": True, "mlp_bias": True})
     assert (llama.qkv_bias, llama.attention_out_bias, llama.mlp_bias) == (True, True, True)
 
 
 def test_head_dim_may_be_explicit_and_heads_default_to_no_grouping() -> None:
     data = {**LLAMA, "head_dim": 16, "num_key_value_heads": None}
-    config = ModelConfig.from_json(data)
+    config = parse_config(data)
     assert (config.head_dim, config.num_kv_heads) == (16, 4)
 
 
 def test_one_end_id_none_and_a_missing_start() -> None:
-    config = ModelConfig.from_json({**LLAMA, "eos_token_id": 7, "bos_token_id": None})
+    config = parse_config({**LLAMA, "eos_token_id": 7, "bos_token_id": None})
     assert (config.eos_token_ids, config.bos_token_id) == ((7,), None)
-    assert ModelConfig.from_json({**LLAMA, "eos_token_id": None}).eos_token_ids == ()
+    assert parse_config({**LLAMA, "eos_token_id": None}).eos_token_ids == ()
 
 
 @pytest.mark.parametrize("kind_key", ["type", "rope_type"])
 def test_both_rope_layouts_agree(kind_key: str) -> None:
     scaling = {kind_key: "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
-    old = ModelConfig.from_json({**QWEN, "rope_scaling": scaling})
+    old = parse_config({**QWEN, "rope_scaling": scaling})
     new_data = {**QWEN, "rope_parameters": {**scaling, "rope_theta": 5000.0}}
     del new_data["rope_theta"]
-    assert old == ModelConfig.from_json(new_data)
+    assert old == parse_config(new_data)
     assert old.rope == RopeConfig(8, 5000.0, "yarn", 4.0, original_max_positions=64)
 
 
 def test_new_layout_without_stretching() -> None:
     data = {**LLAMA, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
-    assert ModelConfig.from_json(data).rope == RopeConfig(8, theta=1e6)
+    assert parse_config(data).rope == RopeConfig(8, theta=1e6)
 
 
 def test_windows_that_no_block_uses_are_fine() -> None:
     unused = {**QWEN, "use_sliding_window": True, "max_window_layers": 2}
-    assert ModelConfig.from_json(unused).family == "qwen2"
-    assert ModelConfig.from_json({**QWEN, "use_sliding_window": True, "sliding_window": None})
+    assert parse_config(unused).family == "qwen2"
+    assert parse_config({**QWEN, "use_sliding_window": True, "sliding_window": None})
 
 
 @pytest.mark.parametrize(
@@ -113,12 +114,12 @@ def test_windows_that_no_block_uses_are_fine() -> None:
 )
 def test_unsupported_models_are_refused_in_words(change: dict[str, object], word: str) -> None:
     with pytest.raises(UserFixable, match=word) as caught:
-        ModelConfig.from_json({**LLAMA, **change})
+        parse_config({**LLAMA, **change})
     assert caught.value.remedy
 
 
 def test_a_part_of_each_head_may_be_rotated() -> None:
-    assert ModelConfig.from_json({**LLAMA, "partial_rotary_factor": 0.5}).rope.dim == 4
+    assert parse_config({**LLAMA, "partial_rotary_factor": 0.5}).rope.dim == 4
 
 
 @pytest.mark.parametrize(
@@ -159,13 +160,13 @@ def test_a_part_of_each_head_may_be_rotated() -> None:
 )
 def test_impossible_values_are_refused(key: str, value: object) -> None:
     with pytest.raises(UserFixable) as caught:
-        ModelConfig.from_json({**LLAMA, key: value})
+        parse_config({**LLAMA, key: value})
     assert "config.json" in caught.value.cause
 
 
 def test_open_reads_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    assert ModelConfig.open(tmp_path) == ModelConfig.from_json(LLAMA)
+    assert open_config(tmp_path) == parse_config(LLAMA)
 
 
 @pytest.mark.parametrize(
@@ -184,4 +185,4 @@ def test_unreadable_files(tmp_path: Path, content: bytes | None, word: str) -> N
     if content is not None:
         (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(UserFixable, match=word):
-        ModelConfig.open(tmp_path)
+        open_config(tmp_path)

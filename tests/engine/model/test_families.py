@@ -10,7 +10,7 @@ from transformers import AutoConfig
 
 from engine.errors import UserFixable
 from engine.model.config import Experts, ModelConfig
-from engine.model.families import READERS, WITH_IMAGES
+from engine.model.families import READERS, WITH_IMAGES, parse_config
 
 SMALL: dict[str, object] = {
     "vocab_size": 100,
@@ -29,7 +29,7 @@ SU = {"type": "su", "short_factor": [1.5] * 4, "long_factor": [2.5] * 4}
 
 
 def read(family: str, **changes: object) -> ModelConfig:
-    return ModelConfig.from_json({**SMALL, "model_type": family, **changes})
+    return parse_config({**SMALL, "model_type": family, **changes})
 
 
 def windows(config: ModelConfig) -> list[int]:
@@ -40,8 +40,8 @@ def windows(config: ModelConfig) -> list[int]:
 def test_what_is_left_out_means_what_transformers_writes(family: str) -> None:
     theirs = AutoConfig.for_model(family)
     written: dict[str, Any] = json.loads(theirs.to_json_string(use_diff=False))
-    ours = ModelConfig.from_json({"model_type": family})
-    assert ours == ModelConfig.from_json({**written, "architectures": None})
+    ours = parse_config({"model_type": family})
+    assert ours == parse_config({**written, "architectures": None})
     assert ours.head_dim == (
         getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
     )
@@ -54,7 +54,7 @@ def test_what_transformers_saves_reads_the_same(family: str) -> None:
     """`save_pretrained` leaves out what is the default, and names some things anew."""
     changes = {"original_max_position_embeddings": 64} if family == "phi3" else {}
     theirs = AutoConfig.for_model(family, **SMALL, **changes)
-    assert ModelConfig.from_json(json.loads(theirs.to_json_string())) == read(family, **changes)
+    assert parse_config(json.loads(theirs.to_json_string())) == read(family, **changes)
 
 
 def test_mistral_windows() -> None:
@@ -156,13 +156,13 @@ def test_the_text_part_of_a_model_that_sees_pictures(family: str) -> None:
     theirs = AutoConfig.for_model(family)
     written = json.loads(theirs.to_json_string(use_diff=False))
     written["text_config"] |= {"num_hidden_layers": 2, "layer_types": None}
-    config = ModelConfig.from_json({**written, "eos_token_id": [1, 106]})
+    config = parse_config({**written, "eos_token_id": [1, 106]})
     assert (config.family, config.num_layers) == (WITH_IMAGES[family][1], 2)
     assert config.eos_token_ids == (1, 106)
     # What is published for gemma-3-4b-it says little more than this.
     brief = {"hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024}
     if family == "gemma3":
-        few = ModelConfig.from_json({"model_type": family, "text_config": brief})
+        few = parse_config({"model_type": family, "text_config": brief})
         assert (few.num_heads, few.head_dim, few.vocab_size) == (8, 256, 262208)
 
 

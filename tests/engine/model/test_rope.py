@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.errors import UserFixable
-from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.rope import rope_frequencies
 
 BASE: dict[str, Any] = {
@@ -97,7 +97,7 @@ def test_equal_to_transformers(change: dict[str, Any]) -> None:
     data = {**BASE, **change}
     embedding = LlamaRotaryEmbedding(LlamaConfig(**data))
     theirs = embedding.inv_freq.numpy()
-    frequencies, scaling = rope_frequencies(ModelConfig.from_json(data).rope)
+    frequencies, scaling = rope_frequencies(parse_config(data).rope)
 
     assert frequencies.dtype == np.float32
     assert frequencies.shape == theirs.shape
@@ -106,9 +106,7 @@ def test_equal_to_transformers(change: dict[str, Any]) -> None:
 
 
 def test_stretchings_differ() -> None:
-    tables = [
-        rope_frequencies(ModelConfig.from_json({**BASE, **s}).rope)[0] for s in STRETCHED[2:6]
-    ]
+    tables = [rope_frequencies(parse_config({**BASE, **s}).rope)[0] for s in STRETCHED[2:6]]
     assert all(np.any(a[:32] != b[:32]) for a in tables for b in tables if a is not b)
 
 
@@ -117,7 +115,7 @@ def test_long_texts_have_factors_of_their_own() -> None:
     from transformers.models.llama.configuration_llama import LlamaConfig
 
     data = {**BASE, **STRETCHED[-1]}
-    config = ModelConfig.from_json(data)
+    config = parse_config(data)
     for context in (512, 513):
         compute: Any = ROPE_INIT_FUNCTIONS["longrope"]
         theirs, scaling = compute(LlamaConfig(**data), seq_len=context)
@@ -129,4 +127,4 @@ def test_long_texts_have_factors_of_their_own() -> None:
 def test_dynamic_stretching_is_refused() -> None:
     data = {**BASE, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
     with pytest.raises(UserFixable, match="dynamic"):
-        rope_frequencies(ModelConfig.from_json(data).rope)
+        rope_frequencies(parse_config(data).rope)

@@ -11,8 +11,8 @@ from engine.bench.shapes import SHAPES
 from engine.commands import WeightFormat
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.model.config import ModelConfig
-from engine.plan.acceptance import usual_draft
-from engine.plan.facts import DraftFacts, ModelFacts
+from engine.model.families import parse_config
+from engine.plan.facts import DraftFacts, ModelFacts, usual_draft
 from engine.plan.footprint import footprint, stored_footprint
 
 GIB, MIB = 2**30, 2**20
@@ -105,7 +105,7 @@ MACHINES = {
 
 
 def _described(name: str, **others: object) -> ModelConfig:
-    return ModelConfig.from_json(SHAPES[name] | others)
+    return parse_config(SHAPES[name] | others)
 
 
 @cache

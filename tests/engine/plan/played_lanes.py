@@ -15,11 +15,12 @@ import numpy as np
 
 from engine.backend.round import Candidates
 from engine.backend.tree import TokenTree
-from engine.plan.expectation import BUCKETS
-from engine.plan.speculation import NEXT_CHOICE
+from engine.plan.plan import BUCKETS
+from engine.plan.throughput import NEXT_CHOICE
+from engine.speculative.controller import best_part
 from engine.speculative.costs import Mean
-from engine.speculative.lane.speculation import LanePace, Speculation
-from engine.speculative.pacing import LaneCosts, best_part, pace, worth_waiting
+from engine.speculative.draft_tree import DraftPace, DraftTree
+from engine.speculative.pacing import LaneCosts, pace, worth_waiting
 
 CANDIDATES = 4
 """Of every node, as many as a real draft ranks."""
@@ -132,8 +133,8 @@ class _Loop:
     ) -> None:
         self._right = [rank if rank != MISSED else _WRONG for rank in trace]
         self._candidates, self._times, self._overlap = candidates, times, overlap
-        self._speculation = Speculation(_WRONG)
-        self._pace = LanePace()
+        self._speculation = DraftTree(_WRONG)
+        self._pace = DraftPace()
         self._now = self._begun = 0.0
         self._ends: float | None = None
         self._goes_on = Mean(0.6, 6.0)
@@ -147,7 +148,8 @@ class _Loop:
             began, lanes = self._now, self._lanes()
             self._pace = pace(lanes, overlap=self._overlap)
             self._wait(lanes)
-            tree = best_part(lanes, self._speculation.tree(_MOST))
+            rate = lanes.rate or 1 / lanes.verify(1)
+            tree = best_part(self._speculation.tree(_MOST), lanes.verify, rate, lanes.trust)
             self._verify(len(tree))
             path = self._path(tree, position)
             self._commit(self._right[position : position + len(path)])
@@ -225,7 +227,7 @@ TOKENS, SEED = 1500, 1
 _HEAD = '''"""Tokens that the parallel loop commits in the time of a verification, as played.
 
 Written by tests/engine/plan/played_lanes.py, in virtual time, for verifications that take as long
-for any number of rows; `engine.plan.speculation.parallel` reads it.
+for any number of rows; `engine.plan.throughput.parallel` reads it.
 """
 
 from __future__ import annotations

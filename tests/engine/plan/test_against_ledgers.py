@@ -19,9 +19,8 @@ from engine.commands import Mode, WeightFormat
 from engine.machine.facts import CPU, Host, Machine
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
-from engine.model.families import READERS
-from engine.plan.acceptance import usual_draft
-from engine.plan.facts import Wish
+from engine.model.families import READERS, parse_config
+from engine.plan.facts import Wish, usual_draft
 from engine.plan.planner import plan
 
 MIB, GIB = 2**20, 2**30
@@ -39,7 +38,7 @@ CONTEXT = 700
 
 
 def shaped(**others: object) -> ModelConfig:
-    return ModelConfig.from_json({**SMALL, **others})
+    return parse_config({**SMALL, **others})
 
 
 MODELS = {

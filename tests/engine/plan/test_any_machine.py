@@ -105,13 +105,13 @@ def test_more_is_never_slower(
     planning = Planning(machine, known, model(*target), DRAFTS[draft], wish)
     rate, layers = 0.0, dict[object, int]()
     for step in range(33):
-        choice = planning.choice(planning.limit * step // 32)
-        if choice is None:
+        placement = planning.placement(planning.limit * step // 32)
+        if placement is None:
             assert not rate
             continue
-        assert choice.rate >= rate
-        assert choice.cut >= layers.get(choice.way, 0)
-        rate, layers[choice.way] = choice.rate, choice.cut
+        assert placement.rate >= rate
+        assert placement.cut >= layers.get(placement.strategy, 0)
+        rate, layers[placement.strategy] = placement.rate, placement.cut
     if rate:
         made = plan(machine, known, model(*target), DRAFTS[draft], replace(wish, vram=None))
         assert (made.tokens_per_s or 0) >= 0.95 * rate * (1 - 1e-9)

@@ -9,10 +9,8 @@ from described import MACHINES, head, model
 
 from engine.commands import Mode
 from engine.machine.speeds import Speeds
-from engine.plan.acceptance import usual_draft
-from engine.plan.expectation import BUCKETS, Expectation
-from engine.plan.facts import DraftFacts, Wish
-from engine.plan.plan import Plan
+from engine.plan.facts import DraftFacts, Wish, usual_draft
+from engine.plan.plan import BUCKETS, Expectation, Plan
 from engine.plan.planner import plan
 
 HEAD = head("dgf-1", "7B")

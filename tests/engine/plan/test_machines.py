@@ -174,13 +174,13 @@ def test_a_higher_ceiling_is_never_slower_and_never_takes_layers_away(
             continue
         rate, layers = 0.0, dict[object, int]()
         for step in range(65):
-            choice = planning.choice(largest * step // 64)
-            if choice is None:
+            placement = planning.placement(largest * step // 64)
+            if placement is None:
                 assert not rate, "what fitted fits no more"
                 continue
-            assert choice.rate >= rate
-            assert choice.cut >= layers.get(choice.way, 0)
-            rate, layers[choice.way] = choice.rate, choice.cut
+            assert placement.rate >= rate
+            assert placement.cut >= layers.get(placement.strategy, 0)
+            rate, layers[placement.strategy] = placement.rate, placement.cut
 
 
 def test_the_knee_is_the_least_that_is_about_the_best() -> None:

@@ -12,7 +12,7 @@ from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, OutOfMemory, UserFixable
 from engine.machine.facts import CPU, Host, Machine
 from engine.machine.speeds import DeviceSpeeds, Speeds
-from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.plan.budgets import KV_SHARE, SMALLEST_CONTEXT, host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint, WeightPart, footprint
@@ -198,7 +198,7 @@ def test_a_forced_draft_is_not_said_to_stop() -> None:
 
 def test_the_footprint_of_a_known_model() -> None:
     """Llama 3.1 8B: 8,030,261,248 parameters; 2 x 32 layers x 8 heads x 128 numbers per token."""
-    config = ModelConfig.from_json(
+    config = parse_config(
         {
             "model_type": "llama",
             "vocab_size": 128256,

@@ -36,7 +36,7 @@ def own_session(own_cache: None) -> Iterator[Session]:  # noqa: ARG001
 
 
 def pair_of(session: Session) -> LoadedPair:
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     return pair
 
@@ -48,7 +48,7 @@ def check_adds_up(session: Session, told: MemoryHeld) -> None:
         assert held.nbytes == sum(line.nbytes for line in held.lines)
         assert held.nbytes == devices[held.device].ledger.held
         assert held.budget == devices[held.device].ledger.budget
-        assert held.predicted in (None, pair_of(session).placing.on(held.device))
+        assert held.predicted in (None, pair_of(session).plan.on(held.device))
         assert held.nbytes == 0 or held.predicted is not None
 
 
@@ -98,7 +98,7 @@ def test_loads_are_kept_beside_their_plans(chat_model: Path, own_session: Sessio
     assert kept.loads[1].tokens > 5
     for load in kept.loads:
         (held,) = load.devices
-        assert (held.device, held.arithmetic) == (CPU, held.predicted)
+        assert held.device == CPU
         assert held.held.target == held.predicted.target
         assert held.held.kv == held.predicted.kv
     assert kept.typical_error == pytest.approx(abs(kept.loads[1].error))
@@ -145,7 +145,7 @@ def test_telling_costs_next_to_nothing(chat_model: Path, own_session: Session) -
 
     def telling() -> float:
         start = perf_counter()
-        own_session.engine._book.tell()
+        own_session.engine._slot._book.tell()
         return perf_counter() - start
 
     assert least(telling, enough=0.0002) < 0.002

@@ -20,8 +20,8 @@ from safetensors.numpy import load_file, save_file
 from tiny_models import write_chat_model
 
 import engine.backend.native.memory
-import engine.loading.machinery
-import engine.service.engine
+import engine.loading.devices
+import engine.service.model_slot
 from engine.backend.cpu import native_is_built
 from engine.backend.decoder import Decoder
 from engine.commands import Load, Unload
@@ -39,9 +39,9 @@ from engine.events import (
     Unloaded,
 )
 from engine.hardware.memory import give_memory_back
-from engine.hub.local import LocalModel
 from engine.loading.load import LoadedPair
 from engine.machine.facts import CPU
+from engine.model.local_model import LocalModel
 from engine.service.engine import Engine
 from engine.speculative.decoding import Decoding
 
@@ -97,7 +97,7 @@ def test_a_mistake_in_a_load_is_told_and_lived_through(
     session: Session, chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(engine.service.engine, "load", lambda *_: 1 / 0)
+        patch.setattr(engine.service.model_slot, "load", lambda *_: 1 / 0)
         session.submit(Load(chat_model))
         session.wait(Unloaded)
     failed = session.wait(Failed)
@@ -243,13 +243,13 @@ def test_files_that_change_between_check_and_load_leave_the_present_model(
     ready: Session, copy: Path, damage: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words: list[str] = []
-    honest = engine.service.engine.load
+    honest = engine.service.model_slot.load
 
     def too_late(*arguments: object) -> object:
         words.append(damage(copy))  # type: ignore[operator]
         return honest(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(engine.service.engine, "load", too_late)
+    monkeypatch.setattr(engine.service.model_slot, "load", too_late)
     after = len(ready.events)
     ready.submit(Load(copy))
     assert ready.wait(PlanReady, after=after).model_name == "Babbler"
@@ -300,7 +300,7 @@ def test_no_memory_for_the_weights_leaves_the_present_model(
 def test_a_model_too_large_for_the_memory_is_not_begun(
     ready: Session, other_chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine.loading.machinery, "probe_machine", lambda: machine_with(1000))
+    monkeypatch.setattr(engine.loading.devices, "probe_machine", lambda: machine_with(1000))
     monkeypatch.setattr(LoadedPair, "held_on", lambda *_: 1000)
     after = len(ready.events)
     ready.submit(Load(other_chat_model))
@@ -355,9 +355,9 @@ def test_unload_gives_the_memory_back(session: Session, big_model: Path) -> None
     size = (big_model / "model.safetensors").stat().st_size
     loaded = resident()
     assert size > 200e6
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
-    held = pair.plan.target_bytes
+    held = pair.summary.target_bytes
     assert held > 50e6
     assert loaded - before > 0.5 * held
     parts = [weakref.ref(part) for part in (pair.target, pair.target.segments[0])]
@@ -374,10 +374,10 @@ def test_a_model_goes_first_when_memory_does_not_hold_both(
     ready: Session, other_chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And stays until the new one is there when it does."""
-    present = ready.engine._pair
+    present = ready.engine._slot.pair
     assert present is not None
-    probe = engine.loading.machinery.probe_machine
-    just_enough = machine_with(present.placing.on(CPU).total - 1)
+    probe = engine.loading.devices.probe_machine
+    just_enough = machine_with(present.plan.on(CPU).total - 1)
     target = weakref.ref(present.target)
     del present
     seen: list[bool] = []
@@ -387,14 +387,14 @@ def test_a_model_goes_first_when_memory_does_not_hold_both(
             seen.append(target() is not None)
         return False
 
-    monkeypatch.setattr(engine.loading.machinery, "probe_machine", lambda: just_enough)
+    monkeypatch.setattr(engine.loading.devices, "probe_machine", lambda: just_enough)
     monkeypatch.setattr(LoadedPair, "held_on", lambda *_: 64 << 20)
     with ready.holding(LoadProgress, look):
         ready.load(other_chat_model)
     assert seen == [False]
 
-    monkeypatch.setattr(engine.loading.machinery, "probe_machine", probe)
-    present = ready.engine._pair
+    monkeypatch.setattr(engine.loading.devices, "probe_machine", probe)
+    present = ready.engine._slot.pair
     assert present is not None
     target = weakref.ref(present.target)
     del present
@@ -429,7 +429,7 @@ def test_close_joins_every_thread_in_the_middle_of_an_answer(chat_model: Path) -
     last = [event for event in told if not isinstance(event, DeviceSample | MemoryHeld)][-1]
     assert isinstance(last, Finished)
     assert last.reason is FinishReason.STOPPED
-    assert running._pair is None
+    assert running._slot.pair is None
 
 
 def test_a_closed_engine_takes_no_commands(chat_model: Path) -> None:

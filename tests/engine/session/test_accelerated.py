@@ -28,8 +28,8 @@ from engine.events import (
     PlanReady,
     Unloaded,
 )
+from engine.loading.devices import DeviceManager
 from engine.loading.load import LoadedPair
-from engine.loading.machinery import Machinery
 from engine.machine.facts import CPU
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
@@ -45,22 +45,22 @@ def ledgers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Ledger]]:
     """Every ledger that a load opened; none may ever have held more than its budget."""
     opened: list[Ledger] = []
     budgets: dict[Ledger, int] = {}
-    honest = Machinery.open
+    honest = DeviceManager.open
 
-    def watched(self: Machinery, *arguments: Any) -> Mapping[str, Device]:
+    def watched(self: DeviceManager, *arguments: Any) -> Mapping[str, Device]:
         devices = honest(self, *arguments)
         opened.extend(device.ledger for device in devices.values())
         budgets.update((device.ledger, device.ledger.budget or 0) for device in devices.values())
         return devices
 
-    monkeypatch.setattr(Machinery, "open", watched)
+    monkeypatch.setattr(DeviceManager, "open", watched)
     yield opened
     assert all(ledger.peak <= budget for ledger, budget in budgets.items())
 
 
 def card(session: Session) -> SimulatedDevice:
     """The simulated accelerator that is open."""
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     device = pair.devices[DEVICE]
     assert isinstance(device, SimulatedDevice)
@@ -136,7 +136,7 @@ def reference() -> Iterator[str]:
 
 def test_the_split_changes_between_answers(session: Session, ledgers: list[Ledger]) -> None:
     load(session, 2)
-    before = session.engine._pair
+    before = session.engine._slot.pair
     assert before is not None
     text, old = before.text, list(ledgers)
     del before
@@ -154,7 +154,7 @@ def test_the_split_changes_between_answers(session: Session, ledgers: list[Ledge
     assert second.signature.startswith("sim:q8/kv-f16[0:6]")
     assert second.text
     assert all_empty(old)  # what went is free on both devices
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     assert pair.text is text  # read once
 
@@ -234,23 +234,28 @@ def after_opening(
 ) -> list[SimulatedDevice]:
     """Do something to every simulated accelerator that is opened from now on."""
     changed: list[SimulatedDevice] = []
-    honest = Machinery._opened
+    honest = DeviceManager._opened
 
-    def opened(self: Machinery, *arguments: Any) -> Device:
+    def opened(self: DeviceManager, *arguments: Any) -> Device:
         device = honest(self, *arguments)
         assert isinstance(device, SimulatedDevice)
         change(device)
         changed.append(device)
         return device
 
-    monkeypatch.setattr(Machinery, "_opened", opened)
+    monkeypatch.setattr(DeviceManager, "_opened", opened)
     return changed
 
 
-@pytest.mark.parametrize("present", [0, 3])
+@pytest.mark.parametrize(("present", "room"), [(0, 1), (3, 1), (0, 45)])
 def test_a_ledger_that_refuses_leaves_the_present_model(
-    session: Session, ledgers: list[Ledger], monkeypatch: pytest.MonkeyPatch, present: int
+    session: Session,
+    ledgers: list[Ledger],
+    monkeypatch: pytest.MonkeyPatch,
+    present: int,
+    room: int,
 ) -> None:
+    """Both have `room` MiB: for none of the new weights, or for all of them and no sequence."""
     load(session, present)
     before = story(session)
     session.at_rest()
@@ -258,7 +263,7 @@ def test_a_ledger_that_refuses_leaves_the_present_model(
     held = {ledger: ledger.held for ledger in ledgers}
 
     def full(device: SimulatedDevice) -> None:
-        device.ledger.budget = device.ledger.held + (1 << 20)
+        device.ledger.budget = device.ledger.held + (room << 20)
 
     after_opening(monkeypatch, full)
     after = len(session.events)
@@ -307,6 +312,6 @@ def test_a_new_model_beside_the_present_one_keeps_to_the_budget(
     with session.holding(LoadProgress, look):
         load(session, 8, draft=DraftChoice.NONE, mode=Mode.AUTO)
     assert max(seen) <= GIB
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert isinstance(pair, LoadedPair)
-    assert pair.devices[DEVICE].ledger.budget == pair.placing.on(DEVICE).budget
+    assert pair.devices[DEVICE].ledger.budget == pair.plan.on(DEVICE).budget

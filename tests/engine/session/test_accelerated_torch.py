@@ -11,7 +11,7 @@ import torch
 from engine_session import Session
 from folder_models import FOLDER_TARGET
 
-import engine.loading.machinery
+import engine.loading.devices
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Purpose
@@ -35,13 +35,13 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _card(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = engine.loading.machinery.probe_machine
+    honest = engine.loading.devices.probe_machine
     found = Accelerator(CARD, "A card", Vendor.NVIDIA, memory_total=4 * GIB, memory_free=4 * GIB)
 
     def probed() -> Machine:
         return replace(honest(), accelerators=(found,))
 
-    monkeypatch.setattr(engine.loading.machinery, "probe_machine", probed)
+    monkeypatch.setattr(engine.loading.devices, "probe_machine", probed)
 
 
 def load(session: Session, layers: int, **wishes: Any) -> PlanReady:
@@ -49,7 +49,7 @@ def load(session: Session, layers: int, **wishes: Any) -> PlanReady:
 
 
 def card(session: Session) -> TorchDevice:
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     device = pair.devices[CARD]
     assert isinstance(device, TorchDevice)
@@ -93,7 +93,7 @@ def test_a_lost_card(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(torch, "bmm", honest)
         raise RuntimeError("CUDA error: unspecified launch failure")
 
-    before = session.engine._pair
+    before = session.engine._slot.pair
     after = len(session.events)
     monkeypatch.setattr(torch, "bmm", lost)
     answer = session.ask("Hello", id="a", max_tokens=4)
@@ -101,5 +101,5 @@ def test_a_lost_card(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "A card does not answer" in session.wait(Failed, after=after).cause
     again = session.wait(PlanReady, after=after).plan
     assert again.layers_on_gpu == 0
-    assert session.engine._pair is not before
+    assert session.engine._slot.pair is not before
     assert session.ask("Hello", id="b", max_tokens=4).signature == "cpu:q8/kv-f16"

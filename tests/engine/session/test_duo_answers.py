@@ -27,7 +27,7 @@ from engine.events import (
     TextDelta,
 )
 from engine.request import Message, Role, SamplingParams
-from engine.speculative.lane.lane_model import LaneModel
+from engine.speculative.draft_cache import DraftCache
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -182,16 +182,16 @@ def test_a_draft_that_fails_ends_the_answer_in_words(
 ) -> None:
     truth = plain.ask(QUESTION, max_tokens=TOKENS)
     calls: list[int] = []
-    honest = LaneModel.compute
+    honest = DraftCache.compute
 
-    def fails(self: LaneModel, *arguments: Any) -> Any:
+    def fails(self: DraftCache, *arguments: Any) -> Any:
         calls.append(1)
         if len(calls) > call:
             raise error
         return honest(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LaneModel, "compute", fails)
+        patch.setattr(DraftCache, "compute", fails)
         after = len(duo.events)
         broken = duo.ask(QUESTION, max_tokens=TOKENS)
     assert broken.reason is FinishReason.ERROR
@@ -207,7 +207,7 @@ def test_a_lost_accelerator_ends_the_answer_and_the_next_one_does_without(
 ) -> None:
     truth = plain.ask(QUESTION, max_tokens=TOKENS)
     load(session)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     device = pair.devices[DEVICE]
     assert isinstance(device, SimulatedDevice)

@@ -16,8 +16,8 @@ from machines import machine_with
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, LoadProgress, Unloaded
-from engine.hub.local import LocalModel
-from engine.loading.checking import check
+from engine.loading.planned_load import plan_load
+from engine.model.local_model import LocalModel
 
 PLENTY = machine_with(64 << 30)
 
@@ -45,7 +45,7 @@ def test_it_answers_plainly_and_says_why(session: Session, stable: Path) -> None
     assert plan.caveat in plan.reasons
     assert plan.signature.startswith("transformers:")
     assert "/stablelm/float32" in plan.signature
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     assert pair.target.weight_bytes == pytest.approx(plan.target_bytes, rel=0.02)
     assert session.of(LoadProgress)[-1].fraction == 1
@@ -58,23 +58,24 @@ def test_it_answers_plainly_and_says_why(session: Session, stable: Path) -> None
 @pytest.mark.parametrize("mode", [Mode.AUTO, Mode.CPU, Mode.PLAIN])
 def test_every_mode_is_plain(stable: Path, mode: Mode) -> None:
     for draft in (DraftChoice.AUTO, DraftChoice.LOOKUP, FOLDER_TARGET):
-        plan = check(Load(stable, draft, mode), PLENTY).plan
+        plan = plan_load(Load(stable, draft, mode), PLENTY).summary
         assert (plan.mode, plan.draft, plan.draft_bytes) == (Mode.PLAIN, None, 0)
 
 
 def test_it_is_held_in_16_bits_where_32_do_not_fit(stable: Path) -> None:
-    needed = check(Load(stable), PLENTY).plan.target_bytes
+    needed = plan_load(Load(stable), PLENTY).summary.target_bytes
     assert needed == pytest.approx(4 * LocalModel.inspect(stable).weight_bytes / 4, rel=0.02)
-    assert check(Load(stable, context=16), machine_with(needed)).plan.target_bytes == needed // 2
+    halved = plan_load(Load(stable, context=16), machine_with(needed)).summary
+    assert halved.target_bytes == needed // 2
     with pytest.raises(UserFixable, match="GiB are free"):
-        check(Load(stable), machine_with(needed // 4))
+        plan_load(Load(stable), machine_with(needed // 4))
 
 
 def test_it_cannot_be_quantised_and_cannot_draft(stable: Path) -> None:
     with pytest.raises(NotPossible, match="held in q4_0"):
-        check(Load(stable, weights=WeightFormat.Q4), PLENTY)
+        plan_load(Load(stable, weights=WeightFormat.Q4), PLENTY)
     with pytest.raises(NotPossible, match="cannot draft"):
-        check(Load(FOLDER_TARGET, stable), PLENTY)
+        plan_load(Load(FOLDER_TARGET, stable), PLENTY)
 
 
 def test_a_load_of_it_can_be_called_off(session: Session, stable: Path) -> None:
@@ -93,4 +94,4 @@ def test_a_family_nobody_knows_is_a_sentence(stable: Path, tmp_path: Path) -> No
     config |= {"model_type": "nobodys", "auto_map": {"AutoModelForCausalLM": "evil.Model"}}
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserFixable, match="its family is “nobodys”"):
-        check(Load(folder), PLENTY)
+        plan_load(Load(folder), PLENTY)

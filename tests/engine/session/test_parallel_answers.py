@@ -31,13 +31,13 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
-from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.request import SamplingParams
+from engine.speculative.draft_cache import DraftCache
+from engine.speculative.draft_tree import DraftPace
+from engine.speculative.draft_worker import DraftLane
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.lane.draft_lane import DraftLane
-from engine.speculative.lane.lane_model import LaneModel
-from engine.speculative.lane.speculation import LanePace
 from engine.speculative.loops import Parallel
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
@@ -111,7 +111,7 @@ def test_comparing_it_with_the_target_alone_leaves_the_lane_out(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(session)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     honest, followed = DraftLane.following, 0
 
@@ -162,7 +162,7 @@ def test_a_stop_is_obeyed_at_once_and_ends_the_lane(
 def test_a_lost_device_ends_the_answer_and_the_next_one_does_without(session: Session) -> None:
     load(session)
     hold = session.write_until(QUESTION, max_tokens=60)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     device = pair.devices[DEVICE]
     assert isinstance(device, SimulatedDevice)
@@ -182,9 +182,9 @@ def test_an_error_in_the_lane_is_told_and_the_next_answer_is_whole(
 ) -> None:
     load(session)
     whole = session.ask(QUESTION, max_tokens=60)
-    honest, calls = LaneModel.compute, 0
+    honest, calls = DraftCache.compute, 0
 
-    def failing(self: LaneModel, *arguments: Any) -> Any:
+    def failing(self: DraftCache, *arguments: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls > 3:
@@ -192,7 +192,7 @@ def test_an_error_in_the_lane_is_told_and_the_next_answer_is_whole(
         return honest(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LaneModel, "compute", failing)
+        patch.setattr(DraftCache, "compute", failing)
         broken = session.ask(QUESTION, id="b", max_tokens=60)
     assert broken.reason is FinishReason.ERROR
     assert whole.text.startswith(broken.text)
@@ -222,14 +222,14 @@ def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(session)
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     loop = pair.loop
     assert isinstance(loop, Parallel)
     assert not loop.reads_beside, "for it is simulated, and would slow the first token down"
     honest, paces = DraftLane.following, []
 
-    def noted(lane: DraftLane, context: DraftContext, pace: LanePace | None) -> Any:
+    def noted(lane: DraftLane, context: DraftContext, pace: DraftPace | None) -> Any:
         paces.append(pace)
         return honest(lane, context, pace)
 

@@ -26,7 +26,7 @@ from engine.events import (
 )
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.sampler import Sampler
 
 LONG = "One two three four five six seven. " * 40

@@ -11,8 +11,8 @@ from engine_session import Session
 from engine.commands import DraftChoice, Mode
 from engine.events import FinishReason
 from engine.hub import starter as published
-from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
+from engine.model.local_model import LocalModel
 from engine.request import Message, Role
 
 CAPITAL = "What is the capital of France? Answer in one sentence."

@@ -14,8 +14,8 @@ from engine.backend.cpu import cpu_backend
 from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.tiles import pin_to_one_thread
 from engine.commands import DraftChoice, WeightFormat
-from engine.hub.local import LocalModel
-from engine.loading.checking import own_model
+from engine.loading.inspected_model import own_model
+from engine.model.local_model import LocalModel
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.loops import plain

@@ -13,11 +13,11 @@ from engine_session import Session, generate
 from folder_models import FOLDER_TARGET
 
 from engine.backend.cpu import CpuDevice, native_is_built
-from engine.backend.transfers import Transfers
+from engine.backend.device import Transfers
 from engine.commands import DraftChoice, Mode
 from engine.events import Finished, Interval, Origin, RoundFinished, TextDelta, TokenSpan
 from engine.request import SamplingParams
-from engine.session.answering import read
+from engine.session.answer import read
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -54,7 +54,7 @@ def spans_of(session: Session, answer: str) -> list[TokenSpan]:
 
 def reference(session: Session, ids: tuple[int, ...]) -> list[float]:
     """A softmax of what the target says of the whole answer at once."""
-    pair = session.engine._pair
+    pair = session.engine._slot.pair
     assert pair is not None
     prompt = read(generate(STORY).request, pair.template, pair.tokenizer).ids
     state = pair.target.new_state(len(prompt) + len(ids))

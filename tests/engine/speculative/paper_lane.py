@@ -19,8 +19,8 @@ from engine.backend.round import Candidates, Round, Verified
 from engine.backend.tree import TokenTree, follow
 from engine.events import Interval
 from engine.speculative import loops
-from engine.speculative.lane.draft_lane import Lately, Outlook
-from engine.speculative.lane.speculation import LanePace, Node, Speculation
+from engine.speculative.draft_tree import DraftPace, DraftTree, Node
+from engine.speculative.draft_worker import DraftActivity, Outlook
 from engine.speculative.parallel_controller import ParallelController
 
 VOCAB = 1000
@@ -67,10 +67,10 @@ class PaperLane:
     stuck: bool = False
     busy: bool = False
     computed: float = 0.0
-    paces: list[LanePace | None] = field(default_factory=list)
+    paces: list[DraftPace | None] = field(default_factory=list)
     waits: int = 0
-    _pace: LanePace | None = None
-    _speculation: Speculation = field(default_factory=lambda: Speculation(0))
+    _pace: DraftPace | None = None
+    _speculation: DraftTree = field(default_factory=lambda: DraftTree(0))
     _committed: int = 0
     _ends: float | None = None
     _begins: float = 0.0
@@ -83,7 +83,7 @@ class PaperLane:
         right = draws[:, 0] < self.pair.acceptance
         self._choices = np.where(right, 0, np.where(draws[:, 1] < 0.5, 1, 2)).tolist()
 
-    def set_pace(self, pace: LanePace | None) -> None:
+    def set_pace(self, pace: DraftPace | None) -> None:
         self.paces.append(pace)
         self._pace = pace
         self._go_on(self.clock.now)
@@ -124,7 +124,7 @@ class PaperLane:
         self._go_on(self.clock.now)
         self.busy = False
 
-    def commit(self, tokens: Sequence[int]) -> Lately:
+    def commit(self, tokens: Sequence[int]) -> DraftActivity:
         self._go_on(self.clock.now)
         speculation = self._speculation
         hit = speculation.advance(tokens)
@@ -134,7 +134,7 @@ class PaperLane:
             self._end(self.clock.now)
         merit = speculation.take_merit()
         spans, self._spans = tuple(self._spans), []
-        return Lately(spans, merit.useful, merit.wasted, hit)
+        return DraftActivity(spans, merit.useful, merit.wasted, hit)
 
     def step_times(self) -> list[tuple[int, float, float]]:
         times, self._times = self._times, []

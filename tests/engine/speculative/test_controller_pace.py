@@ -10,7 +10,7 @@ import pytest
 from simulated_pairs import Course, Pair, best_fixed, speed
 
 from engine.backend.round import Budget
-from engine.plan.expectation import BUCKETS, WIDTHS, Expectation
+from engine.plan.plan import BUCKETS, WIDTHS, Expectation
 from engine.speculative.serial_controller import SerialController
 
 

@@ -19,7 +19,7 @@ from engine.speculative import decoding, loops
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
 
 CONTEXT = 512
 

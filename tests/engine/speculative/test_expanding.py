@@ -19,7 +19,7 @@ from engine.backend.round import Budget
 from engine.backend.sequence import ROOT, SequenceState
 from engine.model.config import Fusion
 from engine.request import SamplingParams
-from engine.speculative.drafters.growing import likeliest
+from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
 
 Native = dict[Format, tuple[Decoder, Decoder]]

@@ -8,7 +8,7 @@ from harness import SAMPLINGS, OracleDrafter, RandomController, decode
 
 from engine.backend.decoder import Decoder
 from engine.backend.state_pool import StatePool
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
 
 CONTEXT = 256
 

@@ -17,7 +17,7 @@ from engine.backend.tree import ROOT_PARENT, TokenTree
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.growing import grow, likeliest
+from engine.speculative.drafters.model import grow, likeliest
 from engine.speculative.sampler import Sampler
 
 TOKENS = 6

@@ -13,7 +13,7 @@ from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.sampler import Sampler
 
 CONTEXT = 200

@@ -8,22 +8,27 @@ from math import log
 import pytest
 
 from engine.backend.tree import TokenTree
-from engine.speculative.pacing import LaneCosts, best_part, pace, worth_waiting
+from engine.speculative.controller import best_part
+from engine.speculative.pacing import LaneCosts, pace, worth_waiting
 
 FLAT = LaneCosts(verify=lambda _: 1.0, step=lambda _: 0.1, rate=2.0, goes_on=0.7)
 CHAIN = TokenTree((1, 2, 3, 4), (-1, 0, 1, 2), tuple(i * log(0.5) for i in range(4)))
 
 
 def test_all_is_verified_where_rows_cost_nothing() -> None:
-    assert best_part(FLAT, CHAIN) == CHAIN
-    assert best_part(FLAT, TokenTree.root(3)) == TokenTree.root(3)
+    flat = {"verify": lambda _: 1.0, "rate": 2.0, "trust": 1.0}
+    assert best_part(CHAIN, **flat) == CHAIN
+    assert best_part(TokenTree.root(3), **flat, least=1) == TokenTree.root(3)
 
 
 def test_rows_that_cost_more_than_they_promise_are_left_out() -> None:
-    dear = replace(FLAT, verify=lambda rows: 0.8 + 0.2 * rows)  # a row is worth 0.4 tokens
-    assert best_part(dear, CHAIN) == CHAIN.best(1)
-    assert best_part(replace(dear, trust=0.5), CHAIN).drafted == 0
-    assert best_part(replace(dear, rate=0.0), CHAIN) == CHAIN.best(2)  # as if plain decoding
+    def verify(rows: int) -> float:
+        return 0.8 + 0.2 * rows
+
+    assert best_part(CHAIN, verify, rate=2.0, trust=1.0) == CHAIN.best(1)  # a row costs 0.4 tokens
+    assert best_part(CHAIN, verify, rate=2.0, trust=0.5).drafted == 0
+    assert best_part(CHAIN, verify, rate=2.0, trust=0.5, least=1) == CHAIN.best(1)
+    assert best_part(CHAIN, verify, rate=1.0, trust=1.0) == CHAIN.best(2)
 
 
 def test_waiting_is_for_steps_that_promise_more_than_their_time() -> None:
@@ -41,7 +46,6 @@ def test_the_target_does_not_wait_for_a_slow_draft() -> None:
 def test_nothing_known_is_no_reason_to_wait(rate: float) -> None:
     nothing = LaneCosts(verify=lambda _: 0.0, step=lambda _: 0.0, rate=rate)
     assert not worth_waiting(nothing, promise=1.0, left=0.1)
-    assert best_part(nothing, CHAIN).drafted >= 0
     assert pace(nothing).width >= 1
 
 

@@ -26,14 +26,17 @@ from engine.backend.native.library import Format
 from engine.backend.tree import TokenTree
 from engine.errors import Cancelled, OutOfMemory
 from engine.request import SamplingParams
+from engine.speculative import draft_worker
 from engine.speculative.decoding import Decoding
+from engine.speculative.draft_worker import DraftWorker, Outlook
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.lane import following
-from engine.speculative.lane.following import Following, Outlook
 from engine.speculative.parallel_controller import ParallelController
 
 VOCAB = 320
 Pair = tuple[Decoder, Decoder]
+
+MOST_TURNS = 200
+"""Answers within which a draft on a busy machine gets a word in."""
 
 
 @pytest.fixture(scope="module")
@@ -96,18 +99,19 @@ def test_turns_of_one_conversation_on_reused_states(sampling: SamplingParams, pa
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_the_end_token_inside_what_is_drafted(sampling: SamplingParams, pair: Pair) -> None:
     target, draft = pair
-    lane, rng, inside = lane_of(draft), np.random.default_rng(5), 0
-    for turn in range(8):
+    lane, rng, inside, turn = lane_of(draft), np.random.default_rng(5), 0, 0
+    while turn < 8 or not inside:  # the draft's thread may be late, and then drafts no end token
+        assert turn < MOST_TURNS, "no end token was drafted"
         prompt = random_prompt(rng, 30)
         free = decode(target, prompt, sampling, max_tokens=30)
-        end = free.tokens[10 + turn]
+        end = free.tokens[10 + turn % 8]
         wishes: dict[str, Any] = {"max_tokens": 30, "stop_ids": [end]}
         plain = decode(target, prompt, sampling, **wishes)
         done = run(target, lane, prompt, sampling, controller=RandomPace(rng, 1.0), **wishes)
         assert done.tokens == plain.tokens
         assert done.tokens.index(end) == len(done.tokens) - 1
         inside += done.rounds[-1].accepted == len(done.rounds[-1].tokens)
-    assert inside, "no end token was drafted"
+        turn += 1
 
 
 @pytest.mark.parametrize("max_tokens", [1, 2, 3, 7, None])
@@ -260,7 +264,7 @@ def test_a_draft_that_does_not_answer_holds_nobody_up(
     sampling = SAMPLINGS["sampled"]
     plain = decode(target, prompt, sampling).tokens
     written: list[int] = []
-    monkeypatch.setattr(following, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(draft_worker, "_PATIENCE_S", 0.1)
     with pytest.raises(RuntimeError, match="does not come to an end"):
         run(
             target,
@@ -312,7 +316,7 @@ def test_whatever_the_lane_says_the_target_has_the_last_word(
     prompt = random_prompt(rng)
     plain = decode(target, prompt, SAMPLINGS["sampled hot"]).tokens
 
-    class Liar(Following):
+    class Liar(DraftWorker):
         def tree(self, most: int) -> TokenTree:
             root = self._tokens[-1]
             nodes = [
@@ -329,7 +333,7 @@ def test_whatever_the_lane_says_the_target_has_the_last_word(
             super().outlook()
             return Outlook(1.0, float(rng.choice([0.0, 1e-4])))
 
-    monkeypatch.setattr("engine.speculative.lane.draft_lane.Following", Liar)
+    monkeypatch.setattr("engine.speculative.draft_worker.DraftWorker", Liar)
     controller, sampling = RandomPace(rng), SAMPLINGS["sampled hot"]
     done = run(target, lane_of(draft), prompt, sampling, controller=controller, patient=False)
     assert done.tokens == plain

@@ -23,8 +23,7 @@ from engine.model.tensors import HEAD, HEAD_IDS
 from engine.model.weights.readable import Floats, Weights
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.growing import grow, likeliest
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter, grow, likeliest
 from engine.speculative.sampler import Sampler
 
 ROWS = 100

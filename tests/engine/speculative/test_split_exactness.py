@@ -20,12 +20,13 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.state_pool import StatePool
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.readable import Weights
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
 
 CONTEXT = 256
 
@@ -59,7 +60,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
     found = {"every feature": Model(config, RandomWeights(config))}
     for family in ("llama", "gemma3_text", "qwen3_moe"):
         folder: Path = write_model(root / family, family)
-        own = ModelConfig.open(folder)
+        own = open_config(folder)
         found[family] = Model(own, ModelWeights.of_folder(own, folder))
     return found
 

@@ -12,7 +12,7 @@ from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.standalone import StandaloneDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.sampler import Sampler
 
 BUDGET = Budget(nodes=20, depth=4, width=3)

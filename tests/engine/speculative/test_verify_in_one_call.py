@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from copy import copy
+from types import MethodType
+
 import numpy as np
 import pytest
 from harness import SAMPLINGS, OracleDrafter, RandomController, Run, decode
@@ -9,6 +13,10 @@ from split_models import split_full_decoder
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
+from engine.backend.native.sampling import NativeDraws
+from engine.backend.round import Verified
+from engine.backend.segment import Segment
+from engine.backend.sequence import SequenceState
 from engine.errors import InvalidLogits
 from engine.request import SamplingParams
 from engine.speculative.sampler import Sampler
@@ -19,9 +27,28 @@ LENGTH = 60
 class OneAfterTheOther(Decoder):
     """The same segments without the one call."""
 
-    @property
-    def verifies_trees(self) -> bool:
-        return False
+    def verify(
+        self,
+        state: SequenceState,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        draws: NativeDraws,
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int],
+    ) -> Verified:
+        logits = self.forward(state, nodes, parents).logits
+        verified = draws.verify(nodes, parents, logits, tokens, limit=limit, stop_ids=stop_ids)
+        state.commit(verified.path)
+        return verified
+
+
+def as_any_segment(target: Decoder) -> Decoder:
+    """The same segments, the last of which verifies as segments do that have no call for it."""
+    last = copy(target.segments[-1])
+    vars(last)["verify"] = MethodType(Segment.verify, last)
+    return Decoder(target.config, [*target.segments[:-1], last])
 
 
 def run(target: Decoder, answer: list[int], prompt: list[int], params: SamplingParams) -> Run:
@@ -61,11 +88,15 @@ def test_one_call_behind_other_segments(borders: tuple[int, ...]) -> None:
 
 
 def assert_one_call_is_one_after_the_other(target: Decoder, sampling: SamplingParams) -> None:
-    assert target.verifies_trees
     apart = OneAfterTheOther(target.config, target.segments)
     prompt = list(range(3, 64))  # the tree lies across a border between chunks of keys
     answer = decode(target, prompt, sampling, max_tokens=LENGTH).tokens
-    one, many = (run(model, answer, prompt, sampling) for model in (target, apart))
+    many = run(apart, answer, prompt, sampling)
+    for model in (target, as_any_segment(target)):
+        assert_same_rounds(target, run(model, answer, prompt, sampling), many)
+
+
+def assert_same_rounds(target: Decoder, one: Run, many: Run) -> None:
     for a, b in zip(one.rounds, many.rounds, strict=True):
         assert (a.tokens, a.accepted, a.drafted) == (b.tokens, b.accepted, b.drafted)
         assert a.verified.offered_by_depth == b.verified.offered_by_depth
@@ -73,6 +104,7 @@ def assert_one_call_is_one_after_the_other(target: Decoder, sampling: SamplingPa
     assert any(done.accepted > 2 for done in one.rounds)
     logits = [target.forward(each.state, [5]).logits.copy() for each in (one, many)]
     assert np.array_equal(*logits), "the keys of the accepted paths differ"
+    many.state.discard()
 
 
 def test_what_cannot_be_is_refused(
@@ -87,7 +119,7 @@ def test_what_cannot_be_is_refused(
         target.verify(state, [5] * 70, [-1] * 70, **one)
     with pytest.raises(ValueError, match="impossible"):
         target.verify(state, [5, 6], [-1, 1], **one)
-    with pytest.raises(ValueError, match="cannot verify"):
+    with pytest.raises(TypeError, match="another backend"):
         tiny.verify(state, [5], [-1], **one)
     assert len(state) == 0
     target.verify(state, [5], [-1], **one)

@@ -20,7 +20,7 @@ from simulated_pairs import round_of
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
-from engine.plan.expectation import BUCKETS, Expectation
+from engine.plan.plan import BUCKETS, Expectation
 from engine.speculative.serial_controller import SerialController
 
 AHEAD = 16

@@ -65,10 +65,8 @@ def test_greedy_answers_and_all_states_are_the_targets_own(decoder: Decoder) -> 
     ends = set(range(0, 320, 16))
     writer = TargetWriter(decoder, ends, longest=200, longest_answer=24, taps=taps)
 
-    def keep(one: Recorded) -> None:
+    for one in writer.write(iter(enumerate(prompts))):
         written[one.index] = one
-
-    writer.write(iter(enumerate(prompts)), keep)
     assert sorted(written) == list(range(len(prompts)))
     for index, prompt in enumerate(prompts):
         one = written[index]
@@ -91,11 +89,9 @@ def test_greedy_answers_and_all_states_are_the_targets_own(decoder: Decoder) -> 
 
 def test_warm_answers_depend_on_the_seed_and_the_prompt_alone(decoder: Decoder) -> None:
     def answers(count: int, seed: int) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
         writer = TargetWriter(decoder, (), longest=200, longest_answer=12, seed=seed)
         every = enumerate(_prompts(count))
-        writer.write(every, lambda one: found.update({one.index: one.tokens.tolist()}))
-        return found
+        return {one.index: one.tokens.tolist() for one in writer.write(every)}
 
     few, many, other = answers(4, 0), answers(40, 0), answers(4, 1)
     assert few == {index: many[index] for index in few}
@@ -105,10 +101,10 @@ def test_warm_answers_depend_on_the_seed_and_the_prompt_alone(decoder: Decoder) 
 
 def test_only_a_whole_native_model_writes(chat_model: Path) -> None:
     from engine.backend.torch_cpu.segment import TorchCpuBackend
-    from engine.model.config import ModelConfig
+    from engine.model.families import open_config
     from engine.model.weights.model_weights import ModelWeights
 
-    config = ModelConfig.open(chat_model)
+    config = open_config(chat_model)
     other = Decoder.build(config, ModelWeights.of_folder(config, chat_model), TorchCpuBackend())
     with pytest.raises(NotPossible, match="processor"):
         TargetWriter(other, (), longest=64, longest_answer=8)

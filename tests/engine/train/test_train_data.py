@@ -14,15 +14,14 @@ from folder_models import FOLDER_TARGET
 from training_runs import write_data
 
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
+from engine.model.local_model import LocalModel
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 from engine.train.batches import Batch, Batches, BatchPlace
-from engine.train.conversations import Example, find_sources
-from engine.train.drawing import Drawing
+from engine.train.conversations import Example, ShuffledExamples, find_sources
+from engine.train.given_answers import Renderer
 from engine.train.recording import Recorded, Recording, RecordingWriter, held_out, shard_files
-from engine.train.sequences import Renderer
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +58,11 @@ def test_compressed_files_are_read_like_others(tmp_path: Path) -> None:
     packed = tmp_path / "packed.jsonl.zst"
     packed.write_bytes(zstandard.ZstdCompressor().compress(plain.read_bytes()))
     assert _examples(packed) == _examples(plain)
+    packed.write_bytes(packed.read_bytes() * 2)
+    assert _examples(packed) == _examples(plain) * 2
+    packed.write_bytes(b"no frame at all")
+    with pytest.raises(UserFixable, match="cannot be read"):
+        _examples(packed)
 
 
 def test_a_folder_of_texts_is_cut_into_pieces(tmp_path: Path) -> None:
@@ -79,15 +83,24 @@ def test_data_that_are_not_there_are_told(tmp_path: Path, name: str) -> None:
         find_sources([tmp_path / name])
 
 
-def test_every_epoch_has_every_example_once_in_another_order(tmp_path: Path) -> None:
+def test_every_seed_has_every_example_once_in_another_order(tmp_path: Path) -> None:
     write_data(tmp_path / "a.jsonl", 70)
     (tmp_path / "b.txt").write_text("one text")
-    drawing = Drawing(find_sources([tmp_path]), seed=0)
-    epochs = [[one.messages or one.text for one in drawing.go_to(epoch, 0)] for epoch in (0, 1)]
-    assert sorted(map(str, epochs[0])) == sorted(map(str, epochs[1]))
-    assert len(set(map(str, epochs[0]))) == 71
-    assert epochs[0] != epochs[1]
-    assert [one.messages or one.text for one in drawing.go_to(0, 30)] == epochs[0][30:]
+    sources = find_sources([tmp_path])
+    drawn = [list(ShuffledExamples(sources, seed)) for seed in (0, 1, 0)]
+    assert sorted(map(str, drawn[0])) == sorted(map(str, drawn[1]))
+    assert len(set(map(str, drawn[0]))) == 71
+    assert drawn[0] != drawn[1]
+    assert drawn[0] == drawn[2]
+
+
+def test_recordings_of_earlier_versions_find_their_examples_again(tmp_path: Path) -> None:
+    """An example is known by its place in the order."""
+    write_data(tmp_path / "a.jsonl", 70)
+    first = [one.messages[0].text for one in ShuffledExamples(find_sources([tmp_path]), 0)][:3]
+    assert first == [
+        "at the clock 62", "nobody looks at the clock 24", "sea while nobody looks at the clock 4",
+    ]  # fmt: skip
 
 
 def test_a_folder_may_hold_more_files_than_may_be_open(tmp_path: Path) -> None:
@@ -97,7 +110,7 @@ def test_a_folder_may_hold_more_files_than_may_be_open(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (150, hard))
     try:
-        drawn = [one.text for one in Drawing(find_sources([tmp_path]), seed=0).go_to(0, 0)]
+        drawn = [one.text for one in ShuffledExamples(find_sources([tmp_path]), seed=0)]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert sorted(drawn) == sorted(f"text {number}" for number in range(600))
@@ -143,7 +156,6 @@ def test_long_examples_are_cut_and_short_ones_left_out(
     renderer = Renderer(*text, longest=12)
     cut = renderer.sequence(_two_turns())
     assert cut is not None
-    assert cut.cut
     assert len(cut.tokens) == 12
     assert renderer.sequence(Example((Message(Role.USER, "no answer"),))) is None
     assert Renderer(*text, longest=4).sequence(_two_turns()) is None
@@ -219,8 +231,10 @@ def test_a_recording_is_kept_in_files_of_a_bounded_size(
     monkeypatch.setattr("engine.train.recording.SHARD_TOKENS", 100)
     with _recorded(tmp_path, [40] * 10) as recording:
         assert len(shard_files(tmp_path)) == 4
-        assert sorted(recording.indices) == list(range(10))
-    assert RecordingWriter(tmp_path, "test").tokens == 400
+        assert len(recording) == 10
+    writer = RecordingWriter(tmp_path, "test")
+    assert writer.tokens == 400
+    assert writer.indices == set(range(10))
     with pytest.raises(UserFixable, match="recorded with another"):
         RecordingWriter(tmp_path, "other")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 from training_runs import write_data
 
-from engine.cli import main
+from engine.cli import main, train_draft
+from engine.train.settings import TrainingSettings
 
 _SHORT = ["--tokens", "600", "--rate", "1e-3", "--batch", "128", "--max-length", "64"]
 _SHORT += ["--device", "cpu", "--threads", "1", "--recorded", "4k", "--answer-length", "24"]
@@ -36,6 +38,26 @@ def test_one_object_tells_the_result(
     assert answer["blocks"] == 2
     assert (tmp_path / "head" / "config.json").exists()
     assert "tokens/s" in told.err
+
+
+def test_every_option_sets_a_setting(chat_model: Path, tmp_path: Path) -> None:
+    """What is not given has the defaults of the settings."""
+    commands = argparse.ArgumentParser().add_subparsers()
+    train_draft.add_parser(commands)
+    parser = commands.choices["train-draft"]
+    basic = ["--model", str(chat_model), "--data", "a", "b", "--out", str(tmp_path)]
+    usual = train_draft._settings(parser.parse_args(basic))
+    assert usual == TrainingSettings(chat_model, (Path("a"), Path("b")), tmp_path)
+    values = {
+        "--kind": "eagle", "--from": str(chat_model), "--precision": "bf16", "--format": "bf16",
+        "--device": "cpu", "--rate": "0.5", "--recording": "c", "--muon": "0", "--clip": "0.25",
+    }  # fmt: skip
+    for action in parser._actions:
+        name = action.option_strings[-1]
+        if name in (*basic, "--help", "--json"):
+            continue
+        given = [name] if action.nargs == 0 else [name, values.get(name, "3")]
+        assert train_draft._settings(parser.parse_args([*basic, *given])) != usual, name
 
 
 def test_bad_input_is_told_in_words(

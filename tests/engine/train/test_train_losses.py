@@ -7,12 +7,13 @@ import pytest
 import torch
 from head_models import HeadWeights, head_config
 
-from engine.train import soft_labels
+from engine.train import losses
 from engine.train.batches import Batch
-from engine.train.learners import DraftVocabulary, HeadLearner, LossWeights, ModelLearner
+from engine.train.draft_folder import describe_draft, draft_config
+from engine.train.learner import Learner, LossWeights
+from engine.train.losses import DraftVocabulary, soft_cross_entropy
 from engine.train.modules import DraftModule
-from engine.train.shapes import model_config
-from engine.train.soft_labels import TargetOutput, soft_cross_entropy
+from engine.train.settings import DraftKind, DraftShape
 
 
 def _numbers(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -30,8 +31,8 @@ def _plain(
 def test_soft_cross_entropy_in_stretches_has_the_gradient_of_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(soft_labels, "STRETCH", 50 * 16)
-    target = TargetOutput(_numbers(50, 12, seed=3), softcap=2.0)
+    monkeypatch.setattr(losses, "SLICE", 50 * 16)
+    target = DraftVocabulary(_numbers(50, 12, seed=3), softcap=2.0)
     goal = _numbers(45, 12, seed=4)
     found, wanted = [], []
     for grads, plain in ((found, False), (wanted, True)):
@@ -41,9 +42,7 @@ def test_soft_cross_entropy_in_stretches_has_the_gradient_of_the_whole(
             loss = _plain(hidden, matrix, goal, 2.0)
         else:
             loss, agrees = soft_cross_entropy(hidden, matrix, target.probs(goal))
-            assert torch.equal(
-                agrees, (hidden @ matrix.t()).argmax(1) == target.logits(goal).argmax(1)
-            )
+            assert torch.equal(agrees, (hidden @ matrix.t()).argmax(1) == target.wanted(goal))
         (3 * loss).backward()  # type: ignore[no-untyped-call]
         grads += [loss.detach(), hidden.grad, matrix.grad]
     for one, other in zip(found, wanted, strict=True):
@@ -62,32 +61,27 @@ def _lesson(hidden: int, lengths: tuple[int, ...], vocab: int) -> Batch:
     return Batch(tokens, answers, torch.tensor(lengths), features, features)
 
 
-def _whole(matrix: torch.Tensor) -> DraftVocabulary:
-    return DraftVocabulary.of(TargetOutput(matrix), None)
-
-
 def test_a_draft_of_few_rows_learns_their_proportions_and_is_measured_by_all_tokens() -> None:
     matrix, ids = _numbers(50, 12, seed=3), torch.tensor([1, 4, 7, 30])
-    vocabulary = DraftVocabulary.of(TargetOutput(matrix), ids)
+    vocabulary = DraftVocabulary(matrix, ids)
     goal = _numbers(45, 12, seed=4)
     logits = (goal @ matrix.t())[:, ids]
-    torch.testing.assert_close(vocabulary.output.probs(goal), logits.softmax(1))
+    torch.testing.assert_close(vocabulary.probs(goal), logits.softmax(1))
     torch.testing.assert_close(vocabulary.wanted(goal), (goal @ matrix.t()).argmax(1))
     drafted = vocabulary.drafted(goal, matrix[ids])
     torch.testing.assert_close(drafted, ids[logits.argmax(1)])
     assert not torch.equal(drafted, vocabulary.wanted(goal))
 
 
-def _head() -> tuple[HeadLearner, torch.Tensor]:
+def _head() -> tuple[Learner, torch.Tensor]:
     config = head_config("dgf", 2)
     weights = HeadWeights(config)
     torch.manual_seed(0)
     embedding = torch.from_numpy(weights.float32("model.embed_tokens.weight"))
     matrix = torch.from_numpy(weights.float32("lm_head.weight"))
     draft = DraftModule(config)
-    return HeadLearner(
-        draft, embedding, _whole(matrix), LossWeights(regression=1.0, labels=0.1), 1, 0.0
-    ), matrix
+    papers = LossWeights(regression=1.0, labels=0.1)
+    return Learner(draft, embedding, DraftVocabulary(matrix), papers, 1, 0.0), matrix
 
 
 def test_a_heads_loss_is_the_papers() -> None:
@@ -150,19 +144,21 @@ def test_noise_touches_input_features_only() -> None:
     assert learner.learn(lesson, generator).loss.item() == quiet
 
 
-def test_runs_count_drafted_tokens_that_the_target_takes() -> None:
+def test_accepted_counts_drafted_tokens_that_the_target_takes() -> None:
     """A model that is its own target always agrees: runs end where the answer does."""
     target = head_config("dgf")
-    config = model_config(target, hidden=32, blocks=1, heads=2, intermediate=48)
+    shape = DraftShape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
+    config = draft_config(describe_draft(shape, target, "", ""), target)
     torch.manual_seed(1)
     draft = DraftModule(config)
     lesson = _lesson(32, (9,), 323)
     with torch.no_grad():
-        hidden = draft.run_model(lesson.tokens)
+        hidden = draft.before_output(draft.run_model(lesson.tokens))
     matrix = draft.output
     assert matrix is not None
-    learner = ModelLearner(draft, _whole(matrix.detach()))
+    vocabulary = DraftVocabulary(matrix.detach())
+    learner = Learner(draft, matrix, vocabulary, LossWeights(), 1, 0.0)
     same = Batch(lesson.tokens, lesson.answers, lesson.lengths, hidden, hidden)
-    assert learner.runs(same).tolist() == [5, 5, 4, 3, 2, 1]
+    assert learner.accepted(same).tolist() == [5, 5, 4, 3, 2, 1]
     other = Batch(lesson.tokens, lesson.answers, lesson.lengths, -hidden, -hidden)
-    assert learner.runs(other).sum() == 0
+    assert learner.accepted(other).sum() == 0

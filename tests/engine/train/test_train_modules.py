@@ -11,8 +11,9 @@ from head_models import HeadReference, HeadWeights, head_config, random_features
 
 from engine.model.config import FusionKind, ModelConfig
 from engine.model.tensors import borrowed_tensors, expected_tensors
+from engine.train.draft_folder import describe_draft, draft_config
 from engine.train.modules import DraftModule
-from engine.train.shapes import model_config
+from engine.train.settings import DraftKind, DraftShape
 
 PAIRS = 9
 
@@ -77,6 +78,7 @@ def test_outputs_are_those_of_the_reference(kind: FusionKind, blocks: int) -> No
 
 def test_a_stand_alone_model_is_a_llama() -> None:
     """The tensors of the model that is written are those of our own decoder."""
-    config = model_config(small_target(), hidden=32, blocks=2, heads=2, intermediate=48)
+    shape, target = DraftShape(DraftKind.MODEL, 2, 32, 2, 48), small_target()
+    config = draft_config(describe_draft(shape, target, "", ""), target)
     named = {name: tuple(p.shape) for name, p in DraftModule(config).named_parameters()}
     assert named == expected_tensors(config)

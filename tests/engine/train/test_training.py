@@ -10,23 +10,28 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from training_runs import run, settings, weights_of, write_data
+from safetensors import safe_open
+from training_runs import SHORT, run, settings, weights_of, write_data
 
+from engine.backend.decoder import Decoder
+from engine.backend.sequence import SequenceState
 from engine.errors import UserFixable
-from engine.hub.local import LocalModel
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.heads.description import HeadDescription
+from engine.model.local_model import LocalModel
 from engine.model.tensors import borrowed_tensors, expected_tensors
-from engine.train import checkpoint, whole_file
+from engine.train import given_answers, whole_file
 from engine.train.checkpoint import FILE
-from engine.train.settings import DraftShape
-from engine.train.shapes import DraftKind, head_config
-from engine.train.sitting import Paused
-from engine.train.trainer import Schedule
+from engine.train.draft_folder import describe_draft, draft_config
+from engine.train.recording import Recorded
+from engine.train.settings import DraftKind, DraftShape
+from engine.train.trainer import Paused
 from engine.train.training import train
 
 
@@ -46,12 +51,13 @@ def test_a_head_learns_and_is_written(
 ) -> None:
     wanted = settings(
         chat_model, data, tmp_path / "out", shape=DraftShape(kind, 2),
-        schedule=Schedule(tokens=6000, rate=2e-3, warm_up=3),
+        schedule=replace(SHORT, tokens=6000),
     )  # fmt: skip
     result, reports = run(wanted)
     assert result.progress.loss < reports[0].progress.loss
     assert result.progress.tokens >= 6000
-    config = head_config(ModelConfig.open(chat_model), kind, 2)
+    target = open_config(chat_model)
+    config = draft_config(describe_draft(wanted.shape, target, "", ""), target)
     expected = expected_tensors(config)
     for name in borrowed_tensors(config):
         expected.pop(name, None)
@@ -65,7 +71,7 @@ def test_a_head_learns_and_is_written(
     assert described["duotail_head"]["fusion"] == config.fusion.kind
     model = LocalModel.inspect(result.out)
     assert isinstance(model.config, HeadDescription)
-    assert model.config.for_target(ModelConfig.open(chat_model), "head", "Babbler") == config
+    assert model.config.for_target(target, "head", "Babbler") == config
     assert sorted(file.name for file in result.out.iterdir()) == [
         "config.json", "duotail.json", "model.safetensors",
     ]  # fmt: skip
@@ -89,19 +95,19 @@ def test_with_muon_it_learns_more_in_the_same_time(
 ) -> None:
     shape = DraftShape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
     losses = []
-    for muon in (None, 0.02):
-        schedule = Schedule(tokens=16_000, rate=2e-3, warm_up=3, muon=muon)
+    for muon in (0.0, 0.02):
+        schedule = replace(SHORT, tokens=16_000, muon=muon)
         out = tmp_path / str(muon)
         result, _ = run(settings(chat_model, data, out, shape=shape, schedule=schedule))
         losses.append(result.progress.loss)
     assert losses[1] < losses[0]
 
 
-@pytest.mark.parametrize("muon", [None, 0.02])
+@pytest.mark.parametrize("muon", [0.0, 0.02])
 def test_stopped_and_resumed_is_as_if_never_stopped(
-    chat_model: Path, data: Path, tmp_path: Path, muon: float | None
+    chat_model: Path, data: Path, tmp_path: Path, muon: float
 ) -> None:
-    schedule = Schedule(tokens=1600, rate=2e-3, warm_up=3, muon=muon)
+    schedule = replace(SHORT, muon=muon)
     kept = tmp_path / "kept"  # what is recorded is there, so that only steps are asked about
     wanted = settings(chat_model, data, tmp_path / "whole", schedule=schedule, recording=kept)
     whole, _ = run(wanted)
@@ -133,6 +139,12 @@ def _assert_same(one: Path, other: Path) -> None:
     assert ours.keys() == theirs.keys()
     for name, tensor in ours.items():
         np.testing.assert_array_equal(tensor, theirs[name])
+
+
+def _steps_kept(folder: Path) -> int:
+    with safe_open(folder / FILE, "pt") as stream:
+        steps: int = json.loads(stream.metadata()["progress"])["steps"]
+        return steps
 
 
 _CHILD = """
@@ -172,7 +184,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint(
         child.kill()
     assert child.returncode == -signal.SIGKILL
     assert not (out / "config.json").exists()
-    kept = checkpoint.Checkpoint.read(out).progress.steps
+    kept = _steps_kept(out)
     assert kept == 4
     result, _ = run(settings(chat_model, data, out, resume=True))
     assert result.progress.steps == whole.progress.steps > kept
@@ -196,7 +208,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(
             run(settings(chat_model, data, out, every_steps=3))
     assert "--resume" in told.value.remedy
     assert sorted(file.name for file in out.iterdir()) == ["recording", FILE]
-    assert checkpoint.Checkpoint.read(out).progress.steps == 3
+    assert _steps_kept(out) == 3
     result, _ = run(settings(chat_model, data, out, resume=True))
     whole, _ = run(settings(chat_model, data, tmp_path / "whole"))
     _assert_same(result.out, whole.out)
@@ -242,17 +254,15 @@ def test_an_error_of_the_target_ends_the_training(
     chat_model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was recorded by then is kept, and the next start records only what is missing."""
-    from engine.train.target_recorder import TargetRecorder
+    whole, asked = given_answers._computed, list[int]()
 
-    whole, asked = TargetRecorder._computed, list[int]()
-
-    def breaking(self: TargetRecorder, index: int, *rest: object) -> object:
+    def breaking(target: Decoder, state: SequenceState, index: int, *rest: Any) -> Recorded:
         asked.append(index)
         if len(asked) == 7:
             raise RuntimeError("the target is gone")
-        return whole(self, index, *rest)  # type: ignore[arg-type]
+        return whole(target, state, index, *rest)
 
-    monkeypatch.setattr(TargetRecorder, "_computed", breaking)
+    monkeypatch.setattr(given_answers, "_computed", breaking)
     out = tmp_path / "out"
     with pytest.raises(RuntimeError, match="the target is gone"):
         run(settings(chat_model, data, out))
@@ -275,13 +285,13 @@ def test_a_draft_of_few_rows_of_every_kind(chat_model: Path, data: Path, tmp_pat
 
 def test_it_begins_with_a_draft_of_other_rows(chat_model: Path, data: Path, tmp_path: Path) -> None:
     """Rows of tokens that both propose are taken over, the others begin as the target's."""
-    still = Schedule(tokens=1, rate=1e-12, warm_up=1)
+    still = replace(SHORT, tokens=1, rate=1e-12, warm_up=1)
     made = []
     others = tmp_path / "others.jsonl"
     others.write_text(data.read_text().replace("sea", "fork").replace("boat", "quiz"))
     for name, begin in (("target", None), ("other", None), ("begun", "other")):
         shape = DraftShape(rows=40, begin=tmp_path / begin if begin else None)
-        schedule = Schedule(tokens=1600, rate=2e-3, warm_up=3) if name == "other" else still
+        schedule = SHORT if name == "other" else still
         source = others if name == "other" else data
         run(settings(chat_model, source, tmp_path / name, shape=shape, schedule=schedule))
         stored = weights_of(tmp_path / name)

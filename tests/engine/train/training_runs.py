@@ -11,11 +11,12 @@ from safetensors.torch import load_file
 
 from engine.commands import WeightFormat
 from engine.model.weights.readable import Floats
-from engine.train.settings import TrainingSettings
-from engine.train.sitting import TrainingReport
-from engine.train.trainer import Schedule
+from engine.train.settings import Schedule, TrainingSettings
+from engine.train.trainer import TrainingReport
 from engine.train.training import Result, train
 
+SHORT = Schedule(tokens=1600, rate=2e-3, muon=0, warm_up=3, decay=0)
+"""A dozen steps with AdamW."""
 WORDS = ("boat", "sails", "over", "calm", "sea", "while", "nobody", "looks", "at", "the", "clock")
 
 
@@ -37,7 +38,7 @@ def settings(model: Path, data: Path, out: Path, **changes: Any) -> TrainingSett
         model=model,
         data=(data,),
         out=out,
-        schedule=Schedule(tokens=1600, rate=2e-3, warm_up=3),
+        schedule=SHORT,
         own_answers=False,
         recorded=20_000,
         halves=False,

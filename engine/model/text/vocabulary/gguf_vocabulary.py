@@ -9,9 +9,15 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
 from engine.model.text.token_bytes import BYTE_TOKEN
-from engine.model.text.vocabulary.description import Vocabulary, byte_level, sentencepiece
-from engine.model.text.vocabulary.merges import as_listed, by_score
-from engine.model.text.vocabulary.pieces import BLANK, PieceKind, Pieces, damaged
+from engine.model.text.vocabulary.library import Vocabulary, byte_level, sentencepiece
+from engine.model.text.vocabulary.pieces import (
+    BLANK,
+    PieceKind,
+    Pieces,
+    as_listed,
+    by_score,
+    damaged,
+)
 from engine.model.text.vocabulary.pretokenisers import pretokeniser
 
 Metadata = Mapping[str, object]
@@ -27,37 +33,45 @@ _KEEP_BLANKS = frozenset({"<unk>", "<s>", "<|endoftext|>"})
 
 
 def gguf_vocabulary(metadata: Metadata) -> Vocabulary:
-    """The vocabulary in GGUF metadata.
+    """Build the vocabulary in GGUF metadata.
 
-    Raises `UserFixable` for a vocabulary that is missing, damaged or of an unknown kind.
+    Raises:
+        UserFixable: it is missing, damaged or of an unknown kind.
     """
-    kind = metadata.get(f"{_PREFIX}model")
-    if kind == "llama":
-        return _scored(metadata)
-    if kind == "gemma4" or metadata.get(f"{_PREFIX}pre") in _CHARACTER_BPE:
-        return _characters(metadata)
-    if kind == "gpt2":
-        return _bytes(metadata)
-    raise _unknown(kind)
+    pieces = gguf_pieces(metadata)
+    if metadata.get(f"{_PREFIX}model") == "llama":
+        return _scored(metadata, pieces)
+    merges = as_listed(_strings(metadata, "merges"), pieces.known)
+    if _has_characters(metadata):
+        return sentencepiece(pieces, merges, space_prefix=False, lines=True)
+    name = metadata.get(f"{_PREFIX}pre", "default")
+    return byte_level(pieces, merges, pretokeniser(str(name or "default")))
 
 
 def gguf_pieces(metadata: Metadata) -> Pieces:
-    """The tokens alone.
+    """Read the tokens alone.
 
-    Raises `UserFixable` for a list that is missing, damaged or of an unknown kind.
+    Raises:
+        UserFixable: the list is missing, damaged or of an unknown kind.
     """
-    kind, pre = metadata.get(f"{_PREFIX}model"), metadata.get(f"{_PREFIX}pre")
+    kind = metadata.get(f"{_PREFIX}model")
     if kind == "llama":
         return _pieces(metadata, _numbers(metadata, "scores"), blanks=True)
-    if kind == "gemma4" or pre in _CHARACTER_BPE:
+    if _has_characters(metadata):
         return _pieces(metadata, (), blanks=True)
     if kind == "gpt2":
         return _pieces(metadata, (), blanks=False)
     raise _unknown(kind)
 
 
+def _has_characters(metadata: Metadata) -> bool:
+    """Return whether tokens are made of characters, as SentencePiece's, and merges are listed."""
+    kind, pre = metadata.get(f"{_PREFIX}model"), metadata.get(f"{_PREFIX}pre")
+    return kind == "gemma4" or pre in _CHARACTER_BPE
+
+
 def token_id(metadata: Metadata, name: str) -> int | None:
-    """A token's id by its name (`bos`, `eos`, `eot`, `eom`, `unknown`, `padding`), if it is there.
+    """Return a token's id by its name: `bos`, `eos`, `eot`, `eom`, `unknown` or `padding`.
 
     Files with a SentencePiece vocabulary may leave out its usual first three.
     """
@@ -72,7 +86,7 @@ def token_id(metadata: Metadata, name: str) -> int | None:
 
 
 def adds_bos(metadata: Metadata) -> bool:
-    """Whether the begin-of-text token belongs before every text."""
+    """Return whether the begin-of-text token belongs before every text."""
     value = metadata.get(f"{_PREFIX}add_bos_token")
     if isinstance(value, bool):
         return value
@@ -93,8 +107,7 @@ def _unknown(kind: object) -> UserFixable:
     )
 
 
-def _scored(metadata: Metadata) -> Vocabulary:
-    pieces = _pieces(metadata, _numbers(metadata, "scores"), blanks=True)
+def _scored(metadata: Metadata, pieces: Pieces) -> Vocabulary:
     if not pieces.scores:
         raise damaged("tokenizer.ggml.scores is missing")
     prefix = metadata.get(f"{_PREFIX}add_space_prefix")
@@ -107,25 +120,10 @@ def _scored(metadata: Metadata) -> Vocabulary:
     )
 
 
-def _characters(metadata: Metadata) -> Vocabulary:
-    pieces = _pieces(metadata, (), blanks=True)
-    merges = as_listed(_strings(metadata, "merges"), pieces.known)
-    return sentencepiece(pieces, merges, space_prefix=False, lines=True)
-
-
-def _bytes(metadata: Metadata) -> Vocabulary:
-    pieces = _pieces(metadata, (), blanks=False)
-    name = metadata.get(f"{_PREFIX}pre", "default")
-    return byte_level(
-        pieces,
-        as_listed(_strings(metadata, "merges"), pieces.known),
-        pretokeniser(str(name or "default")),
-    )
-
-
 def _pieces(metadata: Metadata, scores: Sequence[float], *, blanks: bool) -> Pieces:
     """The tokens; with `blanks`, those that the file writes with spaces get their stand-ins."""
-    texts = _never_empty(_strings(metadata, "tokens"))
+    stored = _strings(metadata, "tokens")
+    texts = [text or f"[EMPTY_{index}]" for index, text in enumerate(stored)]
     kinds = [int(kind) for kind in _numbers(metadata, "token_type")] or [PieceKind.NORMAL] * len(
         texts
     )
@@ -138,17 +136,13 @@ def _pieces(metadata: Metadata, scores: Sequence[float], *, blanks: bool) -> Pie
 
 
 def _kind_by_look(text: str) -> PieceKind:
-    """What a token is for that looks like a mark, where the file calls it a word.
+    """The kind of a token that looks like a mark, where the file calls it a word.
 
     Older files do, and some list no kinds at all.
     """
     if BYTE_TOKEN.fullmatch(text):
         return PieceKind.BYTE
     return PieceKind.UNKNOWN if text == "<unk>" else PieceKind.CONTROL
-
-
-def _never_empty(texts: Sequence[str]) -> list[str]:
-    return [text or f"[EMPTY_{index}]" for index, text in enumerate(texts)]
 
 
 def _strings(metadata: Metadata, name: str) -> Sequence[str]:

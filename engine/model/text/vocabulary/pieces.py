@@ -1,11 +1,12 @@
-"""The tokens of a vocabulary, as GGUF and SentencePiece files list them."""
+"""The tokens of a vocabulary as files list them, and the pairs of tokens that merge into one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import pairwise
 
 from engine.errors import UserFixable
 from engine.language import tr
@@ -13,7 +14,7 @@ from engine.model.json_object import DOWNLOAD_AGAIN
 
 
 class PieceKind(IntEnum):
-    """What a token is for; both kinds of files use these numbers."""
+    """The purpose of a token, by the number that both kinds of files use."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -23,21 +24,28 @@ class PieceKind(IntEnum):
     BYTE = 6
 
 
+Merge = tuple[str, str]
+"""Two neighbouring tokens that become one."""
 BLANK = "\u2581"
-"""What SentencePiece writes for a space."""
+"""The character that SentencePiece writes for a space."""
 
 
 def is_blank(text: str) -> bool:
-    """Whether a token is a run of blanks."""
+    """Return whether a token is a run of blanks."""
     return not text.strip(BLANK)
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Token id -> text, score (higher is merged first) and kind; `scores` may be empty.
+    """The tokens of a vocabulary, by their ids.
 
-    Raises `UserFixable` for lists of different lengths, a text that occurs twice and scores that
-    are no numbers.
+    Attributes:
+        texts: text of each token.
+        scores: of each token; higher ones are merged first. May be empty.
+        kinds: `PieceKind` of each token.
+
+    Raises:
+        UserFixable: the lists have different lengths, a text occurs twice or a score is no number.
     """
 
     texts: Sequence[str]
@@ -74,3 +82,64 @@ def damaged(details: str) -> UserFixable:
     return UserFixable(
         tr("The model's list of tokens is damaged."), tr(DOWNLOAD_AGAIN), details[:500]
     )
+
+
+def by_score(pieces: Pieces) -> list[Merge]:
+    """The merges of a SentencePiece vocabulary: any two tokens that join to a token.
+
+    The higher the score of the result, the earlier; of equal ones the first listed. Of ways to the
+    same result, that with the longer first half comes first. Runs of blanks that are tokens of
+    their own accord come before all others.
+    """
+    words = dict(_scored_words(pieces))
+    return [
+        (text[:cut], text[cut:])
+        for text in sorted(words, key=words.__getitem__, reverse=True)
+        for cut in range(len(text) - 1, 0, -1)
+        if text[:cut] in words and text[cut:] in words
+    ]
+
+
+def _scored_words(pieces: Pieces) -> Iterator[tuple[str, float]]:
+    for text, score, kind in zip(pieces.texts, pieces.scores, pieces.kinds, strict=True):
+        if kind == PieceKind.USER_DEFINED and is_blank(text):
+            yield text, math.inf
+        elif kind in (PieceKind.NORMAL, PieceKind.UNUSED):
+            yield text, score
+
+
+def as_listed(lines: Sequence[str], known: Collection[str]) -> list[Merge]:
+    """The merges of a list of lines "first second", whose results the vocabulary has, in order.
+
+    A merge that is listed twice counts once. The first half may begin with a space.
+    """
+    if len(set(lines)) != len(lines):
+        lines = list(dict.fromkeys(lines))
+    return [
+        (line[:cut], line[cut + 1 :])
+        for line in lines
+        if (cut := line.find(" ", 1)) > 0 and line[:cut] + line[cut + 1 :] in known
+    ]
+
+
+def by_rank(ranks: dict[bytes, int]) -> list[tuple[bytes, bytes]]:
+    """The merges of a tiktoken vocabulary, where a token's rank is all that is stored.
+
+    A token is made of the two that merging all lower ranks leaves of it.
+    """
+    return [
+        halves
+        for token in sorted(ranks, key=ranks.__getitem__)
+        if len(token) > 1 and (halves := _made_of(token, ranks)) is not None
+    ]
+
+
+def _made_of(token: bytes, ranks: dict[bytes, int]) -> tuple[bytes, bytes] | None:
+    parts, limit = [token[i : i + 1] for i in range(len(token))], ranks[token]
+    while len(parts) > 2:
+        joined = [ranks.get(a + b, limit) for a, b in pairwise(parts)]
+        best = min(range(len(joined)), key=joined.__getitem__)
+        if joined[best] >= limit:
+            return None
+        parts[best : best + 2] = [parts[best] + parts[best + 1]]
+    return parts[0], parts[1]

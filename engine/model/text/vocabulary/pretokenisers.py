@@ -1,4 +1,4 @@
-r"""How byte-level BPE cuts a text into words before merging, by the name GGUF files give it.
+r"""The ways in which byte-level BPE cuts a text into words, by the names GGUF files give them.
 
 The expressions are those of the models' own tokenizer.json files; which name stands for which is
 llama.cpp's table (see NOTICE). An unknown name is an error: words cut in another place give other

@@ -30,7 +30,7 @@ class _Damaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SentencePieceModel:
-    """What a tokenizer.model says: its tokens, and whether a space is put before a text."""
+    """The tokens of a tokenizer.model, and whether a space is put before a text."""
 
     pieces: Pieces
     space_prefix: bool
@@ -39,8 +39,9 @@ class SentencePieceModel:
     def read(cls, path: Path) -> SentencePieceModel:
         """Read a file.
 
-        Raises `UserFixable` when it is damaged, or of a kind that chat models do not use: one that
-        chooses tokens by probability, or changes characters or blanks before.
+        Raises:
+            UserFixable: it is damaged, or of a kind that chat models do not use: one that chooses
+                tokens by probability, or changes characters or blanks before.
         """
         try:
             if path.stat().st_size > MAX_BYTES:

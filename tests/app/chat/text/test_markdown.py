@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.chat.text.block_stream import BlockStream, split
-from app.chat.text.markdown import Block, BlockKind, plain
+from app.chat.text.markdown import BlockKind, MarkdownBlock, plain
 
 _LINES = st.sampled_from(
     (
@@ -23,9 +23,9 @@ _LINES = st.sampled_from(
 _TEXTS = st.lists(_LINES, max_size=12).map("\n".join)
 
 
-def _streamed(text: str, cuts: list[int]) -> list[Block]:
+def _streamed(text: str, cuts: list[int]) -> list[MarkdownBlock]:
     stream = BlockStream()
-    seen: list[Block] = []
+    seen: list[MarkdownBlock] = []
     edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     for start, end in pairwise(edges):
         stream.feed(text[start:end])
@@ -174,7 +174,7 @@ def test_chains_are_never_cut_within_a_character() -> None:
 
 def test_markdown_goes_on_after_a_giant_line() -> None:
     blocks = split("x" * 50_000 + "\n\n# After\n")
-    assert blocks[-1] == Block(BlockKind.PROSE, "# After")
+    assert blocks[-1] == MarkdownBlock(BlockKind.PROSE, "# After")
 
 
 def test_characters_that_mean_something_to_qt_are_replaced() -> None:

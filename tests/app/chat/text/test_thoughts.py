@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.chat.text.thinking import Part, ThoughtSplitter, parts
+from app.chat.text.thinking import AnswerPart, ThoughtSplitter, parts
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ _WORDS = st.sampled_from(["<think>", "</think>", "<thinking>", "`", "```", "\n",
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_WORDS, max_size=14).map("".join), st.lists(st.integers(0, 99), max_size=6))
 def test_cut_anywhere_it_comes_to_the_same(text: str, cuts: list[int]) -> None:
-    def pieces(edges: list[int]) -> list[tuple[Part, str]]:
+    def pieces(edges: list[int]) -> list[tuple[AnswerPart, str]]:
         splitter = ThoughtSplitter()
-        found: list[tuple[Part, str]] = []
+        found: list[tuple[AnswerPart, str]] = []
         for start, end in pairwise(edges):
             found += [(piece.part, piece.text) for piece in splitter.feed(text[start:end])]
         found += [(piece.part, piece.text) for piece in splitter.finish()]
-        joined: list[tuple[Part, str]] = []
+        joined: list[tuple[AnswerPart, str]] = []
         for part, piece in found:
-            if joined and joined[-1][0] is part and part in {Part.SAID, Part.THOUGHT}:
+            if joined and joined[-1][0] is part and part in {AnswerPart.SAID, AnswerPart.THOUGHT}:
                 joined[-1] = (part, joined[-1][1] + piece)
             else:
                 joined.append((part, piece))

@@ -7,20 +7,20 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.text.markdown import Block, BlockKind
+from app.chat.text.markdown import BlockKind, MarkdownBlock
 from app.chat.text.typed import TypedText
 
 
-def blocks(text: str, cuts: tuple[int, ...] = ()) -> list[Block]:
+def blocks(text: str, cuts: tuple[int, ...] = ()) -> list[MarkdownBlock]:
     typed = TypedText()
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    found: list[Block] = []
+    found: list[MarkdownBlock] = []
     for start, end in pairwise(places):
         found += typed.feed(text[start:end])
     return found + list(typed.finish())
 
 
-def shown(found: list[Block]) -> str:
+def shown(found: list[MarkdownBlock]) -> str:
     """The text as it looks: what goes on in a line is joined to it."""
     parts: list[str] = []
     for block in found:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint, spread_of
-from app.tuning.budget.parts import Part
+from app.tuning.budget.parts import MemoryPart
 from app.tuning.budget.wording import (
     forbidden_words,
     knee_words,
@@ -23,8 +23,8 @@ from app.tuning.budget.wording import (
 from engine.commands import Load, Mode
 from engine.events import Previewed
 from engine.events.curve import Curve
+from engine.language.units import memory
 from engine.machine.facts import Machine
-from engine.units import memory
 
 OTHERS = st.integers(0, 12 * GIB)
 CEILINGS = st.integers(0, 13 * GIB)
@@ -187,7 +187,7 @@ def test_made_from_a_preview() -> None:
     assert BudgetModel.of(told, others=5).others == 5
     now = model.card_now()
     assert now is not None
-    assert now.of(Part.OTHERS) == GIB
+    assert now.of(MemoryPart.OTHERS) == GIB
     assert now.ours == sample.PRESENT.memory[1].total
     assert replace(model, present=None).card_now() is None
     assert model.host_then(0).ours == model.points[0].memory[0].total

@@ -27,7 +27,7 @@ from app.tuning.budget.layer_map import Grid
 from app.tuning.budget.model import GIB
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import sentence
-from app.tuning.words import unbroken
+from app.tuning.plan_texts import unbroken
 
 # A note of the offscreen platform about any top-level widget with a smallest size.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)

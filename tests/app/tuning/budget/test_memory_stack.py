@@ -11,7 +11,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from app.theme.theme import Theme, current
-from app.tuning.budget.parts import OURS, Part, Stack, stacked
+from app.tuning.budget.parts import OURS, MemoryPart, Stack, stacked
 from app.tuning.budget.stack_bar import paint_part, paint_stack
 from engine.machine.memory import DeviceMemory
 
@@ -36,9 +36,9 @@ def test_nothing_is_lost_and_the_rest_is_free(
 ) -> None:
     stack = stacked(held, total, others, reserve)
     assert stack.ours == held.total
-    assert stack.of(Part.OTHERS) == min(others, total)
-    assert stack.of(Part.RESERVE) <= reserve
-    assert stack.of(Part.FREE) == 0 or stack.of(Part.RESERVE) == reserve
+    assert stack.of(MemoryPart.OTHERS) == min(others, total)
+    assert stack.of(MemoryPart.RESERVE) <= reserve
+    assert stack.of(MemoryPart.FREE) == 0 or stack.of(MemoryPart.RESERVE) == reserve
     assert sum(each.nbytes for each in stack.segments) == total + stack.over
     assert stack.over == max(held.total + min(others, total) - total, 0)
 
@@ -54,11 +54,11 @@ def test_segments_lie_side_by_side(held: DeviceMemory, total: int, others: int, 
 
 
 def test_an_empty_device_is_free() -> None:
-    assert [each.part for each in stacked(None, 100, 0).segments] == [Part.FREE]
+    assert [each.part for each in stacked(None, 100, 0).segments] == [MemoryPart.FREE]
     assert Stack(0, ()).edges(100) == []
 
 
-def painted(part: Part) -> QImage:
+def painted(part: MemoryPart) -> QImage:
     image = QImage(24, 24, QImage.Format.Format_RGB32)
     image.fill(QColor(current().window))
     painter = QPainter(image)
@@ -70,15 +70,15 @@ def painted(part: Part) -> QImage:
 @pytest.mark.usefixtures("theme")
 def test_every_part_looks_different_without_colour() -> None:
     shapes = set()
-    for part in Part:
+    for part in MemoryPart:
         image = painted(part)
         ink = image.pixelColor(0, 0) if part not in OURS[:1] else QColor()
         shapes.add(
             tuple(image.pixelColor(x, y) == ink for x in range(4, 20) for y in range(4, 20))
-            if part is not Part.TARGET
+            if part is not MemoryPart.TARGET
             else "solid"
         )
-    assert len(shapes) == len(Part)
+    assert len(shapes) == len(MemoryPart)
 
 
 def test_a_bar_is_painted_from_the_left(theme: Theme) -> None:

@@ -15,6 +15,7 @@ from engine.backend.native.matrix import pack, unpack
 from engine.backend.native.pool import shared_pool
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.readable import Floats, Stretch, Weights
@@ -24,7 +25,7 @@ def accelerated(
     folder: Path, fmt: WeightFormat = WeightFormat.F32, device: TorchDevice | None = None
 ) -> Decoder:
     """The model of a folder."""
-    config = ModelConfig.open(folder)
+    config = open_config(folder)
     weights = ModelWeights.of_folder(config, folder)
     backend = (device or TorchDevice("cpu")).backend(fmt, "target")
     return Decoder.build(config, weights, backend)

@@ -15,12 +15,12 @@ from tape import TapeRecorder
 
 from engine.backend.accelerator import cache
 from engine.backend.accelerator import device as devices
-from engine.backend.accelerator.board import Board
 from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.device_noise import gumbel, round_keys, words
 from engine.backend.accelerator.driver import DeviceMark, Driver
 from engine.backend.accelerator.sizes import DRAFT_LEVELS, drafting_bytes, segment_bytes
+from engine.backend.accelerator.tree_state import TreeState
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
 from engine.backend.round import Budget, Ranking
@@ -31,7 +31,7 @@ from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative import noise
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.growing import grow
+from engine.speculative.drafters.model import grow
 from engine.speculative.sampler import Sampler
 
 CONTEXT = 330
@@ -220,7 +220,7 @@ def test_a_round_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     segment: Any = model.segments[0]
     (table,) = segment._drafting._tables.values()
     assert waited.count(table.arrived) == 1
-    assert len(waited) == 1 + 2, "the frame's integers and the board's, read two rounds ago"
+    assert len(waited) == 1 + 2, "the inputs' integers and the tree's, read two rounds ago"
 
 
 def test_what_a_draft_keeps_is_what_is_planned() -> None:
@@ -235,7 +235,7 @@ def test_what_a_draft_keeps_is_what_is_planned() -> None:
     held = {line.purpose: line.nbytes for line in device.ledger.lines() if line.owner == "draft"}
     planned = segment_bytes(config, range(2), 100 + MAX_TREE) + drafting_bytes(config)
     assert held[Purpose.WORKSPACE] == planned
-    board = Board(Driver("cpu"), 10, config.hidden_size)
+    board = TreeState(Driver("cpu"), 10, config.hidden_size)
     board.take_noise(Driver("cpu"), config.head_rows)
     tensors = [found for found in vars(board).values() if isinstance(found, torch.Tensor)]
     kept = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}

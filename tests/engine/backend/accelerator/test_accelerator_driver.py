@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.backend.accelerator import runtime
+from engine.backend.accelerator import device as runtime
 from engine.backend.accelerator.driver import Driver
 
 GIB, MIB = 1 << 30, 1 << 20

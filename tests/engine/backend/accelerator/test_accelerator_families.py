@@ -24,6 +24,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
 from engine.model.config import Activation, ModelConfig
+from engine.model.families import open_config, parse_config
 from engine.model.tensors import expected_tensors
 from engine.model.weights.model_weights import ModelWeights
 
@@ -50,7 +51,7 @@ def test_quantised_weights_are_the_native_ones(
 ) -> None:
     """Quantised by the native backend, widened there, and the same in torch's fp32."""
     folder = write_model(tmp_path, family)
-    config = ModelConfig.open(folder)
+    config = open_config(folder)
     packed = AsPacked(config, ModelWeights.of_folder(config, folder), NATIVE_FORMATS[fmt])
     theirs = Decoder.build(config, packed, TorchCpuBackend())
     ours = accelerated(folder, fmt)
@@ -139,7 +140,7 @@ def test_a_model_of_stored_formats() -> None:
         "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2,
         "max_position_embeddings": 640, "tie_word_embeddings": False,
     }  # fmt: skip
-    config = ModelConfig.from_json(shape)
+    config = parse_config(shape)
     weights, device = Stored(config), TorchDevice("cpu")
     ours, theirs = (
         Decoder.build(config, weights, device.backend(fmt, "target"))

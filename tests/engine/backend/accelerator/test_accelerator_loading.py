@@ -24,7 +24,7 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Backend
 from engine.commands import WeightFormat
 from engine.errors import Absent
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 
@@ -47,7 +47,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def loaded(backend: Backend, cache: PackedCache, folder: Path) -> Decoder:
     """Its packed weights from the cache or on the way into it."""
-    config, source = ModelConfig.open(folder), SafetensorsFolder.open(folder)
+    config, source = open_config(folder), SafetensorsFolder.open(folder)
     stored = ModelWeights.open(config, source, "safetensors")
     with CachedWeights(stored, source.files, Format.Q4, 100_000, cache=cache) as weights:
         decoder = Decoder.build(config, weights, backend)

@@ -121,9 +121,9 @@ def test_what_padding_writes_is_never_seen(llama: Path) -> None:
 def test_a_forward_asks_the_device_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On torch's "meta" device there are no numbers to ask for: reading one raises.
 
-    So whatever a frame's forward does is the same at every replay.
+    So whatever a forward does is the same at every replay.
     """
-    from engine.backend.accelerator.outbox import Outbox
+    from engine.backend.accelerator.staging import Outbox
 
     monkeypatch.setattr(Outbox, "take", lambda _self, _place, _found: None)
     config = full_config()

@@ -21,6 +21,7 @@ from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 
 SHAPES = {
     "wide": {"hidden_size": 512, "intermediate_size": 2560, "vocab_size": 1000},
@@ -34,7 +35,7 @@ def shaped(**shape: object) -> ModelConfig:
         "model_type": "llama", "num_hidden_layers": 1, "num_attention_heads": 8,
         "num_key_value_heads": 4, "max_position_embeddings": 8192, "vocab_size": 2000,
     }  # fmt: skip
-    return ModelConfig.from_json({**usual, **shape})
+    return parse_config({**usual, **shape})
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Share
 from engine.commands import WeightFormat
 from engine.machine.facts import CPU
-from engine.model.config import ModelConfig
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 
 LAYERS = 3
@@ -27,7 +27,7 @@ CARD = "cuda:0"
 
 def split(folder: Path, shares: list[Share]) -> Decoder:
     """Blocks on the card in fp32 with fp16 keys, the others native; all weights of 8 bits."""
-    config = ModelConfig.open(folder)
+    config = open_config(folder)
     weights = ModelWeights.of_folder(config, folder)
     card = TorchDevice("cpu", label="A card").backend(WeightFormat.Q8, "target")
     return Decoder.placed(config, weights, shares, {CARD: card, CPU: NativeBackend(Format.Q8)})
@@ -72,7 +72,7 @@ def test_a_split_model_is_the_model(tmp_path: Path, name: str, tied: bool) -> No
 
 def test_an_embedding_alone(tmp_path: Path) -> None:
     folder = write_model(tmp_path)
-    config = ModelConfig.open(folder)
+    config = open_config(folder)
     weights = ModelWeights.of_folder(config, folder)
     device = TorchDevice("cpu").backend(WeightFormat.Q8, "target")
     rest = device.compile(config, weights, range(LAYERS), embed=False, head=True)

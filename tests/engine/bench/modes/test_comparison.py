@@ -34,8 +34,8 @@ from engine.events import (
     Unloaded,
 )
 from engine.hardware.probe import probe_host
-from engine.loading import machinery
-from engine.loading.machinery import Machinery
+from engine.loading import devices
+from engine.loading.devices import DeviceManager
 from engine.machine.facts import Machine
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
@@ -156,7 +156,7 @@ def test_only_some_modes(ready: Session) -> None:
 def test_without_an_accelerator_the_modes_that_need_one_are_refused(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machinery, "probe_machine", lambda: Machine(probe_host()))
+    monkeypatch.setattr(devices, "probe_machine", lambda: Machine(probe_host()))
     session.load(FOLDER_TARGET, draft=DraftChoice.LOOKUP)
     runs = by_mode(compare(session))
     assert "graphics card" in runs[Mode.DUO].refusal
@@ -298,7 +298,7 @@ def test_a_mode_that_fails_is_told_of_and_the_others_go_on(
     honest = comparison.load
 
     def load(checked: Any, *arguments: Any, **named: Any) -> Any:
-        if checked.command.mode is Mode.DUO:
+        if checked.inspection.command.mode is Mode.DUO:
             raise OutOfMemory("The card is full.", "Close something.")
         return honest(checked, *arguments, **named)
 
@@ -334,15 +334,15 @@ def test_a_mistake_in_an_answer_ends_that_mode_only(
 
 def opening(monkeypatch: pytest.MonkeyPatch, change: Callable[[SimulatedDevice], None]) -> None:
     """Do something to every simulated accelerator that is opened from now on."""
-    honest = Machinery._opened
+    honest = DeviceManager._opened
 
-    def opened(self: Machinery, *arguments: Any) -> Device:
+    def opened(self: DeviceManager, *arguments: Any) -> Device:
         device = honest(self, *arguments)
         assert isinstance(device, SimulatedDevice)
         change(device)
         return device
 
-    monkeypatch.setattr(Machinery, "_opened", opened)
+    monkeypatch.setattr(DeviceManager, "_opened", opened)
 
 
 def test_an_accelerator_that_is_lost_takes_its_modes_with_it(
@@ -365,7 +365,7 @@ def test_a_model_on_a_lost_accelerator_goes_on_without(session: Session) -> None
     after = len(session.events)
 
     def lost(_event: Any) -> bool:
-        pair = session.engine._pair
+        pair = session.engine._slot.pair
         assert pair is not None
         for device in pair.devices.values():
             if isinstance(device, SimulatedDevice):

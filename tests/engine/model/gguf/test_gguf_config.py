@@ -13,6 +13,7 @@ from gguf_files import F32, FLAG, TEXT, U32, Info, header, padded, pair
 
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
+from engine.model.families import parse_config
 from engine.model.gguf.config import config_json, model_config
 from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.rope import rope_frequencies, rotations
@@ -270,7 +271,7 @@ CASES: dict[str, tuple[str, dict[str, object], dict[str, Sequence[float]], dict[
 def test_the_config_is_that_of_config_json(tmp_path: Path, case: str) -> None:
     architecture, numbers, tensors, hf = CASES[case]
     ours = model_config(opened(tmp_path, architecture, numbers, tensors))
-    theirs = ModelConfig.from_json(HF_SHAPE | hf)
+    theirs = parse_config(HF_SHAPE | hf)
     assert without_rotation(ours) == without_rotation(theirs)
     for one, other in zip(ours.blocks, theirs.blocks, strict=True):
         assert (one.rope is None) == (other.rope is None)
@@ -300,8 +301,8 @@ def test_the_frequencies_of_llama_3(tmp_path: Path) -> None:
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 64,
     }
-    theirs = ModelConfig.from_json(HF_SHAPE | {"model_type": "llama", "rope_scaling": scaling})
-    plain = ModelConfig.from_json(HF_SHAPE | {"model_type": "llama"})
+    theirs = parse_config(HF_SHAPE | {"model_type": "llama", "rope_scaling": scaling})
+    plain = parse_config(HF_SHAPE | {"model_type": "llama"})
     # What the converter stores: the frequency without stretching over that with it.
     divisors = rope_frequencies(plain.rope)[0] / rope_frequencies(theirs.rope)[0]
     ours = model_config(opened(tmp_path, "llama", {}, {"rope_freqs.weight": divisors.tolist()}))

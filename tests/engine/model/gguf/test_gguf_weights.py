@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import open_gguf
-from engine.model.gguf.source import GgufSource
 from engine.model.weights.model_weights import ModelWeights
 
 HIDDEN, INNER, HEADS, KV_HEADS, ROWS = 32, 48, 4, 2, 40
@@ -93,7 +92,7 @@ def test_heads_in_pairs_and_fused(tmp_path: Path, fused: bool) -> None:
             stored[f"blk.0.attn_qkv.{leaf}"] = np.concatenate(parts)
     write(tmp_path / "m.gguf", stored)
     file = open_gguf(tmp_path / "m.gguf")
-    weights = ModelWeights.open(model_config(file), GgufSource(file), "gguf")
+    weights = ModelWeights.open(model_config(file), file.reader(), "gguf")
     assert set(weights.names()) == set(SHAPES)
     for name, values in wanted.items():
         np.testing.assert_array_equal(weights.float32(name), values, err_msg=name)

@@ -18,7 +18,7 @@ from tokenizers import models, pre_tokenizers
 
 from engine.errors import UserFixable
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.description import Vocabulary
+from engine.model.text.vocabulary.library import Vocabulary
 
 ROOT = Path(__file__).parents[4]
 CONTROL_TEXTS = [*CONTROLS, "<think>", "</think>", "<unk>", "<0x41>"]
@@ -258,7 +258,8 @@ def test_long_pastes_are_quick(tokenizer_folder: TokenizerFolder, kind: str) -> 
 def test_opening_needs_no_torch() -> None:
     code = (
         "import sys; from engine.model.text.chat_template import ChatTemplate; "
-        "from engine.model.text.text_stream import TextStream; from engine.hub.local import "
+        "from engine.model.text.text_stream import TextStream; "
+        "from engine.model.local_model import LocalModel; from engine.hub.local import "
         "resolve_model; print([m for m in ('torch', 'transformers') if m in sys.modules])"
     )
     result = subprocess.run(

@@ -17,13 +17,13 @@ from tiny_models import SHAPE, decoder, write_model, write_mxfp4_model
 
 from engine.errors import UserFixable
 from engine.model.config import BlockConfig, Experts, ModelConfig
+from engine.model.families import open_config, parse_config
 from engine.model.gguf.file import open_gguf
-from engine.model.gguf.source import GgufSource
 from engine.model.tensors import expected_tensors
-from engine.model.weights import model_weights, source
+from engine.model.weights import reader
 from engine.model.weights.layout import layout
 from engine.model.weights.model_weights import ModelWeights
-from engine.model.weights.source import widened
+from engine.model.weights.reader import TensorReader, widened
 
 Arrays = dict[str, NDArray[Any]]
 ARCHITECTURES = {
@@ -44,7 +44,7 @@ def model(folder: Path, family: str, **shape: Any) -> tuple[ModelConfig, Arrays]
     """A random model and its tensors as transformers stores them."""
     tied = {"tie_word_embeddings": family.startswith("gemma")}
     write_model(folder, family, **{**tied, **shape})
-    return ModelConfig.open(folder), load_file(folder / "model.safetensors")
+    return open_config(folder), load_file(folder / "model.safetensors")
 
 
 def as_llama_cpp_stores(config: ModelConfig, tensors: Mapping[str, NDArray[Any]]) -> Arrays:
@@ -87,12 +87,12 @@ def _with_experts_apart(config: ModelConfig, tensors: Mapping[str, NDArray[Any]]
     return result | {name: np.stack(parts) for name, parts in stacks.items()}
 
 
-def write_gguf(path: Path, tensors: Mapping[str, NDArray[Any]]) -> GgufSource:
+def write_gguf(path: Path, tensors: Mapping[str, NDArray[Any]]) -> TensorReader:
     writer = gguf.GGUFWriter(path, "llama")
     for name, tensor in tensors.items():
         writer.add_tensor(name, np.ascontiguousarray(tensor))
     finish(writer)
-    return GgufSource(open_gguf(path))
+    return open_gguf(path).reader()
 
 
 def finish(writer: gguf.GGUFWriter) -> None:
@@ -126,8 +126,7 @@ def test_stretches_are_the_matrix(
     tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In pieces that are multiples of 16 rows, whatever a row's place in the file is."""
-    monkeypatch.setattr(source, "STRETCH_BYTES", 4096)
-    monkeypatch.setattr(model_weights, "STRETCH_BYTES", 4096)
+    monkeypatch.setattr(reader, "STRETCH_BYTES", 4096)
     shape = {"head_dim": 24} if family == "smollm3" else {}
     config, tensors = model(tmp_path, family, **shape)
     file = write_gguf(tmp_path / "model.gguf", as_llama_cpp_stores(config, tensors))
@@ -158,7 +157,7 @@ def test_quantised_rows_of_heads_are_put_in_order(tmp_path: Path) -> None:
         else:
             writer.add_tensor(name, tensor)
     finish(writer)
-    file = GgufSource(open_gguf(tmp_path / "model.gguf"), native=("Q8_0",))
+    file = open_gguf(tmp_path / "model.gguf").reader(("Q8_0",))
     weights = ModelWeights.open(config, file, "gguf")
     for which in "qk":
         name = f"model.layers.1.self_attn.{which}_proj.weight"
@@ -198,7 +197,7 @@ def test_stacked_experts_are_read_like_single_ones(tmp_path: Path) -> None:
 def quantised(folder: Path) -> tuple[ModelConfig, Arrays]:
     """gpt-oss with its experts in MXFP4, and its tensors."""
     write_mxfp4_model(folder)
-    return ModelConfig.open(folder), load_file(folder / "model.safetensors")
+    return open_config(folder), load_file(folder / "model.safetensors")
 
 
 def test_mxfp4_experts_become_the_blocks_of_ggml(tmp_path: Path) -> None:
@@ -300,7 +299,7 @@ def test_blocks_of_bytes_must_be_bytes(tmp_path: Path) -> None:
 
 
 def test_hostile_counts_of_experts_cost_nothing() -> None:
-    config = ModelConfig.from_json({"model_type": "qwen3_moe"})
+    config = parse_config({"model_type": "qwen3_moe"})
     experts = Experts(1 << 12, 1, 1 << 18, normalise=True)
     hostile = replace(config, blocks=(BlockConfig(None, experts=experts),) * 512)
     stored = {f"tensor.{index}": (1,) for index in range(600)}

@@ -1,0 +1,159 @@
+"""Numbers and states in words, as shown under answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.history import AnswerState, StoredMessage
+from app.tuning.plan_texts import mode_name
+from engine.events import AnswerStats
+from engine.language import later, listed, number, tr, tr_count
+from engine.language.units import duration
+from engine.request import SamplingParams
+
+_IN_TOOLTIP = 6
+_FILTERS = {
+    "top_k": later("top-k"),
+    "top_p": later("top-p"),
+    "min_p": later("min-p"),
+    "repetition_penalty": later("repetition penalty"),
+    "presence_penalty": later("presence penalty"),
+    "frequency_penalty": later("frequency penalty"),
+}
+
+
+def answer_numbers(stats: AnswerStats) -> tuple[str, ...]:
+    """Speed, size, acceptance, wait, the most asked for first. Only what was measured."""
+    parts = []
+    if stats.tokens_per_s is not None:
+        parts.append(_speed(stats.tokens_per_s))
+    parts.append(tr_count("{n} token", "{n} tokens", stats.committed))
+    if stats.acceptance_length is not None:
+        length = number(stats.acceptance_length, ".2f")
+        parts.append(tr("acceptance length {length}").format(length=length))
+    if stats.mode:
+        parts.insert(1 if stats.tokens_per_s is not None else 0, mode_name(stats.mode))
+    if stats.ttft_s is not None:
+        parts.append(tr("first after {time}").format(time=duration(stats.ttft_s)))
+    return tuple(parts)
+
+
+def answer_details(message: StoredMessage) -> str:
+    """The longer account for the tooltip."""
+    return "\n".join(f"{name}: {value}" for name, value in answer_table(message)[:_IN_TOOLTIP])
+
+
+def answer_table(message: StoredMessage) -> list[tuple[str, str]]:
+    """Return all that is known of how an answer was written, as names and values."""
+    stats = message.stats
+    lines = [
+        (tr("Model"), message.model or tr("unknown")),
+        (tr("Settings"), sampling_words(message.sampling)),
+    ]
+    if stats is not None:
+        if stats.mode:
+            lines.append((tr("Mode"), mode_name(stats.mode)))
+        lines += [*_speeds(stats), *_drafting(stats)]
+    if message.signature:
+        lines.append((tr("Numeric signature"), message.signature))
+    return lines
+
+
+def _speeds(stats: AnswerStats) -> list[tuple[str, str]]:
+    prompt = tr("{tokens}, {kept} of them kept from before").format(
+        tokens=tr_count("{n} token", "{n} tokens", stats.prompt_tokens),
+        kept=number(stats.reused_tokens),
+    )
+    lines = [(tr("Tokens written"), number(stats.committed)), (tr("Prompt"), prompt)]
+    if stats.tokens_per_s is not None:
+        lines.insert(
+            0, (tr("Speed"), tr("{speed} tokens/s").format(speed=number(stats.tokens_per_s, ".1f")))
+        )
+    if stats.ttft_s is not None:
+        lines.append((tr("First token after"), duration(stats.ttft_s)))
+    lines.append((tr("Time in all"), duration(stats.seconds)))
+    return lines
+
+
+def _speed(tokens_per_s: float) -> str:
+    return tr("{speed} tokens/s").format(speed=number(tokens_per_s, ".1f"))
+
+
+def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
+    passes = tr("{all}, {plain} of them without drafted tokens").format(
+        all=number(stats.rounds), plain=number(stats.plain_rounds)
+    )
+    lines = [(tr("Passes of the model"), passes)]
+    if stats.drafted:
+        accepted = tr("{accepted} of {drafted} drafted tokens ({share})").format(
+            accepted=number(stats.accepted),
+            drafted=number(stats.drafted),
+            share=number(stats.accepted / stats.drafted, ".0%"),
+        )
+        lines.append((tr("Accepted"), accepted))
+        if stats.committed:
+            share = number(min(stats.accepted / stats.committed, 1.0), ".0%")
+            lines.append((tr("Share of drafted tokens in the answer"), share))
+    if stats.acceptance_length is not None:
+        lines.append((tr("Acceptance length"), number(stats.acceptance_length, ".2f")))
+    lines += _lanes(stats)
+    shares = [
+        number(accepted / drafted, ".0%")
+        for drafted, accepted in zip(stats.drafted_by_depth, stats.accepted_by_depth, strict=False)
+        if drafted
+    ]
+    if shares:
+        lines.append((tr("Accepted by position"), listed(shares)))
+    if stats.fallback_reason:
+        lines.append((tr("Drafting was paused"), stats.fallback_reason))
+    return lines
+
+
+def _lanes(stats: AnswerStats) -> list[tuple[str, str]]:
+    """Return how draft and target used the time from the first token to the last."""
+    useful, wasted, idle = stats.draft_useful, stats.draft_wasted, stats.draft_idle
+    if useful is None or wasted is None or idle is None or stats.verify_idle is None:
+        return []
+    shares = (
+        (tr("useful {share}"), (1 - idle) * useful),
+        (tr("wasted {share}"), (1 - idle) * wasted),
+        (tr("idle {share}"), idle),
+    )
+    return [
+        (
+            tr("The draft's time"),
+            listed(words.format(share=number(share, ".0%")) for words, share in shares),
+        ),
+        (tr("Target idle"), number(stats.verify_idle, ".0%")),
+    ]
+
+
+def markdown_table(lines: Sequence[tuple[str, str]]) -> str:
+    """Lines of a table as Markdown, the first one as its head."""
+    rows = [f"| {name} | {value.replace('|', chr(92) + '|')} |" for name, value in lines]
+    return "\n".join([*rows[:1], "|:--|:--|", *rows[1:]]) + "\n"
+
+
+def sampling_words(sampling: SamplingParams) -> str:
+    """Return the sampling of an answer: temperature, what is not as usual, seed."""
+    usual = SamplingParams()
+    said = [tr("temperature {t}").format(t=number(sampling.temperature, "g"))]
+    for field, name in _FILTERS.items():
+        value = getattr(sampling, field)
+        if value != getattr(usual, field):
+            said.append(f"{tr(name)} {number(value, 'g')}")
+    said.append(tr("seed {seed}").format(seed=sampling.seed))
+    return listed(said)
+
+
+def answer_note(message: StoredMessage) -> str:
+    """Return how an answer ended, when it did not simply end."""
+    return {
+        AnswerState.COMPLETE: "",
+        AnswerState.STOPPED: tr("Stopped before its end."),
+        AnswerState.INTERRUPTED: tr(
+            "Interrupted: Duotail was closed while this was being written."
+        ),
+        AnswerState.FAILED: tr("This answer failed."),
+        AnswerState.FULL: tr("The context is full, so the answer ends here."),
+    }[message.state]

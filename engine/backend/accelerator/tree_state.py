@@ -1,0 +1,217 @@
+"""A tree that grows on a device: fixed memory, and the steps from one level to the next.
+
+What engine/speculative/drafters/growing.py does with one answer of the draft per level, without
+asking the device in between: which nodes are the best, which of them are drafted on and where their
+keys go are numbers there. Every step is the same for all levels, so one recording of it serves them
+all.
+
+Ties go to the earlier candidate, but among the logits of one row, where torch's choice is its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from engine.backend.accelerator.device_noise import gumbel
+from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.sizes import DRAFT_LEVELS, TILE_ROWS
+from engine.backend.accelerator.staging import Staged
+
+KEYS = 3
+"""Before the keys of noise: where drafted nodes begin, the position of the first, a spare slot."""
+FACTORS = KEYS + 20
+"""Bits of two fp32 numbers: temperature, floor."""
+NUMBERS = FACTORS + 2
+
+
+@dataclass(frozen=True, slots=True)
+class RankingManner:
+    """How candidates rank, as far as the work is another.
+
+    Attributes:
+        tempered: logits are divided by a temperature.
+        noisy: the target's noise is added.
+    """
+
+    tempered: bool
+    noisy: bool
+
+
+class TreeState:
+    """The tree of one draft, `width` nodes of which go on at every level.
+
+    Node 0 is the root; below it, level by level, every beam's children follow, likeliest first.
+    Level 0 has but one beam, the root: the others' children have no probability.
+
+    Attributes:
+        hidden: fp32 [16, d], what the draft has put out for each beam of the level before.
+        given: int32 [NUMBERS], what a round begins with.
+        result: int32, tokens of the staged nodes by level, -1 where there is none; their parents;
+            then four numbers for every node, best scores first: itself, token, parent, score bits.
+    """
+
+    def __init__(self, driver: Driver, width: int, hidden: int) -> None:
+        device = driver.device
+        nodes = DRAFT_LEVELS * width * width
+
+        def room(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        self.width = width
+        self.hidden = room(TILE_ROWS, hidden, dtype=torch.float32)
+        self.given = Staged(driver, [NUMBERS], torch.int32)
+        self.result = room(2 * DRAFT_LEVELS * width + 4 * nodes)
+        self._noise: torch.Tensor | None = None
+        self._level = room(1, dtype=torch.int64)
+        self._tokens, self._parents = room(nodes), room(nodes)
+        self._scores = room(nodes, dtype=torch.float32)
+        self._staged = self.result[: 2 * DRAFT_LEVELS * width].view(2, DRAFT_LEVELS, width)
+        self._beams = room(2, TILE_ROWS)  # tokens, nodes
+        self._likely = room(TILE_ROWS, dtype=torch.float32)
+        self._above = room(TILE_ROWS, dtype=torch.int64)
+        self._paths = room(TILE_ROWS, DRAFT_LEVELS, dtype=torch.int64)
+
+    # -- the first level ---------------------------------------------------------------------
+
+    def open(self, output: torch.Tensor) -> None:
+        """An empty tree behind what the draft has put out for the root, fp32 [16, d]."""
+        self.hidden.copy_(output)
+        self._level.zero_()
+        self._scores.fill_(-torch.inf)
+        self._staged.fill_(-1)
+        self._beams.zero_()
+        self._paths.zero_()
+        self._likely.fill_(-torch.inf)
+        self._likely[:1].zero_()
+
+    def make_noise(self, ids: torch.Tensor | None, tokens: int) -> None:
+        """For all levels at once, [levels, head rows]; `ids` name the rows' tokens."""
+        given = self.given.device
+        levels = torch.arange(DRAFT_LEVELS, dtype=torch.int64, device=given.device)
+        noise = gumbel(given[KEYS:FACTORS], given[1] + levels, tokens)
+        if ids is not None:
+            noise = noise.index_select(1, ids)
+        if self._noise is None:
+            raise ValueError("there is no room for noise")
+        self._noise.copy_(noise)
+
+    def take_noise(self, driver: Driver, rows: int) -> bool:
+        """Have room for the noise of so many logits; whether that is new."""
+        if self._noise is not None:
+            return False
+        self._noise = torch.zeros(DRAFT_LEVELS, rows, device=driver.device)
+        return True
+
+    # -- every level -------------------------------------------------------------------------
+
+    def rank(self, logits: torch.Tensor, ids: torch.Tensor | None, manner: RankingManner) -> None:
+        """Children of the beams from their logits, fp32 [16, head rows]; the best go on."""
+        width = self.width
+        tokens, weights = self._likeliest(logits[:width], ids, manner)
+        above = self._likely[:width].unsqueeze(1)
+        scores = (above + weights.clamp_(max=0.0)).view(-1)
+        tokens = tokens.reshape(-1)
+        parents = self._beams[1, :width].unsqueeze(1).expand(width, width).reshape(-1)
+        place = self._level * (width * width) + _count(width * width, logits.device)
+        self._tokens.index_copy_(0, place, tokens)
+        self._parents.index_copy_(0, place, parents)
+        self._scores.index_copy_(0, place, scores)
+        ranked = torch.sort(scores, descending=True, stable=True)
+        best, likely = ranked.indices[:width], ranked.values[:width]
+        # No level is drafted below unlikely ones. To stop would take an answer from the device; so
+        # the levels after that are drafted all the same, and nothing of them counts.
+        floor = self._factor(1)
+        unlikely = (likely.exp().sum() < floor).expand(width)
+        self._likely[:width].copy_(likely.masked_fill(unlikely, -torch.inf))
+        self._above[:width].copy_(torch.div(best, width, rounding_mode="floor"))
+        self._beams[0, :width].copy_(tokens.index_select(0, best))
+        self._beams[1, :width].copy_(place.index_select(0, best) + 1)
+
+    def _likeliest(
+        self, logits: torch.Tensor, ids: torch.Tensor | None, manner: RankingManner
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """int32 and fp32 [width, width]: each beam's likeliest tokens, logs of their shares."""
+        weights = logits - logits.amax(dim=1, keepdim=True)
+        if manner.tempered:
+            weights.div_(self._factor(0))
+        if manner.noisy and self._noise is not None:
+            weights.add_(self._noise.index_select(0, self._level))
+        top = torch.topk(weights, self.width, dim=1)
+        shares = top.values - weights.logsumexp(dim=1, keepdim=True)
+        shares.masked_fill_(shares.isnan(), -torch.inf)
+        tokens = top.indices.int()
+        if ids is not None:
+            tokens = ids.index_select(0, tokens.view(-1)).view(tokens.shape)
+        return tokens, shares
+
+    def _factor(self, number: int) -> torch.Tensor:
+        """fp32 [1]: the temperature (0) or the floor (1)."""
+        first = FACTORS + number
+        return self.given.device[first : first + 1].view(torch.float32)
+
+    def stage(self) -> Rows:
+        """The beams, to be computed; rows that are none come after them."""
+        width, given = self.width, self.given.device
+        device = given.device
+        rows = _count(TILE_ROWS, device)
+        real = rows < width
+        slots = torch.where(real, given[0] + self._level * width + rows, given[2] + rows)
+        paths = self._paths.index_select(0, self._above)
+        own = torch.where(real, slots, 0).unsqueeze(1)  # key 0 is seen by everybody
+        paths.index_copy_(1, self._level, own)
+        self._paths.copy_(paths)
+        counted = self._likely[:width] > -torch.inf
+        tokens = torch.where(counted, self._beams[0, :width], -1)
+        behind = (self._level - 1) * width + self._above[:width]
+        parents = torch.where(self._level > 0, behind, -1).int()
+        self._staged[0].index_copy_(0, self._level, tokens.unsqueeze(0))
+        self._staged[1].index_copy_(0, self._level, parents.unsqueeze(0))
+        hidden = self.hidden.index_select(0, self._above)
+        positions = (given[0] + self._level).expand(TILE_ROWS)
+        tokens = self._beams[0]
+        self._level.add_(1)
+        return Rows(tokens, hidden, positions, slots, self._paths, given[:1], width)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """All nodes to `result`, the best first; parents were drafted earlier and score no less."""
+        ranked = torch.sort(self._scores, descending=True, stable=True)
+        order = ranked.indices
+        columns = [
+            (order + 1).int(),
+            self._tokens.index_select(0, order),
+            self._parents.index_select(0, order),
+            ranked.values.view(torch.int32),
+        ]
+        place = self.result[2 * DRAFT_LEVELS * self.width :].view(-1, 4)
+        place.copy_(torch.stack(columns, dim=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Drafted nodes in a forward, 16 rows.
+
+    Attributes:
+        tokens: int32 [16].
+        hidden: fp32 [16, d], what the draft has put out for their parents.
+        positions: int64 [16].
+        slots: int64 [16], where their keys go.
+        paths: int64 [16, levels], slots of a row's own nodes; 0 where there are no more.
+        start: int32 [1]; slots below it are seen by all.
+        width: nodes of a level, side by side in the cache from `start` on.
+    """
+
+    tokens: torch.Tensor
+    hidden: torch.Tensor
+    positions: torch.Tensor
+    slots: torch.Tensor
+    paths: torch.Tensor
+    start: torch.Tensor
+    width: int
+
+
+def _count(count: int, device: torch.device) -> torch.Tensor:
+    return torch.arange(count, dtype=torch.int64, device=device)

@@ -1,0 +1,207 @@
+"""Models that other programs have already put on this disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.hub.download.cache import PREFIX, cache_folder
+from engine.hub.remote.safe_files import is_commit
+from engine.hub.shelf.disk_search import FoundModel, ShelfSearch, beginning
+from engine.hub.shelf.kept_model import ModelOrigin
+from engine.model.json_object import JsonObject
+from engine.model.model_files import real_path
+
+
+def found_elsewhere(
+    search: ShelfSearch | None = None,
+    home: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    cache: Path | None = None,
+) -> list[FoundModel]:
+    """Return all models of LM Studio, Ollama and the hub's cache, each file once.
+
+    Reads names, not weights.
+
+    Args:
+        search: how much may be looked at.
+        home: the user's folder.
+        environment: as of a process.
+        cache: the hub's, where the settings name another one.
+    """
+    search = ShelfSearch() if search is None else search
+    environment = os.environ if environment is None else environment
+    home = home or Path.home()
+    models = chain(
+        cached_models(search, cache or cache_folder(None, home, environment)),
+        lm_studio_models(search, home),
+        ollama_models(search, home, environment),
+    )
+    found: dict[Path, FoundModel] = {}
+    for model in models:
+        found.setdefault(real_path(model.path), model)
+    return list(found.values())
+
+
+_HOMES = (".lmstudio", ".cache/lm-studio")
+"""The newer one first."""
+_POINTER = ".lmstudio-home-pointer"
+"""A file that holds nothing but the path of another home."""
+_LM_STUDIO_DEPTH = 3
+_MOST_POINTER = 4096
+
+
+def lm_studio_models(search: ShelfSearch, home: Path) -> Iterator[FoundModel]:
+    """Yield all of them; `home`: the user's folder."""
+    for root in _lm_studio_roots(home):
+        for path in search.models_below(root, _LM_STUDIO_DEPTH):
+            yield FoundModel(path, ModelOrigin.LM_STUDIO, repo=_repo(root, path))
+
+
+def _lm_studio_roots(home: Path) -> list[Path]:
+    """Return where models lie, by its settings and by custom."""
+    homes = [home / name for name in _HOMES]
+    pointed = _absolute(beginning(home / _POINTER, _MOST_POINTER).strip())
+    if pointed is not None:
+        homes.insert(0, pointed)
+    chosen = [_chosen(folder / "settings.json") for folder in homes]
+    roots = [root for root in chosen if root is not None]
+    roots += [folder / "models" for folder in homes]
+    return list(dict.fromkeys(roots))
+
+
+def _chosen(settings: Path) -> Path | None:
+    try:
+        return _absolute(JsonObject.read_optional(settings).text("downloadsFolder") or "")
+    except (UserFixable, OSError):
+        return None
+
+
+def _absolute(written: str) -> Path | None:
+    path = Path(written)
+    return path if written and "\0" not in written and path.is_absolute() else None
+
+
+def _repo(root: Path, path: Path) -> str | None:
+    """Return PUBLISHER/REPOSITORY, which are the hub's names."""
+    parts = path.relative_to(root).parts
+    return "/".join(parts[:2]) if len(parts) >= 2 else None
+
+
+_MODEL, _LICENCE = (f"application/vnd.ollama.image.{what}" for what in ("model", "license"))
+_DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})", re.ASCII)
+_USUAL = "registry.ollama.ai"
+_LIBRARY = "library"
+_OLLAMA_DEPTH = 4
+_MOST_MANIFEST = 1 << 20
+_SERVICE = Path("/usr/share/ollama/.ollama/models")
+"""Where it is on Linux when it runs as a service."""
+
+
+def ollama_models(
+    search: ShelfSearch, home: Path, environment: Mapping[str, str]
+) -> Iterator[FoundModel]:
+    """Yield all whose weights are one GGUF file; `home`: the user's folder."""
+    for root in _ollama_roots(home, environment):
+        manifests = root / "manifests"
+        for manifest in search.files_below(manifests, _OLLAMA_DEPTH):
+            found = _read(root, manifests, manifest)
+            if found is not None:
+                yield found
+
+
+def is_blob(path: Path) -> bool:
+    """Return whether a file is Ollama's own, which its manifests name by their hash."""
+    return path.parent.name == "blobs" and _DIGEST.fullmatch(path.name) is not None
+
+
+def _ollama_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
+    chosen = environment.get("OLLAMA_MODELS", "")
+    if chosen and "\0" not in chosen and Path(chosen).is_absolute():
+        return [Path(chosen)]
+    return [home / ".ollama" / "models", _SERVICE]
+
+
+def _read(root: Path, manifests: Path, manifest: Path) -> FoundModel | None:
+    """Return the model of one manifest; None where it is none, or its weights are not here."""
+    try:
+        layers = JsonObject.read(manifest, max_bytes=_MOST_MANIFEST).items("layers")
+    except (UserFixable, OSError):
+        return None
+    weights = _blob(root, layers, _MODEL)
+    if weights is None:
+        return None
+    return FoundModel(
+        weights,
+        ModelOrigin.OLLAMA,
+        name=_name(manifest.relative_to(manifests).parts),
+        licence=_first_line(_blob(root, layers, _LICENCE)),
+    )
+
+
+def _blob(root: Path, layers: tuple[object, ...], kind: str) -> Path | None:
+    for layer in layers:
+        if not isinstance(layer, dict) or layer.get("mediaType") != kind:
+            continue
+        match = _DIGEST.fullmatch(str(layer.get("digest")))
+        file = root / "blobs" / f"sha256-{match[1]}" if match else None
+        try:
+            return file if file is not None and file.is_file() else None
+        except OSError:
+            return None
+    return None
+
+
+def _name(parts: tuple[str, ...]) -> str:
+    """Return a name as `ollama list` writes it, without what goes without saying."""
+    *before, model, tag = parts if len(parts) > 1 else ("", *parts)
+    if before[:1] == [_USUAL]:
+        before = before[1:]
+    if before == [_LIBRARY]:
+        before = []
+    return "/".join([*before, f"{model}:{tag}"])
+
+
+def _first_line(file: Path | None) -> str:
+    lines = beginning(file, 2000).splitlines() if file is not None else ()
+    return next((line.strip()[:80] for line in lines if line.strip()), "")
+
+
+_CACHE_DEPTH = 2
+_WRITES = ("CausalLM", "ConditionalGeneration", "LMHeadModel", "Eagle", "Speculator", "DraftHead")
+"""Parts of the names of what can chat or draft; there are models of much else in that cache."""
+
+
+def cached_models(search: ShelfSearch, cache: Path) -> Iterator[FoundModel]:
+    """Yield all that may chat or draft; of several revisions the newest known one."""
+    for repository in search.folders_in(cache):
+        if not repository.name.startswith(PREFIX):
+            continue
+        name = repository.name.removeprefix(PREFIX).replace("--", "/", 1)
+        current = beginning(repository / "refs" / "main", 64).strip()
+        snapshots = [
+            each for each in search.folders_in(repository / "snapshots") if is_commit(each.name)
+        ]
+        known: set[Path] = set()
+        for snapshot in sorted(snapshots, key=lambda each: each.name != current):
+            for path in search.models_below(snapshot, _CACHE_DEPTH):
+                place = path.relative_to(snapshot)
+                if place in known or not _writes(path):
+                    continue
+                known.add(place)
+                yield FoundModel(path, ModelOrigin.CACHE, repo=name, revision=snapshot.name)
+
+
+def _writes(path: Path) -> bool:
+    """Return whether a model writes text, by its config; GGUF files always do."""
+    if not path.is_dir():
+        return True
+    try:
+        names = JsonObject.read(path / "config.json").items("architectures")
+    except (UserFixable, OSError):
+        return True  # whoever lists it says what is wrong
+    return not names or any(part in str(name) for name in names for part in _WRITES)

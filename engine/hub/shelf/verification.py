@@ -1,0 +1,110 @@
+"""Checking a model: its headers, and every byte of it against a hash where one is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.hub.hashes import by_name, expected, sha256_of
+from engine.hub.remote.listing import RemoteFile
+from engine.hub.shelf.copies import Stopped, Tell, checked_bytes
+from engine.hub.shelf.shelf import ModelShelf
+from engine.language import listed as listed_words
+from engine.language import tr, tr_count
+from engine.model.local_model import LocalModel
+from engine.model.model_files import own_files, size_of
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedModel:
+    """What checking a model came to.
+
+    Attributes:
+        compared: files whose hash is what it should be.
+        read: files of which no hash is known: they could be read to their end.
+        wrong: files that are not what they should be.
+        problem: what is wrong, in a sentence; "" where nothing is.
+    """
+
+    compared: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def words(self) -> str:
+        """All of it in a sentence."""
+        if self.problem:
+            return self.problem
+        files = len(self.compared) + len(self.read)
+        counted = tr_count("{n} file", "{n} files", files)
+        if not self.read:
+            return tr("{files} checked: every byte is as it was published.").format(files=counted)
+        if not self.compared:
+            return tr("{files} read to the end; there is nothing to compare them with.").format(
+                files=counted
+            )
+        said = tr("{files} checked; of some there is nothing to compare them with.")
+        return said.format(files=counted)
+
+
+def verify(
+    path: Path,
+    shelf: ModelShelf,
+    tell: Tell,
+    stopped: Stopped,
+    listed: Iterable[RemoteFile] = (),
+) -> VerifiedModel:
+    """Read all of a model, and compare it with what is known of it.
+
+    Args:
+        path: of the model.
+        shelf: knows the hashes of copies.
+        tell: hears how many bytes are read.
+        stopped: asked between pieces.
+        listed: what the hub said of its files, where somebody knows.
+
+    Raises:
+        Cancelled: `stopped` said so.
+    """
+    try:
+        files = own_files(path)
+        heard = checked_bytes(size_of(files), tell)
+        remote, ours = by_name(listed), _ours(path, shelf)
+        compared, read, wrong = list[str](), list[str](), list[str]()
+        for file in files:
+            wanted = expected(file, remote, ours)
+            if wanted is None:
+                sha256_of(file, heard, stopped)
+                read.append(file.name)
+            else:
+                right = wanted.agrees(file, heard, stopped)
+                (compared if right else wrong).append(file.name)
+        if not wrong:
+            LocalModel.inspect(path)
+    except UserFixable as error:
+        return VerifiedModel(problem=error.cause)
+    except OSError as error:
+        said = tr("It cannot be read to its end: {error}.")
+        return VerifiedModel(problem=said.format(error=error.strerror or error))
+    return VerifiedModel(tuple(compared), tuple(read), tuple(wrong), _damage(wrong))
+
+
+def _ours(path: Path, shelf: ModelShelf) -> dict[str, str]:
+    """Return the hashes that a model's files had when they were copied."""
+    for known in shelf.memory.all():
+        if known.path == str(path):
+            return dict(known.hashes)
+    return {}
+
+
+def _damage(wrong: Sequence[str]) -> str:
+    """Return the sentence for files that are not what they should be; "" where there are none."""
+    if not wrong:
+        return ""
+    said = tr("Damaged: {files} is not what was published. Download the model again.")
+    if len(wrong) > 1:
+        said = tr("Damaged: {files} are not what was published. Download the model again.")
+    return said.format(files=listed_words(wrong[:5]))

@@ -1,0 +1,271 @@
+"""A model or draft head on this computer, its headers read and checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.language import listed, tr
+from engine.model import bundled
+from engine.model.config import ModelConfig
+from engine.model.families import parse_config
+from engine.model.gguf.config import model_config
+from engine.model.gguf.file import GgufFile, open_gguf
+from engine.model.heads.reading import is_head, read_head
+from engine.model.heads.reduced import DraftOnly, ReducedDraft, read_reduced
+from engine.model.json_object import JsonObject
+from engine.model.model_files import PACKED, SIDECAR, chosen_file, holds_model, is_gguf, models_in
+from engine.model.other_family import OtherConfig, is_other, read_other
+from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.weights.head_weights import HeadWeights, open_own
+from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE, SafetensorsFolder
+
+_FILE_TYPES = {
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K",
+    11: "Q3_K_S", 12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S",
+    17: "Q5_K_M", 18: "Q6_K", 19: "IQ2_XXS", 20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS",
+    23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL", 26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M",
+    30: "IQ4_XS", 31: "IQ1_M", 32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4",
+}  # fmt: skip
+"""llama.cpp's numbers for the mixtures of types that it makes (see NOTICE)."""
+_BLOCKS_OF_HEADS = 8
+"""Published ones have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A usable model or draft head, its headers read and checked.
+
+    Attributes:
+        path: what was chosen: a folder, or a GGUF file.
+        name: for people.
+        config: what it looks like; an `OtherConfig` where transformers has to run it, and a
+            `DraftOnly` of a draft that has neither tokenizer nor template.
+        kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
+        weight_bytes: of all its tensors, as stored.
+        draft: the draft model that belongs to it.
+        gguf: the tables of contents, where its tensors are in GGUF.
+    """
+
+    path: Path
+    name: str
+    config: ModelConfig | OtherConfig | DraftOnly
+    kind: str
+    weight_bytes: int
+    draft: Path | None
+    gguf: GgufFile | None = field(default=None, repr=False)
+
+    @classmethod
+    def inspect(cls, path: Path) -> LocalModel:
+        """Check config and weights (headers only) and read the optional sidecar `duotail.json`.
+
+        Raises `UserFixable` for whatever would keep the model from loading.
+        """
+        file = chosen_file(path)
+        return cls._of_file(path, file) if file is not None else cls._of_folder(path)
+
+    @classmethod
+    def _of_folder(cls, path: Path) -> LocalModel:
+        source = JsonObject.read(path / "config.json")
+        sidecar = JsonObject.read_optional(path / SIDECAR)
+        reduced = read_reduced(source)
+        if reduced is not None or _is_head(source, path):
+            return cls._of_draft(path, source, sidecar, reduced)
+        config = read_other(source) if is_other(source) else parse_config(source.data)
+        weights = _safetensors(config, path)
+        return cls(
+            path=path,
+            name=_given_name(sidecar) or path.resolve().name[:200],
+            config=config,
+            kind=_commonest_kind(weights),
+            weight_bytes=weights.nbytes,
+            draft=_draft(path, sidecar),
+        )
+
+    @classmethod
+    def _of_draft(
+        cls, path: Path, source: JsonObject, sidecar: JsonObject, reduced: ReducedDraft | None
+    ) -> LocalModel:
+        gguf = _packed(path)
+        tensors = SafetensorsFolder.open(path) if gguf is None else gguf.reader()
+        config = reduced or read_head(source, tensors.names())
+        own, _ = open_own(config.config, tensors)
+        return cls(
+            path=path,
+            name=_given_name(sidecar) or path.resolve().name[:200],
+            config=config,
+            kind=_commonest_kind(own) if gguf is None else format_words(gguf),
+            weight_bytes=own.nbytes,
+            draft=None,
+            gguf=gguf,
+        )
+
+    @classmethod
+    def _of_file(cls, path: Path, file: Path) -> LocalModel:
+        gguf = open_gguf(file)
+        config = model_config(gguf)
+        weights = ModelWeights.open(config, gguf.reader(), "gguf")
+        folder, sidecar = _file_sidecar(gguf.files[0])
+        return cls(
+            path=path,
+            name=_given_name(sidecar) or model_name(gguf),
+            config=config,
+            kind=format_words(gguf),
+            weight_bytes=weights.nbytes,
+            draft=_draft(folder, sidecar),
+            gguf=gguf,
+        )
+
+    def own_weights(self, config: ModelConfig, native: Collection[str] = ()) -> ModelWeights:
+        """Return its tensors by canonical name; GGUF types not in `native` read as floats."""
+        if self.gguf is None:
+            return ModelWeights.of_folder(config, self.path)
+        return ModelWeights.open(config, self.gguf.reader(native), "gguf")
+
+    def draft_weights(
+        self,
+        config: ModelConfig,
+        target: ModelWeights,
+        tied: bool,
+        native: Collection[str] = (),
+    ) -> HeadWeights:
+        """Return the tensors of a draft that is no model by itself, and those that it borrows.
+
+        Args:
+            config: of the draft with its target.
+            target: the weights it borrows from.
+            tied: whether the target's output matrix is its embedding.
+            native: see `own_weights`.
+        """
+        tensors = (
+            SafetensorsFolder.open(self.path) if self.gguf is None else self.gguf.reader(native)
+        )
+        return HeadWeights.open(config, tensors, target, target_tied=tied)
+
+    def tokenizer(self) -> Tokenizer:
+        """Return its tokenizer, from the same files."""
+        if self.gguf is None:
+            return Tokenizer.open(self.path)
+        return Tokenizer.from_gguf(self.gguf.metadata.values)
+
+    def template(self) -> ChatTemplate:
+        """Return its chat template, from the same files."""
+        if self.gguf is None:
+            return ChatTemplate.open(self.path)
+        return ChatTemplate.from_gguf(self.gguf.metadata.values)
+
+
+def model_name(file: GgufFile) -> str:
+    """Return what the file calls its model, or the file's own name."""
+    first = file.files[0]
+    given = (file.metadata.text("general.name") or "").strip()
+    stem = first.stem.removesuffix(f"-00001-of-{len(file.files):05}")
+    return (given if given.isprintable() and given else stem)[:200]
+
+
+def format_words(file: GgufFile) -> str:
+    """Return the types of its weights in a word: llama.cpp's for the mixture, or the commonest."""
+    number = file.metadata.integer("general.file_type", 0, 1 << 31, default=1 << 31)
+    if number in _FILE_TYPES:
+        return _FILE_TYPES[number]
+    sizes: Counter[str] = Counter()
+    for tensor in file.tensors.values():
+        sizes[tensor.kind] += tensor.nbytes
+    return sizes.most_common(1)[0][0] if sizes else "F32"
+
+
+def _safetensors(
+    config: ModelConfig | OtherConfig, folder: Path
+) -> ModelWeights | SafetensorsFolder:
+    if isinstance(config, OtherConfig):
+        return SafetensorsFolder.open(folder)
+    return ModelWeights.of_folder(config, folder)
+
+
+def _packed(folder: Path) -> GgufFile | None:
+    """Return a draft's tensors in GGUF; None where they are in safetensors, which go first.
+
+    Raises:
+        UserFixable: they are in neither, or the file is damaged.
+    """
+    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    if names & {SINGLE_FILE, INDEX_FILE}:
+        return None
+    if PACKED in names:
+        return open_gguf(folder / PACKED)
+    old = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt")))
+    if old:
+        raise UserFixable(
+            tr(
+                "The draft head's weights are in an old format (.bin or .pt) that can run hidden "
+                "code when read."
+            ),
+            tr(
+                "Choose a safetensors version, or convert it with torch: "
+                'save_file(torch.load("{file}", weights_only=True), "model.safetensors"), '
+                "with save_file from safetensors.torch."
+            ).format(file=old[0][:100]),
+            listed(old[:20]),
+        )
+    return None
+
+
+def _is_head(source: JsonObject, folder: Path) -> bool:
+    """Return whether this is a feature head; EAGLE's first ones are known by their tensors only.
+
+    Most are published in an old format, whose tensors nobody looks at.
+    """
+    blocks = source.data.get("num_hidden_layers")
+    if is_head(source) or not isinstance(blocks, int) or blocks > _BLOCKS_OF_HEADS:
+        return is_head(source)
+    names = _stored_names(folder)
+    return is_head(source, names) or (blocks == 1 and not names)
+
+
+def _stored_names(folder: Path) -> tuple[str, ...]:
+    """Return the names of all tensors; none where the files are missing or broken."""
+    try:
+        return SafetensorsFolder.open(folder).names()
+    except UserFixable:  # told by whoever reads them
+        return ()
+
+
+def _commonest_kind(weights: ModelWeights | SafetensorsFolder) -> str:
+    """Return the type that most of the bytes are of."""
+    sizes: Counter[str] = Counter()
+    for name in weights.names():
+        sizes[weights.kind(name)] += weights.stored_bytes(name)
+    return sizes.most_common(1)[0][0]
+
+
+def _file_sidecar(file: Path) -> tuple[Path, JsonObject]:
+    """Read `MODEL.duotail.json` beside `MODEL.gguf`, or a lone model's `duotail.json`.
+
+    A starter model without either has the one that ships, wherever it lies. First is the folder
+    that the sidecar's paths are relative to.
+    """
+    own = file.with_suffix(f".{SIDECAR}")
+    alone = not own.exists() and len(models_in(file.parent)) == 1
+    beside = file.with_name(SIDECAR) if alone else own
+    if not beside.exists() and bundled.is_starter(file):
+        beside = bundled.starter_folder() / SIDECAR
+    return beside.parent, JsonObject.read_optional(beside)
+
+
+def _given_name(sidecar: JsonObject) -> str:
+    return (sidecar.text("name") or "")[:200]
+
+
+def _draft(folder: Path, sidecar: JsonObject) -> Path | None:
+    """Return the sidecar's draft, relative to the model's folder; None when it is not there."""
+    relative = sidecar.text("draft")
+    if relative is None or "\0" in relative:
+        return None
+    draft = (folder / relative).resolve()
+    there = holds_model(draft) if draft.is_dir() else is_gguf(draft)
+    return draft if there else None

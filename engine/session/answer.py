@@ -1,0 +1,329 @@
+"""An answer, from a chat request to events: template -> reuse -> prefill -> rounds -> text."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from time import perf_counter
+
+from engine.backend.round import Round
+from engine.errors import Cancelled, ContextFull, UserFixable
+from engine.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Guess,
+    Interval,
+    PrefillProgress,
+    RoundFinished,
+    TextDelta,
+)
+from engine.language import tr
+from engine.loading.load import LoadedPair
+from engine.model.text.chat_template import ChatTemplate, Prompt
+from engine.model.text.text_stream import NOTHING, Released, TextStream
+from engine.model.text.tokenizer import Tokenizer
+from engine.request import ChatRequest, Role
+from engine.session.tally import Tally
+from engine.speculative.decoding import Decoding
+from engine.speculative.loops import Plain
+from engine.speculative.sampler import Sampler
+
+Emit = Callable[[Event], None]
+ENOUGH = 4
+"""Tokens that may have a part in one character: its bytes."""
+
+
+def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> Prompt:
+    """Return the prompt of a request.
+
+    Raises:
+        UserFixable: the template does not take the conversation.
+    """
+    messages = request.messages
+    continued = bool(messages) and messages[-1].role is Role.ASSISTANT
+    return template.prompt(
+        messages, tokenizer, continue_answer=continued, thinking=request.thinking
+    )
+
+
+class Answer:
+    """Writes one answer with a loaded pair.
+
+    Args:
+        pair: the loaded models.
+        request: what is asked.
+        emit: where events go.
+        cancelled: whether the user has stopped it.
+        share_noise: whether drafts are ranked with the target's noise (off only to compare).
+    """
+
+    def __init__(
+        self,
+        pair: LoadedPair,
+        request: ChatRequest,
+        emit: Emit,
+        cancelled: Callable[[], bool],
+        *,
+        share_noise: bool = True,
+    ) -> None:
+        self._pair = pair
+        self._request = request
+        self._emit = emit
+        self._cancelled = cancelled
+        self._share_noise = share_noise
+        self._started = request.clicked_at or perf_counter()
+        self._tally = Tally()
+        self._stream = TextStream(pair.tokenizer, (*request.stop, *pair.template.stop))
+        self._text: list[str] = []
+        self._ids: list[int] = []
+        self._opening: tuple[int, ...] = ()
+
+    def write(self) -> None:
+        """Run to the end, emitting progress, text, rounds and `Finished`.
+
+        Raises:
+            UserFixable: the request cannot be answered; call `give_up` then.
+        """
+        decoding = self._prepare()
+        try:
+            loop = self._pair.loop if self._request.drafting else Plain()
+            with loop.rounds(decoding) as rounds:
+                self._decode(decoding, rounds)
+        except Cancelled:
+            pass
+        except BaseException:
+            self._pair.states.drop(decoding.state)
+            raise
+        self._finish(self._reason(decoding))
+
+    def _decode(self, decoding: Decoding, rounds: Iterator[Round]) -> None:
+        """Prefill and decode until the answer ends or a stop string comes up."""
+        self._progress(decoding.reused)
+        for processed in decoding.prefill():
+            self._progress(processed)
+        self._transfers(perf_counter())  # the prompt's are nobody's
+        for index, done in enumerate(rounds):
+            counted, released = self._take(done)
+            self._tally.add(done, counted, first=index == 0)
+            self._announce(decoding, index, done, counted, released)
+            if self._stream.stopped:
+                return
+
+    def give_up(self) -> None:
+        """Close the answer after an error, with what was written before it."""
+        self._finish(FinishReason.ERROR)
+
+    @property
+    def tokens(self) -> int:
+        """Length of the conversation by now."""
+        return self._tally.prompt_tokens + len(self._ids)
+
+    def _prepare(self) -> Decoding:
+        pair, request = self._pair, self._request
+        prompt = self._prompt()
+        context = pair.plan.context
+        if len(prompt.ids) >= context:
+            raise ContextFull(
+                tr(
+                    "This conversation is {needed} tokens long, and the context holds {context}."
+                ).format(needed=len(prompt.ids), context=context),
+                tr(
+                    "Shorten the message, start a new conversation or load the model with a longer "
+                    "context."
+                ),
+                len(prompt.ids),
+                context,
+            )
+        decoding = Decoding(
+            pair.target,
+            pair.states.take(prompt.ids),
+            prompt.ids,
+            Sampler(
+                request.sampling,
+                prompt.answer_start,
+                share_noise=self._share_noise,
+                account=pair.account,
+            ),
+            stop_ids=pair.tokenizer.eos_ids,
+            max_tokens=request.max_tokens,
+            cancelled=self._cancelled,
+        )
+        self._tally.prompt_tokens, self._tally.reused = len(prompt.ids), decoding.reused
+        return decoding
+
+    def _prompt(self) -> Prompt:
+        """The conversation as the model reads it; makes the text stream go on from there."""
+        pair, messages = self._pair, self._request.messages
+        continued = bool(messages) and messages[-1].role is Role.ASSISTANT
+        if not continued and not (messages and messages[-1].text.strip()):
+            raise UserFixable(tr("The message is empty."), tr("Write something and send it again."))
+        prompt = read(self._request, pair.template, pair.tokenizer)
+        largest, known = max(prompt.ids), pair.target.config.vocab_size
+        if largest >= known:
+            raise UserFixable(
+                tr("The model's tokenizer and its weights do not belong together."),
+                tr("Download the model again, or choose another one."),
+                f"token id {largest}, vocabulary {known}",
+            )
+        if continued and (messages[-1].text or len(prompt.begun) > prompt.opening):
+            self._stream.resume(prompt.begun, messages[-1].text)
+        else:
+            self._opening = prompt.begun
+        return prompt
+
+    def _progress(self, processed: int) -> None:
+        total, reused = self._tally.prompt_tokens, self._tally.reused
+        self._emit(PrefillProgress(perf_counter(), self._request.id, processed, total, reused))
+
+    def _take(self, done: Round) -> tuple[int, Released]:
+        """Turn the round's tokens into text; how many of them belong to the answer."""
+        tokens = done.tokens
+        if tokens[-1] in self._pair.tokenizer.eos_ids:  # nothing follows such a token
+            tokens = tokens[:-1]
+        opened = self._open()
+        before = self._stream.pushed
+        accepted = min(done.accepted, len(tokens))
+        released = self._stream.push_all(tokens, accepted, done.verified.chances[: len(tokens)])
+        counted = self._stream.pushed - before
+        self._ids += tokens[:counted]
+        if opened.spans:
+            released = opened + released
+        self._show(released)
+        return counted, released
+
+    def _open(self) -> Released:
+        """Release what the template has begun the answer with; nothing the second time."""
+        opening, self._opening = self._opening, ()
+        self._ids += opening
+        return self._stream.open(opening) if opening else NOTHING
+
+    def _show(self, released: Released) -> None:
+        if released.spans:
+            self._text.append(released.text)
+            self._emit(TextDelta(perf_counter(), self._request.id, released.text, released.spans))
+
+    def _announce(
+        self, decoding: Decoding, index: int, done: Round, counted: int, released: Released
+    ) -> None:
+        stream, spans, tokenizer = self._stream, released.spans, self._pair.tokenizer
+        refused = self._refused(done)
+        own_shown = spans and counted == len(done.tokens) and not stream.undecided
+        self._emit(
+            RoundFinished(
+                at=perf_counter(),
+                request_id=self._request.id,
+                index=index,
+                drafting=done.drafting,
+                verify=done.verify,
+                drafted=done.drafted,
+                accepted=min(done.accepted, counted),
+                committed=counted,
+                drafted_by_depth=done.verified.offered_by_depth[:counted],
+                accepted_by_depth=done.verified.accepted_by_depth[:counted],
+                context_used=len(decoding.tokens),
+                rejected="".join(refused),
+                text_start=spans[0].start if spans else stream.position,
+                text_end=stream.position,
+                rejected_at=spans[-1].start if own_shown else stream.position,
+                useful_s=done.useful,
+                wasted_s=done.wasted,
+                transfers=self._transfers(done.verify.end),
+                guesses=drafted_tokens(tokenizer, self._before(counted), done, counted, refused),
+            )
+        )
+
+    def _transfers(self, until: float) -> tuple[Interval, ...]:
+        """Copies between devices since the last time this was asked."""
+        devices = self._pair.devices.values()
+        taken = [copy for device in devices for copy in device.transfers.take(until)]
+        return tuple(sorted(taken, key=attrgetter("start")))
+
+    def _refused(self, done: Round) -> list[str]:
+        """Texts of the draft's tokens at the place of the target's own last token."""
+        tokenizer = self._pair.tokenizer
+        if not (rejected := done.rejected):
+            return []
+        shown = done.tokens[-1] not in tokenizer.eos_ids
+        return token_texts(tokenizer, self._before(int(shown)), rejected)
+
+    def _before(self, count: int) -> list[int]:
+        """The tokens before the last `count`, as many as a character may have a part in."""
+        end = len(self._ids) - count
+        return self._ids[max(end - ENOUGH, 0) : end]
+
+    def _reason(self, decoding: Decoding) -> FinishReason:
+        ended = decoding.committed and decoding.tokens[-1] in self._pair.tokenizer.eos_ids
+        if self._stream.stopped or ended:
+            return FinishReason.STOP
+        if decoding.remaining:
+            return FinishReason.STOPPED
+        if decoding.committed == self._request.max_tokens:
+            return FinishReason.LENGTH
+        return FinishReason.CONTEXT
+
+    def _finish(self, reason: FinishReason) -> None:
+        final = reason is FinishReason.STOP
+        self._show(self._stream.finish() if final else self._stream.suspend())
+        ids = None if self._stream.cut_token else tuple(self._ids[: self._stream.kept])
+        fallback = self._pair.fallback_reason if self._tally.plain_rounds else None
+        self._emit(
+            Finished(
+                at=perf_counter(),
+                request_id=self._request.id,
+                reason=reason,
+                text="".join(self._text),
+                token_ids=ids,
+                stats=replace(
+                    self._tally.stats(self._started, fallback), mode=self._pair.plan.mode
+                ),
+                seed=self._request.sampling.seed,
+                signature=self._pair.target.signature,
+            )
+        )
+
+
+def token_texts(tokenizer: Tokenizer, before: Sequence[int], tokens: Sequence[int]) -> list[str]:
+    """Return the text that each token writes; a character belongs to the token that completes it.
+
+    Half a character at the end is in none of them.
+
+    Args:
+        tokenizer: of both models.
+        before: the last tokens before them, `ENOUGH` if there are so many.
+        tokens: the ids.
+    """
+    pieces = [tokenizer.token_bytes(token) for token in tokens]
+    if all(map(bytes.isascii, pieces)):
+        return [piece.decode("ascii") for piece in pieces]
+    utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+    utf8.decode(b"".join(map(tokenizer.token_bytes, before)))
+    return [utf8.decode(piece) for piece in pieces]
+
+
+def drafted_tokens(
+    tokenizer: Tokenizer, before: Sequence[int], done: Round, counted: int, refused: Sequence[str]
+) -> tuple[Guess, ...]:
+    """Return the drafted tokens that were accepted, and the first one that was not.
+
+    Args:
+        tokenizer: of both models.
+        before: the answer's last tokens before the round, see `token_texts`.
+        done: the round.
+        counted: how many of its tokens belong to the answer.
+        refused: `token_texts` of its rejected tokens.
+    """
+    accepted = min(done.accepted, counted)
+    drafts = done.guesses
+    told = done.verified.chances or (None,) * len(done.tokens)
+    found = [
+        Guess(text, draft, target, accepted=True)
+        for text, draft, target in zip(
+            token_texts(tokenizer, before, done.tokens[:accepted]), drafts, told, strict=False
+        )
+    ]
+    if refused and accepted == done.accepted:
+        found.append(Guess(refused[0], drafts[-1], done.verified.refused, accepted=False))
+    return tuple(found)

@@ -1,0 +1,140 @@
+"""The common base of both controllers: beliefs about a loaded pair, and the worth of a node.
+
+A controller fits the cost of a target forward by its rows, the cost of a drafting step by its width
+and the acceptance of drafted tokens, all online and with forgetting. It begins with what was learnt
+of the pair before, or else with what the plan expects. A second is worth the tokens that rounds
+bring in one; a node is verified where its probability of acceptance is worth its time.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from math import exp
+
+from engine.backend.round import Round
+from engine.backend.tree import TokenTree
+from engine.language import tr
+from engine.speculative.costs import Costs, Learnt, Mean, Seconds
+
+_LEAST_TRUST, _MOST_TRUST = 0.1, 3.0
+_FORGET = 0.985
+
+
+class Acceptance:
+    """The share of a draft's proposals that is accepted.
+
+    Args:
+        expected: acceptance of a drafted token that the plan expects.
+
+    Attributes:
+        goes_on: probability that the path goes on below an accepted node.
+        promised: accepted tokens of the tree under verification by the draft's own probabilities.
+    """
+
+    __slots__ = ("_fulfilled", "_promised", "goes_on", "promised")
+
+    def __init__(self, expected: float) -> None:
+        self.goes_on = Mean(expected, 6.0, _FORGET)
+        self.promised = 0.0
+        self._promised = Mean(1.0, 6.0, _FORGET)
+        self._fulfilled = Mean(1.0, 6.0, _FORGET)
+
+    @property
+    def trust(self) -> float:
+        """Ratio of what is accepted to what the draft's probabilities promise."""
+        promised, fulfilled = self._promised.value or 0.0, self._fulfilled.value or 0.0
+        if not promised:
+            return 1.0
+        return min(max(fulfilled / promised, _LEAST_TRUST), _MOST_TRUST)
+
+    @property
+    def tokens(self) -> float:
+        """Tokens to expect of the round; they vary less from round to round than the outcome."""
+        return 1 + self.trust * self.promised
+
+    def observe(self, done: Round) -> None:
+        """Learn from a verified tree."""
+        for accepted in done.verified.accepted_by_depth:
+            self.goes_on.add(accepted)
+        if done.drafted:
+            self._promised.add(self.promised)
+            self._fulfilled.add(done.accepted)
+
+    @property
+    def means(self) -> dict[str, Mean]:
+        """All of its means by name."""
+        return {"goes_on": self.goes_on, "promised": self._promised, "fulfilled": self._fulfilled}
+
+
+class Controller:
+    """Base of the controllers; what it has learnt outlives the answer.
+
+    Args:
+        verify: seconds of a target forward by its rows.
+        draft: seconds of a drafting step by its width.
+        acceptance: expected acceptance of a drafted token.
+        forced: always draft, since the user asked for this mode or draft by name.
+    """
+
+    def __init__(self, verify: Costs, draft: Costs, acceptance: float, *, forced: bool) -> None:
+        self._verify, self._draft = verify, draft
+        self._acceptance = Acceptance(acceptance)
+        self._forced = forced
+
+    @property
+    def learnt(self) -> Learnt:
+        """The beliefs as a later start should know them."""
+        return Learnt(
+            verify=self._verify.known,
+            levels=self._draft.known,
+            means={name: mean.known for name, mean in self._means.items()},
+        )
+
+    def recall(self, learnt: Learnt) -> None:
+        """Believe what was learnt of the pair in an earlier start."""
+        self._verify.recall(learnt.verify)
+        self._draft.recall(learnt.levels)
+        for name, mean in self._means.items():
+            if known := learnt.means.get(name):
+                mean.recall(known)
+
+    @property
+    def _means(self) -> dict[str, Mean]:
+        return self._acceptance.means
+
+
+def best_part(
+    tree: TokenTree, verify: Seconds, rate: float, trust: float, *, least: int = 0
+) -> TokenTree:
+    """Return as many of a tree's best nodes as are worth their rows.
+
+    Args:
+        tree: what is drafted.
+        verify: seconds of a target forward by its rows.
+        rate: tokens that a second is worth.
+        trust: factor from the draft's probabilities to those of acceptance.
+        least: drafted nodes to keep in any case, as far as there are any.
+    """
+    probs = [min(trust * exp(score), 1.0) for score in tree.scores[1:]]
+    worths = [
+        tokens - rate * verify(rows)
+        for rows, tokens in enumerate(accumulate(probs, initial=1.0), start=1)
+    ]
+    kept = range(min(least, tree.drafted), len(worths))
+    return tree.best(max(kept, key=worths.__getitem__))
+
+
+def promised(tree: TokenTree) -> float:
+    """Accepted tokens that the draft's own probabilities promise of a tree."""
+    return sum(exp(score) for score in tree.scores[1:])
+
+
+def fallback_words(gain: float) -> str:
+    """Say why the target decodes alone.
+
+    Args:
+        gain: speed of drafting in plain speeds.
+    """
+    return tr(
+        "Drafting would give {gain:.2f} times the plain speed here, so the target decodes alone."
+    ).format(gain=gain)

@@ -1,0 +1,196 @@
+"""Drafters with a decoder of their own: their common base, and stand-alone draft models.
+
+Its state follows the committed tokens, reuses what it has of a prompt and catches up with the rest
+in pieces; behind it grows the tree of a round, in one call where the decoder can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.decoder import Decoder
+from engine.backend.round import Budget
+from engine.backend.sequence import ROOT, SequenceState
+from engine.backend.state_pool import StatePool
+from engine.backend.tree import TokenTree, follow
+from engine.speculative.drafters.drafter import DraftContext
+
+CATCH_UP_CHUNK = 64
+"""Committed tokens processed at once; the user's stop is obeyed in between."""
+
+
+class DecoderDrafter:
+    """Follows a sequence with a decoder and drafts behind it.
+
+    Args:
+        name: name of the draft model for people.
+        draft: the draft model.
+        pool: keeps its states.
+        skipped: so many of a sequence's first tokens are none of the draft's.
+    """
+
+    def __init__(self, name: str, draft: Decoder, pool: StatePool, skipped: int = 0) -> None:
+        self._name = name
+        self._draft = draft
+        self._pool = pool
+        self._skipped = skipped
+        self._state: SequenceState | None = None
+        self._pace = 0.0  # seconds per token when catching up
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+        return self._name
+
+    def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
+        """Return the features that go with its tokens start..stop-1, if it takes any."""
+        del context, start, stop
+        return None
+
+    def begin_seconds(self, context: DraftContext) -> float:
+        """Return the seconds for the tokens that no kept state has, at the last pace."""
+        tokens = context.tokens[self._skipped :]
+        return (len(tokens) - self._pool.common_prefix(tokens)) * self._pace
+
+    def begin(self, context: DraftContext) -> None:
+        """Take the kept state that has most in common with the tokens, and process the rest."""
+        tokens = context.tokens[self._skipped :]
+        state = self._state = self._pool.take(tokens)
+        kept = min(state.common_prefix(tokens), max(len(tokens) - 1, 0))
+        state.crop(state.reusable(kept))
+        missing = len(tokens) - len(state)
+        if len(tokens) > self._pool.context:
+            return
+        start = perf_counter()
+        if self._catch_up(state, context, leave=1) and missing > CATCH_UP_CHUNK // 4:
+            self._pace = (perf_counter() - start) / missing
+
+    def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
+        """Return the draft's likeliest paths; the root alone once its own context is full."""
+        root, state = context.tokens[-1], self._state
+        length = len(context.tokens) - self._skipped
+        depth = min(budget.depth, self._pool.context - length + 1)
+        if depth < 1 or budget.nodes < 1 or length < 1 or state is None:
+            return TokenTree.root(root)
+        state.crop(state.reusable(length - 1))
+        if not self._catch_up(state, context, leave=CATCH_UP_CHUNK):
+            return TokenTree.root(root)
+        if depth < budget.depth:
+            budget = replace(budget, depth=depth)
+        pending = context.tokens[self._skipped + len(state) :]
+        features = self._features(context, len(state), length)
+        if not self._draft.drafts_trees:
+            return grow(self._draft, state, pending, context, budget, features)
+        return self._draft.draft(state, pending, context.sampler.ranking, budget, features)
+
+    def _catch_up(self, state: SequenceState, context: DraftContext, *, leave: int) -> bool:
+        """Process committed tokens that the draft has not seen; False when stopped on the way.
+
+        The begun answer's tokens only ever grow, so those of the state are a beginning of them.
+        """
+        tokens, length = context.tokens, len(context.tokens) - self._skipped
+        while (missing := length - len(state)) > leave:
+            if context.cancelled():
+                return False
+            start = len(state)
+            stop = start + min(CATCH_UP_CHUNK, missing - leave)
+            piece: Sequence[int] = tokens[self._skipped + start : self._skipped + stop]
+            features = self._features(context, start, stop)
+            self._draft.forward(state, piece, logit_rows=(), features=features)
+            state.commit(range(len(piece)))
+        return True
+
+
+class StandaloneDrafter(DecoderDrafter):
+    """Drafts with a small decoder of the target's vocabulary; its state holds committed tokens.
+
+    The tree grows level by level, as EAGLE-2's does (arXiv 2406.16858): the most promising nodes of
+    a level go through the draft in one forward and offer their likeliest children.
+    """
+
+    def observe(self, committed: Sequence[int]) -> None:
+        """Keep the keys of drafted nodes that were accepted, forget the rest."""
+        state = self._state
+        if state is not None:
+            path = follow(state.staged, state.parents, committed, ROOT)
+            state.commit(path[: state.context - len(state)])
+
+
+def grow(
+    draft: Decoder,
+    state: SequenceState,
+    pending: Sequence[int],
+    context: DraftContext,
+    budget: Budget,
+    features: NDArray[np.float32] | None = None,
+) -> TokenTree:
+    """Process and commit `pending`, then draft a tree behind it.
+
+    Args:
+        draft: the draft model.
+        state: its state; the tree's inner nodes are staged in it afterwards.
+        pending: committed tokens that the draft has not seen, at least one.
+        context: ranks candidates, and says when to stop.
+        budget: how far the tree may grow.
+        features: those of a head's pending tokens, fp32 [pending, width]; deeper down the outputs
+            of a node's parent take their place.
+    """
+    last = len(pending) - 1
+    forward = draft.forward(state, pending, logit_rows=(last,), features=features)
+    state.commit(range(len(pending)))
+    outputs, behind, position = forward.hidden[last:], len(state), len(context.tokens)
+    nodes: list[tuple[int, int, float]] = []
+    # Beams of the level: (node in `nodes` + 1, staged node, score).
+    beams = [(0, ROOT, 0.0)]
+    for level in range(budget.depth):
+        weights = context.sampler.rank(draft.over_vocabulary(forward.logits), position + level)
+        children = likeliest(weights, [score for _, _, score in beams], budget.width)
+        first = len(nodes) + 1
+        nodes.extend((beams[beam][0], token, score) for beam, token, score in children)
+        best = sorted(range(len(children)), key=lambda i: -children[i][2])[: budget.width]
+        mass = float(np.exp([children[i][2] for i in best]).sum())
+        if level + 1 == budget.depth or not best or mass < budget.floor or context.cancelled():
+            break
+        above = [children[i][0] for i in best]
+        staged = len(state.staged)
+        if behind + staged + len(best) > state.slots:
+            break
+        forward = draft.forward(
+            state,
+            [children[i][1] for i in best],
+            [beams[beam][1] for beam in above],
+            features=None if features is None else outputs[above],
+        )
+        outputs = forward.hidden
+        beams = [(first + i, staged + row, children[i][2]) for row, i in enumerate(best)]
+    return TokenTree.build(context.tokens[-1], nodes, most=budget.nodes)
+
+
+def likeliest(
+    weights: NDArray[np.float32], above: Sequence[float], width: int
+) -> list[tuple[int, int, float]]:
+    """Return the `width` likeliest tokens per row as (row, token, path score), best first.
+
+    Args:
+        weights: log probabilities, fp32 [rows, vocab]; what is no number is no candidate.
+        above: score of each row's path.
+        width: most tokens of a row.
+    """
+    rows, vocab = weights.shape
+    width = min(width, vocab)
+    weights = np.where(np.isnan(weights), -np.inf, weights)
+    top = np.argpartition(weights, vocab - width, axis=1)[:, vocab - width :]
+    children: list[tuple[int, int, float]] = []
+    for row in range(rows):
+        order = top[row][np.argsort(-weights[row, top[row]], kind="stable")]
+        children.extend(
+            (row, int(token), above[row] + float(weights[row, token]))
+            for token in order
+            if weights[row, token] > -np.inf
+        )
+    return children

@@ -1,1 +1,0 @@
-"""The draft lane of the parallel loop: a thread that drafts while the target verifies."""

@@ -1,0 +1,74 @@
+"""A library whose structures are other than Python's is refused before anything is passed to it."""
+
+from __future__ import annotations
+
+import ctypes as c
+import logging
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from engine.backend import cpu
+from engine.backend.native import library as native
+from engine.backend.native.library import ABI_VERSION, STRUCTURES, StaleLibrary, check_abi, library
+from engine.commands import WeightFormat
+
+SIZES = [c.sizeof(structure) for structure in STRUCTURES]
+
+
+def lib_that_tells(numbers: list[int]) -> c.CDLL:
+    """A library with that dt_abi()."""
+    array = (c.c_int32 * len(numbers))(*numbers)
+    told = c.cast(array, c.POINTER(c.c_int32))
+
+    class Abi:
+        def __call__(self) -> object:
+            return told
+
+    return cast("c.CDLL", SimpleNamespace(dt_abi=Abi(), kept=array))
+
+
+def test_the_library_and_python_agree() -> None:
+    told = library().dt_abi()
+    assert told[: 2 + len(STRUCTURES)] == [ABI_VERSION, len(STRUCTURES), *SIZES]
+    check_abi(lib_that_tells([ABI_VERSION, len(SIZES), *SIZES]))
+
+
+@pytest.mark.parametrize("place", range(2 + len(STRUCTURES)))
+def test_any_other_number_is_refused(place: int) -> None:
+    numbers = [ABI_VERSION, len(SIZES), *SIZES]
+    numbers[place] += 8 if place != 1 else -1
+    with pytest.raises(StaleLibrary, match="another version") as caught:
+        check_abi(lib_that_tells(numbers))
+    assert "Install Duotail again" in caught.value.remedy
+    assert str(ABI_VERSION) in caught.value.details
+
+
+def test_a_library_without_the_function_is_refused() -> None:
+    with pytest.raises(StaleLibrary):
+        check_abi(cast("c.CDLL", SimpleNamespace()))
+
+
+@pytest.fixture
+def stale(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(native, "ABI_VERSION", ABI_VERSION + 1)
+    library.cache_clear()
+    cpu._warn_once.cache_clear()
+    yield
+    monkeypatch.undo()
+    library.cache_clear()
+    library()
+
+
+@pytest.mark.usefixtures("stale")
+def test_the_app_falls_back_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert not cpu.native_is_built()
+        assert not cpu.native_is_built()
+        assert cpu.choose_format(WeightFormat.AUTO, 100) is WeightFormat.F32
+    (record,) = caplog.records
+    assert "Install Duotail again" in record.getMessage()
+    with pytest.raises(StaleLibrary):
+        cpu.choose_format(WeightFormat.Q4, 100)

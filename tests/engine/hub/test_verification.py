@@ -1,0 +1,109 @@
+"""Reading all of a model: compared with what was published, where anybody knows."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+from disk import into_cache, into_ollama, needs_links
+
+from engine.errors import Cancelled
+from engine.hub.remote.listing import RemoteFile
+from engine.hub.shelf.copies import CopyProgress
+from engine.hub.shelf.relocation import import_copy
+from engine.hub.shelf.shelf import ModelShelf
+from engine.hub.shelf.verification import VerifiedModel, verify
+from engine.model.model_files import own_files
+
+
+def nobody(_progress: CopyProgress) -> None:
+    """Hears nothing."""
+
+
+def never() -> bool:
+    return False
+
+
+def verified(path: Path, shelf: ModelShelf, *listed: RemoteFile) -> VerifiedModel:
+    return verify(path, shelf, nobody, never, listed)
+
+
+def change_a_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1
+    file.write_bytes(content)
+
+
+def test_without_hashes_it_is_read_to_its_end(shelf: ModelShelf, chat_model: Path) -> None:
+    found = verified(chat_model, shelf)
+    assert set(found.read) == {file.name for file in own_files(chat_model)}
+    assert not found.compared
+    assert not found.problem
+    assert "nothing to compare" in found.words
+
+
+def test_a_copy_is_compared_with_what_was_copied(shelf: ModelShelf, chat_model: Path) -> None:
+    path = import_copy(chat_model, shelf, nobody, never).path
+    found = verified(path, shelf)
+    assert "model.safetensors" in found.compared
+    assert not found.read
+    assert "every byte" in found.words
+    change_a_byte(path / "model.safetensors")
+    found = verified(path, shelf)
+    assert found.wrong == ("model.safetensors",)
+    assert "Download the model again" in found.words
+
+
+@needs_links
+def test_the_hubs_cache_names_files_by_their_hashes(
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
+) -> None:
+    snapshot = into_cache(tmp_path, "a/b", own_files(chat_model))
+    found = verified(snapshot, shelf)
+    assert set(found.compared) == {file.name for file in own_files(chat_model)}
+    for name in ("model.safetensors", "tokenizer.json"):
+        blob = (snapshot / name).resolve()
+        change_a_byte(blob)
+        assert name in verified(snapshot, shelf).wrong
+
+
+def test_ollama_does_too(shelf: ModelShelf, small_gguf: Path, tmp_path: Path) -> None:
+    blob = into_ollama(tmp_path, "registry.ollama.ai/library/x", "1", small_gguf)
+    assert verified(blob, shelf).compared == (blob.name,)
+    change_a_byte(blob)
+    assert verified(blob, shelf).problem
+
+
+def test_what_the_hub_listed_counts_most(shelf: ModelShelf, small_gguf: Path) -> None:
+    content = small_gguf.read_bytes()
+    size, sha256 = len(content), hashlib.sha256(content).hexdigest()
+    git = hashlib.sha1(b"blob %d\0" % size + content).hexdigest()  # noqa: S324
+    path = f"folder/{small_gguf.name}"
+    for right in (RemoteFile(path, size, sha256=sha256), RemoteFile(path, size, git_sha1=git)):
+        assert verified(small_gguf, shelf, right).compared == (small_gguf.name,)
+    wrong = RemoteFile(path, size, sha256="0" * 64)
+    assert verified(small_gguf, shelf, wrong).problem
+
+
+def test_what_is_cut_off_or_gone_is_told(
+    shelf: ModelShelf, small_gguf: Path, chat_model: Path, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(small_gguf.read_bytes()[:-100])
+    assert verified(cut, shelf).problem
+    assert verified(tmp_path / "gone.gguf", shelf).problem
+    folder = Path(shutil.copytree(chat_model, tmp_path / "folder"))
+    (folder / "model.safetensors").unlink()
+    assert verified(folder, shelf).problem
+
+
+def test_it_tells_how_far_it_is_and_can_be_stopped(shelf: ModelShelf, split_gguf: Path) -> None:
+    told: list[CopyProgress] = []
+    verify(split_gguf, shelf, told.append, never)
+    steps = [each.done for each in told]
+    assert steps == sorted(steps)
+    assert steps[-1] == told[-1].total == sum(each.stat().st_size for each in own_files(split_gguf))
+    with pytest.raises(Cancelled):
+        verify(split_gguf, shelf, nobody, lambda: True)

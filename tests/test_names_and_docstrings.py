@@ -1,0 +1,66 @@
+"""Public classes have names of their own, and docstrings begin with a line that stands alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+TWO_BACKENDS = {"Attention", "Block", "Dense", "FeedForward", "Fuser", "Linear", "Mixture"}
+"""Parts of a decoder block that `backend/accelerator` and `backend/torch_cpu` both have."""
+
+FRAGMENT = re.compile(r"(Of|As|The same|So that|Where|Whoever|What|Whether)\b")
+"""First words of a docstring that only makes sense after the name above it."""
+
+
+def sources(*packages: str) -> list[Path]:
+    return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+
+
+def local(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def public_classes(path: Path) -> Iterator[str]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """Yield the texts that stand alone in the source, as docstrings of whatever is above."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            text = node.value.value
+            if isinstance(text, str):
+                yield text.strip()
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    found = defaultdict(list)
+    for path in sources("app", "engine"):
+        for name in public_classes(path):
+            found[name].append(local(path))
+    shared = {name: paths for name, paths in found.items() if len(paths) > 1}
+    assert {name: shared[name] for name in shared.keys() - TWO_BACKENDS} == {}
+
+
+@pytest.mark.parametrize("path", sources("app"), ids=local)
+def test_docstrings_stand_alone(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert [text for text in docstrings(source) if FRAGMENT.match(text)] == []
+
+
+def test_fragments_are_found() -> None:
+    source = 'class A:\n    """Of a model."""\n    x: int\n    """Whether it is."""\n'
+    assert [text for text in docstrings(source) if FRAGMENT.match(text)] == [
+        "Of a model.",
+        "Whether it is.",
+    ]
+    assert not FRAGMENT.match("Return the model.")
