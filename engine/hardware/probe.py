@@ -19,7 +19,7 @@ from engine.hardware.accelerators.pci_gpus import pci_gpus
 from engine.hardware.accelerators.torch_build import torch_build
 from engine.hardware.accelerators.torch_devices import TorchSight, look
 from engine.hardware.accelerators.windows_gpus import windows_gpus
-from engine.hardware.host.facts import probe_host
+from engine.hardware.host import probe_host
 from engine.language import tr
 from engine.machine.cores import cores_macos
 from engine.machine.cores.system_files import LINUX, SystemFiles

@@ -24,7 +24,7 @@ from engine.speculative.controller import Controller, best_part, fallback_words,
 from engine.speculative.costs import Costs
 from engine.speculative.draft_tree import DraftPace
 from engine.speculative.draft_worker import Outlook
-from engine.speculative.strategies import Strategy, StrategyBandit
+from engine.speculative.strategies import DraftingStrategy, StrategyBandit
 
 
 class ParallelController(Controller):
@@ -47,9 +47,9 @@ class ParallelController(Controller):
             expected.acceptance if expected else USUAL_ACCEPTANCE,
             forced=forced or ahead,
         )
-        allowed = [Strategy.PARALLEL]
-        allowed += [] if ahead else [Strategy.SERIAL]
-        allowed += [] if self._forced else [Strategy.PLAIN]
+        allowed = [DraftingStrategy.PARALLEL]
+        allowed += [] if ahead else [DraftingStrategy.SERIAL]
+        allowed += [] if self._forced else [DraftingStrategy.PLAIN]
         self._bandit = StrategyBandit(allowed)
         self._opening, self._verified = True, 0
 
@@ -65,7 +65,7 @@ class ParallelController(Controller):
         )
 
     @property
-    def best(self) -> Strategy:
+    def best(self) -> DraftingStrategy:
         """The strategy that has turned out fastest, whichever is being tried now."""
         return self._bandit.best
 
@@ -73,7 +73,11 @@ class ParallelController(Controller):
     def fallback_reason(self) -> str | None:
         """Why the target decodes alone, in words; None as long as it does not."""
         gain = self._bandit.gain
-        return None if self.best is not Strategy.PLAIN or gain is None else fallback_words(gain)
+        return (
+            None
+            if self.best is not DraftingStrategy.PLAIN or gain is None
+            else fallback_words(gain)
+        )
 
     def begin(self) -> None:
         """Start a new answer."""
@@ -87,15 +91,15 @@ class ParallelController(Controller):
                 not wait for it, and it works beside the target in any case.
         """
         strategy = self._bandit.now
-        if strategy is Strategy.PLAIN:
+        if strategy is DraftingStrategy.PLAIN:
             return None
-        return pacing.pace(self.lanes, overlap=strategy is Strategy.PARALLEL or not ready)
+        return pacing.pace(self.lanes, overlap=strategy is DraftingStrategy.PARALLEL or not ready)
 
     def worth_waiting(self, outlook: Outlook) -> bool:
         """Tell whether an idle target should wait for the draft's running or next step."""
         if outlook.left is None:
             return False
-        lanes, overlap = self.lanes, self._bandit.now is Strategy.PARALLEL
+        lanes, overlap = self.lanes, self._bandit.now is DraftingStrategy.PARALLEL
         if not overlap and outlook.promise >= 1:  # nothing is drafted yet: without it, no round
             lanes = replace(lanes, trust=1.0, goes_on=1.0)
         return pacing.worth_waiting(lanes, outlook.promise, outlook.left, overlap=overlap)
@@ -133,5 +137,5 @@ class ParallelController(Controller):
         if done.drafted:
             self._acceptance.observe(done)
             tokens = self._acceptance.tokens
-        if ready or self._bandit.now is Strategy.PLAIN:
+        if ready or self._bandit.now is DraftingStrategy.PLAIN:
             self._bandit.learn(tokens, seconds, self._verify.of(1))

@@ -28,7 +28,7 @@ _CLEAR_GAIN = 1.5
 """Drafting this many times as fast as plain decoding is not compared with it again."""
 
 
-class Strategy(Enum):
+class DraftingStrategy(Enum):
     """How the rounds of the parallel loop are made."""
 
     PARALLEL = "parallel"
@@ -64,7 +64,7 @@ class StrategyBandit:
         best: the fastest of those that were tried.
     """
 
-    def __init__(self, allowed: Sequence[Strategy]) -> None:
+    def __init__(self, allowed: Sequence[DraftingStrategy]) -> None:
         self._records = {strategy: _Record() for strategy in allowed}
         self.now = self.best = allowed[0]
         self._settling, self._left = _SETTLING, _TRIAL
@@ -77,7 +77,7 @@ class StrategyBandit:
     @property
     def gain(self) -> float | None:
         """Speed of the better drafting strategy over plain decoding; None while unknown."""
-        plain = self._records.get(Strategy.PLAIN)
+        plain = self._records.get(DraftingStrategy.PLAIN)
         if plain is None or not plain.rate:
             return None
         return max(each.rate for each in self._records.values() if each is not plain) / plain.rate
@@ -121,25 +121,25 @@ class StrategyBandit:
                 tried.pause = min(2 * tried.pause, _LONGEST_PAUSE)
         self._turn_to(self._challenger(plain) or self.best)
 
-    def _beats(self, one: Strategy, other: Strategy) -> bool:
+    def _beats(self, one: DraftingStrategy, other: DraftingStrategy) -> bool:
         """Tell whether one is worth changing to; drafting has to earn its energy, too."""
-        slack = 1 / _GAIN_WORTH_IT if one is Strategy.PLAIN else _GAIN_WORTH_IT
+        slack = 1 / _GAIN_WORTH_IT if one is DraftingStrategy.PLAIN else _GAIN_WORTH_IT
         return self._records[one].rate > slack * self._records[other].rate
 
-    def _challenger(self, plain: float) -> Strategy | None:
+    def _challenger(self, plain: float) -> DraftingStrategy | None:
         """The strategy to try next: one that was never tried, or whose pause is over."""
         clear = self._records[self.best].rate * plain >= _CLEAR_GAIN
         due = [
             (record.due, strategy)
             for strategy, record in self._records.items()
             if strategy is not self.best and record.due <= 0
-            if not (strategy is Strategy.PLAIN and clear)
+            if not (strategy is DraftingStrategy.PLAIN and clear)
         ]
         return min(due, key=lambda each: each[0])[1] if due else None
 
-    def _turn_to(self, strategy: Strategy) -> None:
+    def _turn_to(self, strategy: DraftingStrategy) -> None:
         if strategy is not self.now:
             self._settling = _SETTLING
         self.now = strategy
-        short = strategy is Strategy.PLAIN and strategy is not self.best
+        short = strategy is DraftingStrategy.PLAIN and strategy is not self.best
         self._left = _PLAIN_TRIAL if short else _TRIAL

@@ -75,10 +75,12 @@ class RiddleCache:
 class RiddleSegment(Segment):
     """What target and head have in common."""
 
-    blocks = range(1)
     device = "paper"
     signature = "paper"
     weight_bytes = mapped_bytes = 0
+
+    def __init__(self) -> None:
+        super().__init__(range(1))
 
     def new_cache(self, slots: int) -> RiddleCache:
         return RiddleCache(slots)

@@ -69,14 +69,14 @@ class DraftResources:
 
 
 class _Table:
-    """A board with its place on the host."""
+    """The state of a tree, and the place of its result on the host."""
 
     def __init__(self, resources: DraftResources, width: int) -> None:
         config, driver = resources.config, resources.driver
         resources.memory.enter(Purpose.WORKSPACE, drafting_bytes(config, width))
         with resources.memory.in_words():
-            self.board = TreeState(driver, width, config.hidden_size)
-            length = len(self.board.result)
+            self.tree = TreeState(driver, width, config.hidden_size)
+            length = len(self.tree.result)
             self.result = torch.zeros(length, dtype=torch.int32, pin_memory=driver.computes_apart)
         self.arrived = driver.mark()
 
@@ -110,24 +110,24 @@ class Drafting:
             raise ValueError("there is nothing to draft, or no room for it")
         depth = min(budget.depth, DRAFT_LEVELS, 1 + (slots - start) // width)
         table = self._table(width)
-        board = table.board
+        tree = table.tree
         manner = RankingManner(
             tempered=ranking.temperature != 0,
             noisy=ranking.temperature != 0 and ranking.share_noise,
         )
         if manner.noisy:
-            board.take_noise(resources.driver, resources.config.head_rows)
-        self._tell(board, cache, start, ranking, budget)
-        self._catch_up(board, cache, committed, pending, features, manner)
+            tree.take_noise(resources.driver, resources.config.head_rows)
+        self._tell(tree, cache, start, ranking, budget)
+        self._catch_up(tree, cache, committed, pending, features, manner)
         chunks = min(
             doubled(-(-(start + (depth - 1) * width) // CHUNK), FEWEST_CHUNKS), cache.chunks
         )
         known = width, manner, resources.metadata.positions
         for _ in range(depth - 1):
-            work = partial(self._level, board, chunks, cache, manner)
+            work = partial(self._level, tree, chunks, cache, manner)
             resources.graphs.run(cache.recordings, ("level", chunks, known), work)
-        resources.graphs.run(cache.recordings, ("end", width), board.close)
-        table.result.copy_(board.result, non_blocking=True)
+        resources.graphs.run(cache.recordings, ("end", width), tree.close)
+        table.result.copy_(tree.result, non_blocking=True)
         table.arrived.set()
         table.arrived.wait()
         return _read(table.result.numpy(), width, pending[-1], budget.nodes)
@@ -139,10 +139,10 @@ class Drafting:
         return table
 
     def _tell(
-        self, board: TreeState, cache: DeviceCache, start: int, ranking: Ranking, budget: Budget
+        self, tree: TreeState, cache: DeviceCache, start: int, ranking: Ranking, budget: Budget
     ) -> None:
         """What the round begins with, to the device."""
-        host = board.given.write().numpy()
+        host = tree.given.write().numpy()
         # A head's first token is the sequence's second.
         position = start + (self._resources.config.fusion is not None)
         host[:KEYS] = start, position, cache.chunks * CHUNK
@@ -150,11 +150,11 @@ class Drafting:
         host[KEYS:FACTORS] = keys.view(np.int32)
         temperature = min(max(ranking.temperature, _COLDEST), _HOTTEST)
         host[FACTORS:].view(np.float32)[:] = temperature, budget.floor
-        board.given.send()
+        tree.given.send()
 
     def _catch_up(
         self,
-        board: TreeState,
+        tree: TreeState,
         cache: DeviceCache,
         committed: int,
         pending: Sequence[int],
@@ -171,10 +171,10 @@ class Drafting:
             inputs.send(step, some, wanted, cache.chunks * CHUNK, features)
             chunks = chunks_seen(step, some, cache.chunks)
             given = None if features is None else inputs.hidden
-            begun = (board, manner) if last else None
+            begun = (tree, manner) if last else None
             work = partial(self._begin, inputs, given, chunks, cache, begun)
             if last and count <= RECORDED_ROWS:
-                known = board.width, manner, resources.metadata.positions
+                known = tree.width, manner, resources.metadata.positions
                 key = "begin", inputs.shape, chunks, features is None, known
                 resources.graphs.run(cache.recordings, key, work)
             else:
@@ -194,26 +194,26 @@ class Drafting:
         network.advance(x, seen, inputs.shape.bucket, metadata, cache, _no_tap)
         if begun is None:
             return
-        board, manner = begun
+        tree, manner = begun
         x, last = network.end(x)
         root = inputs.wanted[:TILE_ROWS]
-        board.open(x.index_select(0, root))
+        tree.open(x.index_select(0, root))
         if manner.noisy:
-            board.make_noise(network.ids, self._resources.config.vocab_size)
-        board.rank(network.logits(last.index_select(0, root)), network.ids, manner)
+            tree.make_noise(network.ids, self._resources.config.vocab_size)
+        tree.rank(network.logits(last.index_select(0, root)), network.ids, manner)
 
     def _level(
-        self, board: TreeState, chunks: int, cache: DeviceCache, manner: RankingManner
+        self, tree: TreeState, chunks: int, cache: DeviceCache, manner: RankingManner
     ) -> None:
         network = self._resources.network
-        rows = board.stage()
+        rows = tree.stage()
         metadata = self._resources.metadata.of_drafted(rows, chunks)
         given = None if self._resources.config.fusion is None else rows.hidden
         x, seen = network.enter(rows.tokens, given, own=True)
-        network.advance(x, seen, board.width, metadata, cache, _no_tap)
+        network.advance(x, seen, tree.width, metadata, cache, _no_tap)
         x, last = network.end(x)
-        board.hidden.copy_(x)
-        board.rank(network.logits(last), network.ids, manner)
+        tree.hidden.copy_(x)
+        tree.rank(network.logits(last), network.ids, manner)
 
 
 def _no_tap(block: int, x: torch.Tensor) -> None:
@@ -222,7 +222,7 @@ def _no_tap(block: int, x: torch.Tensor) -> None:
 
 
 def _read(result: NDArray[Any], width: int, root: int, most: int) -> Drafted:
-    """The tree from a board's result."""
+    """Return the tree that a result describes."""
     staged = result[: 2 * DRAFT_LEVELS * width].reshape(2, -1)
     missing = np.flatnonzero(staged[0] < 0)
     count = int(missing[0]) if len(missing) else staged.shape[1]

@@ -59,7 +59,7 @@ def given_width(config: ModelConfig) -> int:
 
 
 def frame_bytes(bucket: int, tail: int, width: int) -> int:
-    """Integers and hidden states that a forward reads; see `frame.Frame`."""
+    """Integers and hidden states that a forward reads; see `InputBuffers`."""
     return _FLOAT * sum(frame_sizes(bucket, tail)) + computed(bucket) * width * _FLOAT
 
 

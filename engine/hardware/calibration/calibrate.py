@@ -11,9 +11,8 @@ from time import perf_counter
 from engine.backend.cpu import CpuDevice, native_is_built, threads_for
 from engine.backend.device import Device
 from engine.errors import UserFixable
-from engine.hardware.calibration.copies import device_reader, measure_link
+from engine.hardware.calibration.bandwidth import device_reader, host_reader, measure_link
 from engine.hardware.calibration.fit import Beside, fit_beside, fit_product
-from engine.hardware.calibration.reading import host_reader
 from engine.hardware.calibration.small_model import (
     CONTEXT,
     NARROW,

@@ -9,7 +9,7 @@ from time import perf_counter
 import psutil
 
 from engine.events import DeviceSample
-from engine.hardware.host.memory import host_memory
+from engine.hardware.host import host_memory
 from engine.hardware.watching.accelerator_watch import AcceleratorWatch
 from engine.machine.cores.available import available_threads
 from engine.machine.facts import Machine

@@ -22,7 +22,7 @@ from app.tuning.running import RunWish
 from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import Load, Mode, WeightFormat
 from engine.events import DeviceSample
-from engine.hardware.host.facts import probe_host
+from engine.hardware.host import probe_host
 from engine.hub.local import default_target
 from engine.machine.facts import Machine
 from engine.machine.memory import DeviceMemory

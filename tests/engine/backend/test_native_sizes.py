@@ -21,7 +21,6 @@ from engine.backend.native.sizes import (
     DEPTH,
     PENDING,
     WIDTH,
-    cache_bytes,
     drafting_bytes,
     drawing_bytes,
     scratch_bytes,
@@ -82,7 +81,7 @@ def test_segments_and_caches(head: bool, slots: int) -> None:
     cache = segment.new_cache(slots)
     work = segment_bytes(config, config.blocks, head=head, slots=slots)
     assert held(ledger, Purpose.WORKSPACE) == work
-    assert held(ledger, Purpose.KV) == cache_bytes(config, 2, slots) == cache.nbytes
+    assert held(ledger, Purpose.KV) == cache.nbytes
     del cache
     assert held(ledger, Purpose.KV) == 0
 
@@ -94,7 +93,7 @@ def test_heads(config: ModelConfig) -> None:
     cache = segment.new_cache(300)
     work = segment_bytes(config, config.blocks, head=True, slots=300)
     assert held(ledger, Purpose.WORKSPACE) == work
-    assert held(ledger, Purpose.KV) == cache_bytes(config, config.num_layers, 300) == cache.nbytes
+    assert held(ledger, Purpose.KV) == cache.nbytes
     stored = sum(prod(shape) for shape in expected_tensors(config).values()) * 2
     assert stored <= segment.weight_bytes <= held(ledger, Purpose.WEIGHTS) < 1.5 * stored
 

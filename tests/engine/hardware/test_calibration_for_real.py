@@ -10,8 +10,8 @@ import pytest
 
 from engine.backend.cpu import CpuDevice
 from engine.hardware.calibration import calibrate as calibration
+from engine.hardware.calibration.bandwidth import device_reader, measure_link
 from engine.hardware.calibration.calibrate import calibrate, calibrate_kinds
-from engine.hardware.calibration.copies import device_reader, measure_link
 from engine.hardware.calibration.small_model import SmallShape
 from engine.hardware.calibration.timing import Course
 from engine.hardware.probe import probe_host

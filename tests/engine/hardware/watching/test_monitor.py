@@ -12,7 +12,7 @@ import pytest
 from recorded import record
 
 from engine.events import DeviceSample
-from engine.hardware.host.facts import probe_host
+from engine.hardware.host import probe_host
 from engine.hardware.watching import monitor
 from engine.hardware.watching.accelerator_watch import AcceleratorWatch
 from engine.hardware.watching.monitor import DeviceMonitor

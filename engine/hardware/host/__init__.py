@@ -1,1 +1,0 @@
-"""The processor and its memory, as far as this process may use them."""
