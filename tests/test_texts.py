@@ -30,7 +30,7 @@ ENGLISH_FILES = {
     "app/reports/wording.py",  # reports are read by us
     "app/theme/theme.py",  # names of fonts
     "engine/cli/bench_round.py",  # what the model is asked
-    "engine/comparing/questions.py",  # what the model is asked
+    "engine/bench/modes/questions.py",  # what the model is asked
 }
 """Files with sentences that are none of the program's."""
 

@@ -12,8 +12,8 @@ from app.benchmark.wording import bars_words, details, row_name, table_of
 from app.performance.painted import Painted, blend
 from app.performance.table import Table
 from app.theme.theme import current
+from engine.bench.modes.report import ModeRow
 from engine.commands import Mode
-from engine.comparing.report import ModeRow
 from engine.language import listed, number, tr
 
 _BAR = 16

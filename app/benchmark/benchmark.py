@@ -15,8 +15,8 @@ from app.benchmark.kept import Kept, KeptReports, fingerprint
 from app.status import EngineStatus, Phase
 from app.tuning.running import Running
 from app.version import version
+from engine.bench.modes.report import ComparisonReport, Hardware, ModeRow, report, rows_of
 from engine.commands import Compare, Load, Mode, Preview, Stop
-from engine.comparing.report import ComparisonReport, Hardware, ModeRow, report, rows_of
 from engine.events import Compared, CompareProgress, PlanReady, Previewed, Unloaded
 from engine.language import later
 

@@ -9,8 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.comparing.report import ComparisonReport
-from engine.comparing.writing import from_table, to_table
+from engine.bench.modes.report import ComparisonReport
+from engine.bench.modes.report_text import from_table, to_table
 
 VERSION = 1
 _MOST_BYTES = 1 << 20

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from engine.bench.harness import PLAIN, MeasuredStrategy
+from engine.bench.pair_writer import PairWriter, without_draft
 from engine.bench.scripted_draft import FixedDepth
-from engine.bench.ways import PLAIN, PairWriter, Way, without_draft
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.loading.load import LoadedPair
@@ -21,7 +22,7 @@ LOOKUP = "lookup"
 
 
 class LookupUse(StrEnum):
-    """Whether lookup helps the drafts that are models."""
+    """Use of lookup beside the drafts that are models."""
 
     BOTH = "both"
     WITH = "with"
@@ -39,11 +40,11 @@ class Fixed:
         return f"chain {self.depth}" if self.width == 1 else f"tree {self.depth}x{self.width}"
 
 
-def ways_of(
+def strategies_of(
     pairs: Sequence[tuple[str, LoadedPair]],
     budgets: Sequence[Fixed | None] = (None,),
     lookup: LookupUse = LookupUse.BOTH,
-) -> dict[str, Way]:
+) -> dict[str, MeasuredStrategy]:
     """Plain; then lookup and each draft, by each budget.
 
     Plain and lookup have a target that feeds no head, if there is such a pair.
@@ -57,15 +58,16 @@ def ways_of(
         UserFixable: one of them does not draft in turns.
     """
     alone = min((pair for _, pair in pairs), key=lambda pair: pair.target.feeds_a_head)
-    ways = {PLAIN: Way(PairWriter(without_draft(alone)))}
+    strategies = {PLAIN: MeasuredStrategy(PairWriter(without_draft(alone)))}
     for name, pair, models, helped in _combinations(alone, pairs, lookup):
         for fixed in budgets:
-            # Each has its own: what one way has learnt is not true of another.
+            # Each has its own: what one strategy has learnt is not true of another.
             drafters = [LookupDrafter(), *models] if helped else models
             loop = Serial(CombinedDrafter(drafters), _controller(pair, fixed))
             used = replace(pair, loop=loop)
-            ways[name if fixed is None else f"{name}, {fixed}"] = Way(PairWriter(used))
-    return ways
+            key = name if fixed is None else f"{name}, {fixed}"
+            strategies[key] = MeasuredStrategy(PairWriter(used))
+    return strategies
 
 
 def _combinations(

@@ -1,4 +1,4 @@
-"""What each type of weights costs: bytes, and time of plain decoding and of verification."""
+"""The cost of each type of weights: bytes, and time of plain decoding and of verification."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class FormatCost:
-    """Of one type; seconds are medians.
+    """Costs of one type; seconds are medians.
 
     Attributes:
         error: largest difference of a weight held from what its type stands for; None where no
@@ -48,7 +48,7 @@ class FormatCost:
 
     @property
     def ratio(self) -> float:
-        """What verification of 8 costs, in plain forwards."""
+        """Cost of verifying 8 tokens, in plain forwards."""
         return self.seconds[8] / self.seconds[1]
 
 

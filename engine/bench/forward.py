@@ -1,4 +1,4 @@
-"""What one forward costs: plain decoding, verification of n tokens, prefill.
+"""The cost of one forward: plain decoding, verification of n tokens, prefill.
 
 A `Side` is something that can be measured: our decoder, or a peer. Sides take turns in one run, so
 that a drift of the machine hits all alike.
@@ -82,7 +82,7 @@ class DecoderSide:
         self._state = decoder.new_state(context + MOST_ROWS)
 
     def awake(self) -> AbstractContextManager[None]:
-        """Always."""
+        """Our own threads sleep by themselves."""
         return nullcontext()
 
     def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:

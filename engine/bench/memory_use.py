@@ -1,4 +1,4 @@
-"""What a device holds: as planned, by its ledger, and as the system sees it."""
+"""Memory of a device: as planned, by its ledger, and as the system counts it."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class MemoryUse:
 
     @property
     def kept_to_budget(self) -> bool:
-        """Whether nobody knows of a moment at which more was held."""
+        """True unless somebody knows of a moment at which more was held."""
         return self.budget is None or max(self.peak, self.driver or 0) <= self.budget
 
     @property
     def off(self) -> float:
-        """How far the prediction is from the ledger, as a share of that."""
+        """Error of the prediction, as a share of what the ledger holds."""
         return _share(self.predicted.total, self.ledger.total)
 
     @property
     def ledger_off(self) -> float | None:
-        """How far the ledger is from what the system counts, as a share of that.
+        """Error of the ledger, as a share of what the system counts.
 
         None where nobody tells, or nothing is held.
         """
@@ -61,7 +61,7 @@ def memory_uses(
     compared: Mapping[str, MemoryComparison],
     driver: Mapping[str, int],
 ) -> dict[str, MemoryUse]:
-    """Of every device that has a ledger, the CPU first."""
+    """Return the memory use of every device that has a ledger, the CPU first."""
     uses = {}
     for ledger in sorted(ledgers, key=lambda ledger: (ledger.device != CPU, ledger.device)):
         device, found = ledger.device, compared.get(ledger.device)

@@ -10,9 +10,9 @@ from engine.backend.device import Device
 from engine.backend.ledger import Account
 from engine.backend.segment import Backend, Share
 from engine.backend.shared import Lent, Loan
-from engine.bench.answers import Wishes
 from engine.bench.drafts import RandomPair
 from engine.bench.random_model import RandomModel
+from engine.bench.shape_answers import ShapeOptions
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.loading.devices import DeviceManager, whole
 from engine.machine.facts import CPU, Machine
@@ -22,7 +22,7 @@ from engine.plan.plan import Plan
 from engine.plan.planner import plan
 
 Known = tuple[Machine, Speeds]
-"""What is known of a machine."""
+"""A machine, and how fast its devices are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +48,24 @@ class Placed:
     draft: Decoder | None
 
 
-def plan_models(known: Known, pair: RandomPair, placing: Placing, wishes: Wishes) -> Plan:
-    """What the planner makes of it, for the middle of the answers that are wished for.
+def plan_models(known: Known, pair: RandomPair, placing: Placing, options: ShapeOptions) -> Plan:
+    """Plan where the models run, for the middle of the answers that are wished for.
 
     Raises:
         UserFixable: it cannot be done.
     """
     mode, layers = placing.mode, placing.layers_on_gpu
     target = pair.target
-    draft = DraftFacts(pair.draft.facts, wishes.acceptance, wishes.width(pair.draft.config))
+    draft = DraftFacts(pair.draft.facts, options.acceptance, options.width(pair.draft.config))
     wish = Wish(
         mode,
-        wishes.context,
+        options.context,
         lookup=False,
         forced=mode not in (Mode.AUTO, Mode.PLAIN),
         vram=placing.vram,
         layers_on_gpu=target.config.num_layers if layers == ALL_LAYERS else layers,
         parallel=mode is Mode.DUO,
-        tokens=wishes.prompt + wishes.tokens // 2,
+        tokens=options.prompt + options.tokens // 2,
     )
     return plan(*known, target.facts, [] if mode is Mode.PLAIN else [draft], wish)
 

@@ -15,7 +15,7 @@ from engine.plan.facts import ModelFacts
 from engine.plan.footprint import stored_footprint
 
 DRAFT_FORMAT = "q8_0"
-"""Of drafts, which are small."""
+"""Format of drafts, which are small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class RandomModel:
 
     @property
     def lent(self) -> dict[str, Lent]:
-        """What it borrows, by its own names."""
+        """Tensors that it borrows, by its own names."""
         if self.lender is None:
             return {}
         kinds, names = self.lender.kinds, borrowed_tensors(self.config)
@@ -56,7 +56,7 @@ class RandomModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """What the planner wants to know."""
+        """Facts for the planner."""
         kinds = {name: kind if kind in NATIVE_KINDS else "F32" for name, kind in self.kinds.items()}
         held = stored_footprint(self.config, kinds, self.wanted.upper())
         return ModelFacts(self.name, held, self.config.max_positions)

@@ -1,4 +1,4 @@
-"""Which type each matrix of a model has in a file that llama.cpp has quantised.
+"""Types of the matrices of a model in a file that llama.cpp has quantised.
 
 A format is either uniform, or one of llama.cpp's recipes: more bits for the tensors that suffer
 most, in the blocks where it matters most. The rules are those of its `llama-quantize` without an
@@ -31,10 +31,10 @@ _SHORTER = {
     "Q6_K": "Q8_0",
     "IQ4_XS": "IQ4_NL",
 }
-"""What takes the place of a type with blocks of 256 where rows do not divide by that."""
+"""Types that take the place of those with blocks of 256 where rows do not divide by that."""
 
 Rule = Callable[[int, int], bool]
-"""Whether a block, by its number and that of all blocks, is among the chosen ones."""
+"""Tells by a block's number, and that of all blocks, if it is among the chosen ones."""
 
 
 def _more_bits(block: int, blocks: int) -> bool:
@@ -72,7 +72,7 @@ class Recipe:
     experts: str | None = None
 
     def kind(self, part: str, block: int, blocks: int) -> str:
-        """Of one tensor of a block."""
+        """Return the type of one tensor of a block."""
         chosen = (kind for holds, kind in self.parts.get(part, ()) if holds(block, blocks))
         return next(chosen, self.base)
 
@@ -103,7 +103,7 @@ RECIPES = {
 
 FORMATS = (*UNIFORM, *RECIPES)
 SHAPE_FORMAT = "q4_0"
-"""What a published shape stands for unless told otherwise."""
+"""Format of a published shape unless told otherwise."""
 
 
 def tensor_kinds(config: ModelConfig, wanted: str) -> dict[str, str]:
@@ -139,5 +139,5 @@ def fitting(kind: str, cols: int) -> str:
 
 
 def divides(cols: int, kind: str) -> bool:
-    """Whether a row of `cols` weights is a whole number of the type's blocks."""
+    """True where a row of `cols` weights is a whole number of the type's blocks."""
     return cols % KIND_OF_NAME[kind].numbers == 0

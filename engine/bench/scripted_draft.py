@@ -26,7 +26,7 @@ from engine.model.weights.readable import Floats
 from engine.speculative.serial_controller import SerialController
 
 NODES = 15
-"""Of trees of fixed depth, as in arXiv 2412.18934."""
+"""Drafted nodes of a tree of fixed depth, as in arXiv 2412.18934."""
 STRETCH = 50
 """Tokens of which a known share is right."""
 _LEAST = 1e-3
@@ -35,7 +35,7 @@ _LEAST = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a draft proposes at each position.
+    """A draft's proposals by position.
 
     Attributes:
         text: the prompt and the target's own greedy text.
@@ -70,11 +70,11 @@ class Script:
         return log(max(self.acceptance, _LEAST))
 
     def right_at(self, position: int) -> int:
-        """The target's own token; 0 behind the text."""
+        """Return the target's own token; 0 behind the text."""
         return self.text[position] if position < len(self.text) else 0
 
     def token(self, position: int) -> int:
-        """What the draft proposes; behind the text it is wrong."""
+        """Return the token that the draft proposes; behind the text it is wrong."""
         right = self.right_at(position)
         known = position < len(self.text) and self.right[position]
         return right if known else (right + 1) % self.vocab
@@ -203,14 +203,14 @@ class FixedDepth(SerialController):
         self._depth, self._width, self._nodes = depth, width, nodes
 
     def next_budget(self, most_depth: int) -> Budget | None:
-        """The same each round, as far as the answer's end allows."""
+        """Return the fixed budget, cut down near the answer's end."""
         depth = min(self._depth, most_depth)
         if not depth:
             return None
         return Budget(depth if self._width == 1 else self._nodes, depth, self._width)
 
     def prune(self, tree: TokenTree) -> TokenTree:
-        """All of it."""
+        """Return the whole tree."""
         return tree
 
 

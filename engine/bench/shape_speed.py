@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.bench.answers import AnswersInTurns, Speed, Wishes
-from engine.bench.attainable import Attainable, attainable
+import numpy as np
+
+from engine.backend.decoder import Decoder
 from engine.bench.drafts import SMALL, RandomPair, random_draft
 from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forwards
 from engine.bench.memory_use import MemoryUse, memory_uses
@@ -14,6 +16,7 @@ from engine.bench.peer.side import PeerSettings, llama_cpp
 from engine.bench.placement import Placed, Placing, build, plan_models
 from engine.bench.random_model import RandomModel
 from engine.bench.recipes import SHAPE_FORMAT
+from engine.bench.shape_answers import ShapeAnswers, ShapeOptions, Speed
 from engine.bench.shapes import draft_shape, shape
 from engine.commands import Mode
 from engine.hardware.accounting import MemoryWatch, held_by_driver, torch_counters
@@ -21,14 +24,24 @@ from engine.hardware.memory import give_memory_back
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
+from engine.plan.throughput import expected_tokens
 
 _FORWARDS = 2
-"""Single forwards of each size, for every answer each way."""
+"""Single forwards of each size, for every run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attainable:
+    """The best chain: `depth` drafted tokens a round (0: none), and the speed they bring."""
+
+    depth: int
+    tokens_per_s: float
+    speedup: float
 
 
 @dataclass(frozen=True, slots=True)
 class PeerSpeed:
-    """What llama.cpp takes for the same forwards, and the best it could make of them.
+    """Times of llama.cpp's forwards, and the best speed that they would allow.
 
     Drafting a token is its forward of the draft alone: choosing the token would come on top.
     """
@@ -68,7 +81,7 @@ class ShapeSpeed:
 
 def measure_shape(
     pair: RandomPair,
-    wishes: Wishes,
+    options: ShapeOptions,
     plan: Plan,
     machine: Machine,
     *,
@@ -84,22 +97,51 @@ def measure_shape(
     """
     if peer:
         find_interpreter()  # before minutes go into a model
-    placed, watch = watched(plan, machine, pair, threads)
-    bench = _Bench(pair, wishes, placed, machine, watch, threads)
-    for run in range(wishes.runs):
-        bench.answers.run(run)
-    return bench.result_beside_peer() if peer else bench.result()
+    placed, watch = _built(plan, machine, pair, threads)
+    answers = ShapeAnswers(placed.target, placed.draft, options, placed.plan.expected)
+    for run in range(options.runs):
+        answers.run(run)
+    memory = _memory(placed, machine, watch)  # before single forwards take a state of their own
+    auto, by_depth, draft = answers.auto, answers.by_depth, answers.drafting_seconds
+    answers.let_go()
+    if peer:
+        verify, beside = _forwards_beside_peer(pair, placed.target, options, threads)
+    else:
+        runs = _FORWARDS * options.runs
+        verify, beside = time_forwards(placed.target, options.rows, runs=runs).seconds, None
+    return ShapeSpeed(
+        plan=placed.plan,
+        plain_tokens_per_s=answers.plain_tokens_per_s,
+        auto=auto,
+        by_depth=by_depth,
+        verify=verify,
+        draft=draft,
+        attainable=None if draft is None else attainable(verify, draft, options.acceptance),
+        exact=answers.exact,
+        memory=memory,
+        signature=placed.target.signature,
+        peer=beside,
+    )
 
 
-def single_forwards(wishes: Wishes) -> int:
-    """How often each size is timed."""
-    return _FORWARDS * wishes.runs
+def _forwards_beside_peer(
+    pair: RandomPair, target: Decoder, options: ShapeOptions, threads: int | None
+) -> tuple[dict[int, float], PeerSpeed]:
+    """Seconds of our forwards by their rows, and llama.cpp's of target and draft."""
+    large, small, runs = pair.target, pair.draft, _FORWARDS * options.runs
+    with llama_cpp(small.config, small.weights(as_stored=True), threads) as peer:
+        draft = forwards_in_turns([peer], (1,), runs)[0].seconds[1]
+    with llama_cpp(large.config, large.weights(as_stored=True), threads) as peer:
+        sides: list[Side] = [DecoderSide(target), peer]
+        ours, theirs = forwards_in_turns(sides, options.rows, runs)
+    best = attainable(theirs.seconds, draft, options.acceptance)
+    return ours.seconds, PeerSpeed(theirs.seconds, draft, best, peer.settings)
 
 
-def watched(
+def _built(
     plan: Plan, machine: Machine, pair: RandomPair, threads: int | None
 ) -> tuple[Placed, MemoryWatch]:
-    """The models, built, and what their memory can be compared with.
+    """Build the models, and note the memory before, to compare with.
 
     Raises:
         Absent: a device is not here.
@@ -110,8 +152,8 @@ def watched(
     return build(plan, machine, pair, threads), watch
 
 
-def memory_now(placed: Placed, machine: Machine, watch: MemoryWatch) -> dict[str, MemoryUse]:
-    """Of all devices; what nobody uses is given back before."""
+def _memory(placed: Placed, machine: Machine, watch: MemoryWatch) -> dict[str, MemoryUse]:
+    """Return the memory use of all devices; unused memory is given back before."""
     give_memory_back()
     ledgers = [device.ledger for device in placed.devices.values()]
     compared, driver = watch.compare(ledgers), held_by_driver(machine)
@@ -122,75 +164,30 @@ def _take_first_steps(machine: Machine) -> None:
     """A very small model answers, so that no code is loaded later and counted as a model's."""
     model = RandomModel("first", draft_shape(shape("llama2-7b")), SHAPE_FORMAT)
     pair = RandomPair(model, random_draft(model, SMALL))
-    wishes = Wishes(tokens=4, runs=1, mode=Mode.CPU, depths=(1,), prompt=4)
-    plan = plan_models((machine, Speeds({})), pair, Placing(Mode.CPU), wishes)
+    options = ShapeOptions(tokens=4, runs=1, mode=Mode.CPU, depths=(1,), prompt=4)
+    plan = plan_models((machine, Speeds({})), pair, Placing(Mode.CPU), options)
     placed = build(plan, machine, pair, threads=1)
-    AnswersInTurns(placed.target, placed.draft, wishes, placed.plan.expected).run(0)
+    ShapeAnswers(placed.target, placed.draft, options, placed.plan.expected).run(0)
     del placed
     give_memory_back()
 
 
-class _Bench:
-    def __init__(
-        self,
-        pair: RandomPair,
-        wishes: Wishes,
-        placed: Placed,
-        machine: Machine,
-        watch: MemoryWatch,
-        threads: int | None,
-    ) -> None:
-        self._pair, self._wishes, self._placed = pair, wishes, placed
-        self._machine = machine
-        self._watch, self._threads = watch, threads
-        self.answers = AnswersInTurns(placed.target, placed.draft, wishes, placed.plan.expected)
+def attainable(verify: Mapping[int, float], draft: float, acceptance: float) -> Attainable:
+    """The best that any runtime with these times could do by drafting chains of fixed length.
 
-    def result(self) -> ShapeSpeed:
-        """Everything measured so far, and the cost of single forwards."""
-        memory = self._memory()
-        self.answers.let_go()
-        runs = single_forwards(self._wishes)
-        times = time_forwards(self._placed.target, self._wishes.rows, runs=runs)
-        return self._result(memory, times.seconds)
+    Args:
+        verify: seconds of a target forward by its rows, 1 among them; between measured sizes a
+            straight line is assumed.
+        draft: seconds to draft one token.
+        acceptance: probability that a drafted token is accepted once all before it were.
+    """
+    sizes = sorted(verify)
+    times = [verify[size] for size in sizes]
+    plain = 1 / verify[1]
 
-    def result_beside_peer(self) -> ShapeSpeed:
-        """The same, llama.cpp's forwards of target and draft timed as well."""
-        memory = self._memory()
-        self.answers.let_go()
-        target, small = self._pair.target, self._pair.draft
-        runs = single_forwards(self._wishes)
-        with llama_cpp(small.config, small.weights(as_stored=True), self._threads) as peer:
-            draft = forwards_in_turns([peer], (1,), runs)[0].seconds[1]
-        weights = target.weights(as_stored=True)
-        with llama_cpp(target.config, weights, self._threads) as peer:
-            sides: list[Side] = [DecoderSide(self._placed.target), peer]
-            ours, theirs = forwards_in_turns(sides, self._wishes.rows, runs)
-        best = attainable(theirs.seconds, draft, self._wishes.acceptance)
-        beside = PeerSpeed(theirs.seconds, draft, best, peer.settings)
-        return self._result(memory, ours.seconds, beside)
+    def speed(depth: int) -> float:
+        seconds = float(np.interp(depth + 1, sizes, times)) + depth * draft
+        return expected_tokens(depth, acceptance) / seconds
 
-    def _memory(self) -> dict[str, MemoryUse]:
-        """Before single forwards take a state of their own."""
-        return memory_now(self._placed, self._machine, self._watch)
-
-    def _result(
-        self,
-        memory: dict[str, MemoryUse],
-        verify: dict[int, float],
-        peer: PeerSpeed | None = None,
-    ) -> ShapeSpeed:
-        answers, draft = self.answers, self.answers.drafting_seconds
-        acceptance = self._wishes.acceptance
-        return ShapeSpeed(
-            plan=self._placed.plan,
-            plain_tokens_per_s=answers.plain_tokens_per_s,
-            auto=answers.auto,
-            by_depth=answers.by_depth,
-            verify=verify,
-            draft=draft,
-            attainable=None if draft is None else attainable(verify, draft, acceptance),
-            exact=answers.exact,
-            memory=memory,
-            signature=self._placed.target.signature,
-            peer=peer,
-        )
+    best = max(range(sizes[-1]), key=speed)
+    return Attainable(best, speed(best), speed(best) / plain)

@@ -1,4 +1,4 @@
-"""What is measured: a model of ours, and the weights that a peer is to have as well."""
+"""Models to measure: our decoder, and the weights that a peer is to have as well."""
 
 from __future__ import annotations
 

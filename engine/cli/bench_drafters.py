@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from engine.bench.drafters import Fixed, LookupUse, ways_of
-from engine.bench.ways import ALL, PLAIN, Figures, figures
+from engine.bench.drafters import Fixed, LookupUse, strategies_of
+from engine.bench.harness import ALL, PLAIN, Figures, figures
 from engine.cli.bench_prompts import (
     add_prompt_options,
     chosen_prompts,
-    measured_ways,
+    measured_prompts,
     or_dash,
 )
 from engine.cli.columns import left, right, width
@@ -62,11 +62,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
     prompts, params = chosen_prompts(arguments), sampling(arguments)
     budgets = [_widened(each, arguments.width) for each in arguments.depth or [None]]
-    ways = ways_of(_pairs(arguments), budgets, arguments.lookup)
-    measured = measured_ways(ways, prompts, params, arguments)
-    found = figures(ways, measured)
+    strategies = strategies_of(_pairs(arguments), budgets, arguments.lookup)
+    measured = measured_prompts(strategies, prompts, params, arguments)
+    found = figures(strategies, measured)
     if arguments.json:
-        plain = [runs[0].ended for runs in ways[PLAIN].answers]
+        plain = [runs[0].ended for runs in strategies[PLAIN].answers]
         report = {
             "figures": {
                 category: {name: asdict(row) for name, row in rows.items()}
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _budget(text: str) -> Fixed | None:
-    """What `--depth` says; None: the controller's."""
+    """Parse `--depth`; None: the controller's."""
     if text == "auto":
         return None
     depth, times, wide = text.partition("x")
@@ -115,7 +115,7 @@ def _names(drafts: Sequence[str]) -> list[str]:
 
 
 def _tables(found: dict[str, dict[str, Figures]]) -> str:
-    """The ways by speed, and the speed-up of each by category under its rank."""
+    """The strategies by speed, and the speed-up of each by category under its rank."""
     names = sorted(found[ALL], key=lambda name: -found[ALL][name].speedup)
     heads = (
         "tok/s",

@@ -9,12 +9,20 @@ from datetime import datetime
 from importlib import metadata
 from queue import SimpleQueue
 
+from engine.bench.modes.report import ComparisonReport, report
+from engine.bench.modes.report_text import (
+    cells,
+    facts,
+    heads,
+    markdown,
+    notes,
+    option_name,
+    to_table,
+)
 from engine.cli.columns import left, right, width
 from engine.cli.exit_code import ExitCode, on_interrupt
 from engine.cli.options import add_model_options, load_command, one_or_more
 from engine.commands import Compare, Stop
-from engine.comparing.report import ComparisonReport, report
-from engine.comparing.writing import cells, facts, heads, markdown, notes, option_name, to_table
 from engine.errors import Absent, UserFixable
 from engine.events import (
     Compared,
@@ -113,7 +121,7 @@ class _Bench:
                 return event
 
     def _error(self) -> UserFixable:
-        """What the engine told, as what it was."""
+        """The engine's failure as an error."""
         failure = self._failure
         if failure is None:
             return UserFixable(

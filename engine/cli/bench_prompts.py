@@ -1,4 +1,4 @@
-"""What benchmarks of answers ask: their options, the prompts, and how far they are."""
+"""Prompts of benchmarks of answers: options, choice, progress."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from engine.bench.harness import MeasuredStrategy, measure
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
-from engine.bench.ways import Way, measure_ways
 from engine.cli.options import add_sampling_options, one_or_more
 from engine.errors import UserFixable
 from engine.language import number, tr
@@ -55,19 +55,19 @@ def chosen_prompts(arguments: argparse.Namespace) -> list[BenchPrompt]:
     return prompts
 
 
-def measured_ways(
-    ways: Mapping[str, Way],
+def measured_prompts(
+    strategies: Mapping[str, MeasuredStrategy],
     prompts: Sequence[BenchPrompt],
     params: SamplingParams,
     arguments: argparse.Namespace,
 ) -> list[BenchPrompt]:
-    """Measure as the options say; see `measure_ways`.
+    """Measure as the options say; see `measure`.
 
     Raises:
         UserFixable: every prompt was left out.
     """
-    measured = measure_ways(
-        ways,
+    measured = measure(
+        strategies,
         prompts,
         params,
         max_tokens=arguments.max_tokens or _MAX_TOKENS,

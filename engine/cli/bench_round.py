@@ -21,7 +21,7 @@ PROMPTS = (
     "What is rain?",
     "Tell me about the moon.",
 )
-"""What is asked unless a file says otherwise."""
+"""Prompts unless a file says otherwise."""
 
 DEFAULT_MAX_TOKENS = 128
 

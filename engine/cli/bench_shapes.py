@@ -7,11 +7,11 @@ import json
 import sys
 from dataclasses import asdict
 
-from engine.bench.answers import DEPTHS, Wishes
 from engine.bench.drafts import NAMES, SMALL, RandomPair
 from engine.bench.placement import Placing, plan_models
 from engine.bench.random_model import DRAFT_FORMAT
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
+from engine.bench.shape_answers import DEPTHS, ShapeOptions
 from engine.bench.shape_speed import ShapeSpeed, measure_shape
 from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         arguments.shape, arguments.format, arguments.draft, arguments.draft_format
     )
     mode = Mode(arguments.mode)
-    wishes = Wishes(
+    options = ShapeOptions(
         tokens=max(arguments.tokens, 2),  # the speed counts from the first token to the last
         runs=arguments.runs,
         acceptance=arguments.acceptance,
@@ -126,24 +126,24 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     )
     placing = Placing(mode, arguments.vram, arguments.layers_on_gpu)
     known = known_machine(arguments.hardware, arguments.simulate_gpu)
-    plan = plan_models(known, pair, placing, wishes)
+    plan = plan_models(known, pair, placing, options)
     measured = measure_shape(
         pair,
-        wishes,
+        options,
         plan,
         known[0],
         threads=arguments.threads,
         peer=arguments.peer is not None,
     )
     if arguments.json:
-        sys.stdout.write(json.dumps(report(measured, wishes)) + "\n")
+        sys.stdout.write(json.dumps(report(measured, options)) + "\n")
     else:
         sys.stdout.write(_table(measured))
     return ExitCode.DONE
 
 
-def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
-    """What `--json` prints; the headline is what the controller made of it."""
+def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
+    """Return the report for `--json`; the headline is the controller's speed."""
     plain = measured.plain_tokens_per_s
     auto, best = measured.auto, measured.best_depth
     draft, plan = measured.draft, measured.plan
@@ -159,13 +159,13 @@ def report(measured: ShapeSpeed, wishes: Wishes) -> dict[str, object]:
         "predicted_plain_tokens_per_s": plan.plain_tokens_per_s,
         "plan": plan_report(plan),
         "exact": measured.exact,
-        "acceptance": wishes.acceptance,
+        "acceptance": options.acceptance,
         "auto": asdict(auto) if auto else None,
         "depths": {depth: asdict(speed) for depth, speed in measured.by_depth.items()},
         "best_depth": best,
         "attainable": asdict(measured.attainable) if measured.attainable else None,
-        "tokens": wishes.tokens,
-        "runs": wishes.runs,
+        "tokens": options.tokens,
+        "runs": options.runs,
         "signature": measured.signature,
         **_beside_peer(measured),
     }

@@ -8,22 +8,15 @@ import sys
 from contextlib import ExitStack
 from dataclasses import asdict
 
+from engine.bench.harness import ALL, PLAIN, Figures, MeasuredStrategy, figures
+from engine.bench.pair_writer import PairWriter, without_draft
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings
 from engine.bench.peer.writer import peer_writer
-from engine.bench.ways import (
-    ALL,
-    PLAIN,
-    Figures,
-    PairWriter,
-    Way,
-    figures,
-    without_draft,
-)
 from engine.cli.bench_prompts import (
     add_prompt_options,
     chosen_prompts,
-    measured_ways,
+    measured_prompts,
     or_dash,
 )
 from engine.cli.columns import left, right
@@ -68,14 +61,15 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         )
     plain = PairWriter(without_draft(pair))
     draft = PairWriter(pair, share_noise=not arguments.no_shared_noise)
-    ways, settings = {PLAIN: Way(plain), DRAFT: Way(draft)}, None
+    strategies = {PLAIN: MeasuredStrategy(plain), DRAFT: MeasuredStrategy(draft)}
+    settings = None
     with ExitStack() as stack:
         if arguments.peer is not None:
             peer = stack.enter_context(peer_writer(plain))
-            ways[PEER], settings = Way(peer), peer.settings
-        measured = measured_ways(ways, prompts, params, arguments)
-    found = figures(ways, measured)
-    beside = figures(ways, measured, PEER) if settings else {}
+            strategies[PEER], settings = MeasuredStrategy(peer), peer.settings
+        measured = measured_prompts(strategies, prompts, params, arguments)
+    found = figures(strategies, measured)
+    beside = figures(strategies, measured, PEER) if settings else {}
     slowest = min((name for name in found if name != ALL), key=lambda n: found[n][DRAFT].speedup)
     if arguments.json:
         rows = {name: _row(found[name], beside.get(name)) for name in found}

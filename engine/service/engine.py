@@ -40,6 +40,8 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
+from engine.bench.modes.comparison import Comparison, Home
+from engine.bench.modes.measurement import winner
 from engine.commands import (
     Calibrate,
     Command,
@@ -52,8 +54,6 @@ from engine.commands import (
     Stop,
     Unload,
 )
-from engine.comparing.comparison import Comparison, Home
-from engine.comparing.measured import winner
 from engine.errors import Cancelled, DeviceLost, failed
 from engine.events import (
     AnswerStats,

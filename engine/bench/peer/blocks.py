@@ -34,7 +34,7 @@ class BlockWeights:
         return self._shapes[name]
 
     def kind(self, name: str) -> str:
-        """How a tensor is stored, in ggml's words."""
+        """Return the type of a tensor, in ggml's words."""
         return TYPES[self._format] if len(self._shapes[name]) == 2 else "F32"
 
     def stretches(self, name: str) -> Iterator[Stretch]:

@@ -87,7 +87,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What goes into the file: flat metadata, and the tensors in file order."""
+    """Contents of the file: flat metadata, and the tensors in file order."""
 
     architecture: str
     metadata: Metadata
@@ -95,7 +95,7 @@ class Export:
 
 
 def export(config: ModelConfig, weights: Readable) -> Export:
-    """What a GGUF file of these very weights holds.
+    """Return the contents of a GGUF file with these very weights.
 
     Raises:
         UserFixable: llama.cpp cannot have the same model.
@@ -169,7 +169,7 @@ def _neighbours(rows: NDArray[np.generic], heads: int) -> NDArray[np.generic]:
 
 
 def _rope_factors(config: ModelConfig) -> Iterator[Tensor]:
-    """What llama.cpp divides the plain frequencies by."""
+    """Tensors of the numbers that llama.cpp divides the plain frequencies by."""
     rope = main_rope(config)
     if rope.kind == "llama3":
         exponents = np.arange(0, rope.dim, 2) / rope.dim

@@ -1,4 +1,4 @@
-"""What a GGUF file says of a model, in llama.cpp's words."""
+"""Metadata of a model in a GGUF file, in llama.cpp's words."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def metadata_of(config: ModelConfig) -> Metadata:
 
 
 def main_rope(config: ModelConfig) -> RopeConfig:
-    """How the blocks without windows rotate, which the file describes first."""
+    """Return the rotation of the blocks without windows, which the file describes first."""
     ropes = [(block.window, block.rope) for block in config.blocks if block.rope is not None]
     return min(ropes, key=lambda pair: pair[0] > 0)[1]
 
 
 def _extras(config: ModelConfig, architecture: str) -> Metadata:
-    """What only some families have."""
+    """Keys that only some families have."""
     own: Metadata = {}
     if architecture in _PERIODS:
         own["attention.sliding_window"] = max(block.window for block in config.blocks)

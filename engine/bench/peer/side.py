@@ -27,7 +27,7 @@ TRIALS = 12
 
 @dataclass(frozen=True, slots=True)
 class PeerSettings:
-    """What was measured, for the record.
+    """Versions and settings of the peer, for the record.
 
     Attributes:
         version: llama.cpp's own, with `commit` of its ggml.
@@ -60,7 +60,7 @@ class PeerSettings:
 
 
 class LlamaCppSide:
-    """See `engine.bench.forward.Side`.
+    """llama.cpp as a `engine.bench.forward.Side`.
 
     Args:
         process: awake only while it is asked.

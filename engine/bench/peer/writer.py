@@ -1,21 +1,23 @@
-"""llama.cpp as one of the ways to write answers: plain decoding of the model that a pair has."""
+"""llama.cpp as a writer of benchmark answers: plain decoding of the model that a pair has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from engine.bench.harness import BenchAnswer
+from engine.bench.pair_writer import PairWriter
 from engine.bench.peer.side import LlamaCppSide, PeerSettings, llama_cpp, llama_cpp_of_file
 from engine.bench.subject import stored_subject
-from engine.bench.ways import PairWriter, Written
 from engine.loading.load import LoadedPair
 from engine.model.local_model import LocalModel
 from engine.request import ChatRequest
 from engine.session.answer import read
+from engine.session.tally import Tally
 
 
 class PeerWriter:
-    """See `engine.bench.ways.Writer`.
+    """llama.cpp as a `engine.bench.harness.Writer`.
 
     It has the prompt's token ids from us, and goes on for as many tokens as our plain answer had.
 
@@ -29,15 +31,18 @@ class PeerWriter:
 
     @property
     def settings(self) -> PeerSettings:
-        """What it was measured with."""
+        """Versions and settings that it was measured with."""
         return self._side.settings
 
-    def write(self, request: ChatRequest) -> Written:
+    def write(self, request: ChatRequest) -> BenchAnswer:
         """See `Writer`."""
         pair, count = self._plain.pair, self._plain.tokens
         prompt = read(request, pair.template, pair.tokenizer)
         tokens, seconds = self._side.answer(prompt.ids, count + 1, request.sampling)
-        return Written(count, seconds, tuple(tokens), ended=False, rounds=count)
+        tally = Tally(
+            committed=count + 1, first_at=0.0, last_at=seconds, rounds=count, plain_rounds=count
+        )
+        return BenchAnswer(tally.stats(0.0, None), tuple(tokens), ended=False)
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from app.performance.table_dialog import TableDialog
 from app.screenshots.script import MACHINE, PLAN
 from app.settings.modes import ModeOf
 from app.status import Phase
+from engine.bench.modes.report import rows_of
 from engine.commands import Compare, Load, Mode, Preview, Stop, Unload
-from engine.comparing.report import rows_of
 from engine.events import (
     Compared,
     CompareProgress,

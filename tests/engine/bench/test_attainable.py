@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.bench.attainable import attainable
+from engine.bench.shape_speed import attainable
 from engine.plan.throughput import expected_tokens
 
 FLAT = dict.fromkeys(range(1, 10), 0.02)

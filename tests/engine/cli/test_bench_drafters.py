@@ -1,4 +1,4 @@
-"""`duotail bench drafters`: all ways write the same, and each is told apart."""
+"""`duotail bench drafters`: all strategies write the same, and each is told apart."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
-from engine.backend.tree import TokenTree
-from engine.bench.drafters import LOOKUP, ways_of
-from engine.bench.timed_draft import depth
-from engine.bench.ways import PLAIN
+from engine.bench.drafters import LOOKUP, strategies_of
+from engine.bench.harness import PLAIN
 from engine.cli import main
 from engine.cli.exit_code import ExitCode
 from engine.commands import Load
@@ -115,7 +113,7 @@ def test_budgets_that_are_none(prompts: Path, budget: str) -> None:
 
 
 def test_all_is_compared_with_a_target_that_feeds_no_head(tmp_path: Path) -> None:
-    """Whichever draft is named first: keeping features would slow the plain way."""
+    """Whichever draft is named first: keeping features would slow plain decoding."""
     manager = DeviceManager()
     machine = manager.look(None)
     head = write_head(tmp_path / "head", "dgf", LocalModel.inspect(FOLDER_TARGET).config)
@@ -125,16 +123,9 @@ def test_all_is_compared_with_a_target_that_feeds_no_head(tmp_path: Path) -> Non
         pair = load(plan_load(command, machine, manager.speeds(machine)), manager.open)
         pairs.append((draft.name, pair))
     assert [pair.target.feeds_a_head for _, pair in pairs] == [True, False]
-    ways = ways_of(pairs)
-    targets = {name: way.writer.pair.target for name, way in ways.items()}
+    targets = {name: each.writer.pair.target for name, each in strategies_of(pairs).items()}
     assert targets[PLAIN] is targets[LOOKUP] is pairs[1][1].target
     assert targets["head"] is pairs[0][1].target
-
-
-def test_the_depth_of_a_tree() -> None:
-    assert depth(TokenTree.root(5)) == 0
-    tree = TokenTree.build(5, [(0, 1, -0.1), (0, 2, -0.5), (1, 3, -0.6), (3, 4, -0.9)])
-    assert depth(tree) == 3
 
 
 def test_chains_of_one_length_are_drafted_whether_they_pay_or_not(

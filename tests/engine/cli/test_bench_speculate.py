@@ -11,15 +11,16 @@ import pytest
 from command_line import Duotail
 
 import engine.cli.bench_speculate
+from engine.bench.harness import PLAIN, BenchAnswer, MeasuredStrategy, figures
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
-from engine.bench.ways import PLAIN, Way, Written, figures
 from engine.request import ChatRequest
+from engine.session.tally import Tally
 
 
 class _Nobody:
     """A writer whose answers are given."""
 
-    def write(self, request: ChatRequest) -> Written:
+    def write(self, request: ChatRequest) -> BenchAnswer:
         raise NotImplementedError
 
 
@@ -152,22 +153,28 @@ def test_ctrl_c_in_a_benchmark(
     def interrupted(*_arguments: object, **_more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine.cli.bench_speculate, "measured_ways", interrupted)
+    monkeypatch.setattr(engine.cli.bench_speculate, "measured_prompts", interrupted)
     done = duotail("bench", "speculate", "--prompts", prompts, "--json")
     assert (done.code, done.out) == (130, "")
 
 
-def written(tokens: int, seconds: float, **more: Any) -> Written:
-    """An answer, whose text goes by its length."""
-    return Written(tokens, seconds, tuple(range(tokens)), ended=True, **more)
+def written(
+    tokens: int, seconds: float, level_s: float = 0.0, levels: int = 0, **counts: Any
+) -> BenchAnswer:
+    """An answer of so many tokens behind its first, whose text goes by its length."""
+    tally = Tally(committed=tokens + 1, first_at=1.0, last_at=1.0 + seconds, **counts)
+    return BenchAnswer(tally.stats(0.0, None), tuple(range(tokens)), True, level_s, levels)
 
 
 def test_what_the_figures_mean() -> None:
-    rounds = {"rounds": 10, "verify_s": 0.04}
-    plain = Way(_NONE, [[written(10, 1.0, **rounds)], [written(30, 1.0, **rounds)] * 2])
-    better = {"rounds": 4, "drafting_rounds": 3, "drafted": 9, "drafting_tokens": 6.0}
-    times = {"draft_s": 0.1, "verify_s": 0.3, "level_s": 0.009, "levels": 9}
-    draft = Way(
+    rounds = {"rounds": 10, "plain_rounds": 10, "verify_seconds": 0.04}
+    plain = MeasuredStrategy(
+        _NONE, [[written(10, 1.0, **rounds)], [written(30, 1.0, **rounds)] * 2]
+    )
+    better = {"rounds": 4, "plain_rounds": 1, "drafting_rounds": 3, "drafted": 9}
+    better["drafting_tokens"] = 6
+    times = {"draft_seconds": 0.1, "verify_seconds": 0.3, "level_s": 0.009, "levels": 9}
+    draft = MeasuredStrategy(
         _NONE, [[written(10, 0.5, **better, **times)], [written(30, s) for s in (1.0, 2.0)]]
     )
     prompts = [BenchPrompt("a", "one"), BenchPrompt("b", "two")]
@@ -187,13 +194,13 @@ def test_what_the_figures_mean() -> None:
     assert everything.total_speedup == pytest.approx(20 / 20)
     assert everything.exact
     assert found["all"][PLAIN].speedup == found["all"][PLAIN].total_speedup == 1
-    assert figures({PLAIN: Way(_NONE)}, []) == {}
+    assert figures({PLAIN: MeasuredStrategy(_NONE)}, []) == {}
 
 
 @pytest.mark.parametrize("ids", [None, (0, 1, 3)])
 def test_one_text_that_differs_or_is_not_known_is_not_exact(ids: tuple[int, ...] | None) -> None:
-    plain = Way(_NONE, [[written(3, 1.0, rounds=3)]])
-    other = Way(_NONE, [[written(3, 1.0), replace(written(3, 1.0), token_ids=ids)]])
+    plain = MeasuredStrategy(_NONE, [[written(3, 1.0, rounds=3)]])
+    other = MeasuredStrategy(_NONE, [[written(3, 1.0), replace(written(3, 1.0), token_ids=ids)]])
     found = figures({PLAIN: plain, "other": other}, [BenchPrompt("a", "one")])["a"]
     assert (found[PLAIN].exact, found["other"].exact) == (True, False)
 

@@ -18,8 +18,9 @@ from stopwatch import least
 from engine.backend.cpu import native_is_built
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import DEVICE
+from engine.bench.harness import ALL, PLAIN, MeasuredStrategy, figures, measure
+from engine.bench.pair_writer import PairWriter, without_draft
 from engine.bench.prompts import BenchPrompt
-from engine.bench.ways import ALL, PLAIN, PairWriter, Way, figures, measure_ways, without_draft
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, Stop
 from engine.events import (
     Failed,
@@ -121,10 +122,11 @@ def test_comparing_it_with_the_target_alone_leaves_the_lane_out(
 
     monkeypatch.setattr(DraftLane, "following", following)
     prompts = [BenchPrompt("stories", QUESTION)]
-    ways = {PLAIN: Way(PairWriter(without_draft(pair))), "duo": Way(PairWriter(pair))}
-    measured = measure_ways(ways, prompts, SAMPLED, max_tokens=40, repeat=2)
+    writers = {PLAIN: PairWriter(without_draft(pair)), "duo": PairWriter(pair)}
+    strategies = {name: MeasuredStrategy(writer) for name, writer in writers.items()}
+    measured = measure(strategies, prompts, SAMPLED, max_tokens=40, repeat=2)
     assert followed == 3, "once untimed"
-    assert figures(ways, measured)[ALL]["duo"].exact
+    assert figures(strategies, measured)[ALL]["duo"].exact
 
 
 # -- whatever ends an answer -------------------------------------------------------------------

@@ -13,11 +13,18 @@ from dataclasses import dataclass
 from time import perf_counter
 from traceback import clear_frames
 
+from engine.bench.harness import to_and_fro
+from engine.bench.modes.candidates import (
+    MODES,
+    ModeCandidate,
+    Station,
+    find_candidates,
+    same_run,
+    stations,
+)
+from engine.bench.modes.measurement import MeasuredMode, ask, borrowed, own_states
+from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Compare, Load
-from engine.comparing.asking import ask, borrowed, own_states
-from engine.comparing.candidates import MODES, ModeCandidate, Station, found, same_run, stations
-from engine.comparing.measured import MeasuredMode
-from engine.comparing.questions import QUESTIONS
 from engine.errors import Cancelled, DeviceLost, failed
 from engine.events import CompareProgress, ModeRun
 from engine.hardware.memory import give_memory_back
@@ -27,7 +34,7 @@ from engine.loading.planned_load import PlannedLoad
 from engine.machine.facts import CPU
 from engine.plan.plan import Plan
 
-DEAR_S = 8.0
+SLOW_CHANGE_S = 8.0
 """A change of models that takes longer is not made more often than necessary."""
 _WARM_UP = 8
 """Tokens of the answer that does not count, after every change."""
@@ -60,7 +67,7 @@ class Comparison:
         home: the model.
         manager: opens devices.
         cancelled: whether the user wants something else.
-        tell: takes how far it is.
+        emit: takes progress events.
     """
 
     def __init__(
@@ -69,28 +76,28 @@ class Comparison:
         home: Home,
         manager: DeviceManager,
         cancelled: Callable[[], bool],
-        tell: Callable[[CompareProgress], None],
+        emit: Callable[[CompareProgress], None],
     ) -> None:
         self._wish, self._home, self._manager = wish, home, manager
-        self._cancelled, self._tell = cancelled, tell
+        self._cancelled, self._emit = cancelled, emit
         self._stations: list[Station] = []
         self._measured: list[MeasuredMode] = []
         self._others: list[ModeRun] = []
         self._pair: LoadedPair | None = None
         """That of the station, where it is not the home's."""
         self._at: Station | None = None
-        self._dear = False
+        self._slow = False
         self.lost: Plan | None = None
-        """What an accelerator was lost with."""
+        """The plan that ran when an accelerator was lost."""
 
     @property
     def runs(self) -> tuple[ModeRun, ...]:
-        """What is known so far, in the order in which modes are offered."""
+        """Results so far, in the order in which modes are offered."""
         known = [*(each.run for each in self._measured), *self._others]
         return tuple(sorted(known, key=lambda run: MODES.index(run.mode)))
 
     def run(self) -> None:
-        """All of it.
+        """Measure everything.
 
         Raises:
             Cancelled: the user wants something else.
@@ -99,12 +106,13 @@ class Comparison:
         assert present is not None, "there is a model to compare"  # noqa: S101
         plan = present.plan
         del present
-        candidates, self._others = found(self._home.load, self._wish.modes or MODES, self._check)
+        candidates, self._others = find_candidates(
+            self._home.load, self._wish.modes or MODES, self._check
+        )
         self._measured = [MeasuredMode(each.mode, each.checked.summary) for each in candidates]
         self._stations = stations(candidates, plan)
         for number in range(self._wish.passes):
-            order = self._stations if number % 2 == 0 else self._stations[::-1]
-            for station in order:
+            for station in to_and_fro(self._stations, number):
                 self._visit(station, plan, number)
 
     def close(self) -> None:
@@ -122,7 +130,7 @@ class Comparison:
         return self._home.check(command)
 
     def _visit(self, station: Station, home: Plan, number: int) -> None:
-        """One turn with a station's models, or all that are left where a change is dear."""
+        """One turn with a station's models, or all that are left where a change is slow."""
         if station.passes > number or self._over(station):
             return
         at_home = same_run(station.checked.plan, home)
@@ -130,7 +138,7 @@ class Comparison:
         self._progress(station.candidates[0], loading=not there)
         try:
             self._go_to(station, at_home=at_home)
-            rest = self._wish.passes - number if self._dear and not at_home else 1
+            rest = self._wish.passes - number if self._slow and not at_home else 1
             for _ in range(rest):
                 self._turn(station, at_home=at_home)
                 station.passes += 1
@@ -154,7 +162,7 @@ class Comparison:
         else:
             started = perf_counter()
             self._pair = self._loaded(station.checked)
-            self._dear |= perf_counter() - started > DEAR_S
+            self._slow |= perf_counter() - started > SLOW_CHANGE_S
         self._at = station
 
     def _loaded(self, checked: PlannedLoad) -> LoadedPair:
@@ -176,7 +184,7 @@ class Comparison:
         for _, lent in pairs:
             ask(lent, QUESTIONS[0], min(_WARM_UP, self._wish.tokens), self._cancelled)
         for number, question in enumerate(QUESTIONS):
-            for candidate, lent in pairs if number % 2 == 0 else pairs[::-1]:
+            for candidate, lent in to_and_fro(pairs, number):
                 self._progress(candidate)
                 stats = ask(lent, question, self._wish.tokens, self._cancelled)
                 measured = self._of(candidate)
@@ -187,7 +195,7 @@ class Comparison:
         return next(each for each in self._measured if each.mode is candidate.mode)
 
     def _over(self, station: Station) -> bool:
-        """Whether something of it cannot be measured."""
+        """True where something of it cannot be measured."""
         return any(self._of(each).refusal for each in station.candidates)
 
     def _refuse(self, station: Station, error: Exception) -> None:
@@ -215,4 +223,4 @@ class Comparison:
         done = sum(each if one.refusal else len(one.answers) for one in self._measured)
         fraction = done / (each * len(self._measured))
         now = perf_counter()
-        self._tell(CompareProgress(now, candidate.mode, fraction, self.runs, loading))
+        self._emit(CompareProgress(now, candidate.mode, fraction, self.runs, loading))

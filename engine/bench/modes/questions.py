@@ -1,4 +1,4 @@
-"""What the model is asked when modes are compared: a question of every kind that drafts differ on.
+"""Questions for comparing modes: one of every kind that drafts differ on.
 
 The texts are never translated, so that results of two machines can be compared.
 """
@@ -19,7 +19,7 @@ class Question:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """As a conversation."""
+        """The question as a conversation."""
         return (Message(Role.USER, self.text),)
 
 

@@ -1,4 +1,4 @@
-"""Which modes can run here, and which of them would run alike."""
+"""Modes that can run here, and those of them that would run alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ModeCandidate:
 
     @property
     def plan(self) -> Plan:
-        """How it runs."""
+        """The plan that it runs by."""
         return self.checked.plan
 
 
@@ -44,14 +44,14 @@ class Station:
 
 
 def same_run(one: Plan, other: Plan) -> bool:
-    """Whether two plans run alike; only the room for the conversation may differ."""
+    """True where two plans run alike; only the room for the conversation may differ."""
     return _key(one) == _key(other)
 
 
-def found(
+def find_candidates(
     home: Load, modes: Sequence[Mode], check: Callable[[Load], PlannedLoad]
 ) -> tuple[list[ModeCandidate], list[ModeRun]]:
-    """The modes with plans of their own; and those that cannot run, or would run as another does.
+    """Return modes with plans of their own, and those that cannot run or would run as another does.
 
     Args:
         home: how the model is loaded; all of it but the mode stays.
@@ -78,7 +78,7 @@ def found(
 
 
 def as_mode(home: Load, mode: Mode) -> Load:
-    """The same load in a mode; a number of layers was wished for the present one only."""
+    """Return a load in another mode; a number of layers was wished for the present one only."""
     if mode is home.mode:
         return home
     return replace(home, mode=mode, layers_on_gpu=None)

@@ -15,9 +15,9 @@ from folder_models import FOLDER_TARGET
 from engine.backend.cpu import native_is_built
 from engine.backend.device import Device
 from engine.backend.simulated.device import SimulatedDevice
+from engine.bench.modes import comparison
+from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Calibrate, Command, Compare, DraftChoice, Load, Mode, Stop, Unload
-from engine.comparing import comparison
-from engine.comparing.questions import QUESTIONS
 from engine.errors import OutOfMemory
 from engine.events import (
     Calibrated,
@@ -132,7 +132,7 @@ THREE = (Mode.DUO, Mode.DOVETAIL, Mode.CPU)
 
 def test_the_turns_go_to_and_fro(on_the_cpu: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs at home begins and ends; the others are loaded as seldom as that allows."""
-    monkeypatch.setattr(comparison, "DEAR_S", inf)
+    monkeypatch.setattr(comparison, "SLOW_CHANGE_S", inf)
     compare(on_the_cpu, Compare(THREE, passes=2, tokens=4))
     assert turns(on_the_cpu) == [Mode.CPU, Mode.DUO, Mode.DOVETAIL, Mode.DUO, Mode.CPU]
     assert loads(on_the_cpu) == [Mode.DUO, Mode.DOVETAIL, Mode.DUO]
@@ -141,7 +141,7 @@ def test_the_turns_go_to_and_fro(on_the_cpu: Session, monkeypatch: pytest.Monkey
 def test_where_a_change_is_dear_each_mode_is_loaded_once(
     on_the_cpu: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "DEAR_S", -1.0)
+    monkeypatch.setattr(comparison, "SLOW_CHANGE_S", -1.0)
     compared = compare(on_the_cpu, Compare(THREE, passes=3, tokens=4))
     assert turns(on_the_cpu) == [Mode.CPU, Mode.DUO, Mode.DOVETAIL, Mode.CPU]
     assert loads(on_the_cpu) == [Mode.DUO, Mode.DOVETAIL]

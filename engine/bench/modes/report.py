@@ -1,4 +1,4 @@
-"""What a comparison came to, with all that others need to judge it: to keep, print and share."""
+"""The report of a comparison, with all that others need to judge it: to keep, print and share."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ComparisonReport:
 
     @property
     def signature(self) -> str:
-        """How weights and cache were held, where anything was measured."""
+        """Numeric signature of what was measured; empty where nothing was."""
         return next((row.signature for row in self.rows if row.signature), "")
 
     @property
@@ -147,7 +147,7 @@ def rows_of(runs: Sequence[ModeRun]) -> tuple[ModeRow, ...]:
 
 
 def command_line(load: Load, wish: Compare) -> str:
-    """What measures the same; files by their names only, because folders tell who one is."""
+    """Return the command that measures the same; without folders, which tell who one is."""
     words = ["duotail", "bench", "modes", "--model", _quoted(load.model.name)]
     if load.draft is not DraftChoice.AUTO:
         chosen = load.draft
@@ -205,7 +205,7 @@ def _with_plan(row: ModeRow, plan: PlanSummary) -> ModeRow:
 
 
 def _alone(run: ModeRun) -> bool:
-    """Whether it was the target alone, if only because nothing else was thought to pay."""
+    """True where the target ran alone, if only because nothing else was thought to pay."""
     measured = run.tokens_per_s is not None
     return measured and run.plan is not None and run.plan.mode is Mode.PLAIN
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from engine.bench.modes.report import ComparisonReport, Hardware, ModeRow
 from engine.commands import Mode
-from engine.comparing.report import ComparisonReport, Hardware, ModeRow
 from engine.hardware.typed_json import decoded, encoded
 from engine.language import listed, number, tr
 from engine.language.units import duration, gibibytes, memory
@@ -15,7 +15,7 @@ _NONE = "-"
 
 
 def heads() -> list[str]:
-    """Of the columns of `cells`."""
+    """Return the titles of the columns of `cells`."""
     return [
         tr("Mode"),
         tr("tokens/s"),
@@ -55,7 +55,7 @@ def option_name(row: ModeRow) -> str:
 
 
 def notes(rows: Sequence[ModeRow]) -> list[str]:
-    """Why the others have no numbers, in sentences."""
+    """Return sentences on why the other modes have no numbers."""
     alike = tr("{mode}: the same as {other}.")
     not_here = tr("{mode}: {reason}")
     short = tr("{mode}: the answers were too short to tell a speed.")
@@ -118,7 +118,7 @@ def to_table(report: ComparisonReport) -> object:
 
 
 def from_table(table: object) -> ComparisonReport:
-    """What `to_table` wrote.
+    """Read what `to_table` wrote.
 
     Raises:
         ValueError: it is something else.
