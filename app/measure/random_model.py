@@ -10,7 +10,7 @@ from itertools import cycle
 from pathlib import Path
 
 from engine.backend.cpu import CpuDevice
-from engine.backend.state_pool import StatePool
+from engine.backend.prefix_cache import PrefixCache
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shapes import shape
 from engine.bench.subject import random_subject
@@ -99,7 +99,7 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
         name=path.name,
         target=decoder,
         text=text,
-        states=StatePool(decoder, context),
+        states=PrefixCache(decoder, context),
         loop=Plain(),
         plan=plan,
         summary=summary,

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.sizes import WIDTH
-from engine.backend.state_pool import StatePool
+from engine.backend.prefix_cache import PrefixCache
 from engine.bench.forward import CONTEXT, prompt
 from engine.bench.harness import acceptance_length, plain_share
 from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDraft
@@ -145,7 +145,7 @@ class ShapeAnswers:
     def _add_drafting(self, draft: ScriptedDraft, expected: Expectation | None) -> None:
         """The loops that draft: what the mode means, and fixed depths in turns."""
         options, self._draft = self._options, draft
-        states = StatePool(draft, options.context)
+        states = PrefixCache(draft, options.context)
         drafter = _drafter(draft, states)
         if options.mode is Mode.DUO:
             lane = DraftLane("draft", draft, states)
@@ -225,7 +225,7 @@ class ShapeAnswers:
         return tuple(decoding.tokens[len(self._prompt) :])
 
 
-def _drafter(draft: Decoder, states: StatePool) -> Drafter:
+def _drafter(draft: Decoder, states: PrefixCache) -> Drafter:
     config = draft.config
     if isinstance(config, ModelConfig) and config.fusion is not None:
         return HeadDrafter("draft", draft, states)

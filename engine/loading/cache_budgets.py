@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.backend.ledger import Ledger, Purpose
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.segment import Share
-from engine.backend.state_pool import StatePool
 from engine.loading.devices import Devices
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory
@@ -21,7 +21,7 @@ TARGETS_SHARE = 0.75
 """The target's share of what is left for further sequences; a draft has the rest."""
 
 
-def warm_up(pool: StatePool, shares: Sequence[Share]) -> Counter[str]:
+def warm_up(pool: PrefixCache, shares: Sequence[Share]) -> Counter[str]:
     """Run one forward, so that the first answer does not pay for first touches.
 
     Returns:
@@ -41,7 +41,7 @@ def warm_up(pool: StatePool, shares: Sequence[Share]) -> Counter[str]:
 
 
 def set_cache_budgets(
-    pools: Sequence[StatePool], sizes: Sequence[Counter[str]], devices: Devices, plan: Plan
+    pools: Sequence[PrefixCache], sizes: Sequence[Counter[str]], devices: Devices, plan: Plan
 ) -> None:
     """Let the pools keep as many sequences as there is room for; each one has a sequence already.
 

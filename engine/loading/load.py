@@ -10,7 +10,7 @@ from traceback import clear_frames
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account
 from engine.backend.native.pool import default_threads
-from engine.backend.state_pool import StatePool
+from engine.backend.prefix_cache import PrefixCache
 from engine.commands import Load, Mode
 from engine.events import PlanSummary
 from engine.hardware.kept_learnt import KeptLearnt, pair_identity
@@ -49,7 +49,7 @@ class LoadedPair:
     name: str
     target: Decoder
     text: ModelText
-    states: StatePool
+    states: PrefixCache
     loop: Loop
     plan: Plan
     summary: PlanSummary
@@ -174,13 +174,13 @@ def _loaded(
     target = builder.decoder(inspection.target, plan.context, plan.target, "target")
     if draft is not None and draft.fusion is not None:  # before a state, which has features or none
         target.feed(draft.fusion, Account(devices[CPU].ledger, "target"))
-    pools, shares = [StatePool(target, plan.context)], [plan.target]
+    pools, shares = [PrefixCache(target, plan.context)], [plan.target]
     if draft is not None:
         facts = draft.facts
         context = min(plan.context, facts.max_positions)
         shares.append(whole(len(facts.footprint.blocks), plan.draft_device or CPU))
         model = builder.decoder(draft, context, shares[-1], "draft")
-        pools.append(StatePool(model, context))
+        pools.append(PrefixCache(model, context))
     loop = _loop(planned, devices, *pools[1:])
     progress(tr("Warming up"), 1.0)
     sizes = list(map(warm_up, pools, shares))
@@ -198,7 +198,7 @@ def _loaded(
     )
 
 
-def _loop(planned: PlannedLoad, devices: Devices, draft_states: StatePool | None = None) -> Loop:
+def _loop(planned: PlannedLoad, devices: Devices, draft_states: PrefixCache | None = None) -> Loop:
     """The decoding loop of a plan; `draft_states`: those of the draft model, if there is one."""
     inspection, plan, draft = planned.inspection, planned.plan, planned.draft
     command, forced = inspection.command, inspection.command.forces_drafting

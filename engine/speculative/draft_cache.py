@@ -13,9 +13,9 @@ from itertools import takewhile
 
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.native.cancel import CancelFlag
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates
 from engine.backend.sequence import ROOT, SequenceState
-from engine.backend.state_pool import StatePool
 from engine.speculative.draft_tree import Node
 from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
@@ -61,7 +61,7 @@ class DraftCache:
         pool: keeps its states.
     """
 
-    def __init__(self, draft: Decoder, pool: StatePool) -> None:
+    def __init__(self, draft: Decoder, pool: PrefixCache) -> None:
         self._draft = draft
         self._pool = pool
         self._state: SequenceState | None = None

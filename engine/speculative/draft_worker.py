@@ -18,8 +18,8 @@ from time import perf_counter
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.speculative.costs import StepSeconds
@@ -397,7 +397,7 @@ class DraftLane:
     """
 
     def __init__(
-        self, name: str, draft: Decoder, pool: StatePool, others: Sequence[Drafter] = ()
+        self, name: str, draft: Decoder, pool: PrefixCache, others: Sequence[Drafter] = ()
     ) -> None:
         self.name = " + ".join([*(other.name for other in others), name])
         self._draft, self._pool = draft, pool

@@ -11,9 +11,9 @@ from time import monotonic
 import numpy as np
 
 from engine.backend.decoder import Decoder
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Round
 from engine.backend.sequence import SequenceState
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
@@ -75,7 +75,7 @@ class ParallelRun:
 
 
 def lane_of(draft: Decoder, context: int = 512, others: Sequence[Drafter] = ()) -> DraftLane:
-    return DraftLane("draft", draft, StatePool(draft, context, 1 << 28), others)
+    return DraftLane("draft", draft, PrefixCache(draft, context, 1 << 28), others)
 
 
 def run(

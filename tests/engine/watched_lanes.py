@@ -11,9 +11,9 @@ import numpy as np
 
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.cancel import CancelFlag
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates, Ranking
 from engine.backend.sequence import SequenceState
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
@@ -92,7 +92,7 @@ def context(tokens: Sequence[int], params: SamplingParams | None = None) -> Draf
 
 def lane_of(model: Decoder, limit: int = 256, *, lookup: bool = False) -> DraftLane:
     others = [LookupDrafter()] if lookup else []
-    return DraftLane("draft", model, StatePool(model, limit, 1 << 28), others)
+    return DraftLane("draft", model, PrefixCache(model, limit, 1 << 28), others)
 
 
 def until(following: DraftWorker, what: Callable[[], bool]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from time import perf_counter
 
-from engine.backend.state_pool import StatePool
+from engine.backend.prefix_cache import PrefixCache
 from engine.bench.harness import acceptance_length, answer
 from engine.bench.modes.candidates import ModeCandidate
 from engine.bench.modes.questions import Question
@@ -57,9 +57,9 @@ class MeasuredMode:
         )
 
 
-def own_states(pair: LoadedPair) -> StatePool:
+def own_states(pair: LoadedPair) -> PrefixCache:
     """Room for a sequence beside those of chats, which give way only where there is not enough."""
-    own = StatePool(pair.target, pair.states.context)
+    own = PrefixCache(pair.target, pair.states.context)
     try:
         own.take([0])
     except OutOfMemory:
@@ -68,7 +68,7 @@ def own_states(pair: LoadedPair) -> StatePool:
     return own
 
 
-def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: StatePool) -> LoadedPair:
+def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: PrefixCache) -> LoadedPair:
     """The pair as a mode would run it, with `own_states` and experience of its own.
 
     So nothing of what is asked here is found in what is kept of chats, or in what was learnt in

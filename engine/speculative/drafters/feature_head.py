@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.model import DecoderDrafter
@@ -30,7 +30,7 @@ class HeadDrafter(DecoderDrafter):
         pool: keeps its states.
     """
 
-    def __init__(self, name: str, draft: Decoder, pool: StatePool) -> None:
+    def __init__(self, name: str, draft: Decoder, pool: PrefixCache) -> None:
         super().__init__(name, draft, pool, skipped=1)
         self._first: int | None = None
 

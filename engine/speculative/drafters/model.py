@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.backend.sequence import ROOT, SequenceState
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree, follow
 from engine.speculative.drafters.drafter import DraftContext
 
@@ -34,7 +34,7 @@ class DecoderDrafter:
         skipped: so many of a sequence's first tokens are none of the draft's.
     """
 
-    def __init__(self, name: str, draft: Decoder, pool: StatePool, skipped: int = 0) -> None:
+    def __init__(self, name: str, draft: Decoder, pool: PrefixCache, skipped: int = 0) -> None:
         self._name = name
         self._draft = draft
         self._pool = pool

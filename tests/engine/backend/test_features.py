@@ -17,8 +17,8 @@ from tiny_models import write_model
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.features import FeatureStore
 from engine.backend.ledger import Account, Ledger, Purpose, unlimited
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.sequence import ROOT, SequenceState
-from engine.backend.state_pool import StatePool
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import Fusion
 from engine.model.families import open_config
@@ -147,7 +147,7 @@ def test_prefill_in_pieces(chunk: int, targets: dict[str, Decoder]) -> None:
 
 def test_a_pool_hands_them_on_with_the_keys(targets: dict[str, Decoder]) -> None:
     for name, target in targets.items():
-        pool = StatePool(target, CONTEXT, 1 << 30)
+        pool = PrefixCache(target, CONTEXT, 1 << 30)
         first = pool.take(TOKENS)
         target.forward(first, TOKENS, logit_rows=())
         first.commit(range(len(TOKENS)))

@@ -20,7 +20,7 @@ from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.backend.native.segment import NativeBackend
-from engine.backend.state_pool import StatePool
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.transformers_cpu.segment import TransformersSegment
 from engine.commands import WeightFormat
 from engine.errors import OutOfMemory
@@ -134,7 +134,7 @@ def test_a_refused_sequence_leaves_the_others(build: Build, fmt: WeightFormat) -
 
 def test_a_pool_without_memory_for_another_sequence_goes_on_with_one(build: Build) -> None:
     device = CpuDevice()
-    pool = StatePool(build(device, WeightFormat.F32), 200, budget_bytes=1 << 40)
+    pool = PrefixCache(build(device, WeightFormat.F32), 200, budget_bytes=1 << 40)
     state = pool.take([1, 2, 3])
     state.adopt([1, 2, 3], [-1, 0, 1])
     state.commit(range(3))

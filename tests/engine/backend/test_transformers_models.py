@@ -12,8 +12,8 @@ import torch
 import transformers
 
 from engine.backend.decoder import Decoder
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.sequence import SequenceState
-from engine.backend.state_pool import StatePool
 from engine.backend.transformers_cpu.segment import TransformersSegment
 from engine.backend.transformers_cpu.weights import filled_model
 from engine.errors import Cancelled, UserFixable
@@ -95,7 +95,7 @@ def write(decoder: Decoder, state: SequenceState, prompt: list[int], count: int)
 def test_it_writes_what_transformers_writes_through_every_reuse(other: Path) -> None:
     """First answer, the next turn, an edit, the first question anew, the next turn again."""
     wanted, decoder = expected(other), opened(other)
-    pool = StatePool(decoder, 200, 1 << 30)
+    pool = PrefixCache(decoder, 200, 1 << 30)
     first = write(decoder, pool.take(PROMPT), PROMPT, 10)
     assert first == wanted(PROMPT, 10)
     longer = [*PROMPT, *first, 5, 6, 7]

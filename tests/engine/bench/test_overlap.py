@@ -8,9 +8,9 @@ from typing import Any
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates, Ranking, Round, Verified
 from engine.backend.sequence import SequenceState
-from engine.backend.state_pool import StatePool
 from engine.bench.scripted_draft import Script, ScriptedDraft
 from engine.bench.shapes import draft_shape, shape
 from engine.bench.subject import random_subject
@@ -92,7 +92,7 @@ def test_the_draft_computes_while_the_target_verifies() -> None:
     target, draft = PacedTarget(own.config, own.segments), PacedDraft(other)
     text, _ = write(target, Plain(), 2 * TOKENS)
     draft.script = Script.write([*PROMPT, *text], config.vocab_size, 0.8, seed=1)
-    lane = DraftLane("draft", draft, StatePool(draft, 128))
+    lane = DraftLane("draft", draft, PrefixCache(draft, 128))
     shares = []
     for times in SLOWER:
         target.seconds, draft.seconds = times * VERIFY_S, times * STEP_S

@@ -8,9 +8,9 @@ from harness import Run, decode
 
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.library import Format
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.backend.sequence import SequenceState
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.bench.scripted_draft import NODES, FixedDepth, Script, ScriptedDraft
 from engine.request import SamplingParams
@@ -61,7 +61,7 @@ def drafted(
         target,
         PROMPT,
         SamplingParams(),
-        drafter=StandaloneDrafter("draft", draft, StatePool(draft, 512, 0)),
+        drafter=StandaloneDrafter("draft", draft, PrefixCache(draft, 512, 0)),
         controller=FixedDepth(depth, width),
         max_tokens=TOKENS,
     )

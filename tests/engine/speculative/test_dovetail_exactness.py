@@ -19,10 +19,10 @@ from engine.backend.decoder import Decoder
 from engine.backend.ledger import unlimited
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.backend.sequence import SequenceState
 from engine.backend.simulated.device import SimulatedDevice
-from engine.backend.state_pool import StatePool
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
 from engine.machine.facts import CPU
@@ -92,7 +92,7 @@ def pair(kind: str, place: Place) -> tuple[Decoder, Decoder]:
 
 
 def drafter(head: Decoder, context: int = CONTEXT) -> HeadDrafter:
-    return HeadDrafter("head", head, StatePool(head, context, 1 << 28))
+    return HeadDrafter("head", head, PrefixCache(head, context, 1 << 28))
 
 
 def plainly(prompt: list[int], params: SamplingParams, **wishes: Any) -> list[int]:
@@ -179,7 +179,7 @@ def trees(
 @pytest.mark.parametrize("kind", ["dgf 3", "linear with bias", "eagle3 reduced"])
 def test_a_second_turn_drafts_the_trees_of_a_fresh_run(kind: str, place: str) -> None:
     target, head = pair(kind, PLACES[place])
-    pool, kept = StatePool(target, CONTEXT, 1 << 28), drafter(head)
+    pool, kept = PrefixCache(target, CONTEXT, 1 << 28), drafter(head)
     first = some_prompt(6)
     trees(target, kept, pool.take(first), first)
     for prompt in ([*first, *some_prompt(7, 20)], [*first[:33], *some_prompt(8, 30)], first):

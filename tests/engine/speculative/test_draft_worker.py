@@ -25,8 +25,8 @@ from watched_lanes import (
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
-from engine.backend.state_pool import StatePool
 from engine.events import Interval
 from engine.speculative.costs import StepSeconds
 from engine.speculative.draft_tree import DraftPace
@@ -98,7 +98,7 @@ def test_it_proposes_what_the_serial_drafter_does(draft: Watched, sampling: str)
         for _ in range(8):
             at_rest(following)
             tree = following.tree(400)
-            serial = StandaloneDrafter("draft", draft, StatePool(draft, 256, 1 << 28))
+            serial = StandaloneDrafter("draft", draft, PrefixCache(draft, 256, 1 << 28))
             serial.begin(context(tokens, params))
             chain = serial.propose(context(tokens, params), Budget(nodes=3, depth=3, width=1))
             node, seen = 0, 0

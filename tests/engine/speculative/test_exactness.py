@@ -12,7 +12,7 @@ from harness import SAMPLINGS, OracleDrafter, RandomController, decode
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import PACKABLE
-from engine.backend.state_pool import StatePool
+from engine.backend.prefix_cache import PrefixCache
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import SamplingParams
 from engine.speculative import decoding, loops
@@ -34,7 +34,7 @@ def random_prompt(rng: np.random.Generator, vocab: int, most: int = 140) -> list
 def drafters(kind: str, target: Decoder, draft: Decoder) -> Drafter:
     def standalone(model: Decoder) -> StandaloneDrafter:
         context = min(CONTEXT, model.config.max_positions)
-        return StandaloneDrafter("draft", model, StatePool(model, context, 1 << 28))
+        return StandaloneDrafter("draft", model, PrefixCache(model, context, 1 << 28))
 
     match kind:
         case "another model":
@@ -146,7 +146,7 @@ def test_the_bundled_pair_with_its_own_controller(
     """On a clock that only looks at it move: what pays does not depend on who else computes."""
     for module in (decoding, loops):
         monkeypatch.setattr(module, "perf_counter", count(0.0, 1e-3).__next__)
-    pool = StatePool(trained_draft, CONTEXT, 1 << 28)
+    pool = PrefixCache(trained_draft, CONTEXT, 1 << 28)
     drafter = CombinedDrafter([StandaloneDrafter("draft", trained_draft, pool), LookupDrafter()])
     tokenizer = Tokenizer.open(FOLDER_TARGET)
     prompt = [1, 2, *tokenizer.encode_text("Tell me a short story about a dog."), 4, 3]

@@ -7,7 +7,7 @@ import pytest
 from harness import SAMPLINGS, OracleDrafter, RandomController, decode
 
 from engine.backend.decoder import Decoder
-from engine.backend.state_pool import StatePool
+from engine.backend.prefix_cache import PrefixCache
 from engine.speculative.drafters.model import StandaloneDrafter
 
 CONTEXT = 256
@@ -22,7 +22,7 @@ def test_speculative_text_equals_plain_text(
     rng, vocab = np.random.default_rng(4), target.config.vocab_size
     prompt = rng.integers(3, vocab, 90).tolist()  # past every window
     plain = decode(target, prompt, SAMPLINGS[sampling], context=CONTEXT)
-    itself = StandaloneDrafter("draft", target, StatePool(target, CONTEXT, 1 << 28))
+    itself = StandaloneDrafter("draft", target, PrefixCache(target, CONTEXT, 1 << 28))
     for drafter in (OracleDrafter(plain.tokens, len(prompt), vocab, rng), itself):
         speculative = decode(
             target, prompt, SAMPLINGS[sampling],

@@ -8,9 +8,9 @@ from harness import SAMPLINGS, FixedBudget, Run, decode
 from riddles import answer, riddle_head, riddle_target
 
 from engine.backend.decoder import Decoder
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.backend.sequence import SequenceState
-from engine.backend.state_pool import StatePool
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.feature_head import HeadDrafter
@@ -29,7 +29,7 @@ def target() -> Decoder:
 @pytest.fixture
 def head() -> HeadDrafter:
     draft = riddle_head()
-    return HeadDrafter("head", draft, StatePool(draft, CONTEXT, 1 << 28))
+    return HeadDrafter("head", draft, PrefixCache(draft, CONTEXT, 1 << 28))
 
 
 def drafted(
@@ -114,7 +114,7 @@ def test_a_second_turn_drafts_like_a_fresh_run(target: Decoder, head: HeadDrafte
 
 
 def test_another_chat_and_back(target: Decoder, head: HeadDrafter) -> None:
-    pool = StatePool(target, CONTEXT, 1 << 28)
+    pool = PrefixCache(target, CONTEXT, 1 << 28)
     rng = np.random.default_rng(4)
     chats = [[1, *rng.integers(0, 61, 30).tolist()] for _ in range(2)]
     chats.append([*chats[0][:20], *chats[1][:9]])
@@ -133,7 +133,7 @@ def test_the_first_draft_after_a_prompt_of_one_token(target: Decoder, head: Head
 
 def test_up_to_the_end_of_its_own_context(target: Decoder) -> None:
     draft = riddle_head()
-    short = HeadDrafter("head", draft, StatePool(draft, len(PROMPT) + 20, 1 << 28))
+    short = HeadDrafter("head", draft, PrefixCache(draft, len(PROMPT) + 20, 1 << 28))
     run = drafted(target, short, PROMPT)
     assert run.tokens == answer(PROMPT, 40)
     assert [len(done.tokens) for done in run.rounds[1:5]] == [5] * 4

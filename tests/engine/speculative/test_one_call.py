@@ -8,8 +8,8 @@ import pytest
 from engine.backend.decoder import Decoder
 from engine.backend.native import drafting
 from engine.backend.native.library import Format
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
@@ -38,7 +38,7 @@ class Twins:
         apart = LevelByLevel(model.config, model.segments)
         self.models = model, apart
         self.drafters = [
-            StandaloneDrafter("draft", twin, StatePool(twin, CONTEXT, 1 << 28))
+            StandaloneDrafter("draft", twin, PrefixCache(twin, CONTEXT, 1 << 28))
             for twin in (model, apart)
         ]
 
@@ -135,7 +135,7 @@ def random_path(tree: TokenTree, rng: np.random.Generator) -> list[int]:
 def test_a_stop_during_a_long_catch_up(native: dict[Format, tuple[Decoder, Decoder]]) -> None:
     draft = native[Format.Q8][1]
     tokens = list(range(3, 190))
-    drafter = StandaloneDrafter("draft", draft, StatePool(draft, CONTEXT, 1 << 28))
+    drafter = StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28))
     drafter.begin(DraftContext(tokens, Sampler(SamplingParams()), lambda: True))
     stopped = DraftContext(tokens, Sampler(SamplingParams()), lambda: True)
     assert drafter.propose(stopped, Budget(9, 3, 3)).drafted == 0
@@ -148,7 +148,7 @@ def test_a_slow_draft_stops_after_the_level_at_hand(
 ) -> None:
     monkeypatch.setattr(drafting, "PATIENCE", -1.0)
     draft = native[Format.Q8][1]
-    drafter = StandaloneDrafter("draft", draft, StatePool(draft, CONTEXT, 1 << 28))
+    drafter = StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28))
     context = DraftContext([5, 6, 7], Sampler(SamplingParams()), lambda: False)
     drafter.begin(context)
     assert drafter.propose(context, Budget(9, 3, 3)).depths == (0, 1, 1, 1)

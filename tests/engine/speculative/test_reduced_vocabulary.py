@@ -14,9 +14,9 @@ from engine.backend.decoder import Decoder
 from engine.backend.native import drafting
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.backend.sequence import ROOT
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
 from engine.model.tensors import HEAD, HEAD_IDS
@@ -81,7 +81,7 @@ def models() -> tuple[Decoder, Masked]:
 
 
 def tree_of(model: Decoder, sampler: Sampler, budget: Budget) -> TokenTree:
-    drafter = StandaloneDrafter("draft", model, StatePool(model, 200, 1 << 28))
+    drafter = StandaloneDrafter("draft", model, PrefixCache(model, 200, 1 << 28))
     context = DraftContext(TOKENS, sampler, lambda: False)
     drafter.begin(context)
     return drafter.propose(context, budget)

@@ -17,8 +17,8 @@ from tiny_models import write_model
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.simulated.device import SimulatedDevice
-from engine.backend.state_pool import StatePool
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
@@ -66,7 +66,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
 
 
 def drafts(model: Decoder, answer: list[int], prompt: int, rng: np.random.Generator) -> Drafter:
-    itself = StandaloneDrafter("itself", model, StatePool(model, CONTEXT, 1 << 28))
+    itself = StandaloneDrafter("itself", model, PrefixCache(model, CONTEXT, 1 << 28))
     oracle = OracleDrafter(answer, prompt, model.config.vocab_size, rng)
     return CombinedDrafter([itself, LookupDrafter(), oracle])
 
@@ -107,7 +107,7 @@ def test_drafting_on_the_device_for_a_split_target(sampling: str, models: dict[s
     rng = np.random.default_rng(6)
     prompt = rng.integers(3, model.config.vocab_size, 70).tolist()
     plain = decode(model.whole, prompt, SAMPLINGS[sampling], context=CONTEXT)
-    drafter = StandaloneDrafter("draft", draft, StatePool(draft, CONTEXT, 1 << 28))
+    drafter = StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28))
     found = decode(target, prompt, SAMPLINGS[sampling], drafter=drafter, context=CONTEXT)
     assert found.tokens == plain.tokens
     assert len(found.rounds) < len(plain.rounds) * 0.8

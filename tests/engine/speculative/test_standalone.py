@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from engine.backend.decoder import Decoder
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
-from engine.backend.state_pool import StatePool
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
@@ -24,7 +24,7 @@ def context(tokens: list[int], params: SamplingParams | None = None) -> DraftCon
 
 
 def begun(model: Decoder, tokens: list[int], limit: int = 256) -> StandaloneDrafter:
-    drafter = StandaloneDrafter("draft", model, StatePool(model, limit, 1 << 28))
+    drafter = StandaloneDrafter("draft", model, PrefixCache(model, limit, 1 << 28))
     drafter.begin(context(tokens))
     return drafter
 
@@ -115,7 +115,7 @@ def test_past_its_own_context_it_proposes_nothing(tiny: Decoder) -> None:
 
 
 def test_a_stop_ends_the_catching_up(tiny: Decoder) -> None:
-    drafter = StandaloneDrafter("draft", tiny, StatePool(tiny, 600, 1 << 28))
+    drafter = StandaloneDrafter("draft", tiny, PrefixCache(tiny, 600, 1 << 28))
     asked: list[int] = []
 
     def cancelled() -> bool:

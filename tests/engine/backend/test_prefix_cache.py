@@ -1,14 +1,14 @@
-"""StatePool: coming back to a conversation costs only what changed."""
+"""PrefixCache: coming back to a conversation costs only what changed."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from engine.backend.decoder import Decoder
-from engine.backend.state_pool import MOST_STATES, StatePool
+from engine.backend.prefix_cache import MOST_STATES, PrefixCache
 
 
-def fill(decoder: Decoder, pool: StatePool, tokens: list[int]) -> int:
+def fill(decoder: Decoder, pool: PrefixCache, tokens: list[int]) -> int:
     """Bring a state to `tokens`; returns how many were there already."""
     state = pool.take(tokens)
     kept = state.common_prefix(tokens)
@@ -20,7 +20,7 @@ def fill(decoder: Decoder, pool: StatePool, tokens: list[int]) -> int:
 
 
 def test_two_conversations_keep_a_state_each(tiny: Decoder) -> None:
-    pool = StatePool(tiny, context=128, budget_bytes=1 << 30)
+    pool = PrefixCache(tiny, context=128, budget_bytes=1 << 30)
     first, second = [1, *range(10, 40)], [1, *range(50, 80)]
     assert fill(tiny, pool, first) == 0
     assert fill(tiny, pool, second) == 1
@@ -31,7 +31,7 @@ def test_two_conversations_keep_a_state_each(tiny: Decoder) -> None:
 
 def test_the_least_recently_used_state_goes_first(tiny: Decoder) -> None:
     one = tiny.new_state(128).nbytes
-    pool = StatePool(tiny, context=128, budget_bytes=2 * one)
+    pool = PrefixCache(tiny, context=128, budget_bytes=2 * one)
     a, b, c = ([1, *range(start, start + 20)] for start in (10, 50, 90))
     for tokens in (a, b, a, c):
         fill(tiny, pool, tokens)
@@ -42,7 +42,7 @@ def test_the_least_recently_used_state_goes_first(tiny: Decoder) -> None:
 
 
 def test_no_more_are_kept_than_each_answer_may_look_through(tiny: Decoder) -> None:
-    pool = StatePool(tiny, context=128, budget_bytes=1 << 30)
+    pool = PrefixCache(tiny, context=128, budget_bytes=1 << 30)
     conversations = [[1, 2 + number, 3] for number in range(MOST_STATES + 2)]
     for tokens in conversations:
         fill(tiny, pool, tokens)
@@ -52,7 +52,7 @@ def test_no_more_are_kept_than_each_answer_may_look_through(tiny: Decoder) -> No
 
 
 def test_an_edit_keeps_the_common_part_and_the_old_branch(tiny: Decoder) -> None:
-    pool = StatePool(tiny, context=128, budget_bytes=1 << 30)
+    pool = PrefixCache(tiny, context=128, budget_bytes=1 << 30)
     old, new = list(range(10, 90)), [*range(10, 80), 3, 4]
     fill(tiny, pool, old)
     assert fill(tiny, pool, new) == 70
@@ -66,14 +66,14 @@ def test_an_edit_keeps_the_common_part_and_the_old_branch(tiny: Decoder) -> None
 
 
 def test_an_edit_without_memory_for_both_cuts_the_old_branch(tiny: Decoder) -> None:
-    pool = StatePool(tiny, context=128, budget_bytes=0)
+    pool = PrefixCache(tiny, context=128, budget_bytes=0)
     fill(tiny, pool, list(range(10, 90)))
     assert fill(tiny, pool, [*range(10, 80), 3, 4]) == 70
     assert len(pool) == 1
 
 
 def test_a_pool_without_budget_still_keeps_one_state(tiny: Decoder) -> None:
-    pool = StatePool(tiny, context=64, budget_bytes=0)
+    pool = PrefixCache(tiny, context=64, budget_bytes=0)
     fill(tiny, pool, [1, 2, 3])
     fill(tiny, pool, [9, 8, 7])
     assert len(pool) == 1

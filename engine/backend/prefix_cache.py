@@ -15,7 +15,7 @@ MOST_STATES = 32
 """Each answer looks through all of them; of a small model, memory would hold thousands."""
 
 
-class StatePool:
+class PrefixCache:
     """Keeps states of one decoder, all of one context length: `MOST_STATES` at most.
 
     Args:
