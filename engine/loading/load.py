@@ -224,7 +224,7 @@ def _reads_beside(machine: Machine, devices: Devices) -> bool:
     A simulated accelerator has the host's memory and cores: the first token would be late.
     """
     used = [found for found in machine.accelerators if found.device in devices]
-    return not any(found.simulated for found in used)
+    return not any(found.takes_core for found in used)
 
 
 def _leave_room(devices: Devices, present: LoadedPair) -> None:
