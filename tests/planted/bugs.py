@@ -184,17 +184,17 @@ def products_of_any_shape() -> None:
 
 def positions_off_by_one() -> None:
     """The last node of a tree is rotated one position too low (stand-alone drafts in Dovetail)."""
-    from engine.backend.sequence import SequenceState
+    from engine.backend.step import Step
 
-    honest = SequenceState.stage
+    honest = Step.positions.func
 
-    def stage(self: Any, *arguments: Any, **options: Any) -> Any:
-        step = honest(self, *arguments, **options)
-        if step.tree is not None:
-            step.positions[-1] = max(step.positions[-1] - 1, len(self))
-        return step
+    def positions(self: Any) -> Any:
+        found = honest(self)
+        if self.tree is not None:
+            found[-1] = max(found[-1] - 1, self.committed)
+        return found
 
-    SequenceState.stage = stage  # type: ignore[method-assign]
+    Step.positions = property(positions)  # type: ignore[assignment]
 
 
 def length_counts_the_first_token() -> None:
