@@ -72,7 +72,11 @@ def test_every_argument_is_explained(name: str, text: str | None) -> None:
 
 def test_all_commands_are_walked() -> None:
     names = {name for name, _ in ARGUMENTS}
-    assert {"duotail chat --top-k", "duotail bench duo --c", "duotail train-draft --rate"} <= names
+    assert {
+        "duotail chat --top-k",
+        "duotail bench shapes --trees",
+        "duotail train-draft --rate",
+    } <= names
     assert {
         "duotail models download repo",
         "duotail --data-dir",
