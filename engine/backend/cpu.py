@@ -1,4 +1,4 @@
-"""Which CPU path serves a model: the native one where it was built, torch's operators otherwise."""
+"""The CPU path that serves a model: native where it was built, else torch's operators."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def native_is_built() -> bool:
 
 
 def _why_not_native() -> Exception | None:
-    """What prevents the native library from being loaded; None where nothing does."""
+    """Return what prevents the native library from being loaded; None where nothing does."""
     try:
         library()
     except StaleLibrary as error:
@@ -129,7 +129,7 @@ class CpuDevice:
 
     @property
     def name(self) -> str:
-        """As plans name it."""
+        """Name of the device in plans."""
         return self.ledger.device
 
     def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
@@ -137,4 +137,4 @@ class CpuDevice:
         return cpu_backend(weights, self._threads, Account(self.ledger, owner), loan)
 
     def close(self) -> None:
-        """Nothing is held beside models."""
+        """Do nothing: no memory is held beside models."""

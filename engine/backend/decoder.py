@@ -28,7 +28,7 @@ MAX_TREE = 64
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """What a forward over n tokens gives, valid until the decoder's next forward.
+    """Results of a forward over n tokens, valid until the decoder's next forward.
 
     Attributes:
         hidden: fp32 [n, d], after the final norm (the "feature" of Dovetail's draft).
@@ -127,7 +127,7 @@ class Decoder:
 
     @property
     def mapped_bytes(self) -> int:
-        """Those of them that lie in files, whose memory the system may take and fill again."""
+        """Bytes of weights mapped from files, whose memory the system may reclaim and reload."""
         return sum(segment.mapped_bytes for segment in self.segments)
 
     def feed(self, head: Fusion, account: Account) -> None:
@@ -142,7 +142,7 @@ class Decoder:
 
     @property
     def feeds_a_head(self) -> bool:
-        """Whether `feed` was called: keeping features takes a part of every forward."""
+        """Tell whether `feed` was called: keeping features takes a part of every forward."""
         return self._feeds is not None
 
     def new_state(self, context: int) -> SequenceState:
@@ -163,7 +163,7 @@ class Decoder:
 
     @property
     def drafts_trees(self) -> bool:
-        """Whether `draft` is there: for a single segment on a backend that has it."""
+        """Tell whether `draft` is available: for a single segment on a backend that has it."""
         return self._alone and self._last.drafts
 
     def draft(
@@ -195,7 +195,7 @@ class Decoder:
 
     @property
     def expands_trees(self) -> bool:
-        """Whether `expand` is there: for a single segment that has it and feeds no head."""
+        """Tell whether `expand` is available: for a single segment that has it, feeding no head."""
         return self._alone and self._last.expands and self._feeds is None
 
     def expand(
@@ -292,7 +292,7 @@ class Decoder:
         taps: Mapping[int, Floats],
         path: Sequence[int] | None = None,
     ) -> None:
-        """What a head needs of tokens just computed, of all or a path, in the slots from `first`.
+        """Keep the features of tokens just computed, of all or a path, in the slots from `first`.
 
         A path goes downwards, so that its rows ascend.
         """

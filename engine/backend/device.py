@@ -23,11 +23,11 @@ class Transfers:
         self._copies: deque[Interval] = deque(maxlen=_MOST)
 
     def note(self, start: float, end: float) -> None:
-        """Something was copied from `start` to `end`."""
+        """Note a copy that lasted from `start` to `end`."""
         self._copies.append(Interval(start, end))
 
     def take(self, until: float) -> list[Interval]:
-        """Those that have ended by then and were not taken before."""
+        """Take the copies that have ended by then and were not taken before."""
         taken = list(takewhile(lambda copy: copy.end <= until, tuple(self._copies)))
         for _ in taken:
             self._copies.popleft()
@@ -39,17 +39,17 @@ class Device(Protocol):
 
     @property
     def name(self) -> str:
-        """As plans name it: "cpu", "cuda:0", "simulated:0"."""
+        """Name of the device in plans: "cpu", "cuda:0", "simulated:0"."""
         ...
 
     @property
     def ledger(self) -> Ledger:
-        """What is held on it; segments and caches of its backends are entered here."""
+        """Ledger of what is held on it, with the segments and caches of its backends."""
         ...
 
     @property
     def transfers(self) -> Transfers:
-        """Its copies, those that somebody waited for."""
+        """Its copies that somebody waited for."""
         ...
 
     def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
@@ -60,5 +60,5 @@ class Device(Protocol):
         ...
 
     def close(self) -> None:
-        """Give everything back; segments and caches have to be forgotten before."""
+        """Give all memory back; segments and caches must be dropped before."""
         ...

@@ -1,4 +1,4 @@
-"""Who holds how many bytes of which device, told by the allocators; a budget that refuses.
+"""Ledgers of the bytes held on each device, filled by the allocators, with enforced budgets.
 
 Every allocation of weights, keys, features and workspace is taken from a ledger before it is made
 and given back when it goes. The planner fills in nothing here: what it predicted is compared with
@@ -25,7 +25,7 @@ PAGE = mmap.PAGESIZE
 
 
 class Purpose(StrEnum):
-    """What memory is held for."""
+    """Purposes that memory is held for."""
 
     WEIGHTS = "weights"
     KV = "kv"
@@ -61,7 +61,7 @@ class Held:
 
 
 class Reach:
-    """How much of an array exists by now, where memory comes when it is touched.
+    """Bytes of an array touched so far, where memory is assigned on first touch.
 
     Args:
         nbytes: of how many rows; must not know the array.
@@ -79,7 +79,7 @@ class Reach:
         return nbytes + -nbytes % PAGE
 
     def extend(self, rows: int) -> None:
-        """So many rows are in use."""
+        """Note that so many rows are in use."""
         if rows > self._rows:
             self._rows = rows
 
@@ -168,7 +168,7 @@ class Ledger:
         return entry
 
     def lines(self) -> tuple[Held, ...]:
-        """What is held, summed by owner and purpose, the largest first."""
+        """List what is held, summed by owner and purpose, the largest first."""
         with self._lock:
             self._settled()
             entries, peaks = list(self._entries), dict(self._peaks)
@@ -208,7 +208,7 @@ class Ledger:
         return self._held
 
     def shortage(self, free: int, *more: Held) -> Shortage:
-        """Where everything that is held, and `more`, does not fit into so many bytes."""
+        """Describe the shortage where all that is held, and `more`, exceeds `free` bytes."""
         needed = as_planned(self.device, (*self.lines(), *more), self.budget or 0)
         return Shortage(self.device, self.name, needed, free)
 
@@ -249,7 +249,7 @@ _PLANNED = {
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where one model's allocations on one device are entered."""
+    """An account of one model's allocations on one device."""
 
     ledger: Ledger
     owner: str

@@ -1,6 +1,7 @@
-"""Several sequence states of one model under a memory budget, least recently used first to go.
+"""The prefix cache: sequence states of one model, the least recently used dropped first.
 
-Coming back to another chat, editing or regenerating then prefills only what changed.
+States are kept under a memory budget: coming back to another chat, editing or regenerating then
+prefills only what changed.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ class PrefixCache:
         return sum(state.nbytes for state in self._states)
 
     def drop(self, state: SequenceState) -> None:
-        """Give up a state, for one that an error may have left half written."""
+        """Drop a state, such as one that an error may have left half written."""
         if state in self._states:
             self._states.remove(state)
 
     def empty(self) -> None:
-        """Forget the tokens of all states, for when they have come to mean something else."""
+        """Forget the tokens of all states, when they no longer mean the same."""
         for state in self._states:
             state.crop(0)
 
     def clear(self) -> None:
-        """Give up all states, and their memory."""
+        """Drop all states and free their memory."""
         self._states.clear()
 
     def common_prefix(self, tokens: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""What a round is made of: what loops, drafters, models and devices exchange."""
+"""The parts of a round, which loops, drafters, models and devices exchange."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.events import Interval, hull
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much to draft in one round.
+    """Limits on drafting in one round.
 
     Attributes:
         nodes: most drafted nodes.
@@ -30,11 +30,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """How a draft's candidates rank: by its probabilities, or as the target would draw from them.
+    """Order of a draft's candidates: by its probabilities, or as the target would draw from them.
 
     Attributes:
-        temperature: of the target's sampler; 0 is greedy.
-        seed: of its noise.
+        temperature: that of the target's sampler; 0 is greedy.
+        seed: seed of its noise.
         share_noise: whether the noise of its draws is added, where it draws at all.
     """
 
@@ -72,7 +72,7 @@ class Verified:
         accepted: how many of them were drafted.
         offered: at how many of the nodes where it drew there were drafted tokens to choose from.
         chances: what the target's logits give each of `tokens`, before penalties, filters and
-            temperature; empty where nobody tells.
+            temperature; empty where they are not known.
         refused: the same of the first node that was on offer where none was drawn; None: no such.
     """
 
@@ -90,7 +90,7 @@ class Verified:
 
     @property
     def accepted_by_depth(self) -> tuple[int, ...]:
-        """For each of them 1 where the target's draw was among the nodes, 0 where none was."""
+        """1 for each of these depths where the target drew one of the nodes, else 0."""
         return (1,) * self.accepted + (0,) * (self.offered - self.accepted)
 
 
@@ -101,8 +101,8 @@ class Round:
     Attributes:
         tree: what was verified, the root alone in a plain round.
         verified: the outcome.
-        verify: when the target was at it.
-        drafting: when the draft was at work for it, in order.
+        verify: when the target verified it.
+        drafting: when the draft worked for it, in order.
         useful: seconds of drafting of which something has been committed.
         wasted: seconds of drafting of which nothing will be.
     """
@@ -116,12 +116,12 @@ class Round:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """What it committed, at least one token."""
+        """Tokens that it committed, at least one."""
         return self.verified.tokens
 
     @property
     def accepted(self) -> int:
-        """So many of the first `tokens` were drafted."""
+        """Length of the drafted prefix of `tokens`."""
         return self.verified.accepted
 
     @property
@@ -131,7 +131,7 @@ class Round:
 
     @property
     def draft(self) -> Interval | None:
-        """From the first drafting to the last."""
+        """Interval from the first drafting to the last."""
         return hull(self.drafting)
 
     @property
@@ -144,7 +144,7 @@ class Round:
 
     @property
     def guesses(self) -> tuple[float | None, ...]:
-        """What a draft model gave the accepted tokens, and the first of `rejected`.
+        """The draft model's prob of each accepted token, and of the first of `rejected`.
 
         None of tokens that no model has drafted.
         """

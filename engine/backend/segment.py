@@ -1,4 +1,4 @@
-"""What a backend provides: segments of decoder blocks, and one cache per sequence and segment."""
+"""Interfaces of a backend: segments of decoder blocks, one cache per sequence and segment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Share:
 
 @dataclass(slots=True)
 class SegmentOutput:
-    """What a segment hands on: C-contiguous arrays on the host, valid until its next forward.
+    """Output of a segment: C-contiguous arrays on the host, valid until its next forward.
 
     Attributes:
         hidden: fp32 [n, d]; after the final norm where the segment ends the model.
@@ -52,7 +52,7 @@ class SegmentCache(Protocol):
         ...
 
     def reusable(self, slots: int) -> int:
-        """How many of the first `slots` slots it can go back to; a recurrent memory cannot."""
+        """Return how many of the first `slots` slots it can go back to; recurrent memory cannot."""
         ...
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
@@ -93,12 +93,12 @@ class Segment(ABC):
 
     @property
     def drafts(self) -> bool:
-        """Whether `draft` is there."""
+        """Tell whether `draft` is available."""
         return False
 
     @property
     def expands(self) -> bool:
-        """Whether `expand` is there."""
+        """Tell whether `expand` is available."""
         return False
 
     @property
@@ -118,7 +118,7 @@ class Segment(ABC):
 
     @property
     def mapped_bytes(self) -> int:
-        """Those of them that lie in files, whose memory the system may take and fill again."""
+        """Bytes of weights mapped from files, whose memory the system may reclaim and reload."""
         return 0
 
     @abstractmethod
@@ -247,9 +247,9 @@ def check_head(config: ModelConfig, blocks: range, *, embed: bool, head: bool) -
 
 
 def features_are_own(config: ModelConfig, features: Floats | None, rows: int) -> bool:
-    """Whether a head is given what it put out itself rather than features of its target.
+    """Tell whether a head is given its own output rather than features of its target.
 
-    It is told by their width, and matters only where a head treats them differently (EAGLE-3).
+    The features' width decides. It matters only where a head treats them differently (EAGLE-3).
 
     Raises:
         ValueError: they are neither.

@@ -225,7 +225,7 @@ class SequenceState:
         self._parents.clear()
 
     def reusable(self, prefix_length: int) -> int:
-        """How many of the first `prefix_length` committed tokens the state can go back to."""
+        """Return how many of the first `prefix_length` committed tokens it can go back to."""
         length = min(prefix_length, len(self._tokens))
         return min([length, *(cache.reusable(length) for cache in self.caches)])
 

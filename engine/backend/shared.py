@@ -1,4 +1,4 @@
-"""What segments have in common on one device: a tied embedding and head, what a draft borrows."""
+"""Weights that segments share on one device: a tied embedding and head, a draft's loans."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Lent:
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """What a feature head's backend takes over from its target's.
+    """Tensors that a feature head's backend takes over from its target's.
 
     Attributes:
         lent: by the head's names; the head's weights give these tensors, too.

@@ -1,4 +1,4 @@
-"""A step: one forward over new tokens of a sequence, which may form a tree. It knows no device."""
+"""A step: one forward over new tokens of a sequence, possibly a tree; it depends on no device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class TreePaths:
-    """Where the keys of a tree's rows lie, for the positions from `base` on.
+    """Slots of the keys of a tree's rows, for the positions from `base` on.
 
     Rows of the same root-to-leaf path share an entry.
 
@@ -62,7 +62,7 @@ class Step:
 
     @property
     def first_slot(self) -> int:
-        """The rows' keys and values go to slots first_slot..first_slot+n-1."""
+        """Slot of row 0's keys and values; the n rows take first_slot..first_slot+n-1."""
         return self.committed + self.first
 
     @cached_property
@@ -72,7 +72,7 @@ class Step:
 
     @cached_property
     def tree(self) -> TreePaths | None:
-        """None when slot == position for every key a row can see (a chain)."""
+        """Paths of the rows' keys; None when slot == position for all they can see (a chain)."""
         committed, first, depths = self.committed, self.first, self._depths
         if depths == list(range(len(depths))):
             return None
@@ -97,7 +97,7 @@ class Step:
 
     @cached_property
     def _depths(self) -> list[int]:
-        """Of all staged nodes; 0 follows the committed tokens."""
+        """Depths of all staged nodes; 0 follows the committed tokens."""
         depths: list[int] = []
         for parent in self.parents:
             depths.append(0 if parent < 0 else depths[parent] + 1)

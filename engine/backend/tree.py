@@ -93,7 +93,7 @@ class TokenTree:
         return tuple(depths)
 
     def children(self) -> list[dict[int, int]]:
-        """For each node, its children as token -> node."""
+        """Children of each node, as token -> node."""
         below: list[dict[int, int]] = [{} for _ in self.tokens]
         for node in range(1, len(self.tokens)):
             below[self.parents[node]][self.tokens[node]] = node

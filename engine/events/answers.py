@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class FinishReason(StrEnum):
-    """Why an answer ended."""
+    """Reasons why an answer ended."""
 
     STOP = "stop"
     """The model ended its turn, or a stop string came up."""
@@ -22,7 +22,7 @@ class FinishReason(StrEnum):
 
 
 class Origin(StrEnum):
-    """Who proposed a committed token. Either way the target has verified it."""
+    """Source of a committed token's proposal. Either way the target has verified it."""
 
     DRAFTED = "drafted"
     TARGET = "target"
@@ -37,12 +37,12 @@ class Interval:
 
     @property
     def seconds(self) -> float:
-        """Its length."""
+        """Length in seconds."""
         return self.end - self.start
 
 
 def hull(intervals: Sequence[Interval]) -> Interval | None:
-    """From the start of the first to the end of the last; None of none."""
+    """Interval from the start of the first to the end of the last; None where there are none."""
     return Interval(intervals[0].start, intervals[-1].end) if intervals else None
 
 
@@ -61,7 +61,7 @@ class TokenSpan:
 
 @dataclass(frozen=True, slots=True)
 class PrefillProgress:
-    """`done` of `total` prompt tokens are processed, `reused` of them came from a kept state."""
+    """`done` of `total` prompt tokens are processed, `reused` of them from the prefix cache."""
 
     at: float
     request_id: str
@@ -144,7 +144,7 @@ class RoundFinished:
 
     @property
     def draft(self) -> Interval | None:
-        """From the first drafting to the last."""
+        """Interval from the first drafting to the last."""
         return hull(self.drafting)
 
     @property
@@ -243,7 +243,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How long a request is: the answer to `Count`."""
+    """Length of a request: the response to `Count`."""
 
     at: float
     request_id: str

@@ -11,11 +11,11 @@ from engine.machine.memory import DeviceMemory
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What a ceiling is used for, from `vram` bytes on until the next point.
+    """Best plan under a ceiling, from `vram` bytes on until the next point.
 
     Attributes:
-        mode: what comes of it, as in `engine.plan.plan.Plan`; so is the rest.
-        memory: the CPU first.
+        mode: the resulting mode, as in `engine.plan.plan.Plan`, like the fields after it.
+        memory: memory by device, the CPU first.
     """
 
     vram: int
@@ -53,7 +53,7 @@ class Curve:
     refusal: str = ""
 
     def at(self, vram: int | None = None) -> CurvePoint | None:
-        """What a ceiling is used for; that of the knee without one. None where nothing fits."""
+        """Return the point of a ceiling, by default the knee's; None where nothing fits."""
         ceiling = self.knee if vram is None else vram
         place = bisect_right(self.points, ceiling, key=lambda point: point.vram)
         return self.points[place - 1] if place else None

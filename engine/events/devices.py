@@ -10,18 +10,18 @@ from engine.machine.memory import DeviceMemory, Holder
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorSample:
-    """What an accelerator is doing. None: not measurable here, or not at this moment.
+    """Activity of an accelerator. None: not measurable here, or not at this moment.
 
     Attributes:
-        device: its name in a plan, "cuda:0"; empty until a probe has told, and where torch has
-            none for it.
-        percent: of the time in which it computed something, for anybody.
+        device: its name in a plan, "cuda:0"; empty until a probe has found it, and where torch
+            has none for it.
+        percent: percentage of the time in which it computed something, for any program.
         memory_used: bytes held on it by all programs.
-        memory_ours: of these, by this process.
+        memory_ours: bytes of these held by this process.
         temperature: degrees Celsius.
         power: watts.
         identity: that of `engine.machine.facts.Accelerator`.
-        simulated: to be said wherever it shows.
+        simulated: whether it is simulated, to be said wherever it shows.
         missing: why something is None.
         holders: other programs that hold memory there, as far as the driver tells, the largest
             first.
@@ -43,7 +43,7 @@ class AcceleratorSample:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSample:
-    """What the machine is doing, twice a second. None: not measurable here."""
+    """Activity of the machine, twice a second. None: not measurable here."""
 
     at: float
     cpu_percent: float | None
@@ -78,9 +78,9 @@ class HeldLine:
 
 @dataclass(frozen=True, slots=True)
 class DeviceHeld:
-    """What the model in memory holds on one device, as its allocators say.
+    """Memory that the loaded model holds on one device, as its allocators count it.
 
-    `predicted`: what its plan said of the device; None where it was to be left alone.
+    `predicted`: what its plan predicted for the device; None where it was not to be used.
     """
 
     device: str
@@ -90,13 +90,13 @@ class DeviceHeld:
 
     @property
     def nbytes(self) -> int:
-        """All of it."""
+        """Bytes of all lines."""
         return sum(line.nbytes for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryHeld:
-    """Told after every load, unload and answer; the CPU first. Without a model there are none.
+    """Sent after every load, unload and answer; the CPU first. Without a model there are none.
 
     `typical_error`: how far plans for this model were off in their sum, as a share of what was
     held: the median of its loads here. None before the first answer of the first of them.

@@ -10,7 +10,7 @@ from engine.machine.memory import Shortage
 
 
 class FailureKind(StrEnum):
-    """What kind of trouble it was, where the window can offer a way out."""
+    """Kinds of trouble, as far as the window can offer a way out."""
 
     OTHER = "other"
     CONTEXT_FULL = "context full"

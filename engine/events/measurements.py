@@ -29,14 +29,14 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class ModeRun:
-    """What a mode was measured to do in a `Compare`; medians over its answers.
+    """Measurements of one mode in a `Compare`; medians over its answers.
 
     Attributes:
         plan: as it was loaded; None where it could not be, and `refusal` says why.
-        answers: that were long enough to tell a speed.
+        answers: number of answers that were long enough to measure a speed.
         lowest, highest: tokens per second of its slowest and fastest answer.
-        speeds: of each answer, in the order of asking, which is the same in all modes; None of
-            those that were too short.
+        speeds: tokens per second of each answer, in the order of requests, which is the same in
+            all modes; None for those that were too short.
         same_as: it would run as this mode does, and was not measured for itself.
     """
 

@@ -15,7 +15,7 @@ from engine.machine.speeds import Speeds
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
-    """How the loaded pair will run, with the reasons in words."""
+    """Plan of the loaded pair, with the reasons in words."""
 
     mode: Mode
     target_device: str
@@ -63,7 +63,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class MachineFound:
-    """What is here, as a load found it: it plans with what of this is usable."""
+    """The machine as a load found it: it plans with what of this is usable."""
 
     at: float
     machine: Machine

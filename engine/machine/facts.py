@@ -13,7 +13,7 @@ _DECLARED_SHARE = 32
 
 
 class Vendor(StrEnum):
-    """Who made an accelerator."""
+    """Makers of accelerators."""
 
     NVIDIA = "nvidia"
     AMD = "amd"
@@ -56,7 +56,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class PcieLink:
-    """How an accelerator hangs on the bus. Idle ones slow their link down to save power."""
+    """An accelerator's PCIe link. Idle ones slow their link down to save power."""
 
     generation: int | None = None
     width: int | None = None
@@ -97,12 +97,12 @@ class Accelerator:
 
     @property
     def shares_host_memory(self) -> bool:
-        """Whether what it holds is memory of the host."""
+        """Tell whether its memory is memory of the host."""
         return self.unified or self.simulated
 
     @property
     def takes_core(self) -> bool:
-        """Whether it computes on a core of the host, natively; on others torch computes."""
+        """Tell whether it computes natively on a core of the host; on others torch computes."""
         return self.simulated
 
     @property
@@ -112,7 +112,7 @@ class Accelerator:
 
     @property
     def memory_of_others(self) -> int | None:
-        """What other programs hold on it."""
+        """Bytes that other programs hold on it; None where its memory is not known."""
         if self.memory_total is None or self.memory_free is None:
             return None
         return max(self.memory_total - self.memory_free, 0)

@@ -27,7 +27,7 @@ class DeviceMemory:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Bytes for all purposes."""
         weights = self.target + self.draft
         return weights + self.kv + self.features + self.workspace + self.runtime
 
@@ -46,14 +46,14 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What a load lacks, in bytes.
+    """Memory that a load lacks, in bytes.
 
     Attributes:
-        device: as in plans; "cpu" is the PC's memory.
-        name: of the device, for people.
-        needed: of the smallest way to meet the wish, by purpose.
-        free: what Duotail might take there.
-        holders: who else holds something there, the largest first.
+        device: name in plans; "cpu" is the PC's memory.
+        name: the device's name for people.
+        needed: memory that the smallest plan for the wish needs, by purpose.
+        free: memory that Duotail might take there.
+        holders: other programs that hold memory there, the largest first.
     """
 
     device: str
@@ -64,5 +64,5 @@ class Shortage:
 
     @property
     def missing(self) -> int:
-        """What would have to be free in addition."""
+        """Bytes that would have to be free in addition."""
         return max(self.needed.total - self.free, 0)

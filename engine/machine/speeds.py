@@ -23,7 +23,7 @@ class ProductSpeed:
     bytes_per_s: tuple[float, ...]
 
     def seconds_per_byte(self, rows: int) -> float:
-        """Between measured sizes a straight line in time; beyond the last, time goes with rows."""
+        """Interpolate time between measured sizes; beyond the last, it is proportional to rows."""
         place = bisect_left(self.rows, rows)
         if place == len(self.rows):
             return rows / self.rows[-1] / self.bytes_per_s[-1]
@@ -37,7 +37,7 @@ class ProductSpeed:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpeeds:
-    """What one device does.
+    """Speeds of one device.
 
     Attributes:
         device: its name in `engine.machine.facts`.
@@ -64,7 +64,7 @@ class DeviceSpeeds:
     small: DeviceSpeeds | None = None
 
     def beside(self, target_bytes: int) -> DeviceSpeeds:
-        """With a target of so many bytes, whose threads serve its draft as well."""
+        """Return the speeds beside a target of so many bytes, whose threads serve its draft too."""
         return self.small if self.small and target_bytes <= SMALL_BYTES else self
 
     def product(self, kind: str) -> ProductSpeed:

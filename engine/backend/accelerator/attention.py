@@ -26,10 +26,10 @@ from engine.model.config import ModelConfig
 
 @dataclass(slots=True)
 class Tile:
-    """What 16 rows may look at.
+    """The keys that 16 rows may attend to.
 
     Attributes:
-        chunks: of the cache, from the first on, that are read where they lie.
+        chunks: number of the cache's first chunks, which are read in place.
         masks: window -> [chunks + tail chunks, 1, 16, 1, CHUNK]; 0 where a row may look, -inf
             elsewhere.
         tail: [16 * tail chunks * kv heads * CHUNK] rows of a block's cache: for each row the keys
@@ -43,12 +43,12 @@ class Tile:
 
 @dataclass(slots=True)
 class AttentionMetadata:
-    """What all blocks share in a forward over n rows, a multiple of 16.
+    """Data that all blocks share in a forward over n rows, a multiple of 16.
 
     Attributes:
-        turns: of the rows' positions.
+        turns: rotations of the rows' positions.
         places: int64 [n * kv heads]; rows of a block's cache that take keys and values.
-        tiles: one for 16 rows.
+        tiles: one for every 16 rows.
     """
 
     turns: Turns
@@ -171,7 +171,7 @@ def _tail(cached: torch.Tensor, tile: Tile) -> torch.Tensor:
 
 
 def _own(products: torch.Tensor) -> torch.Tensor:
-    """Of products of all rows with the tails of all, each row's own.
+    """Pick each row's own products out of those of all rows with the tails of all rows.
 
     [16 * tail chunks, kv, 16 * group, k] -> [tail chunks, kv, 16 * group, k]
     """

@@ -32,7 +32,7 @@ class MetadataMaker:
         self._tables: dict[RopeConfig, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def reach(self, positions: int) -> None:
-        """Have rotations for so many positions, [positions, rotated / 2]; who asks enters them."""
+        """Make rotations for so many positions, [positions, rotated / 2]; callers enter them."""
         if positions <= self.positions:
             return
         self.positions = positions
@@ -84,7 +84,7 @@ class MetadataMaker:
         return both.unsqueeze(1), signed.unsqueeze(1)
 
     def _rows_of(self, slots: torch.Tensor) -> torch.Tensor:
-        """Where slots [groups, count] lie in a block's cache: [groups * kv heads * count]."""
+        """Rows of a block's cache that hold slots [groups, count]: [groups * kv heads * count]."""
         wide = slots.long().unsqueeze(1)
         first = torch.div(wide, CHUNK, rounding_mode="floor") * (self._kv_heads * CHUNK)
         heads = torch.arange(self._kv_heads, device=slots.device).view(1, -1, 1) * CHUNK

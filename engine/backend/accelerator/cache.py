@@ -50,7 +50,7 @@ class DeviceCache:
         return self._data[block, 1]
 
     def reusable(self, slots: int) -> int:
-        """All of them: every slot stands by itself."""
+        """Return `slots`: every slot stands by itself."""
         return slots
 
     def first(self, chunks: int) -> torch.Tensor:

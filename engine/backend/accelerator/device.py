@@ -35,11 +35,11 @@ _LEAST = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What torch says of a device; bytes.
+    """Bytes that torch counts on a device.
 
     Attributes:
-        allocated: of living tensors.
-        reserved: that torch has taken from the driver for tensors.
+        allocated: bytes of living tensors.
+        reserved: bytes that torch has taken from the driver for tensors.
     """
 
     allocated: int
@@ -86,7 +86,7 @@ class TorchDevice:
 
     @property
     def name(self) -> str:
-        """As plans name it."""
+        """Name of the device in plans."""
         return self.ledger.device
 
     @property
@@ -107,11 +107,11 @@ class TorchDevice:
         return AcceleratorBackend(weights, bench, loan)
 
     def counters(self) -> Counters:
-        """What torch holds on it, to compare with the ledger's entries other than RUNTIME."""
+        """Return what torch holds here, to compare with the ledger's entries other than RUNTIME."""
         return Counters(self._driver.allocated(), self._driver.reserved())
 
     def close(self) -> None:
-        """Give everything back; segments and caches have to be forgotten before."""
+        """Give all memory back; segments and caches must be dropped before."""
         self._products = self._workspace = self._graphs = None
         gc.collect()
         while self._entries:
@@ -121,7 +121,7 @@ class TorchDevice:
 
 
 def runtime_bytes(driver: Driver) -> int:
-    """Of the driver's context and the library of products, which are started here.
+    """Bytes of the driver's context and the matrix product library, which are started here.
 
     Measured once per process and device. What the allocator wastes is added.
     """

@@ -57,7 +57,7 @@ _COLDEST, _HOTTEST = 1e-4, 1e4
 
 @dataclass(frozen=True, slots=True)
 class DraftResources:
-    """What a segment lends for drafting."""
+    """The parts of a segment that drafting uses."""
 
     config: ModelConfig
     driver: Driver
@@ -141,7 +141,7 @@ class Drafting:
     def _tell(
         self, tree: TreeState, cache: DeviceCache, start: int, ranking: Ranking, budget: Budget
     ) -> None:
-        """What the round begins with, to the device."""
+        """Send the round's parameters to the device."""
         host = tree.given.write().numpy()
         # A head's first token is the sequence's second.
         position = start + (self._resources.config.fusion is not None)
@@ -161,7 +161,7 @@ class Drafting:
         features: Floats | None,
         manner: RankingManner,
     ) -> None:
-        """Through the pending tokens, and the first level's candidates."""
+        """Run the pending tokens through the network and rank the first level's candidates."""
         resources, count = self._resources, len(pending)
         step = Step(pending, range(-1, count - 1), committed)
         for some in passes(step):
@@ -217,7 +217,7 @@ class Drafting:
 
 
 def _no_tap(block: int, x: torch.Tensor) -> None:
-    """What comes out of a block is of no interest."""
+    """Ignore a block's output: drafting needs no taps."""
     del block, x
 
 

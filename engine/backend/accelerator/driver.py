@@ -1,4 +1,4 @@
-"""What torch knows of a device, whichever its kind: memory, names, its own limits."""
+"""Torch's view of a device, whichever its kind: memory, names, its own limits."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from engine.language import tr
 
 
 class DeviceMark:
-    """A point in what a device has been asked for."""
+    """A point in a device's queue of work."""
 
     def __init__(self, event: torch.Event | None, stream: Callable[[], torch.Stream]) -> None:
         self._event, self._stream = event, stream
 
     def set(self) -> None:
-        """Here."""
+        """Set the mark behind the work queued so far."""
         if self._event is not None:
             self._event.record(self._stream())
 
     def wait(self) -> None:
-        """Until the device has come to where it was set last, if it was."""
+        """Wait until the device has reached the mark, if it was set."""
         if self._event is not None:
             self._event.synchronize()
 
@@ -46,19 +46,19 @@ class Driver:
 
     @property
     def computes_apart(self) -> bool:
-        """Whether it is a device of its own, with copies that need not be waited for."""
+        """Tell whether it is a separate device, whose copies need not be waited for."""
         return self._module is not None
 
     @property
     def kind(self) -> str:
-        """As signatures have it."""
+        """Kind of device, as signatures name it."""
         if self.device.type == "cuda" and torch.version.hip:
             return "rocm"
         return "torch-cpu" if self.device.type in ("cpu", "meta") else self.device.type
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Name to show to people."""
         if self._module is not None:
             return str(self._module.get_device_name(self.device))
         return tr("Apple GPU") if self._apple else "torch"
@@ -117,13 +117,13 @@ class Driver:
             torch.mps.empty_cache()
 
     def mark(self) -> DeviceMark:
-        """For this device; where copies are waited for anyway, it does nothing."""
+        """Return a mark for this device; it does nothing where copies are waited for anyway."""
         module, device = self._module, self.device
         event = None if module is None else module.Event()
         return DeviceMark(event, lambda: module.current_stream(device))
 
     def wait(self) -> None:
-        """Until everything asked for is done."""
+        """Wait until all queued work is done."""
         if self._module is not None:
             self._module.synchronize(self.device)
         elif self._apple:

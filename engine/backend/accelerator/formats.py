@@ -1,4 +1,4 @@
-"""How quantised weights lie on a device, and what numbers they are.
+"""Layouts of quantised weights on a device, and their widening to numbers.
 
 A format's blocks hold the same bits as in ggml's files, part by part: all codes of a matrix in one
 tensor, all scales in another. Widening gives the numbers that ggml's definition gives, bit for bit
@@ -67,7 +67,7 @@ class StoredRows:
 
     Attributes:
         kind: ggml's name.
-        numbers: of a block.
+        numbers: numbers of a block.
         parts: bytes of the block's parts in their order; negative ones are of fp16 scales.
         widen: planes of some rows -> fp32 [rows, blocks, numbers].
     """
@@ -79,7 +79,7 @@ class StoredRows:
 
     @property
     def nbytes(self) -> int:
-        """Of a block."""
+        """Bytes of a block."""
         return sum(map(abs, self.parts))
 
     def split(self, rows: NDArray[np.uint8]) -> list[torch.Tensor]:

@@ -1,8 +1,7 @@
 """Forwards that are recorded once and replayed: CUDA graphs, on NVIDIA's cards and AMD's.
 
 What is recorded reads and writes fixed memory only, so that a replay with other numbers there is
-another forward of the same shapes. One launch takes the place of hundreds, which the host would
-otherwise ask for one by one.
+another forward of the same shapes. One launch takes the place of hundreds.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ Key = Hashable
 
 
 class GraphRecorder(Protocol):
-    """What records."""
+    """Records work for replay."""
 
     def record(self, work: Work) -> Work:
-        """What does the same as `work` again, in the same memory. `work` is not done meanwhile."""
+        """Record `work` without running it; return what repeats it in the same memory."""
         ...
 
 
 class CudaRecorder:
-    """By stream capture, the documented way.
+    """Recorder by CUDA stream capture.
 
     All recordings take their memory from one pool: no two of them run at the same time, and none
     leaves anything in it that is looked at after the next one has begun.
@@ -62,12 +61,12 @@ class CudaRecorder:
 
 
 def recorder_for(driver: Driver) -> GraphRecorder | None:
-    """None where nothing can be recorded."""
+    """Return the device's recorder; None where forwards cannot be recorded."""
     return CudaRecorder(driver.device) if driver.device.type == "cuda" else None
 
 
 class Recordings:
-    """Of the forwards that work on one cache: they hold its addresses, and go with it."""
+    """Recordings of the forwards on one cache: they hold its addresses and are dropped with it."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Key, Work | None] = OrderedDict()
@@ -76,7 +75,7 @@ class Recordings:
         return sum(replay is not None for replay in self._known.values())
 
     def knows(self, key: Key) -> bool:
-        """Whether such a forward has been done before."""
+        """Tell whether such a forward has run before."""
         return key in self._known
 
     def find(self, key: Key) -> Work | None:
@@ -87,7 +86,7 @@ class Recordings:
         return replay
 
     def keep(self, key: Key, replay: Work | None) -> None:
-        """None: it was done, and not recorded."""
+        """Remember a forward that has run, with its recording; None: it was not recorded."""
         self._known[key] = replay
         self._known.move_to_end(key)
         while len(self._known) > MOST:
@@ -101,9 +100,9 @@ class Graphs:
     there, and shapes that come once are not worth more. The second time it is recorded.
 
     Args:
-        driver: of the device.
-        room: where the memory is entered that recordings keep.
-        recorder: None: everything is done the usual way.
+        driver: the device's driver.
+        room: workspace in which the memory that recordings keep is entered.
+        recorder: None: nothing is recorded.
     """
 
     def __init__(self, driver: Driver, room: Workspace, recorder: GraphRecorder | None) -> None:
@@ -111,12 +110,12 @@ class Graphs:
         self._taken = 0
 
     def run(self, recordings: Recordings, key: Key, work: Work) -> None:
-        """Do it, or what was recorded of it.
+        """Run `work`, or replay its recording.
 
         Args:
-            recordings: those of the cache that it works on.
-            key: everything that it depends on but numbers in fixed memory.
-            work: must ask the device nothing.
+            recordings: those of the cache that `work` works on.
+            key: everything that `work` depends on except numbers in fixed memory.
+            work: must not wait for results of the device.
         """
         if self._recorder is None:
             work()
@@ -132,12 +131,12 @@ class Graphs:
             work()
 
     def reserve(self, nbytes: int) -> None:
-        """Have room entered for what recordings will keep; nothing where none are made."""
+        """Reserve memory for what recordings will keep; do nothing where none are made."""
         if self._recorder is not None:
             self._room.reserve(nbytes)
 
     def _recorded(self, recorder: GraphRecorder, work: Work) -> Work | None:
-        """None where it fails, from when on nothing is recorded any more."""
+        """Record `work`; None where that fails, and nothing is recorded from then on."""
         self._driver.give_back()
         before = self._driver.reserved()
         try:

@@ -1,7 +1,7 @@
 """Input buffers of forwards: fixed memory on host and device, by rows and depth of the tree.
 
-A forward's shapes are those of its inputs; which rows are real, where they stand and what they may
-look at are numbers on the device. So a forward can be recorded once and replayed.
+A forward's shapes are those of its inputs; which rows are valid, their positions and what they may
+attend to are numbers on the device. So a forward can be recorded once and replayed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.model.weights.readable import Floats
 
 @dataclass(frozen=True, slots=True)
 class InputShape:
-    """What a forward's shapes depend on.
+    """Sizes that determine the shapes of a forward.
 
     Attributes:
         bucket: most real rows.
@@ -56,7 +56,7 @@ class InputShape:
 
 
 def doubled(count: int, least: int) -> int:
-    """The first of least, 2 * least, 4 * least, ... that is not below `count`."""
+    """Return the first of least, 2 * least, 4 * least, ... that is not below `count`."""
     while least < count:
         least *= 2
     return least
@@ -86,7 +86,7 @@ class InputBuffers:
     def send(
         self, step: Step, rows: range, wanted: Sequence[int], padding: int, hidden: Floats | None
     ) -> None:
-        """Have the device read some of a step's rows.
+        """Send some of a step's rows to the device.
 
         Args:
             step: the whole forward.
@@ -133,7 +133,10 @@ class SegmentInputs:
         self._made: dict[InputShape, InputBuffers] = {}
 
     def buffers(self, step: Step, rows: int, width: int | None = None) -> InputBuffers:
-        """For so many rows of a step; None: of the width that is planned for."""
+        """Return the buffers for `rows` rows of a step.
+
+        `width`: numbers of each row of hidden states or features; None: the planned width.
+        """
         tail = 0 if step.tree is None else step.tree.slots.shape[1] // CHUNK
         shape = InputShape.of(rows, tail, self._width if width is None else width)
         inputs = self._made.get(shape)
@@ -146,7 +149,7 @@ class SegmentInputs:
 
 
 def passes(step: Step) -> Iterator[range]:
-    """Rows that are computed together; later ones see the keys of earlier ones."""
+    """Ranges of rows that are computed together; later ones see the keys of earlier ones."""
     most = BUCKETS[-1] if step.tree is None else FEW_ROWS
     rows = len(step.tokens)
     for start in range(0, rows, most):

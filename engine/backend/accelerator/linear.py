@@ -54,7 +54,7 @@ class ExpertLinear:
         self._products, self._parts, self._bias, self._count = products, parts, bias, count
 
     def numbered(self, expert: int) -> StoredLinear:
-        """One expert's, in place."""
+        """One expert's matrices, in place."""
         heights = [part.rows // self._count for part in self._parts]
         parts = [
             part.part(expert * height, height)

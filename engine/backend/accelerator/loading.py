@@ -1,4 +1,4 @@
-"""From a model's files to a device: matrices as they are stored, or packed as on the CPU."""
+"""Loading a model's files onto a device: matrices as stored, or packed as on the CPU."""
 
 from __future__ import annotations
 
@@ -69,25 +69,25 @@ class Loader:
         self.vectors: list[torch.Tensor] = []
 
     def has(self, name: str) -> bool:
-        """Whether the model has this tensor."""
+        """Tell whether the model has this tensor."""
         return name in self._shapes
 
     def vector(self, name: str) -> torch.Tensor:
-        """A norm's weights, or sinks."""
+        """Load a norm's weights, or sinks."""
         return self._vector([name])
 
     def whole_numbers(self, name: str) -> torch.Tensor:
-        """Such as the tokens of a head's rows, in int32."""
+        """Load whole numbers in int32, such as the tokens of a head's rows."""
         return self._kept(self._weights.float32(name).astype(np.int32))
 
     def linear(self, layers: Sequence[str], *, bias: bool) -> StoredLinear:
-        """Layers with one input, side by side."""
+        """Load layers with one input, side by side."""
         names = [f"{layer}.weight" for layer in layers]
         joined = self._vector([f"{layer}.bias" for layer in layers]) if bias else None
         return StoredLinear(self._products, self._side_by_side(names), joined)
 
     def router(self, layer: str, *, bias: bool) -> StoredLinear:
-        """Small, and its choices are all or nothing: never quantised here."""
+        """Load a router, never quantised here: it is small, and its choices are all or nothing."""
         name = f"{layer}.weight"
         native = None
         if self._native is not None:
@@ -97,7 +97,7 @@ class Loader:
         return StoredLinear(self._products, [matrix], joined)
 
     def experts(self, layers: Sequence[Sequence[str]], *, bias: bool) -> ExpertLinear:
-        """For each expert its layers with one input."""
+        """Load each expert's layers that share one input."""
         count = len(layers)
         names = [[f"{layer}.weight" for layer in own] for own in layers]
         together = all(self._shapes[name][0] % LANES == 0 for name in names[0])
@@ -135,14 +135,14 @@ class Loader:
         return [self._stacked(kind, [list(alike)]) for kind, alike in groupby(names, self._kind)]
 
     def _kind(self, name: str, native: Format | None = None) -> str:
-        """How it lies on the device."""
+        """Kind in which a tensor is stored on the device."""
         if native is not None:
             return TYPES[native]
         kind = self._kind_of(name) if self._stored else "F32"
         return kind if kind in FLOATS or kind in QUANTISED else "F32"
 
     def _kind_of(self, name: str) -> str:
-        """How it is stored."""
+        """Kind in which the model's files store a tensor; "F32" where they do not say."""
         return self._weights.kind(name) if isinstance(self._weights, Readable) else "F32"
 
     def _common(self, names: Sequence[str]) -> str:
@@ -179,7 +179,7 @@ class Loader:
                 yield self._weights.float32(name)
 
     def _packed(self, names: Sequence[str], fmt: Format) -> Iterator[Stretch]:
-        """Some megabytes at a time; the packed matrix goes when all of it is on the device."""
+        """Yield a packed matrix some megabytes at a time; it is freed when all of it is read."""
         packed = pack(shared_pool(), self._weights, names, fmt, Arena())
         struct = packed.struct
         step = max(_STRETCH_BYTES * struct.rows // packed.nbytes // LANES, 1) * LANES

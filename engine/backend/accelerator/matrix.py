@@ -28,17 +28,17 @@ class DeviceMatrix:
 
     @property
     def rows(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return self.planes[0].shape[0]
 
     @property
     def width(self) -> int:
-        """Numbers of a row with those that fill its last block."""
+        """Numbers of a row, with those that pad its last block."""
         return self.planes[0].shape[1] * (QUANTISED[self.kind].numbers if self.blocked else 1)
 
     @property
     def blocked(self) -> bool:
-        """Whether its numbers lie in blocks."""
+        """Tell whether its numbers are stored in blocks."""
         return self.kind in QUANTISED
 
     @property
@@ -64,7 +64,7 @@ class DeviceMatrix:
         return cls(kind, cols, tuple(planes))
 
     def fill(self, first: int, stretch: Stretch, name: str) -> None:
-        """Rows from `first` on, as they are stored.
+        """Fill the rows from `first` on with rows as they are stored.
 
         Raises:
             UserFixable: numbers, or scales, that are not finite.
@@ -81,17 +81,17 @@ class DeviceMatrix:
             plane[first : first + len(part)].copy_(part)
 
     def part(self, first: int, count: int) -> DeviceMatrix:
-        """Some of its rows, the same memory."""
+        """Some of its rows, in the same memory."""
         planes = tuple(plane[first : first + count] for plane in self.planes)
         return DeviceMatrix(self.kind, self.cols, planes)
 
     def picked(self, index: torch.Tensor) -> DeviceMatrix:
-        """The rows of an index on the device, copied."""
+        """Copy the rows that an index on the device names."""
         planes = tuple(plane.index_select(0, index) for plane in self.planes)
         return DeviceMatrix(self.kind, self.cols, planes)
 
     def expert(self, index: torch.Tensor, rows: int) -> DeviceMatrix:
-        """Of a stack of matrices with so many rows each, the one that `index` [1] names, copied."""
+        """Copy the matrix that `index` [1] names out of a stack of matrices of `rows` rows."""
         planes = tuple(
             plane.view(-1, rows, *plane.shape[1:]).index_select(0, index)[0]
             for plane in self.planes

@@ -20,7 +20,7 @@ class DeviceAllocator:
 
     @property
     def device(self) -> torch.device:
-        """Where it takes them."""
+        """The device that tensors are taken from."""
         return self._driver.device
 
     def in_words(self, needed: int | None = None) -> AbstractContextManager[None]:

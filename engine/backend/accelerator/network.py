@@ -1,7 +1,6 @@
 """The weights of a segment on a device, and what a forward does with them.
 
-Nothing here asks the device for a number, so whatever is done here can be recorded once and
-replayed.
+Nothing here waits for a number from the device, so all of it can be recorded once and replayed.
 """
 
 from __future__ import annotations
@@ -69,18 +68,18 @@ class Network:
 
     @property
     def embeds(self) -> bool:
-        """Whether it begins with tokens."""
+        """Tell whether it begins with tokens."""
         return self._embedding is not None
 
     @property
     def heads(self) -> bool:
-        """Whether it ends with logits."""
+        """Tell whether it ends with logits."""
         return self._head is not None
 
     def enter(
         self, tokens: torch.Tensor, given: torch.Tensor | None, *, own: bool
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """What the blocks begin with, fp32 [n, d], and what the first one's attention sees instead.
+        """Return the blocks' input, fp32 [n, d], and what the first one's attention sees instead.
 
         Args:
             tokens: int32 [n].
@@ -110,28 +109,28 @@ class Network:
         cache: DeviceCache,
         tap: Tap,
     ) -> None:
-        """Through all blocks, in place.
+        """Run hidden states through all blocks, in place.
 
         Args:
             x, seen: see `enter`.
             rows: at most so many of them are valid.
             metadata: what they may look at.
             cache: takes their keys and values.
-            tap: is told what comes out of every block.
+            tap: is called with every block's output.
         """
         for index, block in enumerate(self._blocks):
             block.run(x, rows, metadata, cache, index, seen if index == 0 else None)
             tap(self._range[index], x)
 
     def end(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """What it puts out, and what its output matrix takes, both fp32 [n, d]."""
+        """Return the output and the input of the output matrix, both fp32 [n, d]."""
         if self._norm is None:
             return x, x
         normed = rms_norm(x, self._norm, self._config.rms_norm_eps)
         return normed if self._fuser is None else x, normed
 
     def logits(self, rows: torch.Tensor) -> torch.Tensor:
-        """fp32 [n, head rows] of what `end` gave for the output matrix; n is a multiple of 16."""
+        """Logits fp32 [n, head rows] of the output matrix's input; n is a multiple of 16."""
         if self._head is None:
             raise ValueError("this segment has no head")
         logits = self._head(rows, large=self._norm is None)

@@ -63,11 +63,11 @@ class Products:
 
     @property
     def with_kernels(self) -> bool:
-        """Whether products of few rows go through kernels, whose last bits are their own."""
+        """Tell whether products of few rows go through kernels, whose last bits are their own."""
         return self._stored is not None
 
     def warm(self, matrices: Iterable[DeviceMatrix]) -> None:
-        """Have kernels for these matrices compiled, and compare what they give.
+        """Compile kernels for these matrices, and check their results.
 
         Where one fails or is far from the widened product, none is used from then on.
         """
@@ -83,7 +83,7 @@ class Products:
                 _log.warning("no kernels: %s", self.without_kernels)
 
     def _trouble(self, stored: StoredProducts, matrix: DeviceMatrix) -> str:
-        """What is wrong with the products of a matrix, in words."""
+        """Describe what is wrong with a matrix's products; empty where nothing is."""
         device = self._numbers.device
         for rows in _TRIED_ROWS:
             x = torch.linspace(-1.0, 1.0, rows * matrix.cols, device=device).view(rows, -1)
@@ -150,11 +150,11 @@ class Products:
             out[start : start + step] = self._numbers_of(picked)
 
     def for_keys(self, rows: torch.Tensor) -> torch.Tensor:
-        """Queries, or shares of values, as `with_keys` takes them."""
+        """Convert queries, or shares of values, to the type that `with_keys` takes."""
         return rows.to(self.compute) if self._sums_wide else rows
 
     def with_keys(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        """fp32 [b, m, n] of [b, m, k] and keys or values [b, k, n]."""
+        """Multiply [b, m, k] by keys or values [b, k, n]: fp32 [b, m, n]."""
         if self._sums_wide:
             return torch.bmm(left, right.to(self.compute), out_dtype=torch.float32)
         return torch.bmm(left, right.float())
@@ -163,7 +163,7 @@ class Products:
         return rows if self._halves and rows > FEW_ROWS else TILE_ROWS
 
     def _widened(self, matrix: DeviceMatrix, number: torch.dtype) -> torch.Tensor:
-        """[rows, cols] of such numbers: where it lies, or in the fixed memory."""
+        """The matrix as `number` [rows, cols]: where it lies, or in the fixed memory."""
         numbers = self._numbers_of(matrix) if matrix.blocked else matrix.planes[0]
         if numbers.dtype == number:
             return numbers
@@ -171,7 +171,7 @@ class Products:
         return room[: matrix.rows * matrix.cols].view(matrix.rows, -1).copy_(numbers)
 
     def _numbers_of(self, matrix: DeviceMatrix) -> torch.Tensor:
-        """[rows, cols] in fp32."""
+        """The matrix in fp32 [rows, cols]."""
         if not matrix.blocked:
             return matrix.planes[0].float()
         form = QUANTISED[matrix.kind]
@@ -203,7 +203,7 @@ def _pieces(matrix: DeviceMatrix, number: torch.dtype) -> Iterator[tuple[int, in
 
 
 def _sums_wide(device: torch.device) -> bool:
-    """Whether torch gives fp32 results of fp16 products there; else they are rounded once more."""
+    """Tell whether torch gives fp32 results of fp16 products; else they are rounded once more."""
     tile = torch.ones(TILE_ROWS, TILE_ROWS, dtype=torch.float16, device=device)
     try:
         plain = torch.mm(tile, tile, out_dtype=torch.float32)

@@ -49,7 +49,7 @@ from engine.model.weights.readable import Floats, Weights
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What the segments of a device share."""
+    """Resources that the segments of a device share."""
 
     driver: Driver
     products: Products
@@ -97,14 +97,14 @@ class AcceleratorBackend:
 
 @dataclass(frozen=True, slots=True)
 class _Rooms:
-    """Where a pass's results arrive on the host: fp32 [rows, d], [logits, head rows], [rows, d]."""
+    """Host buffers of a pass's results: fp32 [rows, d], [logits, head rows], [rows, d]."""
 
     hidden: torch.Tensor
     logits: torch.Tensor
     taps: dict[int, torch.Tensor]
 
     def part(self, rows: range, first: int, logits: int) -> _Rooms:
-        """Those of some rows, with so many logits from the first on."""
+        """The buffers of some rows, with `logits` rows of logits from `first` on."""
         here = slice(rows.start, rows.stop)
         taps = {tap: room[here] for tap, room in self.taps.items()}
         return _Rooms(self.hidden[here], self.logits[first : first + logits], taps)
@@ -143,7 +143,7 @@ class AcceleratorSegment(Segment):
 
     @property
     def signature(self) -> str:
-        """What the arithmetic depends on."""
+        """Everything that the arithmetic depends on."""
         formats = sorted(NATIVE_KINDS[kind] for kind in self._network.kinds)
         names = "+".join(fmt.name.lower() for fmt in formats)
         own = "-triton" if self._bench.products.with_kernels else ""
@@ -156,7 +156,7 @@ class AcceleratorSegment(Segment):
 
     @property
     def drafts(self) -> bool:
-        """A whole model does, in one call."""
+        """Tell whether `draft` is available; a whole model drafts in one call."""
         return True
 
     def new_cache(self, slots: int) -> DeviceCache:
@@ -174,7 +174,7 @@ class AcceleratorSegment(Segment):
         return cache
 
     def _reach(self, slots: int) -> None:
-        """Be able to compute sequences with so many slots."""
+        """Reserve what forwards over sequences with so many slots need."""
         config, blocks = self._config, self.blocks
         self._kept.reserve(segment_bytes(config, blocks, slots))
         self._bench.workspace.reserve(working_bytes(config, blocks, slots, head=self._ends))
@@ -240,7 +240,10 @@ class AcceleratorSegment(Segment):
         return SegmentOutput(rooms.hidden[:rows].numpy(), logits, arrays)
 
     def _rooms(self, rows: int, logits: int, taps: list[int], *, whole: bool) -> _Rooms:
-        """For a forward's results; `whole`: for those of all forwards that are recorded as one."""
+        """Return the host buffers of a forward's results.
+
+        `whole`: those of all forwards that are recorded as one.
+        """
         outbox, width = self._outbox, self._config.hidden_size
         if whole:
             rows = doubled(rows, 1)
@@ -259,7 +262,7 @@ class AcceleratorSegment(Segment):
         cache: DeviceCache,
         rooms: _Rooms,
     ) -> None:
-        """From inputs to the host; depends on numbers in fixed memory and on shapes alone."""
+        """Compute a pass from inputs to results; depends on fixed memory and shapes alone."""
         network, outbox = self._network, self._outbox
 
         def tap(block: int, x: torch.Tensor) -> None:

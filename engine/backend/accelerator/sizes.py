@@ -1,4 +1,4 @@
-"""How much an accelerator's segments compute at once, and the bytes that takes: for planning too.
+"""Rows that an accelerator's segments compute at once, and their bytes: for planning too.
 
 Plain arithmetic, without torch. Weights take what they take in their files.
 """
@@ -33,7 +33,7 @@ _FLOAT = 4
 
 
 def shared_bytes() -> int:
-    """What all segments on a device widen weights in: codes, their places in tables, numbers."""
+    """Bytes that all segments on a device widen weights in: codes, table places, numbers."""
     return PIECE * (1 + 1 + 4 + _FLOAT + 2)
 
 
@@ -44,7 +44,7 @@ def cache_bytes(config: ModelConfig, blocks: int, slots: int) -> int:
 
 
 def segment_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
-    """What a segment keeps beside its weights: tables of rotations, what forwards read."""
+    """Bytes that a segment keeps beside its weights: rotation tables and input buffers."""
     own = [config.blocks[index].rope for index in blocks]
     tables = sum(slots * rope.dim * _FLOAT for rope in set(own) if rope is not None)
     width = given_width(config)
@@ -75,14 +75,14 @@ def computed(bucket: int) -> int:
 
 
 def recorded_bytes(config: ModelConfig, blocks: range, slots: int, *, head: bool) -> int:
-    """What recorded forwards keep beside it, also shared by all segments on a device."""
+    """Bytes that recorded forwards keep in addition, shared by all segments on a device."""
     return working_bytes(config, blocks, slots, head=head, rows=RECORDED_ROWS)
 
 
 def working_bytes(
     config: ModelConfig, blocks: range, slots: int, *, head: bool, rows: int = BUCKETS[-1]
 ) -> int:
-    """Most that a forward of so many rows holds at once; segments on a device share it.
+    """Most bytes that a forward of so many rows holds at once, shared by a device's segments.
 
     With its logits there is room for what a draft does with them: their ranking, or noise.
     """
@@ -109,7 +109,7 @@ def working_bytes(
 
 
 def drafting_bytes(config: ModelConfig, width: int = DRAFT_WIDTH) -> int:
-    """What a model keeps that drafts trees so wide: the tree, and noise for all its levels."""
+    """Bytes a model keeps to draft trees so wide: the tree, and noise for all its levels."""
     nodes = DRAFT_LEVELS * width * width
     tree = 7 * nodes + 2 * DRAFT_LEVELS * width + (2 * DRAFT_LEVELS + 8) * TILE_ROWS
     given = TILE_ROWS * config.hidden_size
@@ -122,7 +122,7 @@ def heads_at_once(chunks: int, kv_heads: int, group: int, head_dim: int) -> int:
 
 
 def head_bytes(chunks: int, group: int, head_dim: int) -> int:
-    """What the attention of 16 rows to one of them takes.
+    """Bytes that the attention of 16 rows takes for one key-value head.
 
     For every chunk, of the cache and of the rows' own paths: scores, once more as products take
     them, queries, partial sums and their running sums.

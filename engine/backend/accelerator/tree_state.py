@@ -1,9 +1,9 @@
-"""A tree that grows on a device: fixed memory, and the steps from one level to the next.
+"""A draft tree that grows on a device: fixed memory, and the steps from one level to the next.
 
-What engine/speculative/drafters/growing.py does with one answer of the draft per level, without
-asking the device in between: which nodes are the best, which of them are drafted on and where their
-keys go are numbers there. Every step is the same for all levels, so one recording of it serves them
-all.
+It does the work of engine/speculative/drafters/growing.py, which reads the draft's results at every
+level, without waiting for the device in between: which nodes are the best, which of them are
+expanded and where their keys go are numbers on the device. Every step is the same for all levels,
+so one recording of it serves them all.
 
 Ties go to the earlier candidate, but among the logits of one row, where torch's choice is its own.
 """
@@ -28,7 +28,7 @@ NUMBERS = FACTORS + 2
 
 @dataclass(frozen=True, slots=True)
 class RankingManner:
-    """How candidates rank, as far as the work is another.
+    """Those parts of the ranking of candidates that change the work to do.
 
     Attributes:
         tempered: logits are divided by a temperature.
@@ -87,7 +87,7 @@ class TreeState:
         self._likely[:1].zero_()
 
     def make_noise(self, ids: torch.Tensor | None, tokens: int) -> None:
-        """For all levels at once, [levels, head rows]; `ids` name the rows' tokens."""
+        """Make the noise of all levels, [levels, head rows]; `ids` name the rows' tokens."""
         given = self.given.device
         levels = torch.arange(DRAFT_LEVELS, dtype=torch.int64, device=given.device)
         noise = gumbel(given[KEYS:FACTORS], given[1] + levels, tokens)
@@ -98,7 +98,7 @@ class TreeState:
         self._noise.copy_(noise)
 
     def take_noise(self, driver: Driver, rows: int) -> bool:
-        """Have room for the noise of so many logits; whether that is new."""
+        """Make room for the noise of so many logits; return whether it is new."""
         if self._noise is not None:
             return False
         self._noise = torch.zeros(DRAFT_LEVELS, rows, device=driver.device)

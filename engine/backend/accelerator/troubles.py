@@ -1,4 +1,4 @@
-"""What a device reports when memory is out or it is gone, in words that a person can act on."""
+"""A device's errors, when memory runs out or it is lost, in words that a person can act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weights of a segment's blocks as the library has them: packed, and kept in memory."""
+"""The weights of a segment's blocks as the native library reads them: packed, in memory."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class BlockPacker:
             block.sinks = self.vector(f"{prefix}self_attn.sinks")
 
     def _rope(self, rope: RopeConfig) -> int:
-        """Its place among the segment's."""
+        """Index of a rotation among the segment's."""
         if rope not in self.ropes:
             self.ropes.append(rope)
         return self.ropes.index(rope)
@@ -153,7 +153,10 @@ class BlockPacker:
         )
 
     def _stack(self, experts: Sequence[Sequence[str]], rows: int) -> list[list[Matrix]]:
-        """For each expert its matrices with one output; packed as one, as there are thousands."""
+        """Return each expert's matrices that share one output.
+
+        They are packed as one where possible, as there may be thousands.
+        """
         names = [f"{layer}.weight" for layer in chain(*experts)]
         if rows % LANES or len(set(map(self._format_of, names))) > 1:
             return [self._parts(layers) for layers in experts]
@@ -164,7 +167,7 @@ class BlockPacker:
         return [[Matrix(start, whole.format, height, whole.cols)] for start in starts]
 
     def _router(self, name: str) -> Matrix:
-        """Small, and its choices are all or nothing: never quantised here."""
+        """Pack a router, never quantised here: it is small, and its choices are all or nothing."""
         kind = self._weights.kind(name) if isinstance(self._weights, Readable) else ""
         return self._pack([name], NATIVE_KINDS.get(kind, Format.F32))
 
@@ -238,7 +241,7 @@ class BlockPacker:
 
 
 def pack_fusion(fusion: Fusion, packer: BlockPacker) -> FusionStruct:
-    """Its matrices and vectors; the packer keeps their memory."""
+    """Pack a fusion's matrices and vectors; the packer keeps their memory."""
     struct = FusionStruct(
         kind=FusionKind[fusion.kind.upper()],
         width=fusion.width,

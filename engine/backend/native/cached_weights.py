@@ -99,7 +99,7 @@ class CachedWeights:
         return self._weights.shape(name)
 
     def kind(self, name: str) -> str:
-        """How a tensor is stored."""
+        """Kind in which a tensor is stored."""
         return self._weights.kind(name)
 
     def stretches(self, name: str) -> Iterator[Stretch]:
@@ -175,7 +175,7 @@ class CachedWeights:
 
 
 def source_of(files: Sequence[Path], fmt: Format) -> str | None:
-    """What stands for the files as they are now; None when they are changing."""
+    """Return a key for the files as they are now; None while they are changing."""
     stands = [str(fmt), layout(fmt)]
     try:
         for file in sorted(files):
@@ -191,7 +191,7 @@ def source_of(files: Sequence[Path], fmt: Format) -> str | None:
 
 @cache
 def layout(fmt: Format) -> str:
-    """What packing makes of certain weights: nothing packed otherwise may be taken for the same."""
+    """Digest of a packed sample: it changes whenever the packing does."""
     numbers = np.arange(48 * 96).reshape(48, 96) * 977 % 1021 - 510
     weights = (numbers / 4096).astype(np.float32)
     packed = pack_rows(ThreadPool(1), weights, fmt)

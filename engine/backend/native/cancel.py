@@ -1,4 +1,4 @@
-"""How a thread gives up a native forward that another one is in."""
+"""A flag by which one thread cancels a native forward that another one runs."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class CancelFlag:
         self._value.value = 1
 
     def clear(self) -> None:
-        """What comes next may run."""
+        """Allow the forwards that come next to run."""
         self._value.value = 0

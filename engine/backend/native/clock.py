@@ -1,4 +1,4 @@
-"""How much of a stretch of time the native library took: a clock around each of its calls.
+"""Time spent in the native library: a clock around each of its calls.
 
 Nothing is measured, and nothing is slower, until a clock is entered.
 """

@@ -23,7 +23,7 @@ _NO_MEMORY, _INVALID_LOGITS = -1, -4
 
 
 class Format(IntEnum):
-    """How weights are stored: as ggml does, 16 rows side by side."""
+    """Formats of packed weights: ggml's, with 16 rows side by side."""
 
     Q4 = 0
     Q8 = 1
@@ -44,7 +44,7 @@ class Format(IntEnum):
 
 
 class Activation(IntEnum):
-    """What the gate of a feed-forward goes through, by `ModelConfig`'s names."""
+    """Activations of a feed-forward's gate, by `ModelConfig`'s names."""
 
     SILU = 0
     GELU_TANH = 1
@@ -52,7 +52,7 @@ class Activation(IntEnum):
 
 
 class FusionKind(IntEnum):
-    """How a feature head begins, by `Fusion`'s names."""
+    """Ways in which a feature head begins, by `Fusion`'s names."""
 
     DGF = 1
     LINEAR = 2
@@ -228,7 +228,7 @@ class CandidateStruct(c.Structure):
 
 
 def refusal(result: int) -> Exception:
-    """What a native call that did not return DT_OK is to be answered with."""
+    """Return the exception for a native call that did not return DT_OK."""
     if result == _INVALID_LOGITS:
         return InvalidLogits("the model's output is not a number")
     if result == _NO_MEMORY:

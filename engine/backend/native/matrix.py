@@ -89,7 +89,7 @@ def pack(
 
 
 def _direct(weights: Readable, names: Sequence[str], fmt: Format) -> bool:
-    """Whether the stored matrices hold floats, or what `fmt` holds; else they are widened first."""
+    """Tell whether the matrices are stored as floats or in `fmt`; else they are widened first."""
     kinds = {weights.kind(name) for name in names}
     return kinds <= {"F32", "F16", "BF16"} or all(NATIVE_KINDS.get(kind) == fmt for kind in kinds)
 

@@ -1,4 +1,4 @@
-"""Memory straight from the system, entered in a ledger: weights in large pages, working memory."""
+"""Memory straight from the system, entered in a ledger: weights in large pages, workspace."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def reserve(
     large = size >= _LARGE
 
     def exists() -> int:
-        """In whole pages."""
+        """Bytes that exist by now, in whole pages."""
         if touched is None:
             return size
         nbytes = touched()

@@ -40,7 +40,7 @@ _publishing: list[threading.Thread] = []
 
 
 def cache_folder() -> Path:
-    """Where packed weights are kept; DUOTAIL_CACHE_DIR chooses another place."""
+    """Folder of packed weights; DUOTAIL_CACHE_DIR chooses another place."""
     chosen = os.environ.get("DUOTAIL_CACHE_DIR")
     root = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("Duotail", False)
     return root / "packed"
@@ -55,7 +55,7 @@ class NewFile:
         self.writer = PackedWriter(self.stream, pool)
 
     def abandon(self) -> None:
-        """Give it up."""
+        """Close and delete the file."""
         with suppress(OSError):  # what could not be written cannot be flushed either
             self.stream.close()
         with suppress(OSError):
@@ -105,7 +105,7 @@ class PackedCache:
             return None
 
     def keep(self, new: NewFile, source: str, content: str) -> None:
-        """Take a finished file in.
+        """Add a finished file to the cache.
 
         Writing through to the disk may take seconds, so a thread does it, and the interpreter ends
         after it has.
@@ -119,7 +119,7 @@ class PackedCache:
         return sum(nbytes for _, _, nbytes in self._files("*.packed", "*.part"))
 
     def clear(self) -> int:
-        """Remove everything; how many bytes that frees."""
+        """Remove everything; return how many bytes that frees."""
         settle()
         before = self.usage()
         self._remove(path for _, path, _ in self._files("*.packed", "*.source"))
@@ -148,7 +148,11 @@ class PackedCache:
         return self.folder / f"{source}.source"
 
     def _contents(self, source: str) -> list[str]:
-        """What a note says; `DamagedFile` where it says something else."""
+        """Read a note.
+
+        Raises:
+            DamagedFile: a line of it is not a digest.
+        """
         contents = self._note(source).read_text("ascii").split("\n")
         if not all(re.fullmatch(r"[0-9a-f]{32}", content) for content in contents):
             raise DamagedFile(self._note(source))
@@ -174,7 +178,7 @@ class PackedCache:
         return True
 
     def _abandoned(self) -> list[Path]:
-        """What processes that are gone left half written, and notes about files that are gone."""
+        """List files that ended processes left half written, and notes about missing files."""
         found = [
             path for used, path, _ in self._files("*.part", "*.note") if _is_orphan(path, used)
         ]
@@ -182,7 +186,7 @@ class PackedCache:
         return [*found, *(path for path in notes if not self._present(path.stem))]
 
     def _files(self, *patterns: str) -> list[tuple[float, Path, int]]:
-        """When used last, path, bytes."""
+        """List files: time of last use, path, bytes."""
         found = []
         for pattern in patterns:
             for path in self.folder.glob(pattern):
@@ -198,7 +202,7 @@ class PackedCache:
 
 
 def _is_orphan(part: Path, used: float) -> bool:
-    """Whether nobody writes this file any more; its name begins with the writer's process."""
+    """Tell whether nobody writes this file any more; its name begins with the writer's process."""
     process = part.name.split("-")[0]
     alive = process.isdecimal() and psutil.pid_exists(int(process))
     return not alive or used < time.time() - ABANDONED_S

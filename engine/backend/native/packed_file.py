@@ -27,12 +27,12 @@ _FOOTER = struct.Struct("<16sQQ16s")  # magic, where the table starts, its bytes
 
 
 class DamagedFile(Exception):
-    """Not what was written."""
+    """A file does not hold what was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Where a matrix lies in the file."""
+    """Place and shape of a matrix in the file."""
 
     names: str
     format: int
@@ -107,7 +107,7 @@ class PackedFile:
         return cls(memory, {entry.names: entry for entry in entries})
 
     def has(self, names: Sequence[str], fmt: Format, shape: tuple[int, int]) -> bool:
-        """Whether there is such a matrix."""
+        """Tell whether there is such a matrix."""
         entry = self._entries.get(" ".join(names))
         return entry is not None and (entry.format, entry.rows, entry.cols) == (fmt, *shape)
 

@@ -23,16 +23,16 @@ class ThreadPool:
 
 @cache
 def shared_pool(threads: int | None = None) -> ThreadPool:
-    """One pool for target and draft; None is `default_threads`."""
+    """Return the one pool for target and draft; None: `default_threads`."""
     return ThreadPool(threads) if threads else shared_pool(default_threads())
 
 
 def default_threads() -> int:
-    """As many as DUOTAIL_THREADS says, else one per available physical core."""
+    """Return the threads that DUOTAIL_THREADS sets, else one per available physical core."""
     return chosen_threads() or available_cores()
 
 
 def chosen_threads() -> int:
-    """What DUOTAIL_THREADS says; 0 when it says nothing."""
+    """Return the threads that DUOTAIL_THREADS sets; 0 where it sets none."""
     chosen = os.environ.get("DUOTAIL_THREADS", "")
     return int(chosen) if chosen.isdecimal() else 0

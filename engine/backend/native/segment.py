@@ -107,7 +107,7 @@ class NativeCache:
         return self._nbytes
 
     def reusable(self, slots: int) -> int:
-        """All of them: every slot stands by itself."""
+        """Return `slots`: every slot stands by itself."""
         return slots
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
@@ -189,7 +189,7 @@ class NativeSegment(Segment):
 
     @property
     def config(self) -> ModelConfig:
-        """Of the model that it is a part of."""
+        """Config of the model that it is a part of."""
         return self._config
 
     @property
@@ -204,7 +204,7 @@ class NativeSegment(Segment):
 
     @property
     def signature(self) -> str:
-        """What the arithmetic depends on; the instruction set is not part of it."""
+        """Everything that the arithmetic depends on; the instruction set is not part of it."""
         formats = sorted({packed.struct.format for packed in self._packed})
         return f"cpu:{'+'.join(Format(fmt).name.lower() for fmt in formats)}/kv-f16"
 
@@ -217,18 +217,18 @@ class NativeSegment(Segment):
 
     @property
     def mapped_bytes(self) -> int:
-        """Those of them that lie in files."""
+        """Bytes of weights mapped from files."""
         mapped = sum(packed.nbytes for packed in self._packed if packed.mapped)
         return mapped - sum(packed.nbytes for packed in self._borrowed if packed.mapped)
 
     @property
     def drafts(self) -> bool:
-        """A whole model does, in one call."""
+        """Tell whether `draft` is available; a whole model drafts in one call."""
         return True
 
     @property
     def expands(self) -> bool:
-        """All but feature heads, which need features."""
+        """Tell whether `expand` is available; feature heads lack it, as they need features."""
         return self._config.fusion is None
 
     def new_cache(self, slots: int) -> NativeCache:

@@ -1,6 +1,6 @@
-"""Bytes that native segments and calls take, for planning: the library says it, as it allocates.
+"""Bytes that native segments and calls take, for planning, as the library allocates them.
 
-It is asked about shapes, without any weights. Where it was not built it allocates nothing: 0.
+The library computes them from shapes, without weights. Where it was not built they are 0.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def segment_bytes(
 
 
 def verifying_bytes(config: ModelConfig, rows: int = VERIFIED_ROWS, taps: int = 0) -> int:
-    """What the verification of trees takes beside that."""
+    """Bytes that verifying trees takes beside `segment_bytes`."""
     results = rows_bytes(rows, config.hidden_size) + rows_bytes(rows, config.vocab_size)
     return results + (rows_bytes(taps * rows, config.hidden_size) if taps else 0)
 
 
 def drafting_bytes(config: ModelConfig, depth: int, width: int) -> int:
-    """What drafting of trees takes beside that."""
+    """Bytes that drafting trees takes beside `segment_bytes`."""
     if not _is_built():
         return 0
     drafting = DraftingStruct(pending=PENDING, depth=depth, width=width)
@@ -66,7 +66,7 @@ def drafting_bytes(config: ModelConfig, depth: int, width: int) -> int:
 
 
 def drawing_bytes(vocab: int, *, filtered: bool = True, penalised: bool = False) -> int:
-    """What the draws of one answer take."""
+    """Bytes that the draws of one answer take."""
     if not _is_built():
         return 0
     sampling = SamplingStruct(
@@ -78,7 +78,7 @@ def drawing_bytes(vocab: int, *, filtered: bool = True, penalised: bool = False)
 
 
 def scratch_bytes(config: ModelConfig, blocks: Sequence[BlockConfig], rows: int) -> int:
-    """What a forward over so many rows works in."""
+    """Bytes of scratch memory of a forward over so many rows."""
     if not _is_built():
         return 0
     return int(library().dt_scratch_bytes(c.byref(_segment_of(config, blocks)), rows))

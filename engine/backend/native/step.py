@@ -1,4 +1,4 @@
-"""What a native forward reads and writes, at addresses that stay from one forward to the next."""
+"""Inputs and outputs of native forwards, at addresses that stay from one to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a segment's forwards work in and write to: memory that stays from one to the next."""
+"""Workspace and taps of a segment's forwards: memory that stays from one to the next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ForwardScratch:
         segment.scratch, segment.scratch_bytes = pointer(self._memory), most
 
     def use(self, rows: int) -> None:
-        """A forward over so many rows is next."""
+        """Prepare for a forward over so many rows."""
         self._reach.extend(rows)
 
 
@@ -100,7 +100,7 @@ class RopeTables:
         self.struct = (Rope * len(ropes))(*(Rope(dim=rope.dim) for rope in ropes))
 
     def reach(self, positions: int) -> None:
-        """Make them long enough for so many positions."""
+        """Extend the tables to so many positions."""
         if positions <= self._positions:
             return
         tables = [self._table(rope, positions) for rope in self._ropes]

@@ -1,1 +1,1 @@
-"""A simulated accelerator: one core of the CPU that plays a graphics card, declared as it likes."""
+"""A simulated accelerator: a CPU core that acts as a GPU with declared speeds and memory."""

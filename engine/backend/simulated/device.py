@@ -48,7 +48,7 @@ class SimulatedDevice:
 
     @property
     def name(self) -> str:
-        """As plans name it."""
+        """Name of the device in plans."""
         return DEVICE
 
     @property
@@ -58,7 +58,7 @@ class SimulatedDevice:
 
     @property
     def accelerator(self) -> Accelerator:
-        """Its facts now."""
+        """The device's current facts."""
         facts = simulated_accelerator(self.spec.memory)
         return replace(facts, memory_free=max(self.spec.memory - self._others, 0))
 
@@ -82,7 +82,7 @@ class SimulatedDevice:
         return SimulatedBackend(native, self.processor)
 
     def close(self) -> None:
-        """Give everything back; segments and caches have to be forgotten before."""
+        """Give all memory back; segments and caches must be dropped before."""
         self._runtime.release()
 
     def lose(self) -> None:

@@ -1,4 +1,4 @@
-"""What computes in a simulated accelerator: one call after the other, on a core of its own."""
+"""The processor of a simulated accelerator: one call after the other, on a core of its own."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class Processor:
         self._before: Iterable[int] | None = None
 
     def lose(self) -> None:
-        """From now on nothing answers any more, a call on its way included."""
+        """Fail all calls from now on, one under way included."""
         self._lost.set()
 
     def check(self) -> None:
-        """Raise `DeviceLost` if it is."""
+        """Raise `DeviceLost` if the device is lost."""
         if self._lost.is_set():
             raise DeviceLost(
                 tr("{device} does not answer any more.").format(device=simulated_name()),
@@ -81,18 +81,18 @@ class Processor:
             )
 
     def computes(self, seconds: float) -> None:
-        """The call takes so long, beside being called."""
+        """Add so many seconds of computing to the call."""
         self._declared += seconds
 
     def receives(self, nbytes: int) -> None:
-        """A copy to the device."""
+        """Add a copy to the device."""
         self.received.add(nbytes)
         seconds = self.link.latency_s + nbytes / self.link.to_bytes_per_s
         self._declared += seconds
         self._receiving += seconds
 
     def sends(self, nbytes: int) -> None:
-        """A copy back."""
+        """Add a copy back to the host."""
         self.sent.add(nbytes)
         seconds = self.link.latency_s + nbytes / self.link.from_bytes_per_s
         self._declared += seconds

@@ -56,7 +56,7 @@ class SimulatedCache:
         return self.native.nbytes
 
     def reusable(self, slots: int) -> int:
-        """As many as the native cache can go back to."""
+        """Return how many of the first `slots` slots the native cache can go back to."""
         return self.native.reusable(slots)
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
@@ -73,7 +73,7 @@ class SimulatedCache:
                 self._copies(len(sources))
 
     def _copies(self, slots: int) -> None:
-        """Reads and writes so many slots."""
+        """Read and write so many slots."""
         processor = self._processor
         processor.computes(2 * slots * self._per_token / processor.speeds.read_bytes_per_s)
 
@@ -95,7 +95,7 @@ class SimulatedSegment(Segment):
 
     @property
     def signature(self) -> str:
-        """What the arithmetic depends on."""
+        """Everything that the arithmetic depends on."""
         return f"sim:{self._native.signature.removeprefix('cpu:')}"
 
     @property
@@ -105,12 +105,12 @@ class SimulatedSegment(Segment):
 
     @property
     def mapped_bytes(self) -> int:
-        """Those of them that lie in files."""
+        """Bytes of weights mapped from files."""
         return self._native.mapped_bytes
 
     @property
     def drafts(self) -> bool:
-        """A whole model does, in one call."""
+        """Tell whether `draft` is available; a whole model drafts in one call."""
         return True
 
     def new_cache(self, slots: int) -> SimulatedCache:
@@ -218,7 +218,7 @@ class SimulatedSegment(Segment):
 
 
 def _levels(parents: Sequence[int]) -> list[int]:
-    """How many nodes lie on each level below the root; a parent comes before its children."""
+    """Count the nodes on each level below the root; a parent comes before its children."""
     depths: list[int] = []
     for parent in parents:
         depths.append(0 if parent < 0 else depths[parent] + 1)

@@ -1,4 +1,4 @@
-"""What a simulated accelerator declares to be, and the facts that planning takes from it."""
+"""The declared properties of a simulated accelerator, and the facts that planning uses."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class SimulatedSpec:
 
     @classmethod
     def of(cls, memory: int) -> SimulatedSpec:
-        """The usual one with so much memory."""
+        """The default spec with so much memory."""
         return cls(memory, runtime_bytes=simulated_accelerator(memory).declared_software or 0)
 
 
 def simulated_name() -> str:
-    """For people, wherever it shows."""
+    """Name to show to people."""
     return tr("Simulated accelerator")
 
 
@@ -64,7 +64,7 @@ def simulated_accelerator(memory: int) -> Accelerator:
 
 
 def simulated_speeds(spec: SimulatedSpec) -> tuple[DeviceSpeeds, LinkSpeed]:
-    """What it declares, as calibration would have measured it; its calls take as long by this."""
+    """Return the declared speeds as calibration would measure them; calls take as long by these."""
     return (
         DeviceSpeeds(
             device=DEVICE,

@@ -1,4 +1,4 @@
-"""What a forward on the simulated accelerator reads, and how long that takes as declared. Pure."""
+"""Bytes that a forward on the simulated accelerator reads, and the declared time. Pure."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class Reads:
     chosen: float = 1.0
 
     def seconds(self, rows: int, speeds: DeviceSpeeds) -> float:
-        """Of the products with so many rows; experts are chosen at random."""
+        """Seconds of the products with so many rows; experts are chosen at random."""
         share = 1 - (1 - self.chosen) ** rows
         return self.nbytes * share * speeds.product(self.kind).seconds_per_byte(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a segment's forwards read.
+    """Bytes that a segment's forwards read.
 
     Attributes:
         blocks: weights of all blocks.
         head: weights of the head.
         features: of a feature head, those that only its target's features go through.
-        kv: bytes of a token's keys and values by the tokens that are seen of them; 0: all.
+        kv: bytes of a token's keys and values, each with the tokens of its window; 0: all.
     """
 
     blocks: tuple[Reads, ...]
@@ -72,18 +72,18 @@ class Work:
         return seconds
 
     def attention(self, rows: int, tokens: int, speeds: DeviceSpeeds) -> float:
-        """Seconds of its attention to a sequence of so many tokens, the new ones included."""
+        """Seconds of a forward's attention to a sequence of so many tokens, new ones included."""
         keys = sum(nbytes * min(window or tokens, tokens) for nbytes, window in self.kv)
         return keys * speeds.attending.seconds_per_byte(rows)
 
     @property
     def kv_bytes(self) -> int:
-        """Keys and values of one token in all blocks."""
+        """Bytes of one token's keys and values in all blocks."""
         return sum(nbytes for nbytes, _ in self.kv)
 
 
 def work_of(segment: SegmentStruct) -> Work:
-    """What a native segment reads."""
+    """Return what a native segment's forwards read."""
     blocks = [segment.block[index] for index in range(segment.blocks)]
     fused = list(_fusion(segment))
     features: list[Reads] = []

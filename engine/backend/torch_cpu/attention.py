@@ -18,12 +18,12 @@ from engine.backend.torch_layers.attention import (
 
 @dataclass(slots=True)
 class TileContext:
-    """What all blocks share while they compute one tile of R rows.
+    """Data that all blocks share while they compute one tile of R rows.
 
     Attributes:
         rows: valid rows of the tile; the others are padding.
         slot: cache slot of the first row.
-        turns: of the rows' positions.
+        turns: rotations of the rows' positions.
         shared: number of chunks that every row reads straight from the cache.
         masks: window -> [chunks, 1, R, 1, CHUNK]; 0 where a row may look, -inf elsewhere, for the
             shared chunks and then the tail chunks.
@@ -91,7 +91,7 @@ class TileAttention(Attention[TileContext, TorchCache]):
         return (summed / total[..., None]).transpose(0, 1).reshape(rows, -1)
 
     def _own_rows(self, tail: torch.Tensor, tile: TileContext, rows: int) -> torch.Tensor:
-        """Of products of all rows with all paths, each row's own: [chunks, kv, R * group, k]."""
+        """Pick each row's own products out of those with all paths: [chunks, kv, R * group, k]."""
         width = tail.shape[-1]
         apart = tail.view(tile.paths, -1, self._kv_heads, rows, self._group, width)
         own = apart[tile.row_path, :, :, torch.arange(rows)]

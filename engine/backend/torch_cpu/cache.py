@@ -66,7 +66,7 @@ class TorchCache:
             done += take
 
     def reusable(self, slots: int) -> int:
-        """All of them: every slot stands by itself."""
+        """Return `slots`: every slot stands by itself."""
         return slots
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
@@ -86,7 +86,7 @@ class TorchCache:
 
 
 def cache_rows(slots: Ints, kv_heads: int) -> NDArray[np.int64]:
-    """Where slots [paths, chunks * CHUNK] lie among one block's rows of `head dim` numbers.
+    """Rows of `head dim` numbers in one block's cache for slots [paths, chunks * CHUNK].
 
     Returns:
         int64 [paths * chunks * kv heads * CHUNK], in that order.

@@ -32,7 +32,7 @@ class FloatLinear:
 
     @property
     def matrix(self) -> torch.Tensor:
-        """[inner, outer]."""
+        """The weights, [inner, outer]."""
         return self._matrix
 
     @property

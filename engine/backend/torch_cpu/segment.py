@@ -136,7 +136,7 @@ class TorchSegment(Segment):
         return tile_rows(products, group, self._config.head_dim)
 
     def _reach(self, positions: int) -> None:
-        """Have rotations for so many positions."""
+        """Make rotations for so many positions."""
         if positions <= self._positions:
             return
         blocks = (self._config.blocks[index] for index in self.blocks)
@@ -155,7 +155,7 @@ class TorchSegment(Segment):
 
     @property
     def signature(self) -> str:
-        """What the arithmetic depends on."""
+        """Everything that the arithmetic depends on."""
         return f"cpu:torch-f32/kv-f32/tile{self._rows}"
 
     @property

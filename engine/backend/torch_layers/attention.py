@@ -1,4 +1,4 @@
-"""What attention has in common on all devices of torch: weights, rotations, the softmax."""
+"""Attention as all of torch's devices share it: weights, rotations, the softmax."""
 
 from __future__ import annotations
 

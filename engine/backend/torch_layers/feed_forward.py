@@ -16,7 +16,7 @@ _SLOPE = 1.702
 
 
 class FeedForward(Protocol):
-    """What a block does to each row on its own."""
+    """The part of a block that treats each row on its own."""
 
     def run(self, x: torch.Tensor, rows: int) -> torch.Tensor:
         """x [n, d], of which at most `rows` are valid -> [n, d]; the others get anything finite."""

@@ -1,7 +1,7 @@
-"""How a feature head begins: what the target has computed joins the next token.
+"""The fusion of a feature head: the target's features join the next token's embedding.
 
 The equations stand at `engine.model.config.Fusion`. Features are hidden states of another model,
-whose largest numbers nobody bounds, so every product here takes them for large.
+whose magnitude has no known bound, so every product here treats them as large.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Fuser:
     def begin(
         self, embedded: torch.Tensor, features: torch.Tensor, *, own: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What the first block adds to, fp32 [n, d], and what its attention sees.
+        """Return the first block's residual input, fp32 [n, d], and what its attention sees.
 
         Args:
             embedded: the tokens, fp32 [n, d].

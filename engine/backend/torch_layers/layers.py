@@ -1,4 +1,4 @@
-"""What layers are made of: products and vectors that a backend loads, and norms."""
+"""The building blocks of layers: products and vectors that a backend loads, and norms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transformers keeps of one sequence, behind the interface of our caches."""
+"""The transformers library's cache of one sequence, behind the interface of our caches."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class TransformersCache:
         return self._nbytes
 
     def reusable(self, slots: int) -> int:
-        """How many of the first `slots` tokens it can go back to: recurrent memory cannot."""
+        """Return how many of the first `slots` tokens it can go back to.
+
+        Recurrent memory cannot go back: all of its tokens, or none.
+        """
         return slots if slots == len(self.tokens) or self._can_go_back else 0
 
     def go_back(self, slots: int) -> list[int]:
@@ -70,12 +73,12 @@ class TransformersCache:
         self.go_back(slots)
 
     def move(self, sources: Sequence[int], target: int) -> None:
-        """Tokens never move: they come in chains."""
+        """Do nothing: tokens come in chains and never move."""
         raise ValueError(f"{len(sources)} tokens cannot move to {target}: chains only")
 
     @property
     def _can_go_back(self) -> bool:
-        """Whether every layer keeps each token's keys by themselves."""
+        """Tell whether every layer keeps each token's keys separately."""
         return self.kept is None or all(map(_can_go_back, self.kept.layers))
 
 

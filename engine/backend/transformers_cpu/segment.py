@@ -33,7 +33,7 @@ _TRIAL = 12
 
 
 class _Goes(Enum):
-    """How a family goes on from what it has kept."""
+    """Ways in which a family can continue from a cache."""
 
     IN_CHUNKS = "in chunks"
     ONE_BY_ONE = "one by one"
@@ -66,7 +66,7 @@ class TransformersSegment(Segment):
 
     @property
     def signature(self) -> str:
-        """What the arithmetic depends on, as far as it is in our hands."""
+        """Everything that the arithmetic depends on, as far as it is in our hands."""
         kind = str(self._model.dtype).removeprefix("torch.")
         return f"transformers:{transformers.__version__}/{self._config.family}/{kind}"
 
@@ -125,7 +125,7 @@ class TransformersSegment(Segment):
 
     @torch.inference_mode()
     def _tried(self) -> _Goes:
-        """Whether tokens in pieces give what they give at once."""
+        """Find how tokens can be computed in pieces with the results that they have at once."""
         tokens = [1 + token % (self._config.vocab_size - 1) for token in range(_TRIAL)]
         last = len(tokens) - 1
         rounding = torch.finfo(self._model.dtype).eps ** 0.5

@@ -39,7 +39,7 @@ def count_cores() -> CoreCounts:
 
 
 def linux_cores(files: SystemFiles, cpus: frozenset[int], *, kinds: bool = False) -> CoreCounts:
-    """Those that `files` describe, for a process that may run on `cpus`.
+    """Cores that `files` describe, for a process that may run on `cpus`.
 
     Args:
         files: /proc and /sys.

@@ -37,7 +37,7 @@ def cpu_quota(files: SystemFiles) -> float | None:
 
 
 def memory_limit(files: SystemFiles) -> MemoryLimit | None:
-    """How much memory may be held; None without a limit. Swap never counts."""
+    """Return the limit on memory that may be held; None without one. Swap never counts."""
     limits: list[tuple[int, int]] = []
     for group in _groups(files, ""):
         used = _used(files, group, "memory.current", "")
@@ -75,7 +75,7 @@ def _pairs(text: str) -> dict[str, int]:
 
 
 def _quota(text: str | None) -> float | None:
-    """ "150000 100000" is one and a half; "max" and -1 are no limit."""
+    """Parse a quota: "150000 100000" is one and a half; "max" and -1 are no limit."""
     try:
         quota, period = map(int, (text or "").split())
         return quota / period if quota > 0 else None
@@ -106,7 +106,7 @@ def _own_path(files: SystemFiles, controller: str) -> str:
 
 
 def _mounts(files: SystemFiles, controller: str) -> Iterator[tuple[str, str]]:
-    """The group that is mounted, and where."""
+    """Yield each mounted group, and where it is mounted."""
     for line in (files.text("proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(), after.split()

@@ -23,7 +23,7 @@ class CoreCounts:
     guessed: bool = False
 
     def within(self, quota: float | None) -> CoreCounts:
-        """No more than so many processors' worth of time; a part of one is worth a thread.
+        """Limit counts to so many processors' worth of time; a part of one is worth a thread.
 
         With a quota of 1.5 two threads get 1.5 cores' time, one thread would get 1.
         """
@@ -43,7 +43,7 @@ FAST = 0.8
 
 
 def count_of(cores: list[tuple[int, float]]) -> CoreCounts:
-    """From every core's number of threads and its rank; any unit, larger is faster."""
+    """Count cores from each one's number of threads and rank (any unit, larger is faster)."""
     best = max((rank for _, rank in cores), default=0.0)
     fast = sum(rank >= FAST * best for _, rank in cores)
     return CoreCounts(

@@ -66,7 +66,7 @@ def _from_cpuinfo(files: SystemFiles, cpus: frozenset[int]) -> list[frozenset[in
 
 
 def _ranks(files: SystemFiles, cores: list[frozenset[int]]) -> list[float]:
-    """How fast each core is beside the others; all the same where nothing tells."""
+    """Rank cores by speed; all the same where the system gives no hint."""
     slow = numbers_listed(files.text("sys/devices/cpu_atom/cpus") or "")
     if slow:  # Intel names its two kinds
         return [0.0 if core <= slow else 1.0 for core in cores]

@@ -50,7 +50,7 @@ def parse(records: bytes) -> list[WindowsCore]:
 
 
 def cores_in(cores: list[WindowsCore], affinity: int | None) -> CoreCounts | None:
-    """Those under an affinity mask, which speaks of the first group; None: no limit."""
+    """Cores under an affinity mask, which covers the first group; None: no limit."""
     kept: list[tuple[int, float]] = []
     for core in cores:
         if affinity is None:

@@ -35,7 +35,7 @@ class SystemFiles:
             return None
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Tell whether there is such a file or folder."""
         return (self.root / path).exists()
 
     def link(self, path: str) -> str:
@@ -46,7 +46,7 @@ class SystemFiles:
             return ""
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """What is in a folder, in order; nothing where there is no such folder."""
+        """List a folder's entries in order; empty where there is no such folder."""
         try:
             return tuple(sorted(entry.name for entry in (self.root / folder).iterdir()))
         except OSError:

@@ -1,4 +1,4 @@
-"""Whether a device's products go through kernels; where not, the reason in words.
+"""The check whether a device's products go through kernels; where not, the reason in words.
 
 The kernels need Triton, which comes with torch's builds for NVIDIA, AMD and Intel on Linux.
 DUOTAIL_KERNELS=off leaves them out, for tests and for tracking down wrong numbers.
@@ -18,7 +18,7 @@ _LEAST_CAPABILITY = (8, 0)  # of NVIDIA's: copies ahead of the arithmetic
 
 
 def reason_against(driver: Driver) -> str:
-    """Why there are no kernels for a device; nothing where there are."""
+    """Return why there are no kernels for a device; empty where there are."""
     if driver.kind not in ("cuda", "rocm", "xpu"):
         return tr("There are no kernels for this kind of device.")
     if os.environ.get("DUOTAIL_KERNELS", "").lower() == "off":

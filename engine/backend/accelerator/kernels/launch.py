@@ -52,7 +52,7 @@ class StoredProducts:
         self._orders = {kind: torch.from_numpy(order(kind)).to(device) for kind in CUTS}
 
     def takes(self, matrix: DeviceMatrix, rows: int) -> bool:
-        """Whether there is a kernel for a product of so many rows with it."""
+        """Tell whether there is a kernel for the product of `matrix` with so many rows."""
         cut = CUTS.get(matrix.kind)
         if cut is None or rows > FEW_ROWS or rows % TILE_ROWS:
             return False

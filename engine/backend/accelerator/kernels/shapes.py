@@ -1,4 +1,4 @@
-"""How a product is cut into programs: by the matrix alone, never by the rows it is multiplied with.
+"""The division of a product into programs: by the matrix alone, whatever rows multiply it.
 
 So a row's sums are formed in one order whatever is beside it: a program adds up a fixed stretch of
 columns step by step, and the stretches' sums are added in ascending order. Plain arithmetic.
@@ -25,12 +25,12 @@ _MOST_SPLITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Of one kind of matrix.
+    """Division of one kind of matrix into steps and programs.
 
     Attributes:
-        numbers: of a row that a step takes.
-        rows: of the matrix that a program takes.
-        warps, stages: of a program; loads run ahead of the arithmetic by the stages.
+        numbers: numbers of a row that a step takes.
+        rows: rows of the matrix that a program takes.
+        warps, stages: those of a program; loads run ahead of the arithmetic by the stages.
     """
 
     numbers: int
@@ -44,7 +44,7 @@ class Cut:
         return self.numbers // LANE
 
     def steps(self, width: int) -> int:
-        """Along rows of so many numbers."""
+        """Steps along rows of so many numbers."""
         return -(-width // self.numbers)
 
     def split(self, rows: int, width: int) -> tuple[int, int]:
@@ -69,7 +69,7 @@ CUTS = {
 
 
 def order(kind: str) -> NDArray[np.int32]:
-    """Which number of a step stands where: [parts, LANE], as a kernel unpacks them.
+    """Order of a step's numbers as a kernel unpacks them: [parts, LANE].
 
     A thread holds four neighbouring words, of which part s takes two codes each: so activations
     are brought into the order of the codes, and codes need not change places.

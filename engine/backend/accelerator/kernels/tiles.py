@@ -173,7 +173,7 @@ def q4_k_part(raw, magic, part: tl.constexpr, ROWS: tl.constexpr):
 def q5_k_raw(
     codes, high, packed, scales, row, step, blocks, ROWS: tl.constexpr, EVEN: tl.constexpr
 ):
-    """As `q4_k_raw`; of the fifth bits, those of this half of the block."""
+    """Read codes and scales like `q4_k_raw`, and the fifth bits of this half of the block."""
     words = words_of(codes, row, step * 16, blocks * 32, ROWS, True)
     upper = _upper_words(high, row, step // 2 * 8, blocks * 8, ROWS)
     upper = upper >> (step % 2 * 4) >> (_later_quads() * 2)
@@ -183,7 +183,7 @@ def q5_k_raw(
 
 @triton.jit
 def q5_k_part(raw, magic, part: tl.constexpr, ROWS: tl.constexpr):
-    """As `q4_k_part`, with one more bit for each code."""
+    """Widen codes like `q4_k_part`, with one more bit for each code."""
     upper = (raw[5] >> (part // 2 * 8 + part % 2)) << 4
     pairs = (raw[0] >> (4 * part)) & 0x000F000F | upper & 0x00100010 | magic
     return _affine(pairs, raw[1 + part % 2 * 2], raw[2 + part % 2 * 2], ROWS)
@@ -209,7 +209,7 @@ def q6_k_raw(
 
 @triton.jit
 def q6_k_part(raw, magic, part: tl.constexpr, ROWS: tl.constexpr):
-    """As `q4_k_part`, with two more bits for each code."""
+    """Widen codes like `q4_k_part`, with two more bits for each code."""
     upper = (raw[3] >> (part // 2 * 8 + part % 2 * 4)) << 4
     pairs = (raw[0] >> (4 * part)) & 0x000F000F | upper & 0x00300030 | magic
     return _scaled(pairs, 1056.0, raw[1 + part % 2], ROWS)
