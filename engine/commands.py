@@ -82,12 +82,12 @@ class Load:
 
     @property
     def forces_drafting(self) -> bool:
-        """Whether drafting was asked for by name, so that it goes on where it does not pay."""
+        """Tell whether drafting was asked for by name, so that it goes on where it does not pay."""
         return self.mode not in (Mode.AUTO, Mode.PLAIN) or self.draft is not DraftChoice.AUTO
 
     @property
     def allows_lookup(self) -> bool:
-        """Whether the conversation itself may propose tokens."""
+        """Tell whether the conversation itself may propose tokens."""
         return self.draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
 
 

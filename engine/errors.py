@@ -110,7 +110,7 @@ def failed(error: BaseException, request_id: str | None, *, loading: bool = Fals
 
 
 def _unexpected(error: BaseException, request_id: str | None) -> Failed:
-    """The event of an error that nobody has put into words."""
+    """Return the event of an error without words of its own."""
     kind, bug = FailureKind.OTHER, False
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         kind = FailureKind.OUT_OF_MEMORY

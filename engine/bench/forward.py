@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 
 class Side(Protocol):
-    """One of those that are compared."""
+    """A side of a comparison."""
 
     def awake(self) -> AbstractContextManager[None]:
-        """Outside of this it takes no processor time."""
+        """Let it compute; outside of this it takes no processor time."""
         ...
 
     def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:

@@ -97,17 +97,17 @@ class BenchAnswer:
 
     @property
     def tokens(self) -> int:
-        """Those behind the first, which `seconds` counts."""
+        """Tokens after the first one, which `seconds` counts."""
         return max(self.stats.committed - 1, 0)
 
     @property
     def seconds(self) -> float:
-        """From the first token to the last."""
+        """Seconds from the first token to the last."""
         return self.stats.decode_seconds
 
 
 class Writer(Protocol):
-    """Something that answers."""
+    """An object that writes answers."""
 
     def write(self, request: ChatRequest) -> BenchAnswer:
         """Answer a request.

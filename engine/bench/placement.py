@@ -27,7 +27,7 @@ Known = tuple[Machine, Speeds]
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Where things should run; bytes.
+    """The wished placement of a target and its draft; sizes in bytes.
 
     Attributes:
         layers_on_gpu: exactly so many of the target's blocks, or ALL_LAYERS.
@@ -96,7 +96,7 @@ def _backends(
     lent: Mapping[str, Lent] | None = None,
     lenders: Mapping[str, Backend] | None = None,
 ) -> dict[str, Backend]:
-    """By device; a head's backends have what its target's hold there."""
+    """Return the backends by device; a head's have what the target's hold on the same device."""
 
     def loan(device: str) -> Loan | None:
         return Loan(lent, (lenders or {}).get(device)) if lent else None

@@ -59,7 +59,7 @@ class _Listener:
         self.plain: list[RoundTimes] = []
 
     def begin_answer(self) -> None:
-        """The next round is an answer's first, whose beginning nobody has seen."""
+        """Note that the next round is an answer's first, whose beginning is not timed."""
         self._last = None
 
     def __call__(self, event: Event) -> None:

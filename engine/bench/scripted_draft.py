@@ -262,7 +262,7 @@ def _rename_staged(state: SequenceState, path: Sequence[int]) -> int:
 
 
 def _behind(script: Script, position: int, own: Candidates) -> Candidates:
-    """The script's token, and behind it the draft's own, which are never right."""
+    """Return the script's token, and behind it the draft's own, which are never right."""
     said, right = script.token(position), script.right_at(position)
     rest = log(max(1 - script.acceptance, _LEAST))
     others = [
@@ -274,7 +274,7 @@ def _behind(script: Script, position: int, own: Candidates) -> Candidates:
 
 
 def _position(state: SequenceState, node: int) -> int:
-    """Where in the sequence a staged node stands."""
+    """Return the position in the sequence of a staged node."""
     position = len(state)
     while (node := state.parents[node]) != ROOT:
         position += 1

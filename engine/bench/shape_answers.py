@@ -202,12 +202,12 @@ class ShapeAnswers:
             self._check(answers)
 
     def _check(self, answers: LoopAnswers) -> None:
-        """One answer more, which has to be the target's own text."""
+        """Write one answer more, which has to be the target's own text."""
         text = self._write(answers)
         self.exact = self.exact and text == self._text[: len(text)]
 
     def _write(self, answers: LoopAnswers) -> tuple[int, ...]:
-        """One greedy answer to the same prompt, its keys and values already there."""
+        """Write a greedy answer to the same prompt, which is in the KV cache already."""
         started, tally = perf_counter(), Tally()
         sampler = Sampler(SamplingParams(), len(self._prompt))
         whole = self._options.tokens + SLACK

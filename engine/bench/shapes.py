@@ -22,7 +22,7 @@ def _described(
     vocab: int,
     **others: object,
 ) -> Described:
-    """A dense model; `heads` are those of queries and those of keys and values."""
+    """Describe a dense model; `heads`: numbers of query and KV heads."""
     return {
         "model_type": family,
         "num_hidden_layers": blocks,

@@ -172,7 +172,7 @@ def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
 
 
 def _beside_peer(measured: ShapeSpeed) -> dict[str, object]:
-    """The peer's best, which nobody has measured but which its times allow, and ours against it."""
+    """Return the best speed that the peer's times allow (not measured), and ours against it."""
     peer = measured.peer
     if peer is None:
         return {}

@@ -131,7 +131,7 @@ def _table(found: dict[str, dict[str, Figures]], beside: dict[str, dict[str, Fig
 
 
 def _summary(draft: Figures, slowest: str, settings: PeerSettings | None) -> str:
-    """Where a round's time goes, and what the peer was measured with."""
+    """Return the shares of a round's time, and the settings the peer was measured with."""
     said = tr(
         "T(1) {t1} ms, c {c}, {drafted} tokens drafted per round; of the time drafting took "
         "{draft}, verification {verify}, the rest {rest}; slowest category: {slowest}"

@@ -92,7 +92,7 @@ def joined(argv: list[str]) -> list[str]:
 
 
 def data_folder(arguments: argparse.Namespace) -> Path:
-    """Where the user's data are: as whoever calls knows, or the usual place."""
+    """Return the user's data folder: by option, by environment, or the usual one."""
     told = arguments.data or os.environ.get("DUOTAIL_DATA_DIR")
     return Path(told) if told else user_data_path("Duotail", appauthor=False)
 
@@ -196,7 +196,11 @@ def _described(arguments: argparse.Namespace, access: Access) -> tuple[Repositor
 
 
 def _answered(asked: Search | Describe, answer: Callable[[Connection], Told]) -> Told:
-    """What the hub says; `UserFixable` in words where it says nothing of use."""
+    """Return the hub's answer.
+
+    Raises:
+        UserFixable: the question failed; cause and remedy in words.
+    """
     prepare(asked.access)
     from engine.hub.remote.connection import Connection  # reads the environment just now set
 

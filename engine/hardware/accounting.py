@@ -19,7 +19,7 @@ Counter = Callable[[], int | None]
 
 
 def torch_counters(machine: Machine) -> dict[str, Counter]:
-    """By torch's own account, for every accelerator that it computes on."""
+    """Return torch's own count of bytes for every accelerator that it computes on."""
     devices = (found.device for found in machine.usable if not found.simulated)
     return {device: partial(_held_by_torch, device) for device in devices}
 
@@ -30,9 +30,9 @@ def _held_by_torch(device: str) -> int | None:
 
 
 def held_by_driver(machine: Machine) -> dict[str, int]:
-    """What NVIDIA's driver says that this process holds, contexts included.
+    """Return the bytes that this process holds by NVIDIA's driver, contexts included.
 
-    To compare with whole ledgers. Devices are missing of which it does not tell.
+    Comparable with whole ledgers. Devices that the driver does not report are left out.
     """
     devices = {found.identity: found.device for found in machine.usable if found.identity}
     held = {}
@@ -62,7 +62,7 @@ class MemoryComparison:
 
     @property
     def ratio(self) -> float:
-        """Of what is there, how much the ledger knows."""
+        """Share of the measured bytes that the ledger accounts for."""
         return self.ledger / self.measured if self.measured else float(self.ledger == 0)
 
 
@@ -79,7 +79,7 @@ class MemoryWatch:
         self._before = self._counts()
 
     def compare(self, ledgers: Collection[Ledger]) -> dict[str, MemoryComparison]:
-        """By device; those are missing whose memory nobody counts."""
+        """Return comparisons by device, without devices whose memory nobody counts."""
         held = {ledger.device: touched(ledger) for ledger in ledgers}
         inside = sum(nbytes for device, nbytes in held.items() if device not in self._counters)
         now, found = self._counts(), {}

@@ -19,14 +19,14 @@ from engine.machine.facts import Accelerator
 from engine.machine.memory import Holder
 
 MOST = 3
-"""Programs that are named."""
+"""Most programs that are named."""
 _WORTH_NAMING = 100 << 20
 _LONGEST_S = 0.3
-"""Of looking through the processes of the PC."""
+"""Most seconds to look through the processes of the PC."""
 
 
 def holders_on_host() -> tuple[Holder, ...]:
-    """The programs with the most memory of their own, all processes of one name together."""
+    """Return the programs with the most memory of their own, processes of one name together."""
     own, ends = os.getpid(), perf_counter() + _LONGEST_S
     sums: dict[str, int] = defaultdict(int)
     largest: dict[str, tuple[int, int]] = {}
@@ -47,7 +47,7 @@ def holders_on_host() -> tuple[Holder, ...]:
 
 
 def holders_on_card(found: Accelerator) -> tuple[Holder, ...]:
-    """Other programs on an accelerator; nobody where its driver does not tell."""
+    """Return other programs on an accelerator; nothing where its driver does not tell."""
     if not found.identity:
         return ()
     with contextlib.suppress(Lost, Unavailable), Nvml() as library:
@@ -58,7 +58,7 @@ def holders_on_card(found: Accelerator) -> tuple[Holder, ...]:
 
 
 def named(processes: Mapping[int, int | None]) -> tuple[Holder, ...]:
-    """The largest processes, from numbers and bytes; ours and those that are gone are left out."""
+    """Return the largest processes from bytes by id, without ours and those that are gone."""
     found: list[Holder] = []
     for pid, nbytes in sorted(processes.items(), key=lambda each: -(each[1] or 0)):
         with contextlib.suppress(psutil.Error, OSError):
@@ -68,5 +68,5 @@ def named(processes: Mapping[int, int | None]) -> tuple[Holder, ...]:
 
 
 def simulated_holder(nbytes: int) -> tuple[Holder, ...]:
-    """What has been taken of a simulated accelerator."""
+    """Return the simulated holder of memory that was taken from a simulated accelerator."""
     return (Holder(tr("simulated other programs"), 0, nbytes),) if nbytes > 0 else ()

@@ -29,7 +29,7 @@ _OF_KERNELS = {
     "avx512": ("avx2", "fma", "avx512f", "avx512_vnni"),
     "amx": ("avx2", "fma", "avx512f", "avx512_vnni", "amx_int8"),
 }
-"""What a processor has for sure if the native library can use these kernels."""
+"""Features that a processor has for sure if the native library can use these kernels."""
 _NOISE = re.compile(
     r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b|\d+-Core|@.*|\bwith Radeon.*|\bw/ .*|\d+th Gen\b"
 )
@@ -37,7 +37,7 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """Bytes in all, and what of them could be held now."""
+    """Total bytes of the host's memory, and bytes that could be held now."""
 
     total: int
     available: int
@@ -126,7 +126,7 @@ def _host(
 
 
 def _best_kernels() -> str:
-    """What the native library computes with on this processor.
+    """Return the instruction set that the native library uses on this processor.
 
     Raises:
         UserFixable: there is no native library here.

@@ -58,7 +58,7 @@ class LoadEstimate:
 
     @property
     def error(self) -> float:
-        """How far the plan was off in its sum, as a share of what was held."""
+        """Error of the predicted total, as a share of what was held."""
         predicted = sum(each.predicted.total for each in self.devices)
         held = sum(each.held.total for each in self.devices)
         return (predicted - held) / held if held else 0.0
@@ -77,13 +77,13 @@ class ModelEstimates:
 
     @property
     def typical_error(self) -> float | None:
-        """How far plans are off; None before the first answer."""
+        """Median size of the plans' errors; None before the first answer."""
         errors = [abs(load.error) for load in self.loads if load.answers]
         return median(errors) if errors else None
 
 
 def identity_of(machine: Machine, device: str) -> str:
-    """What tells a device from another one that plans call the same."""
+    """Return a text that tells devices apart which plans call by the same name."""
     if device == CPU:
         return CPU
     found = next((each for each in machine.accelerators if each.device == device), None)
@@ -95,7 +95,7 @@ def _identity(found: Accelerator) -> str:
 
 
 def estimates_folder() -> Path:
-    """Where estimates are kept; DUOTAIL_CACHE_DIR chooses another place."""
+    """Return the folder of kept estimates; DUOTAIL_CACHE_DIR chooses another place."""
     return cache_subfolder("estimates")
 
 
@@ -109,23 +109,23 @@ class KeptEstimates:
         self._read: tuple[ModelEstimates, ...] | None = None
 
     def all(self) -> tuple[ModelEstimates, ...]:
-        """Every model's, the one that was loaded last first; read from disk once."""
+        """Return the estimates of every model, last loaded first; read from disk once."""
         with self._lock:
             if self._read is None:
                 self._read = tuple(self._files.all())
             return self._read
 
     def find(self, models: str) -> ModelEstimates | None:
-        """Those of one pair."""
+        """Return the estimates of one pair."""
         return next((each for each in self.all() if each.models == models), None)
 
     def apply(self, machine: Machine) -> Machine:
-        """A machine whose accelerators say what their own software was measured to take."""
+        """Return the machine with the measured bytes of each accelerator's own software."""
         found = tuple(self._with_software(each) for each in machine.accelerators)
         return machine if found == machine.accelerators else replace(machine, accelerators=found)
 
     def keep(self, estimates: ModelEstimates) -> None:
-        """Write them down, in the place of those of the same models."""
+        """Write estimates down, replacing earlier ones of the same models."""
         shortened = replace(estimates, loads=estimates.loads[:MOST_LOADS])
         others = tuple(each for each in self.all() if each.models != estimates.models)
         with self._lock:
@@ -133,7 +133,10 @@ class KeptEstimates:
         self._files.keep(shortened)
 
     def _with_software(self, found: Accelerator) -> Accelerator:
-        """With what its software took in the newest load on it; a simulated one declares that."""
+        """Return an accelerator with its software's bytes in the newest load on it.
+
+        Simulated accelerators are unchanged: they declare theirs.
+        """
         if found.simulated or not found.device:
             return found
         identity = _identity(found)

@@ -21,14 +21,14 @@ MOST_KEPT = 32
 
 @dataclass(frozen=True, slots=True)
 class _LearntFile:
-    """What a file holds."""
+    """Content of a file."""
 
     identity: str
     learnt: Learnt
 
 
 def learnt_folder() -> Path:
-    """Where it is kept; DUOTAIL_CACHE_DIR chooses another place."""
+    """Return the folder of what was learnt; DUOTAIL_CACHE_DIR chooses another place."""
     return cache_subfolder("learnt")
 
 
@@ -48,7 +48,7 @@ def pair_identity(machine: Machine, threads: int, models: str, plan: Plan) -> st
 
 
 class KeptLearnt:
-    """What is in one folder. Several processes may use it at once: the last one to write wins."""
+    """The learnt values in one folder. Several processes may use it: the last to write wins."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or learnt_folder()
@@ -57,10 +57,10 @@ class KeptLearnt:
         )
 
     def find(self, pair: str) -> Learnt | None:
-        """What was learnt of a pair, by its `pair_identity`."""
+        """Return what was learnt of a pair, by its `pair_identity`."""
         found = self._files.find(pair)
         return None if found is None else found.learnt
 
     def keep(self, pair: str, learnt: Learnt) -> None:
-        """Write it down, and forget the pairs that were used least lately."""
+        """Write it down, and delete the least recently used pairs."""
         self._files.keep(_LearntFile(pair, learnt))

@@ -15,7 +15,7 @@ from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 
 VERSION = 2
-"""Of the way to measure: another one makes everything kept before worthless."""
+"""Version of the method of measuring: speeds of another version are worthless."""
 
 MOST_KEPT = 8
 GIB = 2**30
@@ -23,14 +23,14 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class _SpeedsFile:
-    """What a file holds."""
+    """Content of a file."""
 
     identity: str
     speeds: Speeds
 
 
 def speeds_folder() -> Path:
-    """Where speeds are kept; DUOTAIL_CACHE_DIR chooses another place."""
+    """Return the folder of kept speeds; DUOTAIL_CACHE_DIR chooses another place."""
     return cache_subfolder("speeds")
 
 
@@ -60,7 +60,7 @@ class KeptSpeeds:
         )
 
     def find(self, machine: Machine, threads: int) -> Speeds | None:
-        """What was measured on this very machine."""
+        """Return the speeds that were measured on this very machine; None where there are none."""
         found = self._files.find(identity(machine, threads))
         if found is None:
             return None
@@ -71,7 +71,7 @@ class KeptSpeeds:
         return found.speeds
 
     def keep(self, machine: Machine, threads: int, speeds: Speeds) -> None:
-        """Write them down, and forget those of machines before."""
+        """Write speeds down, and delete those of earlier machines."""
         self._files.keep(_SpeedsFile(identity(machine, threads), speeds))
 
 

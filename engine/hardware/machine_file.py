@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DescribedMachine:
-    """What the file holds."""
+    """Content of a machine file."""
 
     machine: Machine
     speeds: Speeds = field(default_factory=lambda: Speeds({}))
@@ -41,7 +41,7 @@ def write(path: Path, machine: Machine, speeds: Speeds) -> None:
 
 
 def text(machine: Machine, speeds: Speeds) -> str:
-    """The file's content, one line."""
+    """Return the file's content, one line."""
     return json.dumps(encoded(DescribedMachine(machine, speeds)), allow_nan=False) + "\n"
 
 

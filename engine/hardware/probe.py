@@ -75,7 +75,7 @@ def _lost(trouble: Lost) -> str:
 
 
 def _ask_torch(seen: Seen) -> TorchSight | None:
-    """Asked only if there is an accelerator that this torch is built for."""
+    """Return what torch lists; None unless there is an accelerator that it is built for."""
     if seen.build is None:
         return None
     present = {gpu.vendor for gpu in seen.gpus} | ({Vendor.NVIDIA} if seen.nvidia else set())

@@ -26,7 +26,7 @@ class WrongMember(ValueError):
 
 
 def encoded(value: object) -> object:
-    """What `json.dumps` takes."""
+    """Return the value as `json.dumps` takes it."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: encoded(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -37,7 +37,7 @@ def encoded(value: object) -> object:
 
 
 def decoded(kind: type[T], value: object, place: str) -> T:
-    """The dataclass `kind` from what `json.loads` gave; members with a default may be left out.
+    """Return the dataclass `kind` from what `json.loads` gave; members may be left at defaults.
 
     Raises:
         WrongMember: something is missing, unknown or of another type.
@@ -59,7 +59,7 @@ def decoded(kind: type[T], value: object, place: str) -> T:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """To work them out takes longer than all the rest."""
+    """Return the type hints of a class; cached, since evaluating them dominates decoding."""
     return get_type_hints(kind)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Badge(StrEnum):
-    """In one word, from best to worst."""
+    """A model's fit on this machine, from best to worst."""
 
     GPU = "gpu"
     """All of it on the accelerator."""
@@ -17,7 +17,7 @@ class Badge(StrEnum):
     CPU = "cpu"
     """On the CPU, in memory."""
     TIGHT = "tight"
-    """Only with other programs closed, or a short context."""
+    """Fits only with other programs closed, or a short context."""
     NO = "no"
     """There is not enough memory."""
     UNKNOWN = "unknown"
@@ -25,7 +25,7 @@ class Badge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What the planner says of a model.
+    """The planner's judgement of a model.
 
     Attributes:
         slowest, fastest: predicted tokens a second with the draft it would have; None: unknown.
@@ -39,7 +39,7 @@ class Fit:
 
 
 class RecommendedRole(StrEnum):
-    """What a model is recommended for."""
+    """Uses that a model is recommended for."""
 
     BALANCED = "balanced"
     """The best answers at a speed that is pleasant to read at."""
@@ -79,11 +79,11 @@ class Recommendation:
 
 
 class Verdict(StrEnum):
-    """Whether a draft can draft for a target."""
+    """Answers to whether a draft can draft for a target."""
 
     FITS = "fits"
     LIKELY = "likely"
-    """Only the files will tell: it is not on this disk."""
+    """Probably fits; it is not on this disk, and only its files will tell."""
     NO = "no"
 
 

@@ -45,7 +45,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What `asked` found."""
+    """Repositories found by the search `asked`."""
 
     asked: Search
     found: tuple[FoundRepository, ...]
@@ -53,7 +53,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class DescribedModel:
-    """What `asked` is."""
+    """Description of the repository that `asked` names."""
 
     asked: Describe
     repository: Repository

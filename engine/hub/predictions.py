@@ -33,7 +33,7 @@ _GIB = 2**30
 _BAND, _ROUGH_BAND = (0.85, 1.15), (0.6, 1.4)
 """Shares of a prediction between which the speed should be, by measured and by assumed speeds."""
 _SYSTEM, _DISPLAY = 2 * _GIB, 1 / 16
-"""What stays taken when all other programs are closed: bytes of memory, share of an accelerator."""
+"""Memory still taken with all other programs closed: bytes; share of an accelerator."""
 
 _AUTO = Wish(Mode.AUTO, None, lookup=False, forced=False)
 

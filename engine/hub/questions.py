@@ -32,7 +32,7 @@ Listener = Callable[[Results | DescribedModel | Refused], None]
 
 IDLE_S = 180.0
 _FRESH_S = 300.0
-"""How long a description of "as it is now" is as good as a new one."""
+"""Seconds for which a description of "as it is now" counts as new."""
 _MOST_KEPT = 200
 _ENDS_WITHIN_S = 1.0
 _MOST_CRASHES = 2

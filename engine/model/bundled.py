@@ -25,7 +25,7 @@ class StarterFile:
 
 
 STARTER_FOLDER = "smollm2-135m-instruct"
-"""What its folder is called in `resources/models`, and in the user's own folder of models."""
+"""Name of its folder in `resources/models`, and in the user's own folder of models."""
 STARTER = StarterFile(
     "SmolLM2-135M-Instruct.Q4_1.gguf",
     98_362_432,

@@ -13,7 +13,7 @@ from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE
 
 _MAGIC = b"GGUF"
 _PICTURES = "mmproj"
-"""What a file that only sees pictures is called, beside the model that it belongs to."""
+"""Mark in the name of a file that only sees pictures, beside the model that it belongs to."""
 _LISTED = 5
 SIDECAR = "duotail.json"
 """The note beside a model that names it and its draft."""

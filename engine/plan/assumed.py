@@ -1,4 +1,4 @@
-"""Rough speeds of machines that nobody has measured: by cores, instruction sets, kind of memory.
+"""Rough speeds of unmeasured machines: by cores, instruction sets, kind of memory.
 
 Classes, not names of products: what a device of that size usually has. Calibration replaces them.
 """
@@ -21,15 +21,15 @@ _CORE_BYTES_PER_S = {
 """Weights that a core gets through with one row, by the best instruction set that it has."""
 _PORTABLE_BYTES_PER_S = 0.5 * _GIGA
 _ROWS_COST = {"amx_int8": 0.06, "avx512_vnni": 0.07}
-"""What a further row adds to a product with 4-bit weights, as a share of the first one's time."""
+"""Cost of a further row in a product with 4-bit weights, as a share of the first row's."""
 _USUAL_ROWS_COST, _PORTABLE_ROWS_COST = 0.12, 0.9
 
 _FROM_CACHES = 2
-"""How many times as fast as from memory a core gets through weights that its caches hold."""
+"""Speed of a core on weights in its caches, relative to weights in memory."""
 _ROWS_FROM_CACHES = 4
-"""How much more a further row adds there: multiplying takes the time, where else reading does."""
+"""Factor on the cost of a further row there: multiplying takes the time, not reading."""
 _FEW_CORES = 2
-"""Those that serve such models."""
+"""Most cores that compute with weights in their caches."""
 
 _DESKTOP_BYTES_PER_S, _SERVER_BYTES_PER_S = 40 * _GIGA, 150 * _GIGA
 _SERVER_CORES = 24
@@ -46,7 +46,7 @@ _USUAL_EFFICIENCY = 0.3
 
 
 def assumed_speeds(machine: Machine) -> Speeds:
-    """Speeds to plan with until they are measured."""
+    """Return the speeds to plan with until they are measured."""
     unified = next((found for found in machine.usable if found.unified), None)
     devices, links = {CPU: _processor(machine.host, unified)}, dict[str, LinkSpeed]()
     for found in machine.usable:
@@ -84,7 +84,7 @@ def _processor(host: Host, unified: Accelerator | None) -> DeviceSpeeds:
 
 
 def _few_cores(cores: int, per_core: float, added: float) -> DeviceSpeeds:
-    """With weights that their caches hold: nothing waits for memory, and little for each other."""
+    """Return speeds of few cores with weights that fit into their caches."""
     cached = cores * per_core * _FROM_CACHES
     product = _product(cached, added)
     return DeviceSpeeds(
@@ -118,7 +118,7 @@ def _accelerator(found: Accelerator) -> DeviceSpeeds:
 
 
 def _bandwidth(found: Accelerator) -> float:
-    """Bytes per second of its memory, by how much it has."""
+    """Return the bytes per second of an accelerator's memory, judged by its size."""
     classes = _UNIFIED_CLASSES if found.unified else _CLASSES
     total = (found.memory_total or 0) / _GIB
     return next((speed for most, speed in classes if total <= most), classes[-1][1]) * _GIGA

@@ -22,10 +22,10 @@ from engine.plan.footprint import Footprint
 from engine.plan.memory import device_room
 
 KV_SHARE = 0.25
-"""Share of the free memory that cached keys and values may take, all conversations together."""
+"""Share of the free memory that the KV caches of all conversations may take together."""
 
 DEVICE_KV_SHARE = 0.125
-"""Share of an accelerator's memory that the keys and values of one conversation may need."""
+"""Share of an accelerator's memory that the KV cache of one conversation may need."""
 
 SMALLEST_CONTEXT = 256
 COMFORTABLE_CONTEXT = 4096
@@ -36,24 +36,24 @@ MIB = 2**20
 _HOST_RESERVE, _HOST_RESERVE_SHARE = 512 * MIB, 1 / 32
 _DEVICE_RESERVE, _DEVICE_RESERVE_SHARE = 200 * MIB, 1 / 32
 TORCH_BYTES = 500 * MIB
-"""Of the host, where an accelerator is driven by torch."""
+"""Bytes of the host that torch takes where it drives an accelerator."""
 _RUNTIMES = {Vendor.NVIDIA: 500 * MIB, Vendor.AMD: 500 * MIB, Vendor.INTEL: 300 * MIB}
 _MOST_RUNTIME = 4096 * MIB
 """More was never the device's own software."""
 _SLACK = 64
 _USUALLY_FREE = 15 / 16
-"""Of an accelerator's memory: what other programs hold changes, and the context should not."""
+"""Share of an accelerator's memory to count on for a context that stays the same."""
 _CHUNKS = 192
 """Tokens by which caches are rounded up, at most."""
 
 
 def host_reserve(host: Host) -> int:
-    """Bytes of free memory that are left alone, so that nothing has to be swapped."""
+    """Return the bytes of free memory that are left alone, so that nothing has to be swapped."""
     return int(min(_HOST_RESERVE, host.memory_available * _HOST_RESERVE_SHARE))
 
 
 def device_reserve(found: Accelerator) -> int:
-    """Bytes of an accelerator's free memory that are left alone: other programs draw, too."""
+    """Return the bytes of an accelerator's free memory that are left to other programs."""
     if found.shares_host_memory:
         return 0
     return int(max(_DEVICE_RESERVE, (found.memory_total or 0) * _DEVICE_RESERVE_SHARE))
@@ -66,7 +66,7 @@ def device_limit(found: Accelerator) -> int:
 
 
 def runtime_bytes(found: Accelerator) -> int:
-    """What a device's own software and its fixed memory take: as measured, or what is usual."""
+    """Return the bytes of a device's software and fixed memory: measured, or else the usual."""
     if found.declared_software is not None:
         return found.declared_software
     if found.software is not None:
@@ -75,7 +75,7 @@ def runtime_bytes(found: Accelerator) -> int:
 
 
 def with_slack(found: Accelerator, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers of bytes as torch's allocator needs them: it hands out rounded pieces."""
+    """Add what torch's allocator loses by rounding to numbers of bytes."""
     return nbytes if found.takes_core else nbytes + nbytes // _SLACK
 
 
@@ -86,7 +86,7 @@ def context_for(
     drafts: Sequence[DraftFacts],
     wish: Wish,
 ) -> int:
-    """The planned tokens.
+    """Return the planned context in tokens.
 
     Raises:
         NotPossible: more were asked for than the model handles.
@@ -118,7 +118,7 @@ def context_for(
 
 
 def _that_leave_room(found: Accelerator, models: Sequence[Footprint], tokens: int) -> int:
-    """Tokens with which all models just fit on an accelerator as a whole; at most `tokens`."""
+    """Return how many tokens let all models just fit on an accelerator; at most `tokens`."""
     usable = int((found.memory_total or 0) * _USUALLY_FREE) - device_reserve(found)
     rooms = [
         device_room(held.config, tokens + MAX_TREE, heads=True)

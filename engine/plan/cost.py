@@ -26,7 +26,7 @@ _TREE_BYTES = 16.0 * len(ROWS)
 _TOGETHER = 8
 """Queries that a thread of the CPU lets meet keys in one pass."""
 _USUAL_KEY_HEADS = 8
-"""Of the model that attention was measured with: so many threads had something to do."""
+"""KV heads of the model that attention was measured with: so many threads had work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class AcceleratorLane:
     """Whether logits come to the host; else tokens are drawn where they are."""
 
     def to_device(self, nbytes: Numbers) -> Numbers:
-        """Seconds of copies to it."""
+        """Return the seconds of copies to it."""
         return self.link.latency_s + nbytes / self.link.to_bytes_per_s
 
     def from_device(self, nbytes: Numbers) -> Numbers:
-        """Seconds of copies from it."""
+        """Return the seconds of copies from it."""
         return self.link.latency_s + nbytes / self.link.from_bytes_per_s
 
 
 def slower(speeds: DeviceSpeeds, factor: float) -> DeviceSpeeds:
-    """A device with less to compute with."""
+    """Return speeds with all rates divided by `factor`; fixed times stay."""
 
     def product(speed: ProductSpeed) -> ProductSpeed:
         return replace(speed, bytes_per_s=tuple(each / factor for each in speed.bytes_per_s))
@@ -73,7 +73,7 @@ class Forwards:
         self._held, self._cpu, self._lane, self._tokens = held, cpu, lane, tokens
 
     def seconds(self, counts: Sequence[int]) -> Numbers:
-        """[counts, cuts] of forwards over so many rows; on a CPU alone the only cut is 0."""
+        """Return [counts, cuts]: seconds of forwards over so many rows; on a CPU alone, cut 0."""
         held, lane, rows = self._held, self._lane, np.array(counts, dtype=np.float64)
         draws = rows * held.vocab * DRAW_S
         cpu = _Products(self._cpu, counts)
@@ -93,21 +93,21 @@ class Forwards:
         return np.column_stack((cuts, last))
 
     def level(self, width: int) -> float:
-        """Seconds of a drafted level with so many nodes, in a call that drafts the whole tree."""
+        """Return the seconds of a drafted level of so many nodes; one call drafts the tree."""
         held, speeds = self._held, self._lane.speeds if self._lane else self._cpu
         products = _Products(speeds, (width,))
         seconds = self._upto(products)[0, -1] + products.seconds(held.head)[0]
         return float(seconds + speeds.forward_s + width * held.vocab * DRAW_S)
 
     def call(self, features: int) -> float:
-        """Seconds of copies for a tree that is drafted from features of so many tokens."""
+        """Return the seconds of copies for a tree drafted from features of so many tokens."""
         if self._lane is None or self._held.fusion is None:
             return 0.0
         sent = np.array(4.0 * features * self._held.fusion.width)
         return float(self._lane.to_device(sent) + self._lane.from_device(np.array(_TREE_BYTES)))
 
     def _upto(self, products: _Products) -> Numbers:
-        """[counts, blocks + 1]: the first 0, 1, ... blocks on a device."""
+        """Return [counts, blocks + 1]: seconds of the first 0, 1, ... blocks on a device."""
         speeds, rows = products.speeds, products.rows
         own = speeds.block_s + speeds.row_s * (rows - 1)
         different, places = _kinds_of_blocks(self._held)
@@ -120,7 +120,7 @@ class Forwards:
         return np.concatenate((np.zeros((len(rows), 1)), np.cumsum(blocks, axis=1)), axis=1)
 
     def _attention_seconds(self, rows: int, speeds: DeviceSpeeds) -> float:
-        """Of all rows with the keys and values of one token in one block."""
+        """Return seconds of attention of all rows to the KV cache of one token in one block."""
         held = self._held
         queries = rows * held.queries_per_key
         seconds = held.kv_bytes_per_block * speeds.attending.seconds_per_byte(queries)
@@ -136,7 +136,7 @@ class _Products:
         self._counts, self._known = counts, dict[str, Numbers]()
 
     def seconds(self, part: WeightPart) -> Numbers:
-        """[counts]: products with everything in a part that a forward reads."""
+        """Return [counts]: seconds of products with everything in a part that a forward reads."""
         total = np.zeros(len(self._counts))
         for kind, nbytes in part.read(self.rows):
             total += nbytes * self._per_byte(kind)
@@ -151,7 +151,7 @@ class _Products:
 
 @lru_cache(maxsize=64)
 def _kinds_of_blocks(held: Footprint) -> tuple[list[tuple[WeightPart, int]], list[int]]:
-    """The few blocks with their windows that are different, and which of them each block is."""
+    """Return the distinct blocks with their windows, and the index of each block among them."""
     blocks = list(zip(held.blocks, held.windows, strict=True))
     different = list(dict.fromkeys(blocks))
     place = {block: index for index, block in enumerate(different)}

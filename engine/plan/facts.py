@@ -31,12 +31,12 @@ STANDALONE = 0.7
 
 _HEADS: dict[FusionKind, float] = {"dgf": 0.75, "linear": 0.73, "eagle3": 0.7}
 _PER_BLOCK, _MOST_BLOCKS = 0.0125, 5
-"""What a further block of DGF adds, and how many do: a sixth one brought hardly more."""
+"""Acceptance that a further block of DGF adds, and how many do: a sixth added little."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What the planner knows of a model.
+    """The planner's facts about a model.
 
     `other_family`: the family of a model that runs through transformers; it cannot verify drafts.
     """
@@ -62,13 +62,13 @@ class DraftFacts:
 
     @property
     def is_head(self) -> bool:
-        """Whether it drafts from the target's hidden states."""
+        """Tell whether it drafts from the target's hidden states."""
         return self.model.footprint.fusion is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the user asked for.
+    """The user's wishes for a plan.
 
     Attributes:
         context: tokens; None: as many as model and memory allow.

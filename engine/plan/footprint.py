@@ -1,4 +1,4 @@
-"""Bytes a model takes: embedding, blocks and head by types of weights; keys and values.
+"""Bytes a model takes: embedding, blocks and head by types of weights; KV cache.
 
 What is held is what the native products read: 16 rows side by side, vectors in fp32.
 """
@@ -41,7 +41,7 @@ WORDS = {
 }
 
 MAIN_SHARE = 0.05
-"""Of a model's weights: a type that has less matters little to its speed."""
+"""Least share of a model's weights for a type that matters to its speed."""
 
 Numbers = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ class WeightPart:
         return sum(count for _, count in (*self.dense, *self.experts))
 
     def read(self, rows: Numbers) -> Iterator[tuple[str, Numbers | int]]:
-        """Types and bytes that forwards over so many rows read, as rows choose at random."""
+        """Yield types and bytes that forwards over so many rows read; experts at random."""
         yield from self.dense
         share = 1 - (1 - self.chosen) ** rows
         for kind, count in self.experts:
@@ -78,7 +78,7 @@ class WeightPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
-    """Memory of one model; one is another than any other, so that what it comes to can be kept.
+    """Memory of one model. Instances are compared by identity, so that results can be cached.
 
     Attributes:
         blocks: as many as there are; alike ones are equal. A head's fusion lies in its first.
@@ -107,7 +107,7 @@ class Footprint:
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Keys and values of one token in all blocks."""
+        """KV cache bytes of one token in all blocks."""
         return self.kv_bytes_per_block * len(self.blocks)
 
     @property
@@ -122,34 +122,34 @@ class Footprint:
 
     @property
     def fusion(self) -> Fusion | None:
-        """Of a feature head."""
+        """Fusion of a feature head; None for other models."""
         return self.config.fusion if self.config else None
 
     @property
     def feature_bytes_per_token(self) -> int:
-        """What its target's sequence keeps for a feature head, on the host."""
+        """Bytes per token that the target's sequence keeps on the host for this feature head."""
         return self.fusion.width * NUMBER if self.fusion else 0
 
     @property
     def queries_per_key(self) -> int:
-        """Heads of queries that look at the same keys."""
+        """Query heads per KV head."""
         return self.config.num_heads // self.config.num_kv_heads if self.config else 1
 
     @property
     def key_heads(self) -> int:
-        """Heads of keys and values."""
+        """KV heads."""
         return self.config.num_kv_heads if self.config else 1
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """How many last tokens each block looks at; 0: at all."""
+        """Last tokens that each block attends to; 0: all."""
         if self.config is None:
             return (0,) * len(self.blocks)
         return tuple(block.window for block in self.config.blocks)
 
     @property
     def main_kinds(self) -> tuple[str, ...]:
-        """The types that a good part of the weights has; of vectors and routers not."""
+        """Types with a good part of the weights, without those of vectors and routers."""
         counts: Counter[str] = Counter()
         for part in (*self.blocks, self.head):
             for kind, nbytes in (*part.dense, *part.experts):
@@ -158,35 +158,35 @@ class Footprint:
 
     @property
     def words(self) -> str:
-        """How the weights are held."""
+        """Name of the weights' type, for people."""
         return self.kind or tr(WORDS[self.format])
 
     def kv_bytes(self, context: int, blocks: int) -> int:
-        """Keys and values of one sequence in so many blocks, with room for a tree behind it."""
+        """Return the KV cache bytes of one sequence in so many blocks, with room for a tree."""
         return self.kv_bytes_per_block * blocks * _up(context + MAX_TREE, _CHUNK)
 
     def feature_bytes(self, context: int) -> int:
-        """What one sequence of the target keeps for a feature head, in whole pages."""
+        """Return the bytes that one sequence of the target keeps for this head, in whole pages."""
         return _up((context + MAX_TREE) * self.feature_bytes_per_token, PAGE)
 
     def device_kv_bytes(self, context: int, blocks: int) -> int:
-        """The same on an accelerator."""
+        """Return the bytes of one sequence's KV cache in so many blocks on an accelerator."""
         if self.config is None:
             return self.kv_bytes(context, blocks)
         return cache_bytes(self.config, blocks, context + MAX_TREE)
 
 
 def weight_count(config: ModelConfig) -> int:
-    """Numbers in all tensors."""
+    """Return the numbers in all tensors."""
     return sum(prod(shape) for shape in expected_tensors(config).values())
 
 
 def footprint(
     config: ModelConfig, weights: WeightFormat, lent: Mapping[str, str] | None = None
 ) -> Footprint:
-    """What is held of this shape; keys and values are fp16, on the F32 path fp32.
+    """Return the footprint of a shape; the KV cache is fp16, on the F32 path fp32.
 
-    `lent`: the type of what a feature head computes with and its target holds.
+    `lent`: types by name of the tensors that a feature head borrows from its target.
     """
     kind = KINDS[weights]
     names = (name for name in expected_tensors(config) if not name.endswith("router.weight"))
@@ -194,7 +194,7 @@ def footprint(
 
 
 def stored_footprint(config: ModelConfig, kinds: Mapping[str, str], kind: str) -> Footprint:
-    """The same where matrices are held as they are stored.
+    """Return the footprint of a shape whose matrices are held as they are stored.
 
     Args:
         kinds: the type of every matrix by its canonical name; vectors are held in fp32 anyway.
@@ -204,7 +204,7 @@ def stored_footprint(config: ModelConfig, kinds: Mapping[str, str], kind: str) -
 
 
 def other_footprint(config: OtherConfig, weight_count: int, weights: WeightFormat) -> Footprint:
-    """The same for a model that runs through transformers, all of it in one type of floats."""
+    """Return the footprint of a model run by transformers, all of it in one type of floats."""
     kind = KINDS[weights]
     size = KIND_OF_NAME[kind].nbytes
     return Footprint(
@@ -245,7 +245,7 @@ def _footprint(
 
 
 def _place(name: str) -> str:
-    """The part that a tensor belongs to: a block's number, EMBEDDING or HEAD."""
+    """Return the part that a tensor belongs to: a block's number, EMBEDDING or HEAD."""
     if name in (FINAL_NORM, HEAD, HEAD_IDS):
         return HEAD
     if name.startswith("fusion."):
@@ -260,7 +260,7 @@ def _part(held: Mapping[tuple[str, bool], int], chosen: float = 0.0) -> WeightPa
 
 
 def held_bytes(kind: str, shape: Shape, *, padded: bool = True) -> int:
-    """Bytes of a tensor; `padded`: to whole blocks of the native backend."""
+    """Return the bytes of a tensor; `padded`: to whole blocks of the native backend."""
     block = KIND_OF_NAME[kind]
     if len(shape) == 1 or not padded:
         return prod(shape) * block.nbytes // block.numbers

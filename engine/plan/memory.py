@@ -56,18 +56,18 @@ class PlannedMemory:
     def of(
         cls, weights: Bytes, kv: Sequence[int], work: Sequence[int], shared: Sequence[int] = ()
     ) -> PlannedMemory:
-        """From what is known of each cut."""
+        """Return the memory from what is known of each cut."""
         none = np.zeros(len(weights), dtype=np.int64)
         kept = np.array(shared, dtype=np.int64) if shared else none
         return cls(weights, np.array(kv, dtype=np.int64), np.array(work, dtype=np.int64), kept)
 
     @property
     def own(self) -> Bytes:
-        """All of it but what is shared."""
+        """Bytes that are not shared."""
         return self.weights + self.kv + self.workspace
 
     def at(self, cut: int) -> PlannedMemory:
-        """The same for one cut alone."""
+        """Return the memory for one cut alone."""
         every = self.weights, self.kv, self.workspace, self.shared
         return PlannedMemory(*(each[[cut if len(each) > 1 else 0]] for each in every))
 
@@ -76,7 +76,7 @@ NOTHING = PlannedMemory.of(np.zeros(1, dtype=np.int64), [0], [0])
 
 
 def together(first: PlannedMemory, second: PlannedMemory | None) -> Bytes:
-    """Bytes of two models on one device."""
+    """Return the bytes of two models on one device."""
     if second is None:
         return first.own + first.shared
     return first.own + second.own + np.maximum(first.shared, second.shared)
@@ -84,7 +84,7 @@ def together(first: PlannedMemory, second: PlannedMemory | None) -> Bytes:
 
 @lru_cache(maxsize=_KEPT)
 def on_cpu(held: Footprint, context: int, *, alone: bool) -> PlannedMemory:
-    """What of a target stays on the CPU; `alone`: there is nothing else, and so a single cut."""
+    """Return the memory of a target on the CPU; `alone`: no accelerator, so only cut 0."""
     blocks, count = _cumulated(held), len(held.blocks)
     embedding = held.embedding.nbytes
     rest = blocks[-1] - blocks + held.head.nbytes + (0 if held.tied else embedding)
@@ -100,7 +100,7 @@ def on_cpu(held: Footprint, context: int, *, alone: bool) -> PlannedMemory:
 
 @lru_cache(maxsize=_KEPT)
 def on_accelerator(held: Footprint, context: int, found: Accelerator) -> PlannedMemory:
-    """What of a target an accelerator holds."""
+    """Return the memory of a target on an accelerator."""
     blocks, count = _cumulated(held), len(held.blocks)
     kv_bytes = held.kv_bytes if found.takes_core else held.device_kv_bytes
     kv = [kv_bytes(context, cut) if cut else 0 for cut in range(count + 1)]
@@ -116,7 +116,7 @@ def on_accelerator(held: Footprint, context: int, found: Accelerator) -> Planned
 
 @lru_cache(maxsize=_KEPT)
 def draft_on_cpu(held: Footprint, context: int) -> PlannedMemory:
-    """What a draft holds on the CPU."""
+    """Return the memory of a draft on the CPU."""
     room = native_draft_room(held.config, context + MAX_TREE) if held.config else 0
     weights = np.array([held.weight_bytes], dtype=np.int64)
     return PlannedMemory.of(weights, [held.kv_bytes(context, len(held.blocks))], [room])
@@ -124,7 +124,7 @@ def draft_on_cpu(held: Footprint, context: int) -> PlannedMemory:
 
 @lru_cache(maxsize=_KEPT)
 def draft_on_accelerator(held: Footprint, context: int, found: Accelerator) -> PlannedMemory:
-    """What a draft holds on an accelerator, its embedding included: it drafts trees there."""
+    """Return the memory of a draft on an accelerator, with its embedding: it drafts trees there."""
     whole = on_accelerator(held, context, found).at(-1)
     weights = np.array([held.weight_bytes], dtype=np.int64)
     if held.config is None:
@@ -137,10 +137,10 @@ def draft_on_accelerator(held: Footprint, context: int, found: Accelerator) -> P
 
 
 def lent_to_head(target: Footprint, head: Footprint, cuts: int, *, on_host: bool) -> Bytes:
-    """[cuts]: of a head on a device, what it has of a target's matrices there, held once.
+    """Return [cuts]: bytes of a head's weights that its target already holds on the head's device.
 
-    On the host the target's embedding lies always, but where it is tied and all is elsewhere; its
-    output matrix is on an accelerator with the last cut only.
+    The host always holds the target's embedding, unless it is tied and everything is on the
+    accelerator; the accelerator holds the output matrix at the last cut only.
     """
     fusion = head.fusion
     saved = np.zeros(cuts, dtype=np.int64)
@@ -156,9 +156,9 @@ def lent_to_head(target: Footprint, head: Footprint, cuts: int, *, on_host: bool
 
 
 def tap_rooms(target: Footprint, head: Footprint, cuts: int, found: Accelerator | None) -> Taps:
-    """Working memory for the outputs of blocks that a head's features are, host and accelerator.
+    """Return the workspace for the target's outputs that a head takes, on host and accelerator.
 
-    Those of a real accelerator go through memory that all outputs share.
+    On a real accelerator these outputs go through memory that all outputs share.
     """
     taps = np.array(head.fusion.taps if head.fusion else (), dtype=np.int64)
     there = [int((taps < cut).sum()) for cut in range(cuts)]
@@ -179,7 +179,7 @@ def _cumulated(held: Footprint) -> Bytes:
 
 
 def _native_room(held: Footprint, cut: int, context: int, *, heads: bool) -> int:
-    """Beside an accelerator the CPU has an embedding alone, unless it has everything."""
+    """Return the CPU's native workspace; the embedding may have a segment of its own."""
     if held.config is None:
         return 0
     return native_room(held.config, cut, context + MAX_TREE, embeds=True, heads=heads)
@@ -200,7 +200,7 @@ def _room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRoom:
-    """Working memory on an accelerator: `own`, and `shared`, of which models need the largest."""
+    """Workspace on an accelerator: `own`, and `shared`, of which models need only the largest."""
 
     own: int
     shared: int
@@ -210,7 +210,7 @@ NO_ROOM = DeviceRoom(0, 0)
 
 
 def native_room(config: ModelConfig, cut: int, slots: int, *, embeds: bool, heads: bool) -> int:
-    """Of native segments with the blocks from `cut` on.
+    """Return the workspace bytes of native segments with the blocks from `cut` on.
 
     Args:
         embeds: the embedding is here, in a segment of its own unless all else is as well.
@@ -228,7 +228,7 @@ def native_room(config: ModelConfig, cut: int, slots: int, *, embeds: bool, head
 
 
 def native_tap_room(config: ModelConfig, taps: int) -> int:
-    """Of native segments besides, where the outputs of so many blocks are wanted."""
+    """Return the extra workspace of native segments that output so many blocks' hidden states."""
     if not taps:
         return 0
     hidden = config.hidden_size
@@ -236,18 +236,18 @@ def native_tap_room(config: ModelConfig, taps: int) -> int:
 
 
 def native_draft_room(config: ModelConfig, slots: int) -> int:
-    """Of a draft wholly in one native segment."""
+    """Return the workspace bytes of a draft wholly in one native segment."""
     drafting = drafting_bytes(config, DEPTH, HEAD_WIDTH if config.fusion else WIDTH)
     return segment_bytes(config, config.blocks, head=True, slots=slots) + drafting
 
 
 def device_draft_room(config: ModelConfig) -> int:
-    """Of a draft wholly in one segment on torch, beside what any segment takes."""
+    """Return the workspace bytes that drafting adds to a torch segment with a whole draft."""
     return device_sizes.drafting_bytes(config)
 
 
 def device_room(config: ModelConfig, slots: int, *, heads: bool) -> DeviceRoom:
-    """Of a segment on torch, with some or all blocks."""
+    """Return the workspace of a torch segment with all blocks of a model."""
     blocks = range(config.num_layers)
     working = device_sizes.working_bytes(config, blocks, slots, head=heads)
     recorded = device_sizes.recorded_bytes(config, blocks, slots, head=heads)

@@ -19,24 +19,24 @@ WIDTHS = (1, 2, 4, 10)
 
 USUAL_VERIFY = (1.0, 1.02, 1.05, 1.15, 1.5, 2.5)
 USUAL_LEVELS = (1.0, 1.04, 1.1, 1.3)
-"""What BUCKETS, and WIDTHS, cost to each other where nobody has told."""
+"""Relative costs of BUCKETS, and of WIDTHS, where nothing is known."""
 USUAL_ACCEPTANCE = 0.6
 
 NODES, DEPTH = 15, 7
-"""Of the first tree, as Dovetail drafts them (arXiv 2412.18934)."""
+"""Size of the first tree, as Dovetail drafts them (arXiv 2412.18934)."""
 NODES_OF_FEW_CORES, DEPTH_OF_FEW_CORES = 6, 4
-"""The same where a processor with few cores verifies."""
+"""Size of the first tree where a processor with few cores verifies."""
 FEW_CORES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Seconds and chances of a target and its draft, where the plan puts them.
+    """Expected seconds and acceptance of a target and its draft, where the plan puts them.
 
     Attributes:
         verify: seconds of a target forward, for all BUCKETS.
         levels: seconds of a drafted level, for the first of WIDTHS; it gets no wider than these.
-        acceptance: chance that a drafted token is accepted once all before it were.
+        acceptance: prob that a drafted token is accepted once all before it were.
         nodes, depth: of the first tree.
     """
 
@@ -48,12 +48,12 @@ class Expectation:
 
 
 USUAL = Expectation(USUAL_VERIFY, tuple(0.1 * level for level in USUAL_LEVELS), USUAL_ACCEPTANCE)
-"""Where nobody has told: the seconds only mean something to each other."""
+"""Used where nothing is known: the seconds are meaningful only relative to each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the planner decides. Devices by name, see `engine.machine.facts`.
+    """A placement and how to decode with it. Devices by name, see `engine.machine.facts`.
 
     Attributes:
         mode: PLAIN where nothing drafts; CPU, DOVETAIL (drafting and verifying in turns, an
@@ -102,15 +102,15 @@ class Plan:
 
     @property
     def embedding_on_gpu(self) -> bool:
-        """Whether an accelerator has the target's embedding."""
+        """Tell whether an accelerator has the target's embedding."""
         return any(share.embeds and share.device != "cpu" for share in self.target)
 
     @property
     def head_on_gpu(self) -> bool:
-        """Whether an accelerator has the target's head."""
+        """Tell whether an accelerator has the target's head."""
         return any(share.heads and share.device != "cpu" for share in self.target)
 
     def on(self, device: str) -> DeviceMemory:
-        """The memory of a device; nothing where the plan leaves it alone."""
+        """Return the memory planned on a device; nothing where the plan leaves it alone."""
         found = (memory for memory in self.memory if memory.device == device)
         return next(found, DeviceMemory(device, 0))

@@ -68,11 +68,11 @@ class Planning:
 
     @property
     def models(self) -> str:
-        """What the memory of these models is remembered by."""
+        """Key under which memory estimates of these models are kept."""
         return key_of(self._target, self._drafts)
 
     def plan(self) -> Plan:
-        """The plan for the ceiling that was wished for, or for the knee.
+        """Return the plan for the wished ceiling, or for the knee.
 
         Raises:
             OutOfMemory: nothing fits.
@@ -86,16 +86,16 @@ class Planning:
         return self._planned(placement)
 
     def placement(self, ceiling: int) -> Placement | None:
-        """What a ceiling of VRAM is used for; None where nothing fits."""
+        """Return the best placement under a ceiling of VRAM in bytes; None where nothing fits."""
         return self._search.best(min(ceiling, self._search.limit))
 
     @property
     def limit(self) -> int:
-        """The highest ceiling that means anything; 0 without an accelerator."""
+        """Highest useful ceiling in bytes; 0 without an accelerator."""
         return self._search.limit
 
     def curve(self) -> Curve:
-        """What every ceiling would give."""
+        """Return the outcome at every ceiling that makes a difference."""
         search = self._search
         return Curve(
             mode=self._wish.mode,
@@ -129,7 +129,7 @@ class Planning:
     # ---- the search ------------------------------------------------------------------------------
 
     def _best_search(self) -> PlacementSearch:
-        """The placements with the accelerator that serves best; the first one of equals."""
+        """Return the placements with the accelerator that serves best; the first one of equals."""
         usable: Sequence[Accelerator | None] = self._machine.usable
         if self._wish.mode is Mode.CPU or self._target.other_family or not usable:
             usable = [None]
@@ -229,7 +229,7 @@ class Planning:
         return cpu, replace(device, runtime=runtime_bytes(found))
 
     def _threads(self, placement: Placement) -> int | None:
-        """An accelerator that computes on a core at the same time has that one of its own."""
+        """Return one thread less than cores in Duo with a simulated accelerator; else None."""
         found, cores = self._search.accelerator, self._machine.host.cores
         beside = placement.strategy.parallel and found is not None and found.takes_core
         return max(cores - 1, 1) if beside else None
@@ -238,7 +238,7 @@ class Planning:
 def _held(
     device: str, budget: int, target: PlannedMemory, draft: PlannedMemory | None, taps: int
 ) -> DeviceMemory:
-    """A target, and perhaps a draft, on one device; `taps`: working memory for its features."""
+    """Return the memory of a target and its draft, if any, on a device; `taps`: head workspace."""
     models = [target] if draft is None else [target, draft]
     shared = max(int(each.shared[0]) for each in models)
     return DeviceMemory(

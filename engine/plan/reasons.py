@@ -22,7 +22,7 @@ _WORTH_TELLING = 1.02
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the reasons are about.
+    """The plan that the reasons explain, and the facts it comes from.
 
     Attributes:
         drafts: candidates, also where none of them was searched with.
@@ -43,7 +43,7 @@ class Told:
 
     @property
     def wish(self) -> Wish:
-        """What the user asked for."""
+        """The user's wishes."""
         return self.search.wish
 
     @property
@@ -54,12 +54,12 @@ class Told:
 
 
 def reasons(told: Told) -> tuple[str, ...]:
-    """All of them."""
+    """Return all reasons, the most important first."""
     return tuple(_reasons(told))
 
 
 def caveat(target: ModelFacts) -> str:
-    """What is less than usual about a model that runs through transformers."""
+    """Return the limits of a model that runs through transformers; "" for other models."""
     if not target.other_family:
         return ""
     return tr(
@@ -92,7 +92,7 @@ def _reasons(told: Told) -> Iterator[str]:
 
 
 def _where(told: Told) -> str:
-    """Which devices hold the target, with the numbers that decided it."""
+    """Explain which devices hold the target, with the numbers that decided it."""
     held, plan = told.target.footprint, told.plan
     layers, count = plan.layers_on_gpu, len(held.blocks)
     names = {"model": told.target.name, "format": held.words, "device": told.device}
@@ -113,7 +113,7 @@ def _where(told: Told) -> str:
 
 
 def _split(told: Told, layers: int, count: int) -> str:
-    """The sentence of a split target."""
+    """Explain a split target."""
     search, plan = told.search, told.plan
     beside = plan.draft_device not in (None, CPU)
     wished = told.wish.vram is not None
@@ -188,7 +188,7 @@ def _who_drafts(told: Told) -> str:
 
 
 def _head(told: Told) -> Iterator[str]:
-    """What a feature head is, and what it takes of the host's memory."""
+    """Explain what a feature head is, and what it takes of the host's memory."""
     plan = told.plan
     if plan.draft is None or not told.drafts[plan.draft].is_head:
         return
@@ -201,7 +201,7 @@ def _head(told: Told) -> Iterator[str]:
 
 
 def _loop(told: Told) -> Iterator[str]:
-    """Why in turns or at the same time."""
+    """Explain why decoding drafts and verifies in turns or at the same time."""
     plan, search = told.plan, told.search
     if plan.draft is None or not plan.layers_on_gpu:
         return
@@ -259,7 +259,7 @@ def _draft_left_out(told: Told) -> Iterator[str]:
 
 
 def _accelerators(told: Told) -> Iterator[str]:
-    """Why accelerators that are here do nothing."""
+    """Explain why accelerators that are here do nothing."""
     machine, used = told.machine, told.plan.accelerator
     for found in machine.accelerators:
         if found.unusable:
@@ -293,7 +293,7 @@ def _accelerators(told: Told) -> Iterator[str]:
 
 
 def _budget(told: Told) -> Iterator[str]:
-    """What is left alone."""
+    """Explain what is left to other programs."""
     plan, found = told.plan, told.search.accelerator
     if found is None or plan.accelerator is None:
         return

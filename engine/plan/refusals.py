@@ -108,7 +108,7 @@ def _check_sources(drafts: Sequence[DraftFacts], wish: Wish) -> None:
 
 
 def _unusable(machine: Machine) -> list[str]:
-    """Why the accelerators that are here do not count."""
+    """Explain why the accelerators that are here are not used."""
     said = tr("{name} is not used: {reason}.")
     found = [each for each in machine.accelerators if each.unusable]
     return [said.format(name=each.name, reason=each.unusable) for each in found]
@@ -121,7 +121,7 @@ def does_not_fit(
     memory: Sequence[DeviceMemory],
     ceiling: int,
 ) -> OutOfMemory:
-    """Refuse everything: what the smallest placement would need, and what there is.
+    """Return the error where nothing fits: what the smallest placement needs, and what is free.
 
     Args:
         search: that found nothing.
@@ -160,7 +160,7 @@ def does_not_fit(
 def _shortage(
     search: PlacementSearch, nearest: Placement, memory: Sequence[DeviceMemory], ceiling: int
 ) -> Shortage:
-    """What the device lacks that lacks more."""
+    """Return the shortage of the device that lacks more."""
     found, most, (on_host, *there) = search.accelerator, search.host_budget, memory
     if found is not None and there and nearest.vram - ceiling > max(nearest.ram - most, 0):
         return Shortage(found.device, found.name, _whole(there[0], nearest.vram), ceiling)
@@ -175,12 +175,12 @@ _NOT_BYTES = ("device", "budget")
 
 
 def _whole(memory: DeviceMemory, nbytes: int) -> DeviceMemory:
-    """With the software and the rounding that count for a device as a whole."""
+    """Add software and rounding, which count for a device as a whole."""
     return replace(memory, runtime=memory.runtime + max(nbytes - memory.total, 0))
 
 
 def _remedy(search: PlacementSearch, drafts: Sequence[DraftFacts]) -> str:
-    """What would fit."""
+    """Suggest what would fit."""
     wish, held = search.wish, search.target.footprint
     spare = search.host_budget + (0 if search.one_memory else search.limit) - held.weight_bytes
     if wish.forced and drafts:
@@ -199,7 +199,7 @@ def _remedy(search: PlacementSearch, drafts: Sequence[DraftFacts]) -> str:
 
 
 def four_bit_bytes(held: Footprint) -> int:
-    """About what the model's weights would take in 4 bits."""
+    """Return about the bytes that the model's weights would take in 4 bits."""
     parts = [held.embedding, *held.blocks, *(() if held.tied else (held.head,))]
     numbers = 0.0
     for part in parts:

@@ -63,7 +63,7 @@ class Placement:
 
     @property
     def mode(self) -> Mode:
-        """What it is called."""
+        """Mode that this placement amounts to."""
         if self.strategy.draft_device is None:
             return Mode.PLAIN
         if self.strategy.parallel:
@@ -73,7 +73,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """What a strategy takes of the host's and of the device's memory, for every cut."""
+    """Bytes of the host and of the device that a strategy takes, for every cut."""
 
     found: StrategyThroughput
     ram: Bytes
@@ -117,19 +117,19 @@ class PlacementSearch:
         self._flatten()
 
     def best(self, ceiling: int) -> Placement | None:
-        """The fastest within a ceiling; of equals the one that takes least."""
+        """Return the fastest placement within a ceiling; of equals the one that takes least."""
         return self._first(ceiling, lambda _: True)
 
     @property
     def steps(self) -> list[Placement]:
-        """All that some ceiling within the device's limit is best used for, by its memory."""
+        """Placements that are best under some ceiling within the device's limit, by memory."""
         by_vram = np.argsort(self._vram[self._order], kind="stable")
         best_so_far = np.minimum.accumulate(by_vram)  # places in the order: the best one is first
         return [self._placement(int(self._order[at])) for at in np.unique(best_so_far)[::-1]]
 
     @property
     def knee(self) -> int:
-        """The smallest ceiling with about the best speed that the device's limit allows."""
+        """Smallest ceiling with about the best speed that the device's limit allows."""
         rates, vram = self._rate[self._order], self._vram[self._order]
         if self._before_speed():
             return self.limit
@@ -138,50 +138,50 @@ class PlacementSearch:
 
     @property
     def possible(self) -> bool:
-        """Whether anything fits at all."""
+        """Tell whether anything fits at all."""
         return len(self._order) > 0
 
     @property
     def fastest(self) -> Placement | None:
-        """The best placement that the device's limit allows."""
+        """Best placement that the device's limit allows."""
         return self.best(self.limit)
 
     @property
     def one_memory(self) -> bool:
-        """Whether host and accelerator share one memory, or there is no accelerator."""
+        """Tell whether host and accelerator share one memory, or there is no accelerator."""
         return self.accelerator is None or self.accelerator.shares_host_memory
 
     def nearest(self, ceiling: int) -> Placement:
-        """The allowed placement that comes closest to fitting."""
+        """Return the allowed placement that comes closest to fitting."""
         over = np.maximum(self._ram - self.host_budget, 0) + np.maximum(self._vram - ceiling, 0)
         return self._placement(int(np.argmin(np.where(self._wanted, over, np.iinfo(np.int64).max))))
 
     def other(self, ceiling: int, wanted: Callable[[Strategy], bool]) -> Placement | None:
-        """The fastest within a ceiling of only some strategies."""
+        """Return the fastest placement within a ceiling among the wanted strategies."""
         return self._first(
             ceiling, lambda place: wanted(self._options[place // self.cuts].found.strategy)
         )
 
     def other_on_device(self, ceiling: int) -> Placement | None:
-        """The fastest within a ceiling in which the accelerator takes part."""
+        """Return the fastest placement within a ceiling in which the accelerator takes part."""
         return self._first(ceiling, lambda place: self._vram[place] > 0)
 
     def needed(self, strategy: Strategy) -> int:
-        """Device memory of a strategy with the whole target on the accelerator."""
+        """Return the device memory of a strategy with the whole target on the accelerator."""
         found = (each for each in self._options if each.found.strategy == strategy)
         return int(next(found).vram[-1])
 
     def draft_share(self, placement: Placement) -> float:
-        """Seconds of a drafted token, measured in verifications of one row."""
+        """Return the time of a drafted token relative to a verification of one row."""
         found = (each.found for each in self._options if each.found.strategy == placement.strategy)
         return next(found).draft_s * placement.plain_rate
 
     def expected(self, placement: Placement) -> Expectation | None:
-        """What decoding may expect of a placement."""
+        """Return what decoding may expect of a placement."""
         return self._throughput.expected(placement.strategy, placement.cut)
 
     def draft_memory(self, strategy: Strategy) -> PlannedMemory | None:
-        """What the strategy's draft holds, on its device, beside what is the target's."""
+        """Return the memory of the strategy's draft on its device, without the target's tensors."""
         if strategy.draft is None:
             return None
         model, found = self._drafts[strategy.draft].model, self.accelerator
@@ -197,14 +197,14 @@ class PlacementSearch:
         return replace(whole, weights=whole.weights - lent)
 
     def tap_rooms(self, strategy: Strategy) -> Taps:
-        """Working memory of the target for the features of a head, host and accelerator."""
+        """Return the target's workspace for the features of a head, on host and accelerator."""
         if strategy.draft is None:
             return NOTHING.own, NOTHING.own
         head = self._drafts[strategy.draft].model.footprint
         return tap_rooms(self._held, head, self.cuts, self.accelerator)
 
     def feature_bytes(self, strategy: Strategy) -> int:
-        """What a sequence of the target keeps on the host for a head that drafts."""
+        """Return the bytes that a target's sequence keeps on the host for a head that drafts."""
         if strategy.draft is None:
             return 0
         return self._drafts[strategy.draft].model.footprint.feature_bytes(self.context)
@@ -227,7 +227,7 @@ class PlacementSearch:
         return _Option(found, ram, vram)
 
     def _flatten(self) -> None:
-        """All placements in one row, and in `_order` those that fit, the best first."""
+        """Put all placements in one row, and those that fit in `_order`, the best first."""
         self._rate = np.concatenate([each.found.rate for each in self._options])
         self._ram = np.concatenate([each.ram for each in self._options])
         self._vram = np.concatenate([each.vram for each in self._options])
@@ -239,10 +239,10 @@ class PlacementSearch:
         self._order = order[fits[order]]
 
     def _before_speed(self) -> list[NDArray[np.bool_] | Bytes]:
-        """What goes before speed where Dovetail is forced: the draft on the accelerator.
+        """Return the keys that rank before speed in a forced Dovetail: draft on the accelerator.
 
-        On one that takes a core, which is no faster than the CPU, also as many layers as fit: it is
-        there to show them.
+        On a simulated accelerator, which is no faster than the CPU, also as many layers as fit: it
+        is there to show them.
         """
         if self.wish.mode is not Mode.DOVETAIL or self.accelerator is None:
             return []
@@ -253,7 +253,7 @@ class PlacementSearch:
         return keys
 
     def _allowed(self, strategy: Strategy) -> NDArray[np.bool_]:
-        """The cuts that the wish leaves."""
+        """Return [cuts]: whether the wish allows each cut."""
         cuts, wish, allowed = self.cuts, self.wish, np.ones(self.cuts, dtype=np.bool_)
         if wish.layers_on_gpu is not None:
             last = cuts - 2
@@ -271,7 +271,7 @@ class PlacementSearch:
         return allowed
 
     def _first(self, ceiling: int, wanted: Callable[[int], bool]) -> Placement | None:
-        """The best that fits into a ceiling, by the wanted places in the row of all."""
+        """Return the best placement that fits into a ceiling and is wanted."""
         fits = self._order[self._vram[self._order] <= ceiling]
         return next((self._placement(int(place)) for place in fits if wanted(place)), None)
 

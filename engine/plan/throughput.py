@@ -1,7 +1,7 @@
-"""How fast every strategy to run a target would be; memory does not matter here.
+"""Throughput of every strategy to run a target; memory does not matter here.
 
-A strategy is who drafts, where, and in which loop; for each there are all cuts of the target.
-Further down is what drafting brings: tokens per second of the serial and of the parallel loop.
+A strategy is a drafter, its device and a loop; each is computed for all cuts of the target.
+Further down: the gain from drafting, as tokens per second of the serial and the parallel loop.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NEW_FEATURES = 5
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Who drafts, where and when; `draft` None with a `draft_device` is lookup alone."""
+    """A drafter and its timing; lookup alone has a `draft_device`, but `draft` None."""
 
     draft: int | None
     draft_device: str | None
@@ -154,7 +154,7 @@ class Throughput:
         return float(forwards.seconds([1])[0, -1])
 
     def expected(self, strategy: Strategy, cut: int) -> Expectation | None:
-        """What decoding may expect of a strategy at a cut; None where nothing drafts."""
+        """Return what decoding may expect of a strategy at a cut; None where nothing drafts."""
         if strategy.draft_device is None:
             return None
         rows, most = self._verify[:, cut], len(self._verify)
@@ -180,7 +180,7 @@ class Throughput:
 
 
 def _without_a_core(host: Host, cpu: DeviceSpeeds) -> DeviceSpeeds:
-    """A simulated accelerator takes a core, as long as both compute at the same time."""
+    """Return the CPU's speeds while a simulated accelerator takes one of its cores."""
     cores = cpu.threads or host.cores
     return slower(cpu, cores / max(cores - 1, 1))
 
@@ -188,7 +188,7 @@ def _without_a_core(host: Host, cpu: DeviceSpeeds) -> DeviceSpeeds:
 # ---- what drafting brings ----------------------------------------------------------------------
 
 NEXT_CHOICE = 0.3
-"""Of the tokens that a draft's choices have missed so far, what its next choice is right about.
+"""Prob that a draft's next choice is right once all choices before it were wrong.
 
 With it a tree of 26 nodes brings a quarter more tokens than a chain of five, as EAGLE-1's did
 (arXiv 2401.15077, the ablation of tree attention).
@@ -199,7 +199,7 @@ DEPTHS = range(1, DEEPEST + 1)
 _PARALLEL_ROWS = (1, 3, 7, len(ROWS) - 1)
 """Drafted nodes of the parallel loop's verifications that are weighed."""
 _CANDIDATES = 4
-"""Children of a node there."""
+"""Most children of a node in the parallel loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def expected_tokens(depth: int, acceptance: float) -> float:
 
 @lru_cache(maxsize=64)
 def tree_tokens(acceptance: float, width: int) -> Numbers:
-    """[DEEPEST, nodes + 1]: mean tokens of rounds with the best tree of 0, 1, ... nodes by depth.
+    """Return [DEEPEST, nodes + 1]: mean tokens per round of the best tree by depth and nodes.
 
     Args:
         acceptance: chance that a draft's likeliest token is accepted once all before it were.
@@ -228,7 +228,7 @@ def tree_tokens(acceptance: float, width: int) -> Numbers:
 
 
 def _best_nodes(acceptance: float, width: int, depth: int, most: int) -> list[float]:
-    """1 for the target's own token, then the chances of the likeliest paths, best first."""
+    """Return 1 for the target's own token, then the probs of the likeliest paths, best first."""
     missed = (1 - acceptance) * (1 - NEXT_CHOICE) ** np.arange(width - 1)
     ranks = [acceptance, *(missed * NEXT_CHOICE)]
     chances = [1.0]
@@ -244,7 +244,7 @@ def _best_nodes(acceptance: float, width: int, depth: int, most: int) -> list[fl
 
 
 def plain(verify: Numbers) -> ExpectedThroughput:
-    """The target alone.
+    """Return the throughput of the target alone.
 
     Args:
         verify: [rows, cuts], seconds of a target forward over 1, 2, ... rows.
@@ -253,7 +253,7 @@ def plain(verify: Numbers) -> ExpectedThroughput:
 
 
 def serial(verify: Numbers, draft: float, acceptance: float) -> ExpectedThroughput:
-    """Draft a chain, then verify it; the depth that pays best.
+    """Return the throughput of drafting a chain, then verifying it, at the depth that pays best.
 
     Args:
         verify: as in `plain`.
@@ -313,7 +313,7 @@ def parallel(
 
 @lru_cache(maxsize=64)
 def _played(acceptance: float, breadth: float) -> Numbers:
-    """Tokens by cost, between the nearest chances and breadths that were played."""
+    """Return tokens by cost, between the nearest acceptances and breadths of the simulation."""
     table = np.array(both_lanes.TOKENS)
     for axis, value in ((both_lanes.BREADTHS, breadth), (both_lanes.FIRST, acceptance)):
         after = int(np.clip(np.searchsorted(axis, value), 1, len(axis) - 1))

@@ -37,7 +37,7 @@ class Agenda:
 
     @property
     def changes_model(self) -> bool:
-        """Whether another model comes next, or none."""
+        """Tell whether the model is about to be replaced or unloaded."""
         return isinstance(self._change, Load | Unload)
 
     def add(self, work: Load | Unload | Dropped) -> None:

@@ -31,7 +31,7 @@ from engine.machine.memory import DeviceMemory
 _log = logging.getLogger(__name__)
 
 _SHARED = "device"
-"""Who holds what all models on a device share: part of what the device itself takes."""
+"""Owner of what all models on a device share, which counts as the device's own."""
 _MOST_SOFTWARE = 1.5
 """Bytes a driver counts beyond the ledger are its own software's, up to so much of the runtime."""
 
@@ -189,7 +189,7 @@ def _estimate(machine: Machine, predicted: DeviceMemory, ledger: Ledger) -> Devi
 
 
 def held_as_planned(device: str, lines: Sequence[Held]) -> DeviceMemory:
-    """A ledger's lines, sorted as plans sort them; of working memory the most there ever was."""
+    """Return a ledger's bytes by a plan's purposes; of the workspace, the peak."""
     sums = dict.fromkeys(("target", "draft", "kv", "features", "workspace", "runtime"), 0)
     for line in lines:
         if line.owner == _SHARED or line.purpose is Purpose.RUNTIME:
@@ -203,7 +203,7 @@ def held_as_planned(device: str, lines: Sequence[Held]) -> DeviceMemory:
 
 
 def _grown(before: DeviceEstimate, ledger: Ledger) -> DeviceEstimate:
-    """After an answer: further conversations keep their keys, working memory has been used."""
+    """Return the estimate after an answer: the most workspace so far, and bytes touched by now."""
     now = held_as_planned(before.device, ledger.lines()).workspace
     work = max(before.held.workspace, now)
     return replace(before, held=replace(before.held, workspace=work), touched=touched(ledger))

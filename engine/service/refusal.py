@@ -13,7 +13,7 @@ from engine.machine.memory import Holder
 from engine.machine.speeds import Speeds
 
 _TOO_MUCH = 0.9
-"""After a load failed, at most this share of what it had planned on the device that was short."""
+"""Most to plan on the device that was short, as a share of the failed load's plan."""
 
 
 def refused(error: BaseException, machine: Machine | None) -> Failed:

@@ -23,7 +23,7 @@ _LATELY = 8
 """Steps of a width whose times `StepSeconds` averages, the latest counting most."""
 
 _REMEMBERED = 12.0
-"""What was learnt before a start counts as so many measurements at most: much may have changed."""
+"""Most measurements that knowledge from earlier starts counts as: much may have changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _LOOK_UP_S = 1.0
 """A resting thread wakes up this often, in case a notification was missed."""
 
 AT_ONCE = DraftPace()
-"""To begin with the prompt beside the target."""
+"""Pace to begin with the prompt beside the target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class SerialController(Controller):
         tokens, seconds = _best_round(expected)
         self._tokens = Mean(tokens, 1.0, _FORGET_RATE)
         self._seconds = Mean(seconds, 1.0, _FORGET_RATE)
-        """What rounds that draft bring, and what they take."""
+        """Mean seconds of a round that drafts; `_tokens` has its tokens."""
         self._levels = 0
         self._drafted = 0
         self._opening = True

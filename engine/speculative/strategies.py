@@ -29,7 +29,7 @@ _CLEAR_GAIN = 1.5
 
 
 class DraftingStrategy(Enum):
-    """How the rounds of the parallel loop are made."""
+    """Ways in which the parallel loop makes a round."""
 
     PARALLEL = "parallel"
     """The draft works while the target verifies (DuoDecoding)."""
@@ -41,7 +41,7 @@ class DraftingStrategy(Enum):
 
 @dataclass(slots=True)
 class _Record:
-    """What one strategy has brought, and when it is tried again."""
+    """Results of one strategy, and when it is tried again."""
 
     tokens: Mean = field(default_factory=lambda: Mean(keep=_KEEP))
     seconds: Mean = field(default_factory=lambda: Mean(keep=_KEEP))

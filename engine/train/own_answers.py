@@ -22,7 +22,7 @@ from engine.train.recording import Recorded, stacked_states
 from engine.train.targets import Target
 
 TEMPERATURES = (0.0, 0.8)
-"""In turns: people use both, and a draft has to predict both."""
+"""Temperatures of the answers, by turns: people use both, and a draft has to predict both."""
 LANES = 32
 """Answers at a time; with more of them a forward per answer is not noticeably cheaper."""
 _TOP = 64

@@ -34,7 +34,7 @@ _BESIDE = ("README.md", "LICENSE", "NOTICE", "duotail.json", "config.json")
 """Files that are copied if they exist; config.json, by which a draft is recognised, last."""
 _FORMATS = {"q8_0": Format.Q8, "q4_0": Format.Q4}
 _STEPS = 15
-"""From the least number of a 4-bit block to the greatest."""
+"""Steps from the least number of a 4-bit block to the greatest."""
 _FINER = tuple(np.linspace(0.7, 1.05, 15).tolist())
 """Shares of a block's range that are tried: what lies outside is cut, all else is finer."""
 _ROWS = 512

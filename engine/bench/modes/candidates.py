@@ -24,7 +24,7 @@ class ModeCandidate:
 
     @property
     def plan(self) -> Plan:
-        """The plan that it runs by."""
+        """Plan that it runs by."""
         return self.checked.plan
 
 
@@ -35,11 +35,11 @@ class Station:
     checked: PlannedLoad
     candidates: list[ModeCandidate] = field(default_factory=list)
     passes: int = 0
-    """That are done."""
+    """Number of passes that are done."""
 
     @property
     def devices(self) -> set[str]:
-        """On which it lies."""
+        """Devices on which the pair lies."""
         return {memory.device for memory in self.checked.plan.memory}
 
 

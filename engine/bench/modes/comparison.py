@@ -84,7 +84,7 @@ class Comparison:
         self._measured: list[MeasuredMode] = []
         self._others: list[ModeRun] = []
         self._pair: LoadedPair | None = None
-        """That of the station, where it is not the home's."""
+        """Pair of the station, where it is not the home's."""
         self._at: Station | None = None
         self._slow = False
         self.lost: Plan | None = None
@@ -130,7 +130,7 @@ class Comparison:
         return self._home.check(command)
 
     def _visit(self, station: Station, home: Plan, number: int) -> None:
-        """One turn with a station's models, or all that are left where a change is slow."""
+        """Measure one turn of a station, or all turns left where changing models is slow."""
         if station.passes > number or self._over(station):
             return
         at_home = same_run(station.checked.plan, home)
@@ -166,7 +166,7 @@ class Comparison:
         self._at = station
 
     def _loaded(self, checked: PlannedLoad) -> LoadedPair:
-        """The pair, beside the home's where memory holds both."""
+        """Load the pair, beside the home's where memory holds both."""
         home = self._home.present()
         if home is not None:
             free = checked.inspection.machine.host.memory_available - home.held_on(CPU)
@@ -195,11 +195,11 @@ class Comparison:
         return next(each for each in self._measured if each.mode is candidate.mode)
 
     def _over(self, station: Station) -> bool:
-        """True where something of it cannot be measured."""
+        """Tell whether one of its modes cannot be measured."""
         return any(self._of(each).refusal for each in station.candidates)
 
     def _refuse(self, station: Station, error: Exception) -> None:
-        """These modes fail, in words; with a lost accelerator all that need it."""
+        """Note why these modes fail; with a lost accelerator, all that need it."""
         told = failed(error, None)
         hit = [station]
         if isinstance(error, DeviceLost):
@@ -211,7 +211,7 @@ class Comparison:
                 self._of(candidate).refusal = told.cause
 
     def _forsake_lost(self) -> None:
-        """A home on an accelerator that is gone answers no more."""
+        """Release a home whose accelerator is gone."""
         home = self._home.present()
         if self.lost is not None and home is not None and self.lost.accelerator in home.devices:
             self._home.leave()

@@ -58,7 +58,7 @@ class MeasuredMode:
 
 
 def own_states(pair: LoadedPair) -> PrefixCache:
-    """Room for a sequence beside those of chats, which give way only where there is not enough."""
+    """Return a prefix cache of its own; those of chats give way only where memory is short."""
     own = PrefixCache(pair.target, pair.states.context)
     try:
         own.take([0])
@@ -69,10 +69,10 @@ def own_states(pair: LoadedPair) -> PrefixCache:
 
 
 def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: PrefixCache) -> LoadedPair:
-    """The pair as a mode would run it, with `own_states` and experience of its own.
+    """Return the pair as a mode would run it, with `own_states` and beliefs of its own.
 
-    So nothing of what is asked here is found in what is kept of chats, or in what was learnt in
-    them.
+    So measuring neither finds a chat's tokens in the prefix cache nor uses what chats have taught
+    the controller.
     """
     return replace(
         pair,
@@ -84,7 +84,7 @@ def borrowed(pair: LoadedPair, candidate: ModeCandidate, states: PrefixCache) ->
 
 
 def _afresh(loop: Loop, candidate: ModeCandidate) -> Loop:
-    """The loop as if it had decoded nothing yet."""
+    """Return the loop as if it had decoded nothing yet."""
     plan, command = candidate.plan, candidate.checked.inspection.command
     forced = command.forces_drafting
     if plan.draft_device is None:
@@ -119,10 +119,10 @@ def ask(
 
 
 def winner(runs: Sequence[ModeRun]) -> Mode | None:
-    """The mode to use: the automatic choice, unless another one is clearly faster.
+    """Return the mode to use: the automatic choice, unless another one is clearly faster.
 
-    That is so where most answers, each compared with the same one of the automatic choice, came
-    clearly faster. None where nothing was measured.
+    Clearly faster: most answers came clearly faster than the automatic choice's same ones. None
+    where nothing was measured.
     """
     known = [(run.tokens_per_s, run) for run in runs if run.tokens_per_s is not None]
     if not known:

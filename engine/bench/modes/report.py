@@ -59,7 +59,7 @@ class Hardware:
 
     @classmethod
     def of(cls, machine: Machine) -> Hardware:
-        """The facts; memory in whole GiB, because the rest differs from start to start."""
+        """Return the facts; memory in whole GiB, because the rest differs from start to start."""
         host, usable = machine.host, machine.usable
         return cls(
             processor=host.name,
@@ -147,7 +147,7 @@ def rows_of(runs: Sequence[ModeRun]) -> tuple[ModeRow, ...]:
 
 
 def command_line(load: Load, wish: Compare) -> str:
-    """Return the command that measures the same; without folders, which tell who one is."""
+    """Return the command that measures the same, without folders: their names are private."""
     words = ["duotail", "bench", "modes", "--model", _quoted(load.model.name)]
     if load.draft is not DraftChoice.AUTO:
         chosen = load.draft

@@ -113,7 +113,7 @@ def facts(report: ComparisonReport) -> list[str]:
 
 
 def to_table(report: ComparisonReport) -> object:
-    """For JSON; `from_table` reads it."""
+    """Return the report as values that JSON can hold; `from_table` reads it."""
     return encoded(report)
 
 

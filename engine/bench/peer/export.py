@@ -61,7 +61,7 @@ _NAMES = {
 """Canonical names to those in GGUF. What has the same name there lies one below the other."""
 
 _NEIGHBOURS = ("llama", "smollm3")
-"""Where llama.cpp rotates neighbouring numbers; elsewhere halves, as we do everywhere."""
+"""Families for which llama.cpp rotates neighbouring numbers; else halves, as we always do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _MAKERS: Mapping[Vendor, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What each source tells, before it is put together.
+    """Raw facts about accelerators from each source, before they are combined.
 
     Attributes:
         nvidia: cards of NVIDIA's library, in its order; bytes.
@@ -60,12 +60,12 @@ class Seen:
 
 
 def all_hidden(seen: Seen, vendor: Vendor) -> bool:
-    """Whether the user keeps every device of this maker from us, so that torch need not look."""
+    """Tell whether variables hide every device of this vendor, so that torch need not look."""
     return any(seen.environment.get(variable) in {"", "-1"} for variable in _HIDING.get(vendor, ()))
 
 
 def combine(seen: Seen) -> tuple[Accelerator, ...]:
-    """All of them: NVIDIA's first, then in the order of the bus; each once."""
+    """Return all accelerators, each once: NVIDIA's first, then in the order of the bus."""
     devices = list(seen.torch.devices) if seen.torch else []
     found: list[Accelerator] = []
     matched: list[SeenByTorch] = []
@@ -98,7 +98,7 @@ def _by_identity(devices: list[SeenByTorch], uuid: str, bus: str) -> SeenByTorch
 
 
 def _by_order(devices: list[SeenByTorch], gpu: PciGpu) -> SeenByTorch | None:
-    """The first that could be it, of those whose address torch does not tell."""
+    """Return the first device without an address that could be this GPU."""
     own = [one for one in devices if one.vendor is gpu.vendor and not one.bus]
     if not gpu.total:
         return next((one for one in own if one.integrated == gpu.integrated), None)
@@ -108,7 +108,7 @@ def _by_order(devices: list[SeenByTorch], gpu: PciGpu) -> SeenByTorch | None:
 
 
 def _of_nvidia(seen: Seen, facts: NvmlFacts, device: SeenByTorch | None) -> Accelerator:
-    """With what the driver says; torch alone knows memory that is the host's."""
+    """Return an NVIDIA GPU as its driver describes it; shared memory's size comes from torch."""
     capability = "{}.{}".format(*facts.capability) if facts.capability else ""
     ours = facts.ours if facts.ours is not None else device.ours if device else 0
     total = facts.total
@@ -138,7 +138,7 @@ def _of_nvidia(seen: Seen, facts: NvmlFacts, device: SeenByTorch | None) -> Acce
 
 
 def _of_bus(seen: Seen, gpu: PciGpu, device: SeenByTorch | None) -> Accelerator:
-    """A card that the system lists, with torch's facts where torch lists it too."""
+    """Return a GPU that the system lists, with torch's facts where torch lists it too."""
     plain = Accelerator(
         device="",
         name=gpu.name or _unnamed(gpu.vendor),
@@ -176,7 +176,7 @@ def _of_bus(seen: Seen, gpu: PciGpu, device: SeenByTorch | None) -> Accelerator:
 
 
 def _of_torch(seen: Seen, device: SeenByTorch) -> Accelerator:
-    """A device that torch alone knows: Apple's, and systems that list nothing."""
+    """Return a device that torch alone knows: Apple's, and all where the system lists nothing."""
     free = device.free + device.ours if device.free is not None else None
     name = device.name
     if device.vendor is Vendor.APPLE:
@@ -200,7 +200,7 @@ def _of_torch(seen: Seen, device: SeenByTorch) -> Accelerator:
 
 
 def _of_pool(seen: Seen, device: SeenByTorch) -> int | None:
-    """What of the host's memory an accelerator that works in it could hold."""
+    """Return the bytes of the host's memory that an accelerator without its own could hold."""
     if seen.host_available is None:
         return None
     available = seen.host_available + device.ours
@@ -225,7 +225,7 @@ def _unnamed(vendor: Vendor) -> str:
 
 
 def _why_not_driven(seen: Seen, gpu: PciGpu) -> str:
-    """Why torch does not list a card that hangs on the bus."""
+    """Explain why torch does not list a card that is on the bus."""
     if gpu.driver in {"vfio-pci", "pci-stub"}:
         return tr("it is set aside for a virtual machine")
     if gpu.vendor is Vendor.NVIDIA and gpu.bus:
@@ -236,7 +236,7 @@ def _why_not_driven(seen: Seen, gpu: PciGpu) -> str:
 
 
 def why_not(seen: Seen, vendor: Vendor) -> str:
-    """Why torch lists no device that the driver runs well, in plain words."""
+    """Explain why torch lists no device that the driver runs well, in plain words."""
     build = seen.build
     if build is None:
         return tr("PyTorch is not installed")

@@ -37,15 +37,15 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NvmlFacts:
-    """What does not change from one moment to the next, and the memory now; bytes.
+    """Facts about a card that do not change, and its memory at this moment; bytes.
 
     Attributes:
         name: as NVIDIA sells it.
         uuid: "GPU-...", or "MIG-..." of a part of a card.
         bus: "0000:01:00.0".
-        total: its memory.
-        free: what nobody holds.
-        ours: what this process holds, context included, where the driver tells.
+        total: bytes of its memory.
+        free: bytes that nobody holds.
+        ours: bytes that this process holds, context included; None where the driver does not tell.
         capability: CUDA's compute capability.
     """
 
@@ -62,7 +62,7 @@ class NvmlFacts:
 
 @dataclass(frozen=True, slots=True)
 class NvmlReading:
-    """What a card is doing: percent, bytes, degrees Celsius, watts. None: it does not tell."""
+    """State of a card: percent, bytes, degrees Celsius, watts. None: not reported."""
 
     percent: float | None
     used: int | None
@@ -71,7 +71,7 @@ class NvmlReading:
     temperature: float | None
     power: float | None
     processes: dict[int, int | None] = field(default_factory=dict)
-    """By number, what they hold; see `NvmlCard.processes`."""
+    """Bytes by process id; see `NvmlCard.processes`."""
 
 
 @dataclass(slots=True)
@@ -81,9 +81,9 @@ class NvmlCard:
     library: ModuleType
     handle: Any
     parent: Any = None
-    """Of a part: the whole card's handle, which alone knows the bus."""
+    """Handle of the whole card, for a part of one: only the whole card knows its bus."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """What this card does not tell, and why; it is not asked again."""
+    """Facts that this card does not tell, with reasons; they are not asked for again."""
     uuid: str = ""
     bus: str = ""
     name: str = ""
@@ -97,7 +97,7 @@ class NvmlCard:
             self.bus = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
 
     def facts(self, process: int) -> NvmlFacts:
-        """All of them; `process` is the one that asks.
+        """Return the card's facts; `process`: id of the process whose memory counts as ours.
 
         Raises:
             Lost: the card went away.
@@ -124,7 +124,7 @@ class NvmlCard:
         )
 
     def reading(self, process: int) -> NvmlReading:
-        """What it is doing now.
+        """Return the card's present state.
 
         Raises:
             Lost: the card went away.
@@ -149,7 +149,7 @@ class NvmlCard:
         )
 
     def held_by(self, process: int) -> int | None:
-        """What a process holds on it, its context included.
+        """Return the bytes that a process holds on the card, its context included.
 
         None where the driver does not tell: most cards on Windows, and containers, where it knows
         processes by other numbers.
@@ -161,7 +161,7 @@ class NvmlCard:
         return None
 
     def processes(self) -> dict[int, int | None]:
-        """What every process holds on it, where the driver tells. Games draw, others compute.
+        """Return the bytes of every process on the card, graphics included; None: not reported.
 
         Raises:
             Lost: the card went away.
@@ -177,12 +177,12 @@ class NvmlCard:
         return found
 
     def missing(self) -> tuple[Missing, ...]:
-        """What it did not tell so far."""
+        """Return the facts that the card has not reported so far, with reasons."""
         told = (each for each in self.reasons.items() if each[0] != _GAMES)
         return tuple(Missing(fact, reason) for fact, reason in told)
 
     def ask(self, fact: str, function: str, *arguments: Any) -> Any:  # noqa: ANN401
-        """The answer of one of the library's functions; None where there is none.
+        """Call a function of the library; None where it gives no answer.
 
         Raises:
             Lost: the card went away.
@@ -233,7 +233,7 @@ class Nvml:
         self.close()
 
     def cards(self, buses: Sequence[str] | None = None) -> list[NvmlCard]:
-        """Every card that answers, in the driver's order; a divided one as its parts.
+        """Return every card that answers, in the driver's order; a divided one as its parts.
 
         Args:
             buses: addresses of the only cards to wake; None: all.
@@ -276,7 +276,7 @@ class Nvml:
         ]
 
     def _enumerate(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """An answer, or None of a card that this user may not see or that does not work."""
+        """Call a function of the library; None for a card that is hidden or broken."""
         try:
             return function(*arguments)
         except self._library.NVMLError as error:

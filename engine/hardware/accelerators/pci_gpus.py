@@ -16,15 +16,15 @@ VENDORS = {0x10DE: Vendor.NVIDIA, 0x1002: Vendor.AMD, 0x8086: Vendor.INTEL}
 """Others make what only shows a picture: servers' and virtual machines' display adapters."""
 _DISPLAY = 0x03
 _GENERATIONS = {"2.5": 1, "5.0": 2, "5": 2, "8.0": 3, "8": 3, "16.0": 4, "32.0": 5, "64.0": 6}
-"""Of PCI Express, by billions of transfers per second and lane."""
+"""Generations of PCI Express by billions of transfers per second and lane."""
 _INTEL_OWN = "0000:00:02.0"
-"""Where Intel's processors have their own graphics, always."""
+"""PCI address of the graphics in Intel's processors, always the same."""
 _NAMES = ("usr/share/hwdata/pci.ids", "usr/share/misc/pci.ids", "var/lib/pciutils/pci.ids")
 
 
 @dataclass(frozen=True, slots=True)
 class PciGpu:
-    """One of them; bytes.
+    """A GPU on the PCI bus; bytes.
 
     Attributes:
         bus: its address, "0000:01:00.0"; empty on systems that do not tell.
@@ -46,7 +46,7 @@ class PciGpu:
 
 
 def pci_gpus(files: SystemFiles, only: Vendor | None = None) -> tuple[PciGpu, ...]:
-    """Those of vendors whose processors can compute, or of one of them, in the bus's order."""
+    """Return the GPUs of vendors that can compute, or of one vendor, in the order of the bus."""
     return tuple(
         _describe(files, bus, vendor)
         for bus in files.names(DEVICES)
@@ -55,7 +55,7 @@ def pci_gpus(files: SystemFiles, only: Vendor | None = None) -> tuple[PciGpu, ..
 
 
 def buses_of(files: SystemFiles, vendor: Vendor) -> tuple[str, ...]:
-    """Addresses of one vendor's alone."""
+    """Return the PCI addresses of one vendor's GPUs."""
     return tuple(bus for bus in files.names(DEVICES) if _vendor_of_gpu(files, bus) is vendor)
 
 

@@ -16,7 +16,7 @@ from engine.machine.facts import Vendor
 
 @dataclass(frozen=True, slots=True)
 class TorchBuild:
-    """What torch/version.py says; a version of CUDA, ROCm or oneAPI is empty where it has none."""
+    """Version facts of torch/version.py; "" for each of CUDA, ROCm and oneAPI that it lacks."""
 
     version: str
     cuda: str = ""
@@ -25,9 +25,9 @@ class TorchBuild:
 
     @property
     def vendor(self) -> Vendor | None:
-        """Whose accelerators it computes on beside the CPU; None: on no other device.
+        """Vendor of the accelerators that this torch computes on; None: CPU only.
 
-        torch for macOS says nothing: every build of it computes on Apple's.
+        torch for macOS names no vendor: every build of it computes on Apple's.
         """
         if self.hip:
             return Vendor.AMD
@@ -51,7 +51,7 @@ def torch_build() -> TorchBuild | None:
 
 
 def read_build(source: str) -> TorchBuild | None:
-    """What a torch/version.py says; None if it is none. Nothing in it is executed."""
+    """Parse the source of a torch/version.py without executing it; None if it is none."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError):

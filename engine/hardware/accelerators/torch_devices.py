@@ -15,7 +15,7 @@ from engine.machine.facts import Vendor
 
 @dataclass(frozen=True, slots=True)
 class SeenByTorch:
-    """One that torch lists; bytes.
+    """A device that torch lists; bytes.
 
     Attributes:
         device: torch's name of it.
@@ -45,7 +45,7 @@ class SeenByTorch:
 
 @dataclass(frozen=True, slots=True)
 class TorchSight:
-    """What torch lists, and its own words where it found trouble."""
+    """The devices that torch lists, and its message where it found trouble."""
 
     devices: tuple[SeenByTorch, ...] = ()
     complaint: str = ""
@@ -69,7 +69,7 @@ def look(torch: ModuleType) -> TorchSight:
 
 
 def held_by_torch(torch: ModuleType, device: str) -> int | None:
-    """Bytes that torch's allocator holds on a device; None where it does not tell."""
+    """Return the bytes that torch's allocator holds on a device; None where it does not tell."""
     kind, _, index = device.partition(":")
     try:
         if kind == "mps":
@@ -81,7 +81,7 @@ def held_by_torch(torch: ModuleType, device: str) -> int | None:
 
 
 def _cuda(torch: ModuleType) -> Iterable[SeenByTorch]:
-    """NVIDIA's, and AMD's under the same names."""
+    """Return NVIDIA's devices, and AMD's, which torch lists under the same names."""
     if not torch.cuda.is_available():
         return
     amd = bool(torch.version.hip)
@@ -109,7 +109,7 @@ def _cuda(torch: ModuleType) -> Iterable[SeenByTorch]:
 
 
 def _xpu(torch: ModuleType) -> Iterable[SeenByTorch]:
-    """Intel's."""
+    """Return Intel's devices."""
     if not hasattr(torch, "xpu") or not torch.xpu.is_available():
         return
     for index in range(torch.xpu.device_count()):
@@ -128,7 +128,7 @@ def _xpu(torch: ModuleType) -> Iterable[SeenByTorch]:
 
 
 def _free_on_xpu(torch: ModuleType, index: int) -> int | None:
-    """Not every driver of Intel's tells."""
+    """Return the free bytes; None where Intel's driver does not tell."""
     try:
         return int(torch.xpu.mem_get_info(index)[0])
     except (AttributeError, RuntimeError):
@@ -136,7 +136,7 @@ def _free_on_xpu(torch: ModuleType, index: int) -> int | None:
 
 
 def _mps(torch: ModuleType) -> Iterable[SeenByTorch]:
-    """Apple's: one pool for processor and graphics."""
+    """Return Apple's device: one memory for processor and graphics."""
     if torch.backends.mps.is_available():
         yield SeenByTorch(
             device="mps",
@@ -149,9 +149,9 @@ def _mps(torch: ModuleType) -> Iterable[SeenByTorch]:
 
 
 def not_built_for(capability: tuple[int, int], built_for: list[str]) -> str:
-    """Why kernels for these architectures ("sm_86", "compute_90") do not run; empty if some do.
+    """Explain why kernels for these architectures ("sm_86") do not run; "" if some do.
 
-    Machine code runs on later cards of the same generation, code for the driver to compile
+    Machine code ("sm") runs on later cards of the same generation, code for the driver to compile
     ("compute") on all later ones.
     """
     machine: list[tuple[int, int]] = []
@@ -178,7 +178,7 @@ def not_built_for(capability: tuple[int, int], built_for: list[str]) -> str:
 
 
 def plain_uuid(uuid: str) -> str:
-    """The number alone, as NVML and torch both write it: NVML puts "GPU-" or "MIG-" in front."""
+    """Return a UUID without the "GPU-" or "MIG-" of NVML, as torch writes it."""
     found = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid.lower())
     return found[0] if found and found[0].strip("0-") else ""
 
@@ -194,7 +194,7 @@ def _not_built_for_amd(architecture: str, built_for: list[str]) -> str:
 
 
 def _bus(facts: Any) -> str:  # noqa: ANN401
-    """Newer versions of torch tell the address."""
+    """Return the PCI address, which only newer versions of torch tell; else ""."""
     parts = [getattr(facts, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
     if any(not isinstance(part, int) for part in parts):
         return ""

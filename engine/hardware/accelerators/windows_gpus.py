@@ -12,7 +12,7 @@ _ADAPTERS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08
 
 
 def windows_gpus() -> tuple[PciGpu, ...]:
-    """Those of vendors whose processors can compute; nothing on other systems."""
+    """Return the GPUs of vendors that can compute; nothing on other systems than Windows."""
     found: list[PciGpu] = []
     if sys.platform == "win32":
         import winreg
@@ -37,7 +37,7 @@ def windows_gpus() -> tuple[PciGpu, ...]:
 
 
 def described(identity: str, name: str, size: object) -> PciGpu | None:
-    """From what one key says: r"PCI\\VEN_1002&DEV_744C", a name, bytes where they are a number."""
+    """Return the GPU of one key: r"PCI\\VEN_1002&DEV_744C", a name, bytes if they are a number."""
     vendor = re.search(r"VEN_([0-9A-F]{4})", identity.upper())
     known = VENDORS.get(int(vendor[1], 16)) if vendor else None
     if known is None:

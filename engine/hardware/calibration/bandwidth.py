@@ -28,9 +28,9 @@ PIECE = 16 << 20
 def host_reader(
     device: Device, nbytes: int, threads: int | None, check: Callable[[], None]
 ) -> Callable[[], None]:
-    """Reads so many bytes of the host's memory; they lie as weights do, in large pages.
+    """Return a function that reads so many bytes of the host's memory, laid out as weights are.
 
-    `check` is called now and then while they are put there; it may raise `Cancelled`.
+    `check` is called now and then while the bytes are written; it may raise `Cancelled`.
 
     Raises:
         OutOfMemory: the device's budget is too small.
@@ -56,7 +56,7 @@ def _fill(data: NDArray[np.uint8], check: Callable[[], None]) -> None:
 
 
 def device_reader(name: str, nbytes: int) -> Callable[[], None]:
-    """Reads so many bytes of the device's memory, and waits until they are read."""
+    """Return a function that reads so many bytes of the device's memory, and waits for the end."""
     import torch
 
     numbers = torch.ones(nbytes // 4, dtype=torch.float32, device=name)
@@ -64,7 +64,7 @@ def device_reader(name: str, nbytes: int) -> Callable[[], None]:
 
 
 def measure_link(name: str, course: Course, nbytes: int = COPIED) -> LinkSpeed:
-    """Copies there and back, of pinned memory where there is such a thing."""
+    """Time copies there and back, from pinned memory where the device has it."""
     import torch
 
     pinned = torch.device(name).type in ("cuda", "xpu")
@@ -88,4 +88,4 @@ def measure_link(name: str, course: Course, nbytes: int = COPIED) -> LinkSpeed:
 
 
 def _forget(_: object) -> None:
-    """What was read does not matter."""
+    """Discard what was read."""

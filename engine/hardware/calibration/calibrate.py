@@ -38,14 +38,14 @@ BLOCKS_OF_NARROW = 24, 4
 MOST_QUERIES = ROWS[-1] * WIDE.heads // WIDE.kv_heads
 
 READING_S, MAKING_S, COMPUTING_S, KIND_S, LINK_S, SMALL_S = 0.15, 0.08, 0.5, 0.3, 0.1, 0.2
-"""What the stages may take; making and computing for each type of weights."""
+"""Seconds that the stages may take; making and computing are for each type of weights."""
 
 SMALL_ROWS = ROWS[:6]
 BLOCKS_OF_NARROW_SMALL, BLOCKS_OF_TINY = 2, (6, 2)
 """Models that caches hold, for targets of up to `SMALL_BYTES`."""
 
 LEAST_SHARE = 0.6
-"""Of the time to compute that is left where making weights took longer than planned."""
+"""Least share of the computing time to keep where making weights took longer than planned."""
 
 MIB = 2**20
 BYTES = 96 * MIB
@@ -54,17 +54,17 @@ again: more than caches hold. On a virtual machine with 480 MiB of shared cache 
 alone was read a third faster than those of 200 MB to 1.2 GB, which were within 5 %."""
 
 BYTES_ALONE = 256 * MIB
-"""The same where there is one type only."""
+"""Bytes of the weights where there is only one type."""
 
 MEMORY_SHARE = 0.25
-"""Of the memory that is free."""
+"""Share of the free memory that models may take."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is to be measured: a device by its name in plans, and for people; its free memory."""
+    """A device to measure: its name in plans, its label for people, its free bytes."""
 
     name: str
     label: str
@@ -76,7 +76,7 @@ class _Subject:
         return self.name == CPU
 
     def room(self, nbytes: int, count: int = 1) -> int:
-        """`nbytes`, or less where there is less memory for so many models."""
+        """Return `nbytes`, or less where there is less memory for so many models."""
         return min(nbytes, int(self.free * MEMORY_SHARE) // count) if self.free else nbytes
 
 
@@ -136,7 +136,7 @@ def calibrate_kinds(
     devices: Mapping[str, Device] | None = None,
     clock: Callable[[], float] = perf_counter,
 ) -> Speeds:
-    """The same speeds with further types of weights, about half a second for each.
+    """Return these speeds with further types of weights, at about half a second for each.
 
     Raises:
         Cancelled: called off.
@@ -157,7 +157,7 @@ def calibrate_kinds(
 
 
 def _subjects(machine: Machine, threads: int | None) -> list[_Subject]:
-    """The processor first."""
+    """Return the devices to measure, the processor first."""
     host = machine.host
     name = host.name or tr("the processor")
     accelerators = [
@@ -170,7 +170,7 @@ def _subjects(machine: Machine, threads: int | None) -> list[_Subject]:
 
 @contextmanager
 def _opened(subject: _Subject, devices: Mapping[str, Device]) -> Iterator[Device]:
-    """The device, closed afterwards if it was not open before."""
+    """Open the device, and close it afterwards if it was not open before."""
     if subject.name in devices:
         yield devices[subject.name]
     elif subject.is_host:
@@ -187,7 +187,7 @@ def _opened(subject: _Subject, devices: Mapping[str, Device]) -> Iterator[Device
 
 @contextmanager
 def _forgiving(subject: _Subject) -> Iterator[None]:
-    """An accelerator that fails is left out; torch's own errors are RuntimeErrors."""
+    """Leave out an accelerator that fails; torch's own errors are RuntimeErrors."""
     try:
         yield
     except (UserFixable, RuntimeError):
@@ -199,7 +199,7 @@ def _forgiving(subject: _Subject) -> Iterator[None]:
 def _measure(
     subject: _Subject, device: Device, kinds: Sequence[str], course: Course
 ) -> DeviceSpeeds:
-    """All of one device."""
+    """Measure everything about one device."""
     planned = COMPUTING_S + len(kinds) * KIND_S
     end = course.clock() + READING_S + len(kinds) * MAKING_S + planned
     read = _reading(subject, device, course)
@@ -220,7 +220,7 @@ def _measure(
 def _small(
     subject: _Subject, devices: Mapping[str, Device], kinds: Sequence[str], course: Course
 ) -> DeviceSpeeds:
-    """Of models that caches hold, with the threads that such targets get."""
+    """Measure models that fit into caches, with the threads that such targets get."""
     subject = replace(subject, threads=subject.threads or threads_for(SMALL_BYTES))
     course.begin(tr("Computing small models on {name}").format(name=subject.label), SMALL_S)
     with _opened(subject, devices) as device:
@@ -240,7 +240,7 @@ def _computed(
     rows: Sequence[int],
     course: Course,
 ) -> DeviceSpeeds:
-    """From wide models of each type of weights, and a deep and a shallow one of the first type."""
+    """Measure a wide model of each type of weights, and a deep and a shallow one of the first."""
     first, *others = wide.values()
     deep, shallow = narrow
     telling = [(first, 0), (first, CONTEXT), (deep, 0), (deep, CONTEXT), (shallow, 0)]
@@ -267,7 +267,7 @@ def _computed(
 def _product(
     subject: _Subject, device: Device, kind: str, beside: Beside, course: Course
 ) -> ProductSpeed:
-    """Of one more type of weights."""
+    """Measure one more type of weights."""
     model = _make(device, kind, subject.room(BYTES_ALONE), course)
     course.begin(kind, KIND_S)
     timings = Timings(course)
@@ -277,7 +277,7 @@ def _product(
 
 
 def _make(device: Device, kind: str, nbytes: int, course: Course, context: int = 0) -> SmallModel:
-    """A model of about so many bytes."""
+    """Make a model of about so many bytes."""
     course.begin(tr("Making {kind} weights").format(kind=kind), MAKING_S)
     blocks = max(1, round(nbytes / WIDE.block_bytes(kind)))
     return SmallModel(device, kind, WIDE, blocks, context=context, check=course.check)
@@ -310,7 +310,7 @@ def _threads(subject: _Subject) -> int:
 
 
 def _beside_of(speeds: DeviceSpeeds) -> Beside:
-    """Back from what was kept."""
+    """Recover `Beside` from kept speeds."""
     attention = speeds.attending
     first, second = attention.seconds_per_byte(1), attention.seconds_per_byte(2)
     query = second - first

@@ -19,19 +19,19 @@ from engine.machine.speeds import ProductSpeed
 Doubles = NDArray[np.float64]
 
 _LEAST_SHARE = 0.1
-"""Of a forward's time that its products take in any case, whatever the rest was fitted to."""
+"""Least share of a forward's time that its products take, whatever the rest is fitted to."""
 
 _MOST_BYTES_PER_S = 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What forwards take beside their products; seconds.
+    """Time of forwards beyond their products; seconds.
 
     Attributes:
         forward, block, row: see `engine.machine.speeds.DeviceSpeeds`.
-        kv_byte: of keys and values, read once.
-        query_byte: the same for each query that meets it.
+        kv_byte: seconds to read a byte of the KV cache once.
+        query_byte: seconds more per byte for each query that attends to it.
     """
 
     forward: float = 0.0
@@ -41,7 +41,7 @@ class Beside:
     query_byte: float = 0.0
 
     def seconds(self, sample: Sample) -> float:
-        """Of a whole forward."""
+        """Return the seconds of a whole forward, without its products."""
         return float(np.dot(_beside(sample), self._numbers))
 
     @property
@@ -49,7 +49,7 @@ class Beside:
         return self.forward, self.block, self.row, self.kv_byte, self.query_byte
 
     def attention(self, most_queries: int) -> ProductSpeed | None:
-        """As `DeviceSpeeds` has it: the same for one query and for so many, a line between."""
+        """Return the speed of attention at 1 and at `most_queries` queries, for `DeviceSpeeds`."""
         costs = [self.kv_byte + count * self.query_byte for count in (1, most_queries)]
         if min(costs) <= 0:
             return None
@@ -57,9 +57,9 @@ class Beside:
 
 
 def fit_beside(samples: Sequence[Sample]) -> Beside:
-    """From forwards over different numbers of rows and blocks, widths and contexts.
+    """Fit `Beside` to forwards over different numbers of rows and blocks, widths and contexts.
 
-    All with weights of one type.
+    All forwards have weights of one type.
     """
     columns = sorted({sample.rows for sample in samples})
     equations = np.zeros((len(samples), 5 + len(columns)))
@@ -71,9 +71,9 @@ def fit_beside(samples: Sequence[Sample]) -> Beside:
 
 
 def fit_product(samples: Sequence[Sample], beside: Beside) -> ProductSpeed:
-    """From forwards of one model; fewer rows never take longer.
+    """Fit the speed of products to forwards of one model; fewer rows never take longer.
 
-    If they seem to, they were disturbed.
+    Where fewer rows seem to take longer, their measurement was disturbed.
     """
     costs: dict[int, float] = {}
     for sample in sorted(samples, key=lambda sample: -sample.rows):
@@ -87,7 +87,7 @@ def fit_product(samples: Sequence[Sample], beside: Beside) -> ProductSpeed:
 
 
 def _beside(sample: Sample) -> tuple[float, ...]:
-    """How often each number of `Beside` is spent."""
+    """Return how often a forward spends each number of `Beside`."""
     kv = sample.blocks * sample.kv_bytes * sample.positions
     blocks = sample.blocks
     return 1, blocks, blocks * (sample.rows - 1), kv, kv * sample.rows * sample.queries

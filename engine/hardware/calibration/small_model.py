@@ -21,7 +21,7 @@ from engine.model.weights.random_weights import RandomWeights
 from engine.model.weights.readable import Stretch
 
 CONTEXT = 1536
-"""Tokens whose keys and values a cache holds, for forwards that look back on them."""
+"""Tokens in the KV cache, for forwards that attend to them."""
 
 MOST_ROWS = 64
 FEW_GROUPS = 7
@@ -30,7 +30,7 @@ OWNER = "calibration"
 
 @dataclass(frozen=True, slots=True)
 class SmallShape:
-    """Widths of a Llama; heads are those of queries and those of keys and values."""
+    """Widths of a Llama, and its numbers of query and KV heads."""
 
     hidden: int
     inner: int
@@ -38,7 +38,7 @@ class SmallShape:
     kv_heads: int
 
     def config(self, blocks: int) -> ModelConfig:
-        """So many blocks of it."""
+        """Return the config of a model with so many blocks."""
         return parse_config(
             {
                 "model_type": "llama",
@@ -57,7 +57,7 @@ class SmallShape:
         )
 
     def block_bytes(self, kind: str) -> int:
-        """Weights of one block."""
+        """Return the bytes of one block's weights."""
         attention = 2 * self.hidden * (self.heads + self.kv_heads) * HEAD_DIM
         numbers = attention + 3 * self.hidden * self.inner
         return numbers * KIND_OF_NAME[kind].nbytes // KIND_OF_NAME[kind].numbers
@@ -65,13 +65,13 @@ class SmallShape:
 
 HEAD_DIM = 64
 WIDE = SmallShape(2048, 8192, 32, 8)
-"""Of the middle of the models that people run; its products are nearly all of its time."""
+"""A middling size of the models that people run: products take nearly all of its time."""
 
 NARROW = SmallShape(512, 1024, 16, 4)
-"""What it takes beside its products is a good part."""
+"""A shape that spends a good part of its time beside its products."""
 
 TINY = SmallShape(256, 768, 4, 2)
-"""Of models that caches hold."""
+"""A shape of models that fit into caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,12 @@ class Sample:
 
     @property
     def positions(self) -> float:
-        """That a row looks back on, its own included, on average."""
+        """Positions that a row attends to on average, its own included."""
         return self.context + (self.rows + 1) / 2
 
 
 class _Weights(RandomWeights):
-    """Asks between pieces of some megabytes whether they are still wanted."""
+    """Random weights whose making can be cancelled between pieces of some megabytes."""
 
     def __init__(self, config: ModelConfig, kind: str, check: Callable[[], None]) -> None:
         matrices = (name for name, shape in expected_tensors(config).items() if len(shape) == 2)
@@ -161,16 +161,16 @@ class SmallModel:
 
     @property
     def weight_bytes(self) -> int:
-        """Of all blocks."""
+        """Bytes of the weights of all blocks."""
         return self._segment.weight_bytes
 
     def run(self, rows: int, context: int) -> None:
-        """One forward over `rows` new tokens behind `context`."""
+        """Run one forward over `rows` new tokens behind `context`."""
         step = Step(range(rows), range(-1, rows - 1), context)
         self._segment.run(step, self._cache, self._hidden[:rows])
 
     def sample(self, rows: int, context: int, seconds: float) -> Sample:
-        """What such a forward went through in so many seconds."""
+        """Return the sample of a forward that took so many seconds."""
         queries = self.form.heads // self.form.kv_heads
         sizes = self.blocks, self.weight_bytes, self.kv_bytes, queries
         return Sample(rows, context, *sizes, seconds)

@@ -20,14 +20,14 @@ Progress = Callable[[str, float], None]
 
 
 class TimedModel(Protocol):
-    """What `SmallModel` offers to be timed."""
+    """The part of `SmallModel` that timing needs."""
 
     def run(self, rows: int, context: int) -> None:
-        """One forward."""
+        """Run one forward."""
         ...
 
     def sample(self, rows: int, context: int, seconds: float) -> Sample:
-        """What it went through."""
+        """Return the sample of a forward that took so many seconds."""
         ...
 
 
@@ -42,10 +42,10 @@ class TimedForward:
 
 @dataclass(slots=True)
 class Course:
-    """The whole calibration on its way: what time it has, what of it is over.
+    """Progress of a calibration, and the time it may take.
 
     Attributes:
-        total_s: of all stages together.
+        total_s: planned seconds of all stages together.
     """
 
     total_s: float
@@ -59,14 +59,14 @@ class Course:
     _began: float = 0.0
 
     def begin(self, stage: str, seconds: float, allowed: float | None = None) -> None:
-        """The next stage, planned to take so long; now it may take as long as is `allowed`."""
+        """Begin the next stage, planned to take `seconds`; it may take `allowed`."""
         self._before_s += self._stage_s
         self._stage, self._stage_s, self._began = stage, seconds, self.clock()
         self._allowed_s = seconds if allowed is None else allowed
         self.check()
 
     def check(self) -> None:
-        """Tell how far it is.
+        """Report progress.
 
         Raises:
             Cancelled: nobody wants it any more.
@@ -79,11 +79,11 @@ class Course:
 
     @property
     def left(self) -> float:
-        """Seconds of the stage."""
+        """Seconds that the stage has left."""
         return self._began + self._allowed_s - self.clock()
 
     def seconds(self, work: Callable[[], None]) -> float:
-        """How long `work` takes."""
+        """Return the seconds that `work` takes."""
         self.check()
         start = self.clock()
         work()
@@ -92,7 +92,7 @@ class Course:
 
 @dataclass(slots=True)
 class Timings:
-    """Seconds of forwards, which take turns: so every model comes when caches hold the others."""
+    """Seconds of forwards. Models take turns, so that each finds the caches filled by others."""
 
     course: Course
     spent: dict[TimedForward, list[float]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Timings:
                     per_row[model, context] = min(known or found, found)
 
     def repeat(self) -> None:
-        """Again and again, as long as the stage has time; long forwards less often."""
+        """Time every forward again while the stage has time, long forwards less often."""
         fair = (self.course.left + sum(map(sum, self.spent.values()))) / len(self.spent)
         for _ in range(MOST_ROUNDS):
             for forward, spent in self.spent.items():
@@ -123,7 +123,7 @@ class Timings:
                     self._time(forward)
 
     def samples(self, models: Collection[tuple[TimedModel, int]]) -> list[Sample]:
-        """What each forward of these takes if nothing comes between."""
+        """Return a sample per timed forward of these models, at its undisturbed time."""
         return [
             forward.model.sample(forward.rows, forward.context, undisturbed(spent))
             for forward, spent in self.spent.items()
@@ -137,5 +137,5 @@ class Timings:
 
 
 def undisturbed(spent: Sequence[float]) -> float:
-    """The lower quartile: other programs make a forward longer, nothing makes it shorter."""
+    """Return the lower quartile: other programs make a forward longer, nothing makes it shorter."""
     return sorted(spent)[(len(spent) - 1) // 4]

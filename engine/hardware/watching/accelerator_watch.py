@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class AcceleratorWatch:
-    """Used by one thread; `learn` may be called from another.
+    """Samples all accelerators. Used by one thread; `learn` may be called from another.
 
     Args:
         files: /proc and /sys.
@@ -52,7 +52,7 @@ class AcceleratorWatch:
         self._known = tuple(one for one in machine.accelerators if not one.simulated)
 
     def sample(self, now: float) -> tuple[AcceleratorSample, ...]:
-        """All that there are, at a moment in seconds on any clock. Never fails."""
+        """Return readings of all accelerators at a moment, seconds of any clock. Never fails."""
         try:
             driven = (*self._nvidia.sample(now), *self._amd.sample(now))
             known = {one.identity: one for one in self._known}
@@ -71,7 +71,7 @@ class AcceleratorWatch:
         self._nvidia.close()
 
     def _in_use(self, bus: str, vendor: Vendor) -> bool:
-        """Whether we compute on the card with this address; empty: on any of this vendor's."""
+        """Tell whether we compute on the card at this address; "": on any card of the vendor."""
         return any(
             bool(_held(one))
             for one in self._known
@@ -94,7 +94,7 @@ def _named(sample: AcceleratorSample, known: Accelerator | None) -> AcceleratorS
 
 
 def _by_torch_alone(known: Accelerator) -> AcceleratorSample:
-    """Intel's and Apple's: the system lets nobody else ask without special rights."""
+    """Return a sample of Intel's or Apple's: without special rights only our own share is known."""
     reason = tr("the system does not tell how busy it is")
     return AcceleratorSample(
         device=known.device,

@@ -18,13 +18,13 @@ PAUSE_S = 60.0
 
 
 def asleep(files: SystemFiles, bus: str) -> bool:
-    """Whether it is switched off, or about to be."""
+    """Tell whether the card at this PCI address is switched off, or about to be."""
     status = files.text(f"{DEVICES}/{bus}/power/runtime_status") if bus else None
     return status in {"suspended", "suspending"}
 
 
 def can_sleep(files: SystemFiles, bus: str) -> bool:
-    """Whether it may switch itself off; assumed where the system does not tell."""
+    """Tell whether the card may switch itself off; assumed where the system does not tell."""
     if not bus:
         return True
     folder = f"{DEVICES}/{bus}"
@@ -54,7 +54,7 @@ class Turns:
         self._asked: dict[str, float] = {}
 
     def why_not(self, bus: str, now: float, *, in_use: bool) -> str:
-        """Why a card is not asked now, in words; empty if it is, which counts as having asked.
+        """Explain why a card is not asked now; "" if it is, which counts as having asked.
 
         Args:
             bus: its address; empty where the system does not tell.

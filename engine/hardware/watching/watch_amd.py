@@ -31,7 +31,7 @@ class AmdWatch:
         self._scan_at = -math.inf
 
     def sample(self, now: float) -> tuple[AcceleratorSample, ...]:
-        """Every card that was ever seen; without numbers where it is not asked or gone."""
+        """Return all cards ever seen; without numbers where one is not asked or gone."""
         if now >= self._scan_at:
             found = {gpu.bus: gpu for gpu in pci_gpus(self._files, Vendor.AMD)}
             self._cards |= {bus: gpu for bus, gpu in found.items() if bus not in self._cards}

@@ -17,7 +17,7 @@ from engine.machine.cores.system_files import LINUX, SystemFiles
 from engine.machine.facts import Missing, Vendor
 
 RETRY_S = 30.0
-"""After a card or the driver was lost: drivers take their time to come back."""
+"""Seconds to wait after a card or the driver was lost: drivers take time to come back."""
 RESCAN_S = 60.0
 """Cards come and go with a cable."""
 ALL = ("",)
@@ -49,7 +49,7 @@ class NvmlWatch:
         self._scan_at = -math.inf
 
     def sample(self, now: float) -> tuple[AcceleratorSample, ...]:
-        """Every card that was ever seen, in that order; without numbers where it is not asked."""
+        """Return all cards ever seen, in that order; without numbers where one is not asked."""
         if now >= self._scan_at:
             self._buses, self._scan_at = self._present(), now + RESCAN_S
         reasons = {
@@ -71,7 +71,7 @@ class NvmlWatch:
         self._library, self._cards, self._open_for = None, [], ()
 
     def _present(self) -> tuple[str, ...]:
-        """Addresses of the cards in this machine."""
+        """Return the addresses of the cards in this machine."""
         if not LINUX:
             return ALL if sys.platform == "win32" else ()
         # In Linux under Windows, and on boards without such a bus, the driver alone knows.

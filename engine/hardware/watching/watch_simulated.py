@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # it brings the native library along, which the window does n
 
 
 class SimulatedWatch:
-    """Reads the counters of the one that is open.
+    """Samples the simulated accelerator that is open.
 
     Args:
         device: that one; None while none is open.
@@ -25,7 +25,7 @@ class SimulatedWatch:
         """Moment of the last sample, and seconds of work until then."""
 
     def sample(self, now: float) -> tuple[AcceleratorSample, ...]:
-        """It, or nothing. Its first sample only sets the start of the interval."""
+        """Return its sample; nothing while none is open. The first one has no percent."""
         device = self._device()
         if device is None:
             self._before = None

@@ -69,7 +69,7 @@ def snapshot_of(path: Path) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class CachePlace:
-    """Where a repository's files of one commit are, or will be."""
+    """Place in the cache of a repository's files at one commit, present or not."""
 
     cache: Path
     repo: str
@@ -107,7 +107,7 @@ class CachePlace:
         return self.cache / ".locks" / self.name / (file.blob_name + ".lock")
 
     def whole(self, file: RemoteFile) -> Path | None:
-        """Return the file, if it is here; nobody has looked whether it is right."""
+        """Return the file if it is here, by its size; its hash is not checked."""
         for path in (self.blob(file), self.link(file)):  # without links the name is the file
             try:
                 if path.stat().st_size == file.nbytes:

@@ -10,7 +10,7 @@ from engine.hub.remote.listing import Packaging, RemoteFile
 
 
 class JobState(StrEnum):
-    """Where a job is."""
+    """States of a job."""
 
     WAITING = "waiting"
     FETCHING = "fetching"
@@ -67,7 +67,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """How far a job is.
+    """Progress of a job, for the user.
 
     Attributes:
         done: bytes that are on this disk, of `job.nbytes`.
@@ -92,7 +92,7 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class DownloadRules:
-    """What downloads keep to.
+    """Limits and pauses of downloads.
 
     Attributes:
         pauses_s: before each new try after a broken connection; as soon as anything has come, they
@@ -123,7 +123,7 @@ _SHORTEST_S = 1.0
 
 
 class DownloadSpeed:
-    """Told now and then how much is there; times are seconds of one clock."""
+    """Speed of a download from bytes noted now and then; times are seconds of one clock."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()

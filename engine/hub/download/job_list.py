@@ -84,7 +84,7 @@ class JobEntry:
 
     @property
     def place(self) -> CachePlace:
-        """Where its files are."""
+        """Place of its files in the cache."""
         return CachePlace.of(self.job, self.cache)
 
     def go(self, access: Access) -> None:

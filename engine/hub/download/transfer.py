@@ -24,7 +24,7 @@ from engine.hub.remote.listing import RemoteFile
 Address = Callable[[RemoteFile], tuple[str, dict[str, str]]]
 
 PASSING = (Fault.OFFLINE, Fault.TIMEOUT, Fault.DROPPED, Fault.BUSY, Fault.SERVER)
-"""What may be over in a while."""
+"""Faults that may pass in a while."""
 _LONGEST_WAIT_S = 60.0
 """So long is waited here; where a server asks for more, others go first."""
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
@@ -47,7 +47,7 @@ class FileTransfer:
         self._since_look = rules.look_every
 
     def fetch(self, file: RemoteFile) -> Path:
-        """Fetch the missing bytes of a file, which nobody has checked yet; return where they are.
+        """Fetch the missing bytes of a file, not verified yet; return where they are.
 
         Raises:
             HubError: it cannot be had now.

@@ -25,7 +25,7 @@ _MOST_KEPT = 512
 
 @dataclass(frozen=True, slots=True)
 class VocabularyComparison:
-    """How a draft's vocabulary differs from its target's.
+    """Differences between the vocabularies of a draft and its target.
 
     Attributes:
         ours, theirs: tokens of the target and of the draft.
@@ -42,17 +42,17 @@ class VocabularyComparison:
 
     @property
     def same(self) -> bool:
-        """A token id means the same to both."""
+        """Tell whether every token id means the same to both."""
         return not self.different
 
     @property
     def unrelated(self) -> bool:
-        """They have little to do with each other."""
+        """Tell whether the vocabularies have little in common."""
         return self.different > _OTHER * max(self.ours, self.theirs)
 
     @property
     def words(self) -> str:
-        """What differs, in a sentence."""
+        """Describe the differences in a sentence."""
         if self.same:
             return tr("It has the same vocabulary.")
         if self.unrelated:

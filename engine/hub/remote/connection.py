@@ -23,7 +23,7 @@ from engine.hub.remote.listing import Access
 Parameters = Mapping[str, str | Sequence[str]]
 
 _CONNECT_S = 5.0
-"""Whoever is offline hears of it by then."""
+"""Seconds after which a user who is offline hears of it."""
 _READ_S = 15.0
 """Between two pieces of an answer."""
 _WHOLE_S = 60.0
@@ -36,7 +36,7 @@ class StaleRequest(Exception):
 
 
 class Connection:
-    """To one hub, as one user or as nobody.
+    """A connection to one hub, as one user or as nobody.
 
     Args:
         access: how to get there.

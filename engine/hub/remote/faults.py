@@ -15,7 +15,7 @@ from time import time
 
 
 class Fault(StrEnum):
-    """Each one has its own message."""
+    """Kinds of failures; each one has its own message."""
 
     OFFLINE = "offline"
     """No network, no such server, or a proxy that is not there."""
@@ -85,7 +85,7 @@ _STATUSES = {
     408: Fault.TIMEOUT,
     410: Fault.NOT_FOUND,
 }
-"""What a status means by itself."""
+"""Faults by the status of an answer alone."""
 BY_CHOICE = "OfflineModeIsEnabled"
 """The library's name for a user who wants no program to ask, in the details of `OFFLINE`."""
 _LONGEST_WAIT_S = 3600.0

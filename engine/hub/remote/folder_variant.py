@@ -34,12 +34,12 @@ _LARGEST_BESIDE = 64 << 20
 _TYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
 _ADAPTERS = ("adapter_model.safetensors", "adapter_config.json")
 _HEAD_LAYERS = 1
-"""What reads like a tiny model may be a draft head, which has no tokenizer of its own."""
+"""Blocks of a config that may be a draft head, which has no tokenizer of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """What a repository says of the model in its top folder.
+    """Facts that a repository gives about the model in its top folder.
 
     Attributes:
         config: its config.json, None where nobody could read it.

@@ -12,7 +12,7 @@ _NAMED = 3
 
 
 class Reason(StrEnum):
-    """Why; the values are texts for `tr`."""
+    """Reasons to leave a file out; the values are texts for `tr`."""
 
     RUNS_CODE = later("{files}: an old format that can run hidden code when read.")
     REMOTE_CODE = later(

@@ -7,14 +7,14 @@ from enum import StrEnum
 
 
 class Packaging(StrEnum):
-    """How a model's weights are stored."""
+    """File formats of a model's weights."""
 
     GGUF = "gguf"
     SAFETENSORS = "safetensors"
 
 
 class Order(StrEnum):
-    """In which order models are found."""
+    """Orders in which models are listed."""
 
     DOWNLOADS = "downloads"
     TRENDING = "trending"
@@ -23,7 +23,7 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to get to the hub; sent to the worker process and written nowhere.
+    """Address and credentials for the hub; sent to the worker process and written nowhere.
 
     Attributes:
         endpoint: the hub's address; None: the usual one.

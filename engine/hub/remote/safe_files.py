@@ -32,7 +32,7 @@ _OLD_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".nemo")
 
 
 class Danger(StrEnum):
-    """Why a name is not taken."""
+    """Reasons to refuse a file's name."""
 
     LEADS_OUT = "leads out"
     """Absolute, or with a way up: no honest hub has one."""

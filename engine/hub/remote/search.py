@@ -27,7 +27,7 @@ _MOST = 1000
 _LONGEST_WORDS = 200
 _WRITES = "text-generation"
 _TASKS = (_WRITES, "image-text-to-text", "any-to-any", "text2text-generation", "conversational")
-"""What models that chat are filed under; many are filed under nothing."""
+"""Tasks that chat models are filed under; many are filed under none."""
 _OTHER_PROGRAMS = (
     "peft", "diffusers", "sentence-transformers", "timm", "spacy", "flair", "mlx", "onnx",
     "transformers.js", "openvino", "coreml", "ctranslate2", "setfit", "span-marker",
@@ -35,7 +35,7 @@ _OTHER_PROGRAMS = (
 """Libraries whose models are none for us, whatever their files are called."""
 _BASE = "base_model:"
 _UNKNOWN = (Fault.NOT_FOUND, Fault.SIGN_IN)
-"""How the hub says that there is no such repository."""
+"""Faults by which the hub says that there is no such repository."""
 
 
 def search(connection: Connection, asked: Search) -> Results:

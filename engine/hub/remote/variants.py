@@ -84,7 +84,7 @@ def variants_of(
 
 
 def _file(path: str, told: ServerObject) -> RemoteFile:
-    """Return a listed file with its hash, so that nobody has to believe what is fetched."""
+    """Return a listed file with its hash, against which the download is verified."""
     size = told.required_size("size", path)
     if not told.member("lfs").data:
         sha1 = told.data.get("blobId")
@@ -113,7 +113,7 @@ _TYPE = re.compile(
     r")(?=[-._/ ]|$)",
     re.IGNORECASE,
 )
-"""As quantisations are called in names of files: Q4_K_M, IQ2_XXS, BF16, UD-Q4_K_XL..."""
+"""Names of quantisations in names of files: Q4_K_M, IQ2_XXS, BF16, UD-Q4_K_XL..."""
 _SPELT = {"FP16": "F16", "FP32": "F32"}
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
 _MOST_PARTS = 1000

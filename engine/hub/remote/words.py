@@ -19,7 +19,7 @@ _TRY_AGAIN_S = {
     Fault.BUSY: 60.0,
     Fault.SERVER: 30.0,
 }
-"""Where time alone may help, and the server does not say how long it takes."""
+"""Seconds to wait where time alone may help, and the server does not say how long."""
 _TOKENS = "/settings/tokens"
 _CHECK_NETWORK = later(
     "Check your network connection, and the proxy in the settings if you use one."
@@ -95,7 +95,7 @@ _TEXTS: Mapping[Fault, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What it is about.
+    """The repository and hub that a failure is about.
 
     Attributes:
         repo: "owner/name"; "" where it is about no single one.
@@ -113,7 +113,7 @@ class About:
 
     @property
     def server(self) -> str:
-        """The hub's address without what nobody reads."""
+        """The hub's address without its scheme."""
         return self.endpoint.split("://", maxsplit=1)[-1]
 
 

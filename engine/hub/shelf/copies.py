@@ -27,7 +27,7 @@ _UNFINISHED = re.compile(r"\.copying-(\d+)-(\d+)-[0-9a-f]{8}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """How far a copy is; `checking`: the copies are read again."""
+    """Progress of a copy, in bytes; `checking`: the copies are read again."""
 
     done: int
     total: int

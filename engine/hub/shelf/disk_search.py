@@ -17,7 +17,7 @@ _CONFIG = "config.json"
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """What looks like a model; nothing of it was read.
+    """A path that looks like a model; nothing of it was read.
 
     Attributes:
         path: a folder or a GGUF file.
@@ -35,7 +35,7 @@ class FoundModel:
 
 @dataclass(slots=True)
 class ShelfSearch:
-    """How much may be looked at; shared by all that look.
+    """Limits of a search on disk, shared by all that take part.
 
     Attributes:
         seconds: after which what was found must do.

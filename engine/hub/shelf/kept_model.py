@@ -8,19 +8,19 @@ from pathlib import Path
 
 
 class ModelOrigin(StrEnum):
-    """How a model came here."""
+    """Origins of a model on this computer."""
 
     BUNDLED = "bundled"
     DOWNLOADED = "downloaded"
-    """Into the cache that other programs share."""
+    """Downloaded into the cache that other programs share."""
     COPIED = "copied"
-    """Into our own folder."""
+    """Copied into our own folder."""
     IN_PLACE = "in_place"
     """It stays where the user has it."""
     LM_STUDIO = "lm_studio"
     OLLAMA = "ollama"
     CACHE = "cache"
-    """Of Hugging Face, put there by another program."""
+    """In Hugging Face's cache, put there by another program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ _LIBRARY = "library"
 _OLLAMA_DEPTH = 4
 _MOST_MANIFEST = 1 << 20
 _SERVICE = Path("/usr/share/ollama/.ollama/models")
-"""Where it is on Linux when it runs as a service."""
+"""Folder of Ollama's models on Linux when it runs as a service."""
 
 
 def ollama_models(

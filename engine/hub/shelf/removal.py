@@ -24,7 +24,7 @@ _DAY = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class ModelDeletion:
-    """What deleting a model would do; nothing is done yet.
+    """Effects of deleting a model; nothing is done yet.
 
     Attributes:
         files: that are deleted, links before what they lead to; none: it is only forgotten.
@@ -39,7 +39,7 @@ class ModelDeletion:
 
     @property
     def forgets_only(self) -> bool:
-        """Its files stay where they are."""
+        """Tell whether its files stay where they are."""
         return not self.files
 
 

@@ -36,7 +36,7 @@ class ModelShelf:
     def __init__(self, data: Path, cache: Path | None = None) -> None:
         self.memory = RememberedModels(data)
         self.folder = data / _FOLDER
-        """Where copies go."""
+        """Folder of our own copies."""
         self._cache = cache
         self._descriptions = Descriptions()
 

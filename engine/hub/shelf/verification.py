@@ -19,7 +19,7 @@ from engine.model.model_files import own_files, size_of
 
 @dataclass(frozen=True, slots=True)
 class VerifiedModel:
-    """What checking a model came to.
+    """Result of verifying a model's files.
 
     Attributes:
         compared: files whose hash is what it should be.
@@ -35,7 +35,7 @@ class VerifiedModel:
 
     @property
     def words(self) -> str:
-        """All of it in a sentence."""
+        """Describe the result in a sentence."""
         if self.problem:
             return self.problem
         files = len(self.compared) + len(self.read)

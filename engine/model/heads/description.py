@@ -62,7 +62,7 @@ class HeadDescription:
 
     @property
     def fusion(self) -> Fusion:
-        """Its fusion."""
+        """Fusion of the head."""
         if self.config.fusion is None:
             raise ValueError("a head has a fusion")
         return self.config.fusion

@@ -36,7 +36,7 @@ class Channels:
 
     @property
     def marks(self) -> frozenset[int]:
-        """All of them."""
+        """All marks."""
         return frozenset((self.start, self.channel, self.message, self.end))
 
     def said(self, ids: Sequence[int], spell: Callable[[int], bytes]) -> list[int] | None:
@@ -95,7 +95,7 @@ class ChannelReader:
 
     @property
     def waiting(self) -> bool:
-        """Whether a header is incomplete."""
+        """Tell whether a header is incomplete."""
         return bool(self._header)
 
     def read(self, token: int) -> bytes:

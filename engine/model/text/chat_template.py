@@ -92,7 +92,7 @@ class ChatTemplate:
 
     @property
     def can_think(self) -> bool:
-        """Whether thinking can be switched on and off."""
+        """Tell whether thinking can be switched on and off."""
         return self._thinking_switch is not None
 
     def _find_switch(self) -> str | None:

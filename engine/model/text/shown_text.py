@@ -41,13 +41,13 @@ class ShownText:
 
     @property
     def half(self) -> bool:
-        """Whether the last tokens have begun a character or a header that is not complete yet."""
+        """Tell whether the last tokens end within a character or a header."""
         waiting = self._reader is not None and self._reader.waiting
         return waiting or bool(self._utf8.getstate()[0])
 
     @property
     def plain(self) -> bool:
-        """Whether tokens show their own bytes now, unless they are `marks`."""
+        """Tell whether tokens show their own bytes now, unless they are `marks`."""
         return not self.half and not self._spaces_to_drop
 
     @property

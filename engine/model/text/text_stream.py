@@ -133,7 +133,7 @@ class TextStream:
 
     @property
     def undecided(self) -> bool:
-        """Whether the last token's text, or a part of it, is held back."""
+        """Tell whether the last token's text, or a part of it, is held back."""
         return bool(self._held) or self._shown.half
 
     def resume(self, token_ids: Sequence[int], shown: str) -> None:

@@ -89,7 +89,7 @@ def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator
 
 
 def _phi3(config: ModelConfig, plain: StoredPart, block: str, rest: str) -> StoredPart:
-    """Queries, keys and values are one matrix, and so are gate and up."""
+    """Return a part in Phi-3's layout, which fuses queries, keys and values, and gate and up."""
     which = rest.split(".")[1].removesuffix("_proj")
     if which not in _FUSED:
         return plain

@@ -73,7 +73,7 @@ class Pieces:
 
     @property
     def has_bytes(self) -> bool:
-        """Whether there is a token for every byte, so that nothing is unknown."""
+        """Tell whether there is a token for every byte, so that nothing is unknown."""
         return self.kinds.count(PieceKind.BYTE) == 256
 
 
