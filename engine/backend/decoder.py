@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,9 +13,10 @@ from engine.backend.features import FeatureStore
 from engine.backend.ledger import Account, unlimited
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.sampling import NativeDraws
+from engine.backend.ranking import likeliest, rank
 from engine.backend.round import Budget, Candidates, Ranking, Verified
 from engine.backend.segment import Backend, Segment, Share
-from engine.backend.sequence import SequenceState
+from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree
 from engine.model.config import Fusion, ModelConfig
 from engine.model.other_family import OtherConfig
@@ -163,7 +164,7 @@ class Decoder:
 
     @property
     def drafts_trees(self) -> bool:
-        """Tell whether `draft` is available: for a single segment on a backend that has it."""
+        """True where `draft` is one call: for a single segment on a backend that has it."""
         return self._alone and self._last.drafts
 
     def draft(
@@ -173,18 +174,22 @@ class Decoder:
         ranking: Ranking,
         budget: Budget,
         features: Floats | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> TokenTree:
-        """Process and commit `pending`, then draft a tree behind it, in one call.
+        """Process and commit `pending`, then draft a tree behind it: in one call, or by `grow`.
 
-        `features` are those of a head's pending tokens. The tree's inner nodes are staged in
-        `state` afterwards; see `Segment.draft`.
-
-        Raises:
-            ValueError: this decoder cannot, see `drafts_trees`.
+        Args:
+            state: of the draft; the tree's inner nodes are staged in it afterwards.
+            pending: committed tokens that it has not processed, at least one.
+            ranking: how candidates rank.
+            budget: how far the tree may grow.
+            features: those of a head's pending tokens, fp32 [pending, width]; deeper down the
+                outputs of a node's parent take their place.
+            cancelled: asked between levels where each is a forward of its own.
         """
-        if not self.drafts_trees:
-            raise ValueError("these segments cannot draft in one call")
         state.discard()
+        if not self.drafts_trees:
+            return self.grow(state, pending, ranking, budget, features, cancelled)
         drafted = self._last.draft(
             state.caches[0], len(state), state.slots, pending, ranking, budget, features
         )
@@ -193,9 +198,54 @@ class Decoder:
             state.adopt(drafted.staged_tokens, drafted.staged_parents)
         return drafted.tree
 
+    def grow(
+        self,
+        state: SequenceState,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: Budget,
+        features: Floats | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> TokenTree:
+        """Draft with one forward per level (see `draft`): the definition of engine/native/draft.c.
+
+        The most promising nodes of a level go through the model and offer their likeliest children,
+        as in EAGLE-2 (arXiv 2406.16858).
+        """
+        last = len(pending) - 1
+        forward = self.forward(state, pending, logit_rows=(last,), features=features)
+        state.commit(range(len(pending)))
+        outputs, behind = forward.hidden[last:], len(state)
+        position = behind + (features is not None)  # a head's first token is the sequence's second
+        nodes: list[tuple[int, int, float]] = []
+        # Beams of the level: (node in `nodes` + 1, staged node, score).
+        beams = [(0, ROOT, 0.0)]
+        for level in range(budget.depth):
+            logprobs = rank(self.over_vocabulary(forward.logits), position + level, ranking)
+            children = likeliest(logprobs, [score for _, _, score in beams], budget.width)
+            first = len(nodes) + 1
+            nodes.extend((beams[beam][0], token, score) for beam, token, score in children)
+            best = sorted(range(len(children)), key=lambda i: -children[i][2])[: budget.width]
+            mass = float(np.exp([children[i][2] for i in best]).sum())
+            if level + 1 == budget.depth or not best or mass < budget.floor or cancelled():
+                break
+            above = [children[i][0] for i in best]
+            staged = len(state.staged)
+            if behind + staged + len(best) > state.slots:
+                break
+            forward = self.forward(
+                state,
+                [children[i][1] for i in best],
+                [beams[beam][1] for beam in above],
+                features=None if features is None else outputs[above],
+            )
+            outputs = forward.hidden
+            beams = [(first + i, staged + row, children[i][2]) for row, i in enumerate(best)]
+        return TokenTree.build(pending[-1], nodes, most=budget.nodes)
+
     @property
     def expands_trees(self) -> bool:
-        """Tell whether `expand` is available: for a single segment that has it, feeding no head."""
+        """True where `expand` is one call: for a single segment that has it, feeding no head."""
         return self._alone and self._last.expands and self._feeds is None
 
     def expand(
@@ -208,7 +258,7 @@ class Decoder:
         width: int,
         cancel: CancelFlag | None = None,
     ) -> list[Candidates] | None:
-        """Stage nodes behind what is staged, compute them, and rank what may follow, in one call.
+        """Stage nodes behind what is staged, compute them, and rank what may follow.
 
         Args:
             state: where the nodes stay staged if all goes well.
@@ -217,19 +267,20 @@ class Decoder:
             wanted: rows (0..n-1, ascending) whose candidates are wanted; may be none.
             ranking: how candidates rank, with the noise of the position behind their row.
             width: most candidates of a row.
-            cancel: looked at between blocks.
+            cancel: looked at between blocks where it is one call, else before.
 
         Returns:
             Candidates of each wanted row; None where it was cancelled, and nothing is staged.
 
         Raises:
-            ValueError: this decoder cannot (see `expands_trees`), the rows do not ascend, or as
-                `stage` has it.
+            ValueError: the rows do not ascend, or as `stage` has it.
         """
-        if not self.expands_trees:
-            raise ValueError("these segments cannot expand in one call")
         if list(wanted) != sorted(wanted):
             raise ValueError("the rows whose candidates are wanted ascend")
+        if not self.expands_trees:
+            if cancel:
+                return None
+            return self._expand_by_forward(state, tokens, parents, wanted, ranking, width)
         step = state.stage(tokens, parents, logit_rows=wanted)
         found = None
         try:
@@ -237,6 +288,27 @@ class Decoder:
         finally:
             if found is None:
                 state.unstage(len(tokens))
+        return found
+
+    def _expand_by_forward(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int],
+        wanted: Sequence[int],
+        ranking: Ranking,
+        width: int,
+    ) -> list[Candidates]:
+        """Expand nodes by a forward, and rank in numpy; the definition of the one call."""
+        forward = self.forward(state, tokens, parents, logit_rows=wanted)
+        depths: list[int] = []
+        for parent in state.parents:
+            depths.append(0 if parent == ROOT else depths[parent] + 1)
+        found: list[Candidates] = []
+        for own, row in zip(self.over_vocabulary(forward.logits), wanted, strict=True):
+            position = len(state) + depths[row - len(tokens)] + 1
+            logprobs = rank(own[None], position, ranking)
+            found.append([pair[1:] for pair in likeliest(logprobs, [0.0], width)])
         return found
 
     def verify(

@@ -10,7 +10,7 @@ tokens, which does not matter: weights are random where this is used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log
 
@@ -112,17 +112,18 @@ class ScriptedDraft(Decoder):
         ranking: Ranking,
         budget: Budget,
         features: Floats | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> TokenTree:
         """Draft a tree (see `Decoder.draft`) and give its likeliest path the script's tokens."""
         script = self.script
         if script is None:
-            return super().draft(state, pending, ranking, budget, features)
+            return super().draft(state, pending, ranking, budget, features, cancelled)
         if not self._trees:
             budget = replace(budget, nodes=min(budget.nodes, budget.depth), width=1)
         position = len(state) + len(pending) - 1 + self._ahead
         # The floor is meant for the script's probabilities, which the model knows nothing of.
         own = replace(budget, depth=script.depth(budget), floor=0.0)
-        tree = super().draft(state, pending, ranking, own, features)
+        tree = super().draft(state, pending, ranking, own, features, cancelled)
         path = [script.token(position + level) for level in range(own.depth)]
         path = path[: min(_rename_staged(state, path) + 1, tree.drafted)]
         return _renamed(tree, path, script.weight, budget.nodes)

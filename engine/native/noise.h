@@ -1,6 +1,6 @@
 /* Gumbel noise keyed by (seed, position, token), one token at a time.
  *
- * engine/speculative/noise.py explains it and does the same in numpy, bit for bit: every step here is
+ * engine/backend/noise.py explains it and does the same in numpy, bit for bit: every step here is
  * one IEEE operation, in the same order.
  */
 #ifndef DUOTAIL_NOISE_H

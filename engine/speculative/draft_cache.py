@@ -17,7 +17,6 @@ from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates
 from engine.backend.sequence import ROOT, SequenceState
 from engine.speculative.draft_tree import Node
-from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
 
 CATCH_UP_CHUNK = 64
@@ -87,7 +86,8 @@ class DraftCache:
     def process(self, tokens: Sequence[int], sampler: Sampler, cancel: CancelFlag) -> bool:
         """Commit tokens that follow those of the state, unless cancelled; nothing may be staged."""
         state, rows = self._own, range(len(tokens))
-        if self._expand(tokens, [row - 1 for row in rows], (), sampler, cancel) is None:
+        parents, ranking = [row - 1 for row in rows], sampler.ranking
+        if self._draft.expand(state, tokens, parents, (), ranking, BRANCHES, cancel) is None:
             return False
         state.commit(rows)
         return True
@@ -130,7 +130,10 @@ class DraftCache:
         index = {node: row for row, node in enumerate(rows)}
         parents = [self._parent(node, index, first) for node in rows]
         wanted = sorted({index[node] for node in nodes if node in index})
-        found = self._expand([node.token for node in rows], parents, wanted, sampler, cancel)
+        tokens = [node.token for node in rows]
+        found = self._draft.expand(
+            state, tokens, parents, wanted, sampler.ranking, BRANCHES, cancel
+        )
         if found is None:
             return None
         for staged, node in enumerate(rows, first):
@@ -141,32 +144,6 @@ class DraftCache:
         self._positions += positions
         of_row = dict(zip(wanted, found, strict=True))
         return Computed(len(rows), [of_row[index[node]] if node in index else [] for node in nodes])
-
-    def _expand(
-        self,
-        tokens: Sequence[int],
-        parents: Sequence[int],
-        wanted: Sequence[int],
-        sampler: Sampler,
-        cancel: CancelFlag,
-    ) -> Sequence[Candidates] | None:
-        """Stage rows and rank what may follow the wanted ones; None where it was cancelled."""
-        draft, state = self._draft, self._own
-        if draft.expands_trees:
-            return draft.expand(state, tokens, parents, wanted, sampler.ranking, BRANCHES, cancel)
-        if cancel:
-            return None
-        forward = draft.forward(state, tokens, parents, logit_rows=wanted)
-        logits = draft.over_vocabulary(forward.logits)
-        depths: list[int] = []
-        for parent in state.parents:
-            depths.append(0 if parent == ROOT else depths[parent] + 1)
-        found: list[Candidates] = []
-        for own, row in zip(logits, wanted, strict=True):
-            position = len(state) + depths[row - len(tokens)] + 1
-            weights = sampler.rank(own[None], position)
-            found.append([pair[1:] for pair in likeliest(weights, [0.0], BRANCHES)])
-        return found
 
     def _rows(self, nodes: Sequence[Node]) -> tuple[list[Node], list[int]]:
         """Return the nodes to stage, parents first, and their positions."""

@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Account
 from engine.backend.native.sampling import NativeDraws
+from engine.backend.noise import log, noise
 from engine.backend.round import Ranking
 from engine.errors import InvalidLogits
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
-from engine.speculative.noise import gumbel, gumbel_row, log
-
-WHOLE_ROW_LIMIT = 32768
-"""Up to this vocabulary the noise of a position is computed once for all tokens and kept."""
 
 _NOISE_SPAN = 27.0
 """More than the noise of any two tokens can differ."""
@@ -38,7 +35,7 @@ _POWERS = tuple(  # of (ln 2)^k / k!, the highest first: 2^f for |f| <= 1/2
 
 
 class Sampler:
-    """Draws the target's next token, and ranks a draft's candidates with the same noise.
+    """Draws the target's next token; `ranking` lets drafts rank theirs with the same noise.
 
     The draw is argmax(log p / T + Gumbel noise) over the tokens that the filters keep; ties go to
     the lowest id. Because the noise belongs to (seed, position, id), the draw depends on the
@@ -51,7 +48,7 @@ class Sampler:
         params: the sampling parameters.
         answer_start: position where the answer begins; presence and frequency penalties count
             the tokens from there on.
-        share_noise: whether `rank` uses the target's noise; off only to measure what it brings.
+        share_noise: whether drafts rank with the target's noise; off only to measure the gain.
         native: whether the native library draws; None: where it is built.
         account: where the memory of that is entered.
     """
@@ -112,36 +109,8 @@ class Sampler:
             ids = np.flatnonzero(relative >= -_NOISE_SPAN * self.params.temperature)
         with np.errstate(over="ignore"):  # at a temperature close to 0
             scores = relative[ids] / self.params.temperature
-        return int(ids[(scores + self._noise(len(tokens) + len(path), len(row), ids)).argmax()])
-
-    def rank(self, logits: Floats, position: int) -> Floats:
-        """Return a draft's ranking at `position`: fp32 logprobs [rows, vocab].
-
-        Args:
-            logits: fp32 [rows, vocab], the draft's.
-            position: position of the drafted tokens.
-
-        A row in which no token is possible gives no numbers.
-        """
-        scores = logits.astype(np.float64)
-        with np.errstate(invalid="ignore"):  # of rows in which nothing is possible
-            scores -= scores.max(axis=1, keepdims=True)
-        if not self.params.greedy:
-            scores /= min(max(self.params.temperature, 1e-4), 1e4)
-            if self._share_noise:
-                scores += self._noise(position, logits.shape[1])
-        top = scores.max(axis=1, keepdims=True)
-        scores -= top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
-        return scores.astype(np.float32)
-
-    def _noise(
-        self, position: int, vocab: int, ids: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float64]:
-        if vocab <= WHOLE_ROW_LIMIT:
-            row = gumbel_row(self.params.seed, position, vocab)
-            return row if ids is None else row[ids]
-        wanted = np.arange(vocab, dtype=np.int64) if ids is None else ids
-        return gumbel(self.params.seed, position, wanted)
+        own = noise(self.params.seed, len(tokens) + len(path), len(row), ids)
+        return int(ids[(scores + own).argmax()])
 
     def _penalise(self, logits: Floats, tokens: Sequence[int], path: Sequence[int]) -> Floats:
         """Return the logits after the penalties, computed in fp64 and rounded to fp32."""

@@ -12,6 +12,7 @@ import numpy as np
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
+from engine.backend.ranking import likeliest, rank
 from engine.backend.round import Candidates, Ranking
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
@@ -22,7 +23,6 @@ from engine.speculative.draft_tree import DraftPace
 from engine.speculative.draft_worker import DraftLane, DraftWorker
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.lookup import LookupDrafter
-from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
 
 LIMIT_S = 240.0
@@ -128,7 +128,7 @@ def assert_right(
         text = [*tokens, *paths[node]]
         state = model.new_state(len(text))
         logits = model.forward(state, text, logit_rows=(len(text) - 1,)).logits
-        expected = likeliest(sampler.rank(logits, len(text)), [0.0], BRANCHES)
+        expected = likeliest(rank(logits, len(text), sampler.ranking), [0.0], BRANCHES)
         found = {tree.tokens[child]: tree.scores[child] for child in children.values()}
         wanted = {token: tree.scores[node] + weight for _, token, weight in expected}
         assert found.keys() <= wanted.keys()

@@ -14,6 +14,7 @@ from accelerated import accelerated, apart
 from head_models import HEADS, HeadWeights, random_features
 from tiny_models import write_model
 
+from engine.backend import noise
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.device_noise import gumbel, round_keys, words
 from engine.backend.decoder import Decoder
@@ -21,9 +22,6 @@ from engine.backend.ledger import Purpose
 from engine.backend.round import Budget
 from engine.commands import WeightFormat
 from engine.request import SamplingParams
-from engine.speculative import noise
-from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.model import grow
 from engine.speculative.sampler import Sampler
 
 pytestmark = pytest.mark.gpu
@@ -100,8 +98,7 @@ def test_a_tree_is_the_one_drafted_level_by_level(
         pending = tokens[1 + start :]
         given = features[start : start + len(pending)]
         one = model.draft(states[0], pending, sampler.ranking, budget, given)
-        context = DraftContext(tokens, sampler, lambda: False)
-        many = grow(model, states[1], pending, context, budget, given)
+        many = model.grow(states[1], pending, sampler.ranking, budget, given)
         same += len(_paths(one) & _paths(many))
         total += len(many.tokens)
         for state in states:

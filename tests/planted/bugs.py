@@ -154,16 +154,16 @@ def stop_string_across_rounds_missed() -> None:
 
 def noise_keyed_by_round() -> None:
     """The noise depends on how many draws there were, not on the position."""
-    from engine.speculative.sampler import Sampler
+    from engine.backend.noise import noise as honest
+    from engine.speculative import sampler
 
     _draw_by_numpy()
     draws = count()
-    honest = Sampler._noise
 
-    def noise(self: Any, _position: int, vocab: int, ids: Any = None) -> Any:
-        return honest(self, next(draws), vocab, ids)
+    def noise(seed: int, _position: int, vocab: int, ids: Any = None) -> Any:
+        return honest(seed, next(draws), vocab, ids)
 
-    Sampler._noise = noise  # type: ignore[method-assign]
+    sampler.noise = noise  # type: ignore[attr-defined]
 
 
 def products_of_any_shape() -> None:

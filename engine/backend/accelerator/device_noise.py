@@ -1,4 +1,4 @@
-"""The target's noise, computed on a device: engine/speculative/noise.py in torch.
+"""The target's noise, computed on a device: engine/backend/noise.py in torch.
 
 The bits of Philox are the same; what is made of them is fp32, within some 1e-6 of the CPU's: a
 draft's ranking may turn where two tokens are that close, which costs nothing but a rejection.

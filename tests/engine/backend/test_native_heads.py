@@ -24,6 +24,7 @@ from engine.backend.native.library import Format, Isa, library
 from engine.backend.native.matrix import pack_rows, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
+from engine.backend.noise import gumbel
 from engine.backend.round import Budget, Drafted, Ranking
 from engine.backend.step import Step
 from engine.backend.tree import TokenTree
@@ -31,7 +32,6 @@ from engine.model.config import ModelConfig
 from engine.model.tensors import HEAD_IDS
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
-from engine.speculative.noise import gumbel
 from engine.speculative.sampler import Sampler
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.backend.native.library import Isa, library
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
+from engine.backend.ranking import rank
 from engine.backend.tree import TokenTree
 from engine.errors import InvalidLogits
 from engine.request import SamplingParams
@@ -163,7 +164,7 @@ def test_ranking(name: str, *, shared: bool) -> None:
     for vocab, width in ((5, 3), (1000, 8), (30_000, 64)):
         logits = rng.normal(0, 3, (3, vocab)).astype(np.float32)
         sampler = Sampler(PARAMS[name], share_noise=shared, native=False)
-        weights = sampler.rank(logits, position=9)
+        weights = rank(logits, 9, sampler.ranking)
         expected = np.argsort(-weights, axis=1, kind="stable")[:, :width]
         seen = set()
         for isa, threads in product(ISAS, (1, 2, 3)):

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from head_models import HEADS, HeadWeights
+from head_models import HEADS
 from native_models import native_decoder
 from tiny_models import write_model
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.library import Format
-from engine.backend.native.segment import NativeBackend
+from engine.backend.ranking import likeliest, rank
 from engine.backend.round import Budget
 from engine.backend.sequence import ROOT, SequenceState
 from engine.model.config import Fusion
 from engine.request import SamplingParams
-from engine.speculative.drafters.model import likeliest
 from engine.speculative.sampler import Sampler
 
 Native = dict[Format, tuple[Decoder, Decoder]]
@@ -56,7 +55,7 @@ def by_hand(
         position, node = len(state), first + row
         while node != ROOT:
             position, node = position + 1, state.parents[node]
-        ranked = likeliest(sampler.rank(logits[place : place + 1], position), [0.0], width)
+        ranked = likeliest(rank(logits[place : place + 1], position, sampler.ranking), [0.0], width)
         found.append([(token, weight) for _, token, weight in ranked])
     return found
 
@@ -199,16 +198,19 @@ def test_what_is_refused_leaves_nothing_staged(
     assert not state.parents
 
 
-def test_who_cannot_says_so(tiny: Decoder, native: Native) -> None:
-    """Other backends, heads, which need features, and models whose features are kept for a head."""
+def test_others_expand_by_a_forward(tiny: Decoder, native: Native) -> None:
+    """Other backends, and models whose features are kept for a head."""
     feeding = Decoder(native[Format.Q8][0].config, native[Format.Q8][0].segments)
     assert feeding.expands_trees
-    config = HEADS["linear with bias"]
-    head = Decoder.build(config, HeadWeights(config), NativeBackend(Format.Q8))
-    fusion = config.fusion
+    fusion = HEADS["linear with bias"].fusion
     assert isinstance(fusion, Fusion)
     feeding.feed(fusion, feeding._account)
-    for model in (tiny, feeding, head):
+    cancelled = CancelFlag()
+    cancelled.set()
+    for model in (tiny, feeding):
         assert not model.expands_trees
-        with pytest.raises(ValueError, match="one call"):
-            model.expand(model.new_state(50), [5], [-1], (0,), SAMPLERS["greedy"].ranking, 3)
+        assert_random_trees_expand(model, SAMPLERS["sampled"])
+        state = filled(model, 5)
+        ranking = SAMPLERS["sampled"].ranking
+        assert model.expand(state, [5], [-1], (0,), ranking, 3, cancelled) is None
+        assert not state.staged

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from riddles import VOCAB, RiddleCache, riddle_head
 
 from engine.backend.decoder import Decoder
+from engine.backend.ranking import likeliest
 from engine.backend.round import Budget
 from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.backend.tree import ROOT_PARENT, TokenTree
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.model import grow, likeliest
 from engine.speculative.sampler import Sampler
 
 TOKENS = 6
@@ -90,8 +89,8 @@ def test_whatever_a_draft_says(
     config = riddle_head().config
     draft = Decoder(config, [Dictated(said)])
     state, tokens = draft.new_state(30), [3, 4, 5]
-    context = DraftContext(tokens, Sampler(params), lambda: False)
-    tree = grow(draft, state, tokens, context, budget, np.zeros((3, 2), dtype=np.float32))
+    features = np.zeros((3, 2), dtype=np.float32)
+    tree = draft.grow(state, tokens, Sampler(params).ranking, budget, features)
     assert_is_ranked_tree(tree, budget)
     assert list(state.tokens) == tokens
     for most in range(tree.drafted):
@@ -106,9 +105,8 @@ def test_a_few_tokens_of_many(
     """A head's rows stand for tokens of its target, and no others are proposed."""
     config, ids = riddle_head().config, np.array([2, 3, 20, 21, 22, VOCAB - 1])
     draft = Decoder(config, [Dictated(said)], ids)
-    context = DraftContext([1, 2], Sampler(params), lambda: False)
     features = np.zeros((1, 2), dtype=np.float32)
-    tree = grow(draft, draft.new_state(30), [2], context, budget, features)
+    tree = draft.grow(draft.new_state(30), [2], Sampler(params).ranking, budget, features)
     assert_is_ranked_tree(tree, budget)
     assert set(tree.tokens[1:]) <= set(ids.tolist())
 

@@ -15,6 +15,7 @@ from engine.backend.native import drafting
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
 from engine.backend.prefix_cache import PrefixCache
+from engine.backend.ranking import likeliest, rank
 from engine.backend.round import Budget
 from engine.backend.sequence import ROOT
 from engine.backend.tree import TokenTree
@@ -23,7 +24,7 @@ from engine.model.tensors import HEAD, HEAD_IDS
 from engine.model.weights.readable import Floats, Weights
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.model import StandaloneDrafter, grow, likeliest
+from engine.speculative.drafters.model import StandaloneDrafter
 from engine.speculative.sampler import Sampler
 
 ROWS = 100
@@ -81,8 +82,8 @@ def models() -> tuple[Decoder, Masked]:
 
 
 def tree_of(model: Decoder, sampler: Sampler, budget: Budget) -> TokenTree:
-    drafter = StandaloneDrafter("draft", model, PrefixCache(model, 200, 1 << 28))
     context = DraftContext(TOKENS, sampler, lambda: False)
+    drafter = StandaloneDrafter("draft", model, PrefixCache(model, 200, 1 << 28))
     drafter.begin(context)
     return drafter.propose(context, budget)
 
@@ -120,7 +121,7 @@ def test_a_model_of_few_rows_in_the_draft_lane(
     logits = masked.forward(other, tokens, parents, logit_rows=wanted).logits
     assert found is not None
     for place, depth in enumerate((1, 3, 1)):
-        weights = sampler.rank(masked.over_vocabulary(logits[place : place + 1]), depth)
+        weights = rank(masked.over_vocabulary(logits[place : place + 1]), depth, sampler.ranking)
         right = likeliest(weights, [0.0], 8)
         assert [token for token, _ in found[place]] == [token for _, token, _ in right]
         assert [w for _, w in found[place]] == pytest.approx([w for _, _, w in right], abs=2e-4)
@@ -141,8 +142,5 @@ def test_a_head_of_few_rows(kind: str, sampler: Sampler, monkeypatch: pytest.Mon
 
 def head_tree(model: Decoder, features: Floats, sampler: Sampler, budget: Budget) -> TokenTree:
     """What is drafted behind the tokens from the second on."""
-    context = DraftContext(TOKENS, sampler, lambda: False)
     state, pending = model.new_state(200), TOKENS[1:]
-    if not model.drafts_trees:
-        return grow(model, state, pending, context, budget, features)
     return model.draft(state, pending, sampler.ranking, budget, features)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.backend.noise import gumbel, gumbel_row, philox4x32
+from engine.backend.ranking import rank
 from engine.errors import InvalidLogits
 from engine.request import SamplingParams
-from engine.speculative.noise import gumbel, gumbel_row, philox4x32
 from engine.speculative.sampler import Sampler
 
 
@@ -98,11 +99,13 @@ def test_rank_is_a_distribution_and_shares_the_noise() -> None:
     rows = np.random.default_rng(1).normal(0, 2, (3, 64)).astype(np.float32)
     params = SamplingParams(temperature=0.7, seed=9)
     shared, apart = Sampler(params), Sampler(params, share_noise=False)
-    weights = shared.rank(rows, position=5)
+    weights = rank(rows, 5, shared.ranking)
     np.testing.assert_allclose(np.exp(weights).sum(axis=1), 1, rtol=1e-5)
     # A draft that equals the target ranks the target's own draw first.
     assert [int(row.argmax()) for row in weights] == [shared.draw(row, [0] * 5) for row in rows]
-    assert [int(row.argmax()) for row in apart.rank(rows, 5)] == rows.argmax(axis=1).tolist()
+    assert [int(row.argmax()) for row in rank(rows, 5, apart.ranking)] == rows.argmax(
+        axis=1
+    ).tolist()
 
 
 def test_without_the_native_library_numpy_draws(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from full_models import RandomWeights, full_config
 from head_models import HEADS, HeadWeights, random_features, small_target
 from tape import TapeRecorder
 
+from engine.backend import noise
 from engine.backend.accelerator import cache
 from engine.backend.accelerator import device as devices
 from engine.backend.accelerator.cache import DeviceCache
@@ -29,9 +30,6 @@ from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
-from engine.speculative import noise
-from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.model import grow
 from engine.speculative.sampler import Sampler
 
 CONTEXT = 330
@@ -84,8 +82,8 @@ class Twins:
             given = self.features[len(one) : len(one) + len(pending)]
         sampler = Sampler(sampling)
         drafted = self.model.draft(one, pending, sampler.ranking, budget, given)
-        context = DraftContext(tokens, sampler, lambda: False)
-        grown = grow(self.model, many, pending, context, budget, given)
+        many.discard()
+        grown = self.model.grow(many, pending, sampler.ranking, budget, given)
         return (
             (drafted.tokens, drafted.parents, drafted.scores, one),
             (grown.tokens, grown.parents, grown.scores, many),

@@ -28,6 +28,9 @@ _ROUNDS = 10
 _SQRT_HALF = np.int64(0x3FE6A09E667F3BCD)  # as bits of a float64
 _LN_2 = 0.6931471805599453
 
+WHOLE_ROW_LIMIT = 32768
+"""Up to this vocabulary the noise of a position is computed once for all tokens and kept."""
+
 
 def philox4x32(
     counter: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]],
@@ -88,3 +91,13 @@ def gumbel_row(seed: int, position: int, vocab_size: int) -> NDArray[np.float64]
     row = gumbel(seed, position, np.arange(vocab_size, dtype=np.int64))
     row.setflags(write=False)
     return row
+
+
+def noise(
+    seed: int, position: int, vocab_size: int, ids: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """Return the noise of some token ids at a position, or of the whole vocabulary."""
+    if vocab_size <= WHOLE_ROW_LIMIT:
+        row = gumbel_row(seed, position, vocab_size)
+        return row if ids is None else row[ids]
+    return gumbel(seed, position, np.arange(vocab_size, dtype=np.int64) if ids is None else ids)
