@@ -1,4 +1,4 @@
-"""Where a round's time goes: the native library's share, and Python's around it."""
+"""The time of a round: the native library's share, and Python's around it."""
 
 from __future__ import annotations
 

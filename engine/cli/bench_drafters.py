@@ -19,7 +19,7 @@ from engine.cli.bench_prompts import (
 )
 from engine.cli.columns import left, right, width
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import one_or_more, sampling
+from engine.cli.options import add_options, one_or_more, sampling
 from engine.commands import DraftChoice, Load
 from engine.hub.local import resolve_model
 from engine.language import number, tr
@@ -54,7 +54,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--width", type=one_or_more, default=1, metavar="N",
         help=tr("width of every --depth that names none"),
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
+    add_options(parser, "--json")
     parser.set_defaults(run=run)
 
 

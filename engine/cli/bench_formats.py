@@ -11,7 +11,7 @@ from engine.bench.recipes import UNIFORM
 from engine.bench.shapes import shape
 from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import one_or_more
+from engine.cli.options import add_options, one_or_more
 from engine.language import listed, number, tr
 
 SHAPE = "bench"
@@ -34,13 +34,11 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="F,F",
         help=tr("weight formats to measure (default: all)"),
     )
-    parser.add_argument(
-        "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
-    )
+    add_options(parser, "--threads")
     parser.add_argument(
         "--runs", type=one_or_more, default=5, metavar="N", help=tr("measure this many times")
     )
-    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
+    add_options(parser, "--json")
     parser.set_defaults(run=run)
 
 

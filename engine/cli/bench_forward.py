@@ -22,7 +22,7 @@ from engine.bench.shapes import shape
 from engine.bench.subject import Subject, random_subject, stored_subject
 from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import one_or_more
+from engine.cli.options import add_options, one_or_more
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
@@ -57,18 +57,12 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                 formats=", ".join(FORMATS)
             ),
         )
-        parser.add_argument(
-            "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
-        )
+        add_options(parser, "--threads")
         parser.add_argument(
             "--runs", type=one_or_more, default=20, metavar="N", help=tr("measure this many times")
         )
-        parser.add_argument(
-            "--peer", choices=["llama.cpp"], help=tr("measure this program too, in the same run")
-        )
-        parser.add_argument(
-            "--json", action="store_true", help=tr("print one JSON object on stdout")
-        )
+        add_options(parser, "--peer")
+        add_options(parser, "--json")
         parser.set_defaults(run=run)
 
 

@@ -18,6 +18,7 @@ from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_gpu_options,
     add_hardware_option,
+    add_options,
     known_machine,
     one_or_more,
     probability,
@@ -39,12 +40,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="S",
         help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
     )
-    parser.add_argument(
-        "--mode",
-        default=Mode.AUTO,
-        choices=[str(mode) for mode in Mode],
-        help=tr("how target and draft share the devices (default: auto, the fastest expected)"),
-    )
+    add_options(parser, "--mode")
     parser.add_argument(
         "--acceptance",
         type=probability,
@@ -58,6 +54,34 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="D",
         help=tr("measure only this draft depth (default: several, and the controller's choice)"),
     )
+    _add_models(parser)
+    add_gpu_options(parser)
+    add_hardware_option(parser)
+    add_options(parser, "--threads")
+    parser.add_argument(
+        "--tokens",
+        type=one_or_more,
+        default=64,
+        metavar="N",
+        help=tr("write this many tokens in every answer"),
+    )
+    parser.add_argument(
+        "--runs",
+        type=one_or_more,
+        default=5,
+        metavar="N",
+        help=tr("measure this many answers in every mode"),
+    )
+    parser.add_argument(
+        "--peer",
+        choices=["llama.cpp"],
+        help=tr("estimate this program's speed too, from measurements in the same run"),
+    )
+    add_options(parser, "--json")
+    parser.set_defaults(run=run)
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         default=SHAPE_FORMAT,
@@ -82,32 +106,6 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         action="store_true",
         help=tr("draft trees that hold the scripted chain, not the chain alone"),
     )
-    add_gpu_options(parser)
-    add_hardware_option(parser)
-    parser.add_argument(
-        "--threads", type=one_or_more, metavar="N", help=tr("number of CPU threads")
-    )
-    parser.add_argument(
-        "--tokens",
-        type=one_or_more,
-        default=64,
-        metavar="N",
-        help=tr("write this many tokens in every answer"),
-    )
-    parser.add_argument(
-        "--runs",
-        type=one_or_more,
-        default=5,
-        metavar="N",
-        help=tr("measure this many answers in every mode"),
-    )
-    parser.add_argument(
-        "--peer",
-        choices=["llama.cpp"],
-        help=tr("estimate this program's speed too, from measurements in the same run"),
-    )
-    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:

@@ -21,7 +21,7 @@ from engine.cli.bench_prompts import (
 )
 from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import add_model_options, load_pair, sampling
+from engine.cli.options import add_model_options, add_options, load_pair, sampling
 from engine.errors import UserFixable
 from engine.language import number, tr
 
@@ -43,9 +43,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         action="store_true",
         help=tr("rank draft tokens without the target's Gumbel noise"),
     )
-    parser.add_argument(
-        "--peer", choices=[PEER], help=tr("measure this program too, in the same run")
-    )
+    add_options(parser, "--peer")
     parser.set_defaults(run=run)
 
 

@@ -12,7 +12,7 @@ from platformdirs import user_data_path
 
 from engine.cli import hub_report
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import one_or_more
+from engine.cli.options import add_options, one_or_more
 from engine.errors import UserFixable
 from engine.hub.messages import Describe, Search
 from engine.hub.remote.addresses import Address, address_in, endpoint_of, is_endpoint
@@ -72,7 +72,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="DIR",
         help=tr("folder of downloaded models (default: the shared Hugging Face cache)"),
     )
-    shelf.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
+    add_options(shelf, "--json")
     shelf.set_defaults(run=_list)
     download = commands.add_parser("models download", help=tr("download a model from the hub"))
     _add_repository(download)
@@ -125,7 +125,7 @@ def _add_options(
     parser.add_argument(
         "--hf-login", action="store_true", help=tr("use the token that “hf auth login” keeps")
     )
-    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
+    add_options(parser, "--json")
     parser.set_defaults(run=run)
 
 

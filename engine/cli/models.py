@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.backend.native.packed_cache import PackedCache
 from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
+from engine.cli.options import add_options
 from engine.hub.local import bundled_models, resolve_model
 from engine.language import tr
 from engine.language.units import file_size
@@ -32,7 +33,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help=tr("delete the quantised weights kept on disk; they are made again when needed"),
     )
-    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
+    add_options(parser, "--json")
     parser.set_defaults(run=run)
 
 

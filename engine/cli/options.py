@@ -97,6 +97,11 @@ def _shared_options() -> dict[str, dict[str, Any]]:
             "metavar": "FILE.json",
             "help": tr("plan for another machine, as `duotail hardware --json` has described it"),
         },
+        "--threads": {"type": one_or_more, "metavar": "N", "help": tr("number of CPU threads")},
+        "--peer": {
+            "choices": ["llama.cpp"],
+            "help": tr("measure this program too, in the same run"),
+        },
         "--json": {"action": "store_true", "help": tr("print one JSON object on stdout")},
     }
 

@@ -1,4 +1,4 @@
-"""Where files lie in the cache that other programs share, and whether there is room for more.
+"""The cache that other programs share: where its files lie, and whether there is room for more.
 
 The layout is the one that the hub's library documents: `models--owner--name/blobs/` has the bytes
 by their hash, `snapshots/COMMIT/` has links to them by their names. A file that is not whole yet

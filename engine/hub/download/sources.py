@@ -1,4 +1,4 @@
-"""Where a file can be had: at the hub, or in a wheel of a package index. For the worker process."""
+"""Sources of a file for the worker process: the hub, or a wheel of a package index."""
 
 from __future__ import annotations
 
