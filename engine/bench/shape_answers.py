@@ -21,7 +21,7 @@ from engine.plan.plan import Expectation
 from engine.request import SamplingParams
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
-from engine.speculative.draft_worker import DraftLane
+from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
 from engine.speculative.drafters.model import StandaloneDrafter
@@ -148,7 +148,7 @@ class ShapeAnswers:
         states = PrefixCache(draft, options.context)
         drafter = _drafter(draft, states)
         if options.mode is Mode.DUO:
-            lane = DraftLane("draft", draft, states)
+            lane = ParallelDraft("draft", draft, states)
             auto: Loop = Parallel(lane, ParallelController(expected, ahead=True))
         else:
             auto = Serial(drafter, SerialController(expected, forced=options.mode is not Mode.AUTO))

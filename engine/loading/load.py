@@ -24,7 +24,7 @@ from engine.machine.facts import CPU, Machine
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan
-from engine.speculative.draft_worker import DraftLane
+from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.feature_head import HeadDrafter
@@ -206,11 +206,11 @@ def _loop(planned: PlannedLoad, devices: Devices, draft_states: PrefixCache | No
     if draft is not None and draft_states is not None:
         name, decoder = draft.model.name, draft_states.decoder
         if plan.mode is Mode.DUO:
-            lane = DraftLane(name, decoder, draft_states, drafters)
+            parallel_draft = ParallelDraft(name, decoder, draft_states, drafters)
             ahead = command.mode is Mode.DUO
             controller = ParallelController(plan.expected, forced=forced, ahead=ahead)
             beside = _reads_beside(inspection.machine, devices)
-            return Parallel(lane, controller, reads_beside=beside)
+            return Parallel(parallel_draft, controller, reads_beside=beside)
         kind = StandaloneDrafter if draft.fusion is None else HeadDrafter
         drafters.append(kind(name, decoder, draft_states))
     if not drafters:

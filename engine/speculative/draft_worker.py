@@ -110,7 +110,7 @@ class DraftWorker:
         self._version = self._seen = 0
 
         self._cancel = CancelFlag()
-        self._thread = Thread(target=self._run, name="draft lane", daemon=True)
+        self._thread = Thread(target=self._run, name="draft worker", daemon=True)
 
     # -- the engine thread's -------------------------------------------------------------------
 
@@ -386,7 +386,7 @@ class DraftWorker:
         return taken
 
 
-class DraftLane:
+class ParallelDraft:
     """Draft model of a loaded target, which gives each answer a worker of its own.
 
     Args:
@@ -406,7 +406,7 @@ class DraftLane:
         self._last: DraftWorker | None = None
 
     @contextmanager
-    def following(
+    def worker(
         self, context: DraftContext, pace: DraftPace | None = AT_ONCE
     ) -> Iterator[DraftWorker]:
         """Draft for one answer, beginning with its prompt, until the block ends.

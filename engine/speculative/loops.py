@@ -18,7 +18,7 @@ from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.plan.plan import BUCKETS
 from engine.speculative.decoding import Decoding
-from engine.speculative.draft_worker import DraftLane, DraftWorker
+from engine.speculative.draft_worker import DraftWorker, ParallelDraft
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.serial_controller import SerialController
@@ -75,7 +75,7 @@ class Parallel:
         reads_beside: whether the draft may read the prompt while the target does.
     """
 
-    lane: DraftLane
+    draft: ParallelDraft
     controller: ParallelController
     reads_beside: bool = False
 
@@ -85,8 +85,8 @@ class Parallel:
         context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
         begins = self.reads_beside and not decoding.cancelled()
         pace = self.controller.pace(ready=False) if begins else None
-        with self.lane.following(context, pace) as following:
-            yield parallel(decoding, following, self.controller)
+        with self.draft.worker(context, pace) as worker:
+            yield parallel(decoding, worker, self.controller)
 
 
 def plain(decoding: Decoding) -> Iterator[Round]:
@@ -132,12 +132,12 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
 
 
 def parallel(
-    decoding: Decoding, lane: DraftWorker, controller: ParallelController
+    decoding: Decoding, worker: DraftWorker, controller: ParallelController
 ) -> Iterator[Round]:
     """Draft and verify at the same time.
 
     The target verifies the best part of what is drafted behind the committed tokens, and tells the
-    lane what it has committed. It waits for a step of the draft where that is worth more than the
+    worker what it has committed. It waits for a step of the draft where that is worth more than the
     time, and otherwise goes on with what is there (the paper's P rounds). The draft begins behind
     the first round at the latest; before, where reading the prompt beside the target costs the
     first token no time. Where the user has stopped the answer nothing is verified any more.
@@ -145,29 +145,29 @@ def parallel(
     controller.begin()
     first = True
     while decoding.remaining and not decoding.cancelled():
-        start, ready = perf_counter(), lane.ready
+        start, ready = perf_counter(), worker.ready
         tree = TokenTree.root(decoding.tokens[-1])
         if not first:
-            lane.set_pace(pace := controller.pace(ready=ready))
+            worker.set_pace(pace := controller.pace(ready=ready))
             if pace is not None and decoding.remaining > 1:
-                _wait(decoding, lane, controller)
+                _wait(decoding, worker, controller)
                 if decoding.cancelled():
                     return
-                tree = controller.prune(lane.tree(MOST_NODES).limited(decoding.remaining - 1))
-        with lane.verifying():
+                tree = controller.prune(worker.tree(MOST_NODES).limited(decoding.remaining - 1))
+        with worker.verifying():
             done = decoding.verify(tree)
-        lately = lane.commit(done.tokens)
-        controller.observe(done, perf_counter() - start, lane.step_times(), ready=ready)
+        lately = worker.commit(done.tokens)
+        controller.observe(done, perf_counter() - start, worker.step_times(), ready=ready)
         if first:
-            lane.set_pace(controller.pace(ready=False))
+            worker.set_pace(controller.pace(ready=False))
         first = False
         yield replace(done, drafting=lately.drafting, useful=lately.useful, wasted=lately.wasted)
 
 
-def _wait(decoding: Decoding, lane: DraftWorker, controller: ParallelController) -> None:
+def _wait(decoding: Decoding, worker: DraftWorker, controller: ParallelController) -> None:
     """Keep the target idle as long as the draft's coming step is worth more than the wait."""
     while not decoding.cancelled():
-        outlook = lane.outlook()
+        outlook = worker.outlook()
         if outlook.left is None or not controller.worth_waiting(outlook):
             return
-        lane.wait(min(max(outlook.left, SHORTEST_WAIT_S), PATIENCE_S))
+        worker.wait(min(max(outlook.left, SHORTEST_WAIT_S), PATIENCE_S))

@@ -18,7 +18,7 @@ from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_tree import DraftPace
-from engine.speculative.draft_worker import DraftLane, DraftWorker, Outlook
+from engine.speculative.draft_worker import DraftWorker, Outlook, ParallelDraft
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.loops import parallel
 from engine.speculative.parallel_controller import ParallelController
@@ -74,13 +74,13 @@ class ParallelRun:
         return sum(done.accepted for done in self.rounds)
 
 
-def lane_of(draft: Decoder, context: int = 512, others: Sequence[Drafter] = ()) -> DraftLane:
-    return DraftLane("draft", draft, PrefixCache(draft, context, 1 << 28), others)
+def lane_of(draft: Decoder, context: int = 512, others: Sequence[Drafter] = ()) -> ParallelDraft:
+    return ParallelDraft("draft", draft, PrefixCache(draft, context, 1 << 28), others)
 
 
 def run(
     target: Decoder,
-    lane: DraftLane,
+    lane: ParallelDraft,
     prompt: Sequence[int],
     sampling: SamplingParams,
     *,
@@ -110,7 +110,7 @@ def run(
         cancelled=cancelled,
     )
     drafting = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
-    with lane.following(drafting) as following:
+    with lane.worker(drafting) as following:
         for _ in decoding.prefill():
             pass
         if patient:
@@ -141,7 +141,7 @@ def until_ready(following: DraftWorker) -> None:
 
 def no_lane_is_left() -> bool:
     """Whether no draft lane's thread is there any more."""
-    return all(thread.name != "draft lane" for thread in threading.enumerate())
+    return all(thread.name != "draft worker" for thread in threading.enumerate())
 
 
 def _assert_merit(rounds: Sequence[Round]) -> None:
@@ -153,7 +153,7 @@ def _assert_merit(rounds: Sequence[Round]) -> None:
     assert sum(done.useful + done.wasted for done in rounds) <= drafted + 1e-6
 
 
-def assert_kept_keys(lane: DraftLane, tokens: Sequence[int] | None = None) -> None:
+def assert_kept_keys(lane: ParallelDraft, tokens: Sequence[int] | None = None) -> None:
     """What the draft keeps for the next answer is committed tokens, with the keys of these."""
     draft, pool, last = lane._draft, lane._pool, lane._last
     own = None if last is None else last._model._state  # None: it had no time to begin

@@ -20,7 +20,7 @@ from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative.draft_cache import BRANCHES
 from engine.speculative.draft_tree import DraftPace
-from engine.speculative.draft_worker import DraftLane, DraftWorker
+from engine.speculative.draft_worker import DraftWorker, ParallelDraft
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.sampler import Sampler
@@ -90,9 +90,9 @@ def context(tokens: Sequence[int], params: SamplingParams | None = None) -> Draf
     return DraftContext(list(tokens), Sampler(params or SamplingParams()), lambda: False)
 
 
-def lane_of(model: Decoder, limit: int = 256, *, lookup: bool = False) -> DraftLane:
+def lane_of(model: Decoder, limit: int = 256, *, lookup: bool = False) -> ParallelDraft:
     others = [LookupDrafter()] if lookup else []
-    return DraftLane("draft", model, PrefixCache(model, limit, 1 << 28), others)
+    return ParallelDraft("draft", model, PrefixCache(model, limit, 1 << 28), others)
 
 
 def until(following: DraftWorker, what: Callable[[], bool]) -> None:

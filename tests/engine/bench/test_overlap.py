@@ -16,7 +16,7 @@ from engine.bench.shapes import draft_shape, shape
 from engine.bench.subject import random_subject
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
-from engine.speculative.draft_worker import DraftLane
+from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.loops import Loop, Parallel, Plain
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler
@@ -92,7 +92,7 @@ def test_the_draft_computes_while_the_target_verifies() -> None:
     target, draft = PacedTarget(own.config, own.segments), PacedDraft(other)
     text, _ = write(target, Plain(), 2 * TOKENS)
     draft.script = Script.write([*PROMPT, *text], config.vocab_size, 0.8, seed=1)
-    lane = DraftLane("draft", draft, PrefixCache(draft, 128))
+    lane = ParallelDraft("draft", draft, PrefixCache(draft, 128))
     shares = []
     for times in SLOWER:
         target.seconds, draft.seconds = times * VERIFY_S, times * STEP_S

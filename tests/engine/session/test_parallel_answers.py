@@ -36,7 +36,7 @@ from engine.model.local_model import LocalModel
 from engine.request import SamplingParams
 from engine.speculative.draft_cache import DraftCache
 from engine.speculative.draft_tree import DraftPace
-from engine.speculative.draft_worker import DraftLane
+from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.loops import Parallel
 
@@ -57,7 +57,7 @@ def load(session: Session, mode: Mode = Mode.DUO, **wishes: Any) -> PlanReady:
 
 def lanes() -> list[str]:
     """Threads of draft lanes that are still there."""
-    return [thread.name for thread in threads() if thread.name == "draft lane"]
+    return [thread.name for thread in threads() if thread.name == "draft worker"]
 
 
 @pytest.mark.parametrize("sampling", [SamplingParams(), SAMPLED], ids=["greedy", "sampled"])
@@ -113,14 +113,14 @@ def test_comparing_it_with_the_target_alone_leaves_the_lane_out(
     load(session)
     pair = session.engine._slot.pair
     assert pair is not None
-    honest, followed = DraftLane.following, 0
+    honest, followed = ParallelDraft.worker, 0
 
-    def following(self: DraftLane, *arguments: Any, **wishes: Any) -> Any:
+    def worker(self: ParallelDraft, *arguments: Any, **wishes: Any) -> Any:
         nonlocal followed
         followed += 1
         return honest(self, *arguments, **wishes)
 
-    monkeypatch.setattr(DraftLane, "following", following)
+    monkeypatch.setattr(ParallelDraft, "worker", worker)
     prompts = [BenchPrompt("stories", QUESTION)]
     writers = {PLAIN: PairWriter(without_draft(pair)), "duo": PairWriter(pair)}
     strategies = {name: MeasuredStrategy(writer) for name, writer in writers.items()}
@@ -227,13 +227,13 @@ def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
     loop = pair.loop
     assert isinstance(loop, Parallel)
     assert not loop.reads_beside, "for it is simulated, and would slow the first token down"
-    honest, paces = DraftLane.following, []
+    honest, paces = ParallelDraft.worker, []
 
-    def noted(lane: DraftLane, context: DraftContext, pace: DraftPace | None) -> Any:
+    def noted(lane: ParallelDraft, context: DraftContext, pace: DraftPace | None) -> Any:
         paces.append(pace)
         return honest(lane, context, pace)
 
-    monkeypatch.setattr(DraftLane, "following", noted)
+    monkeypatch.setattr(ParallelDraft, "worker", noted)
     late = session.ask(QUESTION, max_tokens=30)
     pair.loop = replace(loop, reads_beside=True)
     early = session.ask(QUESTION, id="b", max_tokens=30)

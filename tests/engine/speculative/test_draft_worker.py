@@ -66,7 +66,7 @@ def test_whatever_was_committed_the_candidates_are_those_of_a_fresh_state(
     draft: Watched, pace: DraftPace, sampling: str
 ) -> None:
     params, rng, tokens, computed = PARAMS[sampling], np.random.default_rng(3), list(PROMPT), 0
-    with lane_of(draft).following(context(tokens, params)) as following:
+    with lane_of(draft).worker(context(tokens, params)) as following:
         following.set_pace(pace)
         for turn in range(24):
             if turn % 3:  # else the lane is interrupted anywhere
@@ -81,7 +81,7 @@ def test_a_draft_without_the_one_call_is_asked_level_by_level(tiny_draft: Decode
     draft, params = Watched(tiny_draft), PARAMS["sampled"]
     assert not draft.expands_trees
     rng, tokens = np.random.default_rng(7), list(PROMPT)
-    with lane_of(draft).following(context(tokens, params)) as following:
+    with lane_of(draft).worker(context(tokens, params)) as following:
         following.set_pace(DraftPace(width=4, theta=0.2, ahead=12))
         for _ in range(12):
             at_rest(following)
@@ -93,7 +93,7 @@ def test_a_draft_without_the_one_call_is_asked_level_by_level(tiny_draft: Decode
 @pytest.mark.parametrize("sampling", PARAMS)
 def test_it_proposes_what_the_serial_drafter_does(draft: Watched, sampling: str) -> None:
     params, rng, tokens = PARAMS[sampling], np.random.default_rng(5), list(PROMPT)
-    with lane_of(draft).following(context(tokens, params)) as following:
+    with lane_of(draft).worker(context(tokens, params)) as following:
         following.set_pace(DraftPace(width=2, theta=0.5, ahead=10))
         for _ in range(8):
             at_rest(following)
@@ -114,7 +114,7 @@ def test_it_proposes_what_the_serial_drafter_does(draft: Watched, sampling: str)
 
 def test_committed_drafts_are_not_computed_again(draft: Watched) -> None:
     tokens = list(PROMPT)
-    with lane_of(draft).following(context(tokens)) as following:
+    with lane_of(draft).worker(context(tokens)) as following:
         following.set_pace(FEW)
         for _ in range(60):
             at_rest(following)
@@ -130,7 +130,7 @@ def test_committed_drafts_are_not_computed_again(draft: Watched) -> None:
 
 def test_the_next_turn_begins_where_the_last_one_ended(draft: Watched) -> None:
     tokens, lane = list(PROMPT), lane_of(draft)
-    with lane.following(context(tokens)) as following:
+    with lane.worker(context(tokens)) as following:
         following.set_pace(FEW)
         for _ in range(5):
             at_rest(following)
@@ -138,7 +138,7 @@ def test_the_next_turn_begins_where_the_last_one_ended(draft: Watched) -> None:
         at_rest(following)  # the root is staged
     draft.rows.clear()
     tokens += [7, 8, 9]
-    with lane.following(context(tokens)) as following:
+    with lane.worker(context(tokens)) as following:
         following.set_pace(FEW)
         at_rest(following)
         rows = list(draft.rows)
@@ -149,7 +149,7 @@ def test_the_next_turn_begins_where_the_last_one_ended(draft: Watched) -> None:
 
 def test_what_was_committed_long_ago_is_caught_up_with(draft: Watched) -> None:
     rng, tokens = np.random.default_rng(1), list(PROMPT)
-    with lane_of(draft, 400).following(context(tokens)) as following:
+    with lane_of(draft, 400).worker(context(tokens)) as following:
         following.set_pace(FEW)
         at_rest(following)
         following.set_pace(None)
@@ -162,7 +162,7 @@ def test_what_was_committed_long_ago_is_caught_up_with(draft: Watched) -> None:
 
 
 def test_at_rest_nothing_is_computed(draft: Watched) -> None:
-    with lane_of(draft).following(context(PROMPT)) as following:
+    with lane_of(draft).worker(context(PROMPT)) as following:
         following.set_pace(FEW)
         at_rest(following)
         following.set_pace(None)
@@ -175,7 +175,7 @@ def test_at_rest_nothing_is_computed(draft: Watched) -> None:
 
 def test_without_a_pace_not_even_the_prompt_is_read(draft: Watched) -> None:
     tokens = list(PROMPT)
-    with lane_of(draft).following(context(tokens), None) as following:
+    with lane_of(draft).worker(context(tokens), None) as following:
         commit(following, tokens, [5])
         following.wait(0.05)
         assert draft.rows == []
@@ -186,7 +186,7 @@ def test_without_a_pace_not_even_the_prompt_is_read(draft: Watched) -> None:
 
 
 def test_without_overlap_no_step_begins_while_the_target_verifies(draft: Watched) -> None:
-    with lane_of(draft).following(context(PROMPT)) as following:
+    with lane_of(draft).worker(context(PROMPT)) as following:
         following.set_pace(DraftPace(ahead=4, overlap=False))
         at_rest(following)
         count = len(draft.rows)
@@ -199,7 +199,7 @@ def test_without_overlap_no_step_begins_while_the_target_verifies(draft: Watched
 
 
 def test_with_overlap_it_drafts_while_the_target_verifies(draft: Watched) -> None:
-    with lane_of(draft).following(context(PROMPT)) as following:
+    with lane_of(draft).worker(context(PROMPT)) as following:
         following.set_pace(FEW)
         at_rest(following)
         with following.verifying():
@@ -210,7 +210,7 @@ def test_with_overlap_it_drafts_while_the_target_verifies(draft: Watched) -> Non
 
 def test_waiting_ends_with_the_step(draft: Watched) -> None:
     draft.gate = Semaphore(0)
-    with lane_of(draft).following(context(PROMPT)) as following:
+    with lane_of(draft).worker(context(PROMPT)) as following:
         following.set_pace(FEW)
         draft.gate.release(3)  # the prompt, two steps; the third is held up
         until(following, lambda: following.tree(99).drafted >= 9)
@@ -229,7 +229,7 @@ def test_waiting_ends_with_the_step(draft: Watched) -> None:
 
 def test_a_step_that_ended_before_the_waiting_is_not_waited_for(draft: Watched) -> None:
     draft.gate = Semaphore(1)
-    with lane_of(draft).following(context(PROMPT)) as following:
+    with lane_of(draft).worker(context(PROMPT)) as following:
         following.set_pace(FEW)
         draft.await_forwards(2)  # the prompt and a step, which is held up
         following.outlook()
@@ -246,12 +246,12 @@ def test_what_fails_in_the_lane_is_raised_in_the_engine_thread(draft: Watched) -
     draft.failing = 2
     with (
         pytest.raises(RuntimeError, match="the draft has failed"),
-        lane.following(context(PROMPT)) as following,
+        lane.worker(context(PROMPT)) as following,
     ):
         until(following, lambda: False)
     assert len(lane._pool) == 0
     draft.failing = 1e9
-    with lane.following(context(PROMPT)) as following:
+    with lane.worker(context(PROMPT)) as following:
         at_rest(following)
 
 
@@ -259,7 +259,7 @@ def test_a_failure_that_nobody_was_told_of_is_raised_at_the_end(draft: Watched) 
     draft.failing, draft.gate = 1, Semaphore(1)
 
     def end() -> None:
-        with lane_of(draft).following(context(PROMPT)) as following:
+        with lane_of(draft).worker(context(PROMPT)) as following:
             until(following, lambda: len(draft.rows) == 2)
             assert draft.gate is not None
             draft.gate.release()
@@ -272,29 +272,29 @@ def test_a_failure_that_nobody_was_told_of_is_raised_at_the_end(draft: Watched) 
 def test_the_thread_ends_with_the_answer(draft: Watched, *, failing: bool) -> None:
     lane = lane_of(draft)
     try:
-        with lane.following(context(PROMPT)) as following:
+        with lane.worker(context(PROMPT)) as following:
             assert following.alive
             if failing:
                 raise KeyError
     except KeyError:
         assert failing
     assert not following.alive
-    assert "draft lane" not in {thread.name for thread in threads()}
+    assert "draft worker" not in {thread.name for thread in threads()}
 
 
 def test_a_lane_follows_one_answer_at_a_time(draft: Watched) -> None:
     lane = lane_of(draft)
     with (
-        lane.following(context(PROMPT)),
+        lane.worker(context(PROMPT)),
         pytest.raises(RuntimeError, match="another answer"),
-        lane.following(context(PROMPT)),
+        lane.worker(context(PROMPT)),
     ):
         pass
 
 
 def test_past_its_own_context_it_drafts_nothing_and_says_so(draft: Watched) -> None:
     tokens = list(PROMPT)
-    with lane_of(draft, len(PROMPT) + 1).following(context(tokens)) as following:
+    with lane_of(draft, len(PROMPT) + 1).worker(context(tokens)) as following:
         following.set_pace(DraftPace(ahead=400))
         at_rest(following)
         tree = following.tree(400)
@@ -312,7 +312,7 @@ def test_past_its_own_context_it_drafts_nothing_and_says_so(draft: Watched) -> N
 
 def test_settling_does_not_move_the_end_of_the_context(draft: Watched) -> None:
     tokens, limit = list(PROMPT), len(PROMPT) + 50
-    with lane_of(draft, limit).following(context(tokens)) as following:
+    with lane_of(draft, limit).worker(context(tokens)) as following:
         following.set_pace(FEW)
         while len(tokens) <= limit:
             at_rest(following)
@@ -323,7 +323,7 @@ def test_settling_does_not_move_the_end_of_the_context(draft: Watched) -> None:
 
 
 def test_a_prompt_beyond_its_context_is_none_of_its_business(draft: Watched) -> None:
-    with lane_of(draft, 20).following(context(PROMPT)) as following:
+    with lane_of(draft, 20).worker(context(PROMPT)) as following:
         following.commit([5])
         following.wait(0.02)
         assert not following.ready
@@ -334,7 +334,7 @@ def test_a_prompt_beyond_its_context_is_none_of_its_business(draft: Watched) -> 
 def test_near_the_end_of_the_context_it_makes_do_with_the_room_there_is(draft: Watched) -> None:
     tokens = list(PROMPT)
     limit = len(PROMPT) + 30
-    with lane_of(draft, limit).following(context(tokens)) as following:
+    with lane_of(draft, limit).worker(context(tokens)) as following:
         following.set_pace(DraftPace(width=16, theta=0.0, ahead=500))
         for _ in range(26):
             draft.rows.clear()
@@ -348,7 +348,7 @@ def test_near_the_end_of_the_context_it_makes_do_with_the_room_there_is(draft: W
 
 def test_a_step_of_which_nothing_can_come_is_not_waited_for(draft: Watched) -> None:
     draft.gate = Semaphore(2)
-    with lane_of(draft).following(context(PROMPT)) as following:
+    with lane_of(draft).worker(context(PROMPT)) as following:
         following.set_pace(FEW)
         until(following, lambda: following.tree(99).drafted > 0 and len(draft.rows) == 3)
         wrong = next(token for token in range(3, 99) if token not in following.tree(99).tokens)
@@ -366,7 +366,7 @@ def test_it_tells_when_it_drafted_and_what_came_of_it(draft: Watched) -> None:
     spans: list[Interval] = []
     steps: list[tuple[int, float, float]] = []
     useful = wasted = 0.0
-    with lane_of(draft).following(context(tokens)) as following:
+    with lane_of(draft).worker(context(tokens)) as following:
         following.set_pace(FEW)
         for _ in range(12):
             at_rest(following)
@@ -390,7 +390,7 @@ def test_it_tells_when_it_drafted_and_what_came_of_it(draft: Watched) -> None:
 
 def test_lookups_are_added_after_a_commit(draft: Watched) -> None:
     tokens = [1, 30, 31, 32, 33, 34, 40, 41, 30, 31]
-    with lane_of(draft, lookup=True).following(context(tokens)) as following:
+    with lane_of(draft, lookup=True).worker(context(tokens)) as following:
         following.set_pace(FEW)
         at_rest(following)
         following.commit([32])
@@ -406,7 +406,7 @@ def test_lookups_are_added_after_a_commit(draft: Watched) -> None:
 
 def test_behind_a_hopeless_step_there_is_the_next_one_to_wait_for(draft: Watched) -> None:
     draft.gate = Semaphore(2)
-    with lane_of(draft).following(context(PROMPT)) as following:
+    with lane_of(draft).worker(context(PROMPT)) as following:
         following.set_pace(FEW)
         until(following, lambda: following.tree(99).drafted > 0 and len(draft.rows) == 3)
         wrong = next(token for token in range(3, 99) if token not in following.tree(99).tokens)
@@ -424,16 +424,16 @@ def test_a_draft_that_does_not_answer_is_given_up(
     draft.gate, lane = Semaphore(0), lane_of(draft)
     with (
         pytest.raises(RuntimeError, match="does not come to an end"),
-        lane.following(context(PROMPT)) as following,
+        lane.worker(context(PROMPT)) as following,
     ):
         draft.await_forwards(1)
-    with pytest.raises(RuntimeError, match="another answer"), lane.following(context(PROMPT)):
+    with pytest.raises(RuntimeError, match="another answer"), lane.worker(context(PROMPT)):
         pass
     draft.gate.release(99)
     following._thread.join(LIMIT_S)
     assert not following.alive
     monkeypatch.undo()
-    with lane.following(context(PROMPT)) as following:
+    with lane.worker(context(PROMPT)) as following:
         at_rest(following)
 
 
