@@ -138,6 +138,17 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="WxH",
         help=tr("size of the window in pixels (default: 1280x800)"),
     )
+    parser.add_argument("--no-panel", action="store_true", help=tr("close the performance panel"))
+    parser.add_argument(
+        "--page", choices=("performance", "tuning"), help=tr("show this page instead of the chat")
+    )
+    _add_measurements(parser)
+    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
+    return parser
+
+
+def _add_measurements(parser: argparse.ArgumentParser) -> None:
+    """Declare which parts are measured, and how much of each."""
     parser.add_argument(
         "--only",
         choices=PARTS,
@@ -187,12 +198,6 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help=tr("measure every speed of streaming for this many seconds"),
     )
-    parser.add_argument("--no-panel", action="store_true", help=tr("close the performance panel"))
-    parser.add_argument(
-        "--page", choices=("performance", "tuning"), help=tr("show this page instead of the chat")
-    )
-    parser.add_argument("--json", action="store_true", help=tr("print one JSON object on stdout"))
-    return parser
 
 
 def _count(text: str) -> int:

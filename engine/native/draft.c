@@ -1,4 +1,4 @@
-/* A tree of drafted tokens, level by level; engine/speculative/drafters/growing.py says the same in Python. */
+/* A tree of drafted tokens, level by level; Decoder.grow in engine/backend/decoder.py says the same in Python. */
 #include "draft.h"
 #include "internal.h"
 #include "tree.h"

@@ -1,9 +1,9 @@
 """A draft tree that grows on a device: fixed memory, and the steps from one level to the next.
 
-It does the work of engine/speculative/drafters/growing.py, which reads the draft's results at every
-level, without waiting for the device in between: which nodes are the best, which of them are
-expanded and where their keys go are numbers on the device. Every step is the same for all levels,
-so one recording of it serves them all.
+It does the work of `Decoder.grow`, which reads the draft's results at every level, without waiting
+for the device in between: which nodes are the best, which of them are expanded and where their keys
+go are numbers on the device. Every step is the same for all levels, so one recording of it serves
+them all.
 
 Ties go to the earlier candidate, but among the logits of one row, where torch's choice is its own.
 """

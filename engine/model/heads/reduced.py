@@ -21,7 +21,7 @@ class ReducedDraft:
     Attributes:
         config: its shape; `rows` are its output rows.
         vocabulary: fingerprint of the tokens that it reads and writes, which are its target's; see
-            `engine.model.text.vocabulary.fingerprint`.
+            `engine.model.text.vocabulary.same_tokens.fingerprint`.
         target: name of the model it was made for, where it says so.
     """
 
