@@ -15,44 +15,44 @@ from PySide6.QtGui import QClipboard, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import createdByPython
 
-from app.bridge import EngineBridge, EngineFactory, real_engine
-from app.chat.session import ChatSession
-from app.data_move import settle_data
-from app.first_calibration import measure_once
-from app.housekeeping import Housekeeping
-from app.instance import SingleInstance
-from app.library.choice import ModelChoice
-from app.library.library import Library
-from app.library.starter import StarterDesk
-from app.logs import start_logging
-from app.main_window import MainWindow, Services
-from app.open_history import OpenHistory
-from app.pages.names import PageName
-from app.paths import Paths
+from app.data_folder.instance import SingleInstance
+from app.data_folder.paths import Paths
+from app.diagnostics.logs import start_logging
+from app.diagnostics.restart import start_again
+from app.diagnostics.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
+from app.engine_link.bridge import EngineBridge, EngineFactory, real_engine
+from app.engine_link.measured import MeasuredSpeeds
+from app.engine_link.measured_file import MeasuredFile
+from app.engine_link.running import Running
+from app.models.choice import ModelChoice
+from app.models.models import Library
+from app.models.starter import StarterDesk
 from app.performance.baseline import WithoutDraft
-from app.replays import Replays
-from app.restart import start_again
-from app.round_highlight import RoundHighlight
-from app.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
+from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
 from app.settings.hub_access import access_of
 from app.settings.language import speak
+from app.shell.data_move import settle_data
+from app.shell.housekeeping import Housekeeping
+from app.shell.main_window import MainWindow, Services
+from app.shell.open_history import OpenHistory
+from app.shell.page_names import PageName
+from app.shell.replays import Replays
+from app.shell.round_highlight import RoundHighlight
+from app.shell.warm_up import warm_up
 from app.theme.theme import Theme
-from app.tuning.measured import MeasuredSpeeds
-from app.tuning.measured_file import MeasuredFile
+from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
-from app.tuning.running import Running
-from app.warm_up import warm_up
 from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
 
 if TYPE_CHECKING:
-    from app.library.hub import Hub, HubMaker, Listener
-    from app.pages.frame import PageFrame
-    from app.pages.stack import PageMakers
+    from app.models.hub import Hub, HubMaker, Listener
     from app.performance.feed import Feed
     from app.performance.panel import PerformancePanel
+    from app.shell.page_stack import PageMakers
+    from app.widgets.page_frame import PageFrame
 
 _log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class Assembly:
         self.window = MainWindow(services)
         self._starter: Callable[[], Path | None] = self._starter_here
         self._offering = StarterDesk(
-            self.window.chat.greeting.offer, self.models, self.library, self._find_starter
+            self.window.starter_offer, self.models, self.library, self._find_starter
         )
         self.pressure = Pressure(running, self.bridge)
         PressureNotice(self.pressure, self.window.chat.banners)
@@ -181,8 +181,8 @@ class Assembly:
         _hand_over_clipboard()
 
     def _real_hub(self, listener: Listener) -> Hub:
-        from app.library.real.hub import real_hub
-        from app.library.real.surroundings import Surroundings
+        from app.models.real_hub import real_hub
+        from app.models.surroundings import Surroundings
 
         around = Surroundings(
             self.paths.data,

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from app.paths import find_paths
+from app.data_folder.paths import find_paths
 from engine import language
 from engine.language import LANGUAGES, listed, tr
 
@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run Duotail and return the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:2] == ["bench", "ui"]:
-        from app.measure.command import main as measure
+        from app.showcase.measure.command import main as measure
 
         return measure(arguments[2:])
     if arguments and arguments[0] in COMMANDS:
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     paths = find_paths(options.data_dir)
     if options.screenshot is not None:
-        from app.screenshots import take_screenshots
+        from app.showcase import take_screenshots
 
         return take_screenshots(options.screenshot, options.language)
     from app.application import run

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from app import launch
-from app.measure import command
+from app.showcase.measure import command
 from engine import cli
 
 FRAGMENTS = {"as", "at", "before", "beside", "by", "default", "for", "from", "in", "of", "on"}

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 CATALOGUES = sorted((ROOT / "resources" / "translations").glob("*/LC_MESSAGES/duotail.po"))
 
 LANGUAGE = "engine/language/__init__.py"
-SCENES = "app/screenshots/"
+SCENES = ("app/showcase/scenes/", "app/showcase/hub", "app/showcase/script", "app/showcase/budgets")
 """What pictures of the window show, in whatever language their maker chose."""
 
 ALLOWED = {"Duotail", "Markdown", "JSON", "PNG", "CSV", "SVG", "Dovetail", "DuoDecoding"}
@@ -26,8 +26,8 @@ ENGLISH_FILES = {
     "app/settings/starter_prompt.py",  # said to the same model
     "app/chat/text/styles.py",  # names of fonts
     "app/history/file.py",  # what SQLite says
-    "app/measure/engine.py",  # what the model is asked
-    "app/reports/wording.py",  # reports are read by us
+    "app/showcase/measure/engine.py",  # what the model is asked
+    "app/diagnostics/report_text.py",  # reports are read by us
     "app/theme/theme.py",  # names of fonts
     "engine/cli/bench_round.py",  # what the model is asked
     "engine/bench/modes/questions.py",  # what the model is asked

@@ -9,9 +9,9 @@ from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QWidget
 
 from app.benchmark.wording import bars_words, details, row_name, table_of
-from app.performance.painted import Painted, blend
-from app.performance.table import Table
 from app.theme.theme import current
+from app.widgets.painted import Painted, blend
+from app.widgets.table import Table
 from engine.bench.modes.report import ModeRow
 from engine.commands import Mode
 from engine.language import listed, number, tr

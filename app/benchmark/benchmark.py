@@ -10,10 +10,10 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.background import in_background
 from app.benchmark.kept import Kept, KeptReports, fingerprint
-from app.status import EngineStatus, Phase
-from app.tuning.running import Running
+from app.engine_link.background import in_background
+from app.engine_link.running import Running
+from app.engine_link.status import EngineStatus, Phase
 from app.version import version
 from engine.bench.modes.report import ComparisonReport, Hardware, ModeRow, report, rows_of
 from engine.commands import Compare, Load, Mode, Preview, Stop

@@ -16,17 +16,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.background import in_background
-from app.banner import BannerArea
 from app.benchmark.bars_view import BarsView
 from app.benchmark.benchmark import Benchmark, BenchmarkStage
 from app.benchmark.wording import notes, outcome_words, plan_words, stage_words
-from app.pages.card import Card
-from app.pages.frame import PageFrame
-from app.performance.export import write
-from app.performance.table_dialog import TableDialog
-from app.settings.rows import plain_label
-from app.tuning.plan_texts import is_simulated, mode_name
+from app.data_folder.exported_file import write
+from app.engine_link.background import in_background
+from app.engine_link.plan_texts import is_simulated, mode_name
+from app.widgets.banner import BannerArea
+from app.widgets.card import Card
+from app.widgets.labels import plain_label
+from app.widgets.page_frame import PageFrame
+from app.widgets.table_dialog import TableDialog
 from engine.bench.modes.report_text import facts, markdown
 from engine.commands import Mode
 from engine.errors import UserFixable

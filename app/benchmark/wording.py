@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.benchmark.benchmark import Benchmark, BenchmarkStage
-from app.performance.table import Table
-from app.tuning.plan_texts import mode_name
+from app.engine_link.plan_texts import mode_name
+from app.widgets.table import Table
 from engine.bench.modes.questions import QUESTIONS
 from engine.bench.modes.report import ModeRow
 from engine.bench.modes.report_text import cells, heads

@@ -19,26 +19,29 @@ from PySide6.QtWidgets import (
 
 from app.chat.examples import EXAMPLES
 from app.chat.machine_words import joined, machine_words
-from app.chat.starter_offer import StarterOffer
-from app.status import EngineStatus, Phase
+from app.engine_link.plan_texts import run_words
+from app.engine_link.status import EngineStatus, Phase
 from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
-from app.tuning.plan_texts import run_words
 from engine.language import tr
 
 _AROUND_EXAMPLES = 58
 
 
 class Greeting(QWidget):
-    """The page of a chat without messages. `example_chosen` carries a prompt to send."""
+    """The page of a chat without messages. `example_chosen` carries a prompt to send.
+
+    Args:
+        offer: shown in the place of the examples while there is no model.
+    """
 
     example_chosen = Signal(str)
     more_asked = Signal()
     """Models that suit this computer shall be shown."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, offer: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._status = EngineStatus()
         self._columns = 0
@@ -60,7 +63,7 @@ class Greeting(QWidget):
         policy.setRetainSizeWhenHidden(True)
         self._progress.setSizePolicy(policy)
         self.examples = [self._example(text) for text in EXAMPLES]
-        self.offer = StarterOffer(self)
+        self._offer = offer
         self.more_button = QPushButton(tr("Find a model that suits this computer"), self)
         self.more_button.setProperty("look", "choice")
         self.more_button.setAutoDefault(False)
@@ -98,7 +101,7 @@ class Greeting(QWidget):
         inner.addWidget(self._progress, 0, Qt.AlignmentFlag.AlignHCenter)
         inner.addSpacing(26)
         inner.addLayout(self._grid)
-        inner.addLayout(_centred(self.offer))
+        inner.addLayout(_centred(self._offer))
         inner.addSpacing(16)
         inner.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignHCenter)
         layout = QVBoxLayout(self)
@@ -131,7 +134,7 @@ class Greeting(QWidget):
         possible = status.phase not in {Phase.BROKEN, Phase.NO_MODEL}
         for button in self.examples:
             button.setVisible(possible)
-        self.offer.setVisible(status.phase is Phase.NO_MODEL)
+        self._offer.setVisible(status.phase is Phase.NO_MODEL)
         self.more_button.setVisible(status.phase is not Phase.BROKEN and not loading)
         self._mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
         self._title.setText(self._headline())

@@ -16,8 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.banner import BannerArea
-from app.bridge import EngineBridge
 from app.chat.composer.composer import Composer
 from app.chat.composer.composer_state import composer_state
 from app.chat.composer.context_card import ContextCard
@@ -29,17 +27,19 @@ from app.chat.composer.token_counter import ComposerTokenCounter
 from app.chat.greeting import Greeting
 from app.chat.messages.message_view import AnswerMessage
 from app.chat.messages.transcript import Transcript
-from app.chat.session import ChatSession
-from app.chat.setup.setup_control import SetupControl
-from app.chat.setup.setup_panel import SetupPanel
+from app.chat.sampling.setup_control import SetupControl
+from app.chat.sampling.setup_panel import SetupPanel
 from app.chat.status_line import StatusLine
-from app.conversations.library import Deletion, shown_title
+from app.engine_link.bridge import EngineBridge
+from app.engine_link.status import EngineStatus
 from app.history import StoredMessage, UndoToken
+from app.session.conversation_list import Deletion, shown_title
+from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
-from app.status import EngineStatus
-from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
+from app.widgets.banner import BannerArea
+from app.widgets.elided import ElidedLabel
 from engine.commands import Stop
 from engine.errors import UserFixable
 from engine.events import TokenSpan
@@ -61,6 +61,7 @@ class ChatPage(QWidget):
         session: ChatSession,
         bridge: EngineBridge,
         settings: SettingsStore,
+        offer: QWidget,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -74,7 +75,7 @@ class ChatPage(QWidget):
         )
         self._title = ElidedLabel(self)
         self._title.setProperty("look", "title")
-        self.greeting = Greeting(self)
+        self.greeting = Greeting(offer, self)
         self.transcript = Transcript(self)
         self._stack = QStackedWidget(self)
         self._empty = QScrollArea(self)
@@ -147,7 +148,6 @@ class ChatPage(QWidget):
         self.sidebar_button.clicked.connect(self.sidebar_asked)
         self.performance_button.clicked.connect(self.performance_asked)
         self.greeting.example_chosen.connect(self._session.send)
-        self.greeting.offer.space_asked.connect(self.more_models_asked)
         self.greeting.more_asked.connect(self.more_models_asked)
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)

@@ -8,12 +8,12 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QToolButton, QWidget
 
-from app.keys import with_keys
-from app.status import EngineStatus, Phase
-from app.theme.elided import ElidedLabel
+from app.engine_link.status import EngineStatus, Phase
 from app.theme.fonts import keep_font, sized
+from app.theme.keys import with_keys
 from app.theme.style import SMALL
 from app.theme.theme import current
+from app.widgets.elided import ElidedLabel
 from engine.language import tr
 
 _STEPS = 1000

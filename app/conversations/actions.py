@@ -9,12 +9,12 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu
 
 from app.conversations.archive import ExportFormat
-from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation
-from app.keys import key_words
+from app.session.conversation_list import ConversationList
 from app.theme.icons import icon
+from app.theme.keys import key_words
 from app.theme.theme import current
 from engine.language import tr, tr_count
 

@@ -13,9 +13,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.conversations.library import shown_title
 from app.conversations.model import ConversationModel, Index
-from app.conversations.painting import (
+from app.conversations.sections import ConversationSection, SectionKind
+from app.history import Conversation
+from app.session.conversation_list import shown_title
+from app.theme.icons import icon
+from app.theme.theme import current
+from app.widgets.painting import (
     MORE,
     RowState,
     draw_background,
@@ -24,10 +28,6 @@ from app.conversations.painting import (
     more_area,
     shortened,
 )
-from app.conversations.sections import ConversationSection, SectionKind
-from app.history import Conversation
-from app.theme.icons import icon
-from app.theme.theme import current
 from engine.language import tr
 
 _SIDE = 10

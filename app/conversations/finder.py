@@ -8,7 +8,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.background import in_background
+from app.engine_link.background import in_background
 from app.history import HistorySearch, Hit
 from engine.errors import UserFixable
 

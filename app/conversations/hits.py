@@ -26,11 +26,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.conversations.library import shown_title
-from app.conversations.painting import RowState
 from app.conversations.snippet import Snippet, laid_out, line_height
 from app.history import Conversation, Hit
+from app.session.conversation_list import shown_title
 from app.theme.theme import current
+from app.widgets.painting import RowState
 from engine.language import tr, tr_count
 
 Index = QModelIndex | QPersistentModelIndex

@@ -17,7 +17,6 @@ from PySide6.QtCore import (
     QTimer,
 )
 
-from app.conversations.library import ConversationList, shown_title
 from app.conversations.sections import (
     Calendar,
     ConversationSection,
@@ -29,6 +28,7 @@ from app.conversations.sections import (
     section_key,
 )
 from app.history import Conversation, Folder
+from app.session.conversation_list import ConversationList, shown_title
 from engine.language import tr, tr_count
 
 IDS = "application/x-duotail-conversations"

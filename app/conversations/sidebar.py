@@ -23,14 +23,13 @@ from PySide6.QtWidgets import (
 from app.conversations.actions import ListActions
 from app.conversations.finder import FileSearcher, Finder
 from app.conversations.hits import HitsView
-from app.conversations.library import ConversationList
 from app.conversations.transfer import Transfer
 from app.conversations.view import ConversationView
 from app.history import Conversation, Hit
 from app.history.search_text import words_of
-from app.keys import with_keys
-from app.pages.navigation import Navigation
+from app.session.conversation_list import ConversationList
 from app.theme.icons import IconButton, icon
+from app.theme.keys import with_keys
 from app.theme.theme import current
 from engine.language import tr
 
@@ -66,7 +65,12 @@ class SearchField(QLineEdit):
 
 
 class Sidebar(QWidget):
-    """Shows a `ConversationList`; opening one, and what the window does, goes out as signals."""
+    """Shows a `ConversationList`; opening one, and what the window does, goes out as signals.
+
+    Args:
+        conversations: the list to show.
+        navigation: buttons that lead to the pages, shown below the list.
+    """
 
     new_asked = Signal()
     opened = Signal(object)
@@ -77,15 +81,19 @@ class Sidebar(QWidget):
     """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
-    page_asked = Signal(object)
-    """A `PageName`."""
     theme_asked = Signal()
     settings_asked = Signal()
     shortcuts_asked = Signal()
     about_asked = Signal()
 
-    def __init__(self, conversations: ConversationList, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        conversations: ConversationList,
+        navigation: QWidget | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
+        self._navigation = navigation or QWidget(self)
         self._list = conversations
         self.setProperty("look", "sidebar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -158,7 +166,6 @@ class Sidebar(QWidget):
         self._bar.setTextVisible(False)
         self._bar.setFixedHeight(4)
         self._cancel = IconButton("close", tr("Cancel"), self)
-        self.navigation = Navigation(self)
         self.theme_button = IconButton("contrast", tr("Light, dark or as the system"), self)
 
     def _arrange(self) -> None:
@@ -192,7 +199,7 @@ class Sidebar(QWidget):
         doing.setStretch(0, 1)
         layout.addLayout(doing)
         layout.addWidget(self._bar)
-        layout.addWidget(self.navigation)
+        layout.addWidget(self._navigation)
         layout.addLayout(foot)
         # As one sees them, not as they were made.
         walk = (
@@ -202,7 +209,7 @@ class Sidebar(QWidget):
             self.list,
             self.hits,
             self._cancel,
-            *self.navigation.buttons.values(),
+            *self._navigation.findChildren(QPushButton),
             settings,
             self.theme_button,
             shortcuts,
@@ -215,7 +222,6 @@ class Sidebar(QWidget):
 
     def _connect(self) -> None:
         self.new_button.clicked.connect(self.new_asked)
-        self.navigation.chosen.connect(self.page_asked)
         self.theme_button.clicked.connect(self.theme_asked)
         self._more.clicked.connect(self._pop_up_more)
         self.search.textChanged.connect(self._look_for)

@@ -9,11 +9,11 @@ from typing import TypeVar
 from PySide6.QtCore import QCoreApplication, QObject, QStandardPaths, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.background import in_background
 from app.conversations.archive import ExportFormat, Progress, Taken, export, file_name, take_in
-from app.conversations.library import ConversationList, shown_title
+from app.engine_link.background import in_background
 from app.history import Conversation
 from app.history.exchange import Imported
+from app.session.conversation_list import ConversationList, shown_title
 from engine.errors import Cancelled, UserFixable
 from engine.language import later, tr, tr_count
 

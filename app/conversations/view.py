@@ -18,12 +18,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.conversations.delegate import ConversationDelegate
-from app.conversations.library import ConversationList, shown_title
 from app.conversations.model import IDS, ConversationModel
-from app.conversations.painting import drag_label, more_area
 from app.conversations.sections import ConversationSection
-from app.conversations.uniform import UniformList
 from app.history import Conversation, Folder
+from app.session.conversation_list import ConversationList, shown_title
+from app.widgets.painting import drag_label, more_area
+from app.widgets.uniform_list import UniformList
 from engine.language import tr, tr_count
 
 _PLAIN = Qt.KeyboardModifier.NoModifier

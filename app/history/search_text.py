@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.chat.text.thinking import parts
+from app.history.thinking import parts
 
 _MAX_WORDS = 8
 _MAX_WORD = 200

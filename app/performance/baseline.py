@@ -9,17 +9,17 @@ from itertools import count
 
 from PySide6.QtCore import QObject, Signal
 
-from app.bridge import EngineBridge
-from app.chat.request import chat_request
-from app.chat.session import ChatSession
+from app.engine_link.bridge import EngineBridge
+from app.engine_link.measured import FEWEST_TOKENS, MeasuredSpeeds
+from app.engine_link.status import Phase
 from app.performance import wording
 from app.performance.evidence import speed_of_plain_rounds
 from app.performance.feed import ASIDE
 from app.performance.gain import PAYS, Baseline, gain_words
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
-from app.status import Phase
-from app.tuning.measured import FEWEST_TOKENS, MeasuredSpeeds
+from app.session.request import chat_request
+from app.session.session import ChatSession
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
 from engine.events import Failed, Finished, FinishReason

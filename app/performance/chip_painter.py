@@ -6,9 +6,9 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from app.performance.chip_layout import ChipRow, Measures, PlacedToken, TokenDisplay
-from app.performance.painted import blend, hatch
 from app.performance.tokens import Fate
 from app.theme.theme import current
+from app.widgets.painted import blend, hatch
 from engine.language import number
 
 _RADIUS = 4.0

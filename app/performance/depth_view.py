@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QWidget
 from app.performance import wording
 from app.performance.painted_view import PaintedView, hatch
 from app.performance.sight import Sight
-from app.performance.table import Table, of_depths
+from app.performance.tables import of_depths
 from app.theme.theme import current
+from app.widgets.table import Table
 from engine.language import tr
 
 _BARS = 44

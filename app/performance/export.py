@@ -6,20 +6,14 @@ Numbers are written as programs read them: a point for decimals, seconds and mil
 from __future__ import annotations
 
 import csv
-import errno
 import io
 import json
-import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.performance.model import GraphModel
 from app.performance.timeline import begin_of, overlap
-from engine.errors import UserFixable
 from engine.events import Interval, RoundFinished
-from engine.language import tr
 
 _MS = 1000.0
 _US = 1e6
@@ -117,31 +111,6 @@ def rounds_as_trace(rounds: Sequence[RoundFinished]) -> str:
         for copy in done.transfers:
             add(3, "copy", copy, round=done.index)
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": events})
-
-
-def write(path: Path, content: Callable[[], bytes]) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        UserFixable: it cannot be written.
-    """
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.write_bytes(content())
-        os.replace(part, path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        cause = tr("{name} could not be written.").format(name=path.name)
-        raise UserFixable(cause, _remedy(error, path.parent), str(error)) from error
-
-
-def _remedy(error: OSError, folder: Path) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return tr("The drive is full: make room on it, or choose another place.")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return tr("You may not write in {folder}: choose another place.").format(folder=folder)
-    return tr("Check that the drive is connected, or choose another place.")
 
 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -11,8 +11,9 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QStandardPaths, Qt, S
 from PySide6.QtGui import QImage, QImageWriter
 from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
-from app.background import in_background
-from app.performance.export import graphs_as_csv, rounds_as_csv, rounds_as_trace, write
+from app.data_folder.exported_file import write
+from app.engine_link.background import in_background
+from app.performance.export import graphs_as_csv, rounds_as_csv, rounds_as_trace
 from app.performance.feed import Feed
 from app.theme.icons import IconButton
 from engine.errors import UserFixable

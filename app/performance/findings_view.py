@@ -8,13 +8,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.pages.card import Card, divider
 from app.performance.baseline import WithoutDraft
 from app.performance.feed import Feed
 from app.performance.findings import Finding
-from app.settings.rows import plain_label
 from app.theme.fonts import scaled
 from app.theme.tokens import GAP
+from app.widgets.card import Card, divider
+from app.widgets.labels import plain_label
 from engine.language import sentences, tr
 
 _MOST = 4

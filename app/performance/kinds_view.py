@@ -11,8 +11,8 @@ from app.performance.kind_tally import Counts, KindCount
 from app.performance.kinds_of_text import TextKind
 from app.performance.painted_view import PaintedView, hatch
 from app.performance.sight import Sight
-from app.performance.table import Table
 from app.theme.theme import current
+from app.widgets.table import Table
 from engine.language import number, sentences, tr, tr_count
 
 _BAR = 12

@@ -6,8 +6,8 @@ import logging
 
 from PySide6.QtCore import QObject
 
-from app.background import in_background
-from app.bridge import EngineBridge
+from app.engine_link.background import in_background
+from app.engine_link.bridge import EngineBridge
 from engine.events import Calibrated, MachineFound
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds

@@ -15,9 +15,10 @@ from app.performance.model import GraphModel
 from app.performance.painted_view import SIDE, PaintedView, blend, ground
 from app.performance.series import Series, decimate, unbroken
 from app.performance.sight import Sight
-from app.performance.table import Table, of_lane
+from app.performance.tables import of_lane
 from app.performance.timeline import Stretch
 from app.theme.theme import current
+from app.widgets.table import Table
 from engine.language import number, tr
 
 if TYPE_CHECKING:

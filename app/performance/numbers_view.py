@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QWidget
 from app.performance import wording
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
-from app.performance.table import Table, of_numbers
+from app.performance.tables import of_numbers
 from app.theme.theme import current
+from app.widgets.table import Table
 from engine.language import listed, tr
 
 _GAP = 12

@@ -6,8 +6,8 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QWidget
 
-from app.performance.painted import SIDE, Painted, blend, ground, hatch
 from app.performance.sight import Sight
+from app.widgets.painted import SIDE, Painted, blend, ground, hatch
 
 __all__ = ["SIDE", "PaintedView", "blend", "ground", "hatch"]
 

@@ -106,7 +106,7 @@ class PerformancePanel(QWidget):
 
     def show_table(self, view: PaintedView) -> None:
         """Open the numbers behind a picture."""
-        from app.performance.table_dialog import TableDialog
+        from app.widgets.table_dialog import TableDialog
 
         TableDialog(view.table(), self).open()
 

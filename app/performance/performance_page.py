@@ -6,8 +6,6 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QColor, QImage, QResizeEvent
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from app.banner import BannerArea
-from app.pages.frame import PageFrame
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
 from app.performance.columns import Columns
@@ -27,9 +25,11 @@ from app.performance.numbers_view import NumbersView
 from app.performance.painted_view import PaintedView
 from app.performance.timeline_view import TimelineView
 from app.performance.token_view import TokenView
-from app.settings.rows import plain_label
 from app.theme.fonts import scaled
 from app.theme.theme import current
+from app.widgets.banner import BannerArea
+from app.widgets.labels import plain_label
+from app.widgets.page_frame import PageFrame
 from engine.language import tr
 
 _CHART = 96
@@ -141,7 +141,7 @@ class PerformancePage(PageFrame):
         view.table_asked.connect(lambda: self._show_table(view))
 
     def _show_table(self, view: PaintedView) -> None:
-        from app.performance.table_dialog import TableDialog
+        from app.widgets.table_dialog import TableDialog
 
         TableDialog(view.table(), self).open()
 

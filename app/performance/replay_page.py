@@ -8,9 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-from app.banner import BannerArea
 from app.history import StoredMessage
-from app.pages.frame import PageFrame
 from app.performance import wording
 from app.performance.columns import Columns
 from app.performance.depth_view import DepthView
@@ -25,7 +23,9 @@ from app.performance.painted_view import PaintedView
 from app.performance.sight import Window
 from app.performance.timeline_view import TimelineView
 from app.performance.token_view import TokenView
-from app.settings.rows import plain_label
+from app.widgets.banner import BannerArea
+from app.widgets.labels import plain_label
+from app.widgets.page_frame import PageFrame
 from engine.language import tr
 
 _NARROWEST = 420
@@ -114,7 +114,7 @@ class ReplayPage(PageFrame):
                 view.update()
 
     def _show_table(self, view: PaintedView) -> None:
-        from app.performance.table_dialog import TableDialog
+        from app.widgets.table_dialog import TableDialog
 
         TableDialog(view.table(), self).open()
 

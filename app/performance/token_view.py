@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QButtonGroup, QScrollBar, QToolButton, QWidget
 from app.performance import token_words
 from app.performance.chip_layout import ChipLayout, Measures, PlacedToken, TokenDisplay
 from app.performance.chip_painter import ChipPainter
-from app.performance.painted import SIDE, ground
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
-from app.performance.table import Table
 from app.performance.tokens import AnswerTokens
 from app.theme.fonts import scaled
 from app.theme.theme import current
+from app.widgets.painted import SIDE, ground
+from app.widgets.table import Table
 from engine.language import tr
 
 _TOP = 6

@@ -7,9 +7,9 @@ from itertools import accumulate
 
 from app.performance import wording
 from app.performance.chip_layout import traced
-from app.performance.table import Row, Table, formatted
 from app.performance.tally import AnswerTally
 from app.performance.tokens import AnswerTokens, Token
+from app.widgets.table import Row, Table, formatted
 from engine.events import RoundFinished
 from engine.language import number, tr, tr_count
 

@@ -1,6 +1,6 @@
 """Settings of the user: declared in `model`, kept in one TOML file, shown by a generated page.
 
-Import from here; the page, which few starts need, is in `app.settings.dialog`.
+Import from here; the page, which few starts need, is in `app.settings_page.dialog`.
 """
 
 from __future__ import annotations

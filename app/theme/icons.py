@@ -10,7 +10,7 @@ from PySide6.QtGui import QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from app.keys import with_keys
+from app.theme.keys import with_keys
 from app.theme.theme import current, font_scale
 
 _BUTTON = 18

@@ -13,9 +13,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.settings.rows import plain_label
+from app.engine_link.plan_texts import unbroken
 from app.theme.fonts import scaled
-from app.tuning.plan_texts import unbroken
+from app.widgets.labels import plain_label
 from engine.language import tr
 
 _ROOM_FOR_WORDS = 380

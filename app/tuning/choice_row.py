@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.settings.rows import plain_label
+from app.widgets.labels import plain_label
 
 _INDENT = 28
 """Pixel where the words of the button begin."""

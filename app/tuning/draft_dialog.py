@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.tuning.running import Running
+from app.engine_link.running import Running
 from engine.language import tr
 
 

@@ -12,12 +12,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.pages.card import Card, divider
-from app.settings.rows import plain_label
-from app.status import EngineStatus
+from app.engine_link.status import EngineStatus
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.hardware_words import DeviceWords, device_words
+from app.widgets.card import Card, divider
+from app.widgets.labels import plain_label
 from engine.language import sentences, tr
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds

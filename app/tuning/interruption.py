@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject
 
-from app.chat.session import ChatSession
+from app.engine_link.running import Running, RunWish
 from app.history import Conversation
-from app.tuning.running import Running, RunWish
+from app.session.session import ChatSession
 
 
 class Interruption(QObject):

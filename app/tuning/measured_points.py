@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.engine_link.measured import Measured
 from app.tuning.budget.model import MeasuredPoint
-from app.tuning.measured import Measured
 from engine.commands import Mode
 from engine.events import Previewed
 from engine.language import tr, tr_count

@@ -5,14 +5,14 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QWidget
 
-from app.pages.card import Card, divider
-from app.performance.painted import SIDE
-from app.settings.rows import LabelledRow, plain_label
+from app.engine_link.plan_texts import accelerator_of
+from app.engine_link.running import RunWish
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import without_card
-from app.tuning.plan_texts import accelerator_of
-from app.tuning.running import RunWish
+from app.widgets.card import Card, divider
+from app.widgets.labels import LabelledRow, plain_label
+from app.widgets.painted import SIDE
 from engine.commands import Mode
 from engine.events import PlanSummary
 from engine.language import number, tr

@@ -12,10 +12,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.engine_link.plan_texts import accelerator_of, card_name
 from app.settings.model import SMALLEST_VRAM
-from app.settings.rows import plain_label
 from app.theme.fonts import keep_sized, scaled
-from app.tuning.plan_texts import accelerator_of, card_name
+from app.widgets.labels import plain_label
 from engine.events import PlanSummary
 from engine.language import sentences, tr
 from engine.language.units import memory

@@ -8,13 +8,13 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
-from app.pages.card import SIDE, Card, divider
-from app.settings.rows import plain_label
+from app.engine_link.plan_texts import about_speed, mode_name
+from app.engine_link.running import Running, RunWish
 from app.theme.fonts import scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
-from app.tuning.plan_texts import about_speed, mode_name
-from app.tuning.running import Running, RunWish
+from app.widgets.card import SIDE, Card, divider
+from app.widgets.labels import plain_label
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.language import tr

@@ -8,14 +8,14 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QVBoxLayout, QWidget
 
-from app.tuning.choice_row import ChoiceRow
-from app.tuning.plan_texts import (
+from app.engine_link.plan_texts import (
     MODE_NAMES,
     MODE_SENTENCES,
     NO_ACCELERATOR,
     NO_DRAFT_MODEL,
     accelerator_of,
 )
+from app.tuning.choice_row import ChoiceRow
 from engine.commands import DraftChoice, Mode
 from engine.language import tr
 from engine.machine.facts import Machine

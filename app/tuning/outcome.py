@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.tuning.measured import Measured
-from app.tuning.plan_texts import about_speed, kind_of_card, mode_name, short_run_words, speed_words
-from app.tuning.running import RunWish
+from app.engine_link.measured import Measured
+from app.engine_link.plan_texts import (
+    about_speed,
+    kind_of_card,
+    mode_name,
+    short_run_words,
+    speed_words,
+)
+from app.engine_link.running import RunWish
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.events.curve import Curve, CurvePoint

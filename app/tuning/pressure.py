@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from PySide6.QtCore import QObject, Signal
 
-from app.tuning.running import Running
+from app.engine_link.running import Running
 from engine.commands import Load, Preview
 from engine.events import (
     AcceleratorSample,

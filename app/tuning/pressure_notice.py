@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject
 
-from app.banner import Action, Banner, BannerArea
 from app.tuning.pressure import Offer, Pressure
 from app.tuning.refusal import holder_words
+from app.widgets.banner import Action, Banner, BannerArea
 from engine.events import PlanSummary
 from engine.language import listed, number, sentences, tr
 from engine.language.units import memory

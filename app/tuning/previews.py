@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.bridge import EngineBridge
+from app.engine_link.bridge import EngineBridge
 from engine.commands import Load, Preview
 from engine.events import Calibrated, DeviceSample, PlanReady, Previewed, Unloaded
 

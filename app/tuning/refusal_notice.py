@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.settings.rows import plain_label
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.refusal import button_words
 from app.tuning.refusal import refusal as in_words
+from app.widgets.labels import plain_label
 from engine.events import Failed, WayOut
 from engine.language import sentences
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from app.keys import with_keys
+from app.engine_link.plan_texts import chosen_words, mode_name, run_words
+from app.engine_link.running import Running, RunWish
+from app.theme.keys import with_keys
 from app.tuning.draft_dialog import ask_draft_file, ask_draft_folder
-from app.tuning.plan_texts import chosen_words, mode_name, run_words
 from app.tuning.run_panel import RunPanel
-from app.tuning.running import Running, RunWish
 from engine.language import tr
 
 _OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
-from app.tuning.running import Running, RunWish
+from app.engine_link.running import Running, RunWish
 from engine.commands import Load
 
 

@@ -18,13 +18,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.settings.rows import plain_label
+from app.engine_link.plan_texts import run_words
+from app.engine_link.running import Running, RunWish
 from app.theme.fonts import keep_sized, scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.memory_row import MemoryRow
 from app.tuning.mode_list import ModeList
-from app.tuning.plan_texts import run_words
-from app.tuning.running import Running, RunWish
+from app.widgets.labels import plain_label
 from engine.commands import Mode
 from engine.language import tr
 

@@ -10,15 +10,15 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.chat.session import ChatSession
-from app.pages.frame import PageFrame
-from app.status import Phase
+from app.engine_link.measured import Measured, MeasuredSpeeds
+from app.engine_link.running import Running, RunWish
+from app.engine_link.status import Phase
+from app.session.session import ChatSession
 from app.tuning.apply_bar import ApplyBar
 from app.tuning.budget.model import BudgetModel
 from app.tuning.draft_dialog import ask_draft_file, ask_draft_folder
 from app.tuning.hardware_card import HardwareCard
 from app.tuning.interruption import Interruption
-from app.tuning.measured import Measured, MeasuredSpeeds
 from app.tuning.measured_points import points_for
 from app.tuning.memory_card import MemoryCard
 from app.tuning.mode_card import ModeCard
@@ -26,7 +26,7 @@ from app.tuning.outcome import LoadOutcome, changes, newest_of, now_words, predi
 from app.tuning.previews import Previews
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
-from app.tuning.running import Running, RunWish
+from app.widgets.page_frame import PageFrame
 from engine.commands import Calibrate, Stop
 from engine.events import Calibrated, DeviceSample, PlanSummary
 from engine.language import tr

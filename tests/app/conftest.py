@@ -19,7 +19,7 @@ from desk import Desk
 from fake_engine import FakeEngine, Script
 
 from app.application import Assembly
-from app.paths import Paths
+from app.data_folder.paths import Paths
 from app.theme.theme import Theme
 
 PATIENCE_MS = 120_000

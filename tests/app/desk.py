@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 from app.application import Assembly
 from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
-from app.chat.session import ChatSession
-from app.status import Phase
+from app.engine_link.status import Phase
+from app.session.session import ChatSession
 from engine.events import Event
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
-from app.library.hub import Hub, Listener
-from app.screenshots.budgets import previewed
-from app.screenshots.hub import HubScript, ScriptedHub
-from app.screenshots.script import FIRST_ID, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
+from app.models.hub import Hub, Listener
+from app.showcase.budgets import previewed
+from app.showcase.hub import HubScript, ScriptedHub
+from app.showcase.script import FIRST_ID, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
 from engine.commands import (
     Calibrate,
     Command,

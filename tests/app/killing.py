@@ -23,9 +23,9 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.chat.request import chat_request
+from app.data_folder.paths import find_paths
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, StoredMessage
-from app.paths import find_paths
+from app.session.request import chat_request
 from engine.commands import Load, Mode
 from engine.events import Event, Finished
 from engine.hub.local import default_target

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from app.launch import main
-from app.screenshots import scenes
+from app.showcase import scenes
 
 Scene = Callable[..., None]
 LOOKS = 4

@@ -14,8 +14,8 @@ from killing import HALF, UNSAVED, WHOLE, Killings
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
-from app.paths import find_paths
-from app.status import Phase
+from app.data_folder.paths import find_paths
+from app.engine_link.status import Phase
 from app.theme.theme import Theme
 from engine.commands import Load, Mode
 from engine.hub.local import default_target

@@ -13,7 +13,7 @@ from PySide6.QtCore import QLockFile
 from PySide6.QtGui import QImage
 
 import app.launch
-from app.paths import find_paths
+from app.data_folder.paths import find_paths
 from app.theme import icons
 
 _ROOT = Path(__file__).parents[2]
@@ -83,8 +83,9 @@ def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _NOT_AT_THE_START = """
 torch transformers tokenizers safetensors numpy markdown_it pygments psutil email ssl
-app.chat.text.inline app.performance.table_dialog app.reports.dialog app.settings.dialog
-app.settings.page app.settings.presets_dialog app.measure app.screenshots
+app.chat.text.inline app.widgets.table_dialog app.settings_page.reports_dialog
+app.settings_page.dialog app.settings_page.page app.settings_page.presets_dialog
+app.showcase.measure app.showcase
 """
 
 
@@ -93,7 +94,7 @@ def test_a_start_imports_only_what_the_first_picture_needs(tmp_path: Path) -> No
         "import sys\n"
         "from pathlib import Path\n"
         "from app.application import Assembly, make_application\n"
-        "from app.paths import Paths\n"
+        "from app.data_folder.paths import Paths\n"
         "from app.theme.theme import Theme\n"
         "folder = Path(sys.argv[1])\n"
         "application = make_application()\n"

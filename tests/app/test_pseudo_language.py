@@ -10,7 +10,7 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 
-from app.screenshots.script import MODEL_NAME, PLAN
+from app.showcase.script import MODEL_NAME, PLAN
 from engine import language
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -18,11 +18,11 @@ from pathlib import Path
 from PySide6.QtCore import QTimer
 
 from app.application import Assembly, make_application
-from app.bridge import EngineLike, real_engine
-from app.chat.session import ChatSession
+from app.data_folder.paths import find_paths
+from app.engine_link.bridge import EngineLike, real_engine
+from app.engine_link.status import Phase
 from app.history import AnswerState, Conversation, StoredMessage
-from app.paths import find_paths
-from app.status import Phase
+from app.session.session import ChatSession
 from app.theme.theme import Theme
 from engine.commands import Load, Mode
 from engine.events import Event, TextDelta

@@ -16,10 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.composer.attachments import Attachment
-from app.chat.composer.flow import FlowLayout
+from app.session.attachments import Attachment
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
+from app.widgets.flow_layout import FlowLayout
 from engine.language import listed, tr, tr_count
 from engine.language.units import file_size
 

@@ -10,10 +10,10 @@ from app.chat.composer.attachment_chips import AttachmentChips
 from app.chat.composer.composer_state import ComposerState
 from app.chat.composer.context_meter import ContextMeter
 from app.chat.composer.message_field import MessageField
-from app.keys import key_words, with_keys
-from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton, icon
+from app.theme.keys import key_words, with_keys
 from app.theme.theme import current
+from app.widgets.elided import ElidedLabel
 from engine.language import tr
 
 _ROOM_FOR_WORDS = 480

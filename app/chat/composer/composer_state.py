@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.status import EngineStatus, Phase
+from app.engine_link.status import EngineStatus, Phase
 from engine.language import tr
 
 

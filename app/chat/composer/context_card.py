@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.chat.composer.flow import FlowLayout
 from app.theme.icons import icon
 from app.theme.theme import current
+from app.widgets.flow_layout import FlowLayout
 from engine.language import number, tr, tr_count
 from engine.language.units import memory
 

@@ -8,12 +8,12 @@ from functools import partial
 
 from PySide6.QtCore import QObject
 
-from app.bridge import EngineBridge
 from app.chat.composer.context_card import ContextCard, LargerContext
 from app.chat.composer.token_counter import ComposerTokenCounter
-from app.chat.request import counted_request, seen
-from app.chat.session import ChatSession
+from app.engine_link.bridge import EngineBridge
 from app.history import ChatSetup, StoredMessage
+from app.session.request import counted_request, seen
+from app.session.session import ChatSession
 from engine.events import PlanSummary
 from engine.language import number, tr
 from engine.request import Role

@@ -7,9 +7,9 @@ from dataclasses import replace
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
-from app.chat.request import seen
-from app.chat.session import ChatSession
-from app.theme.elided import ElidedLabel
+from app.session.request import seen
+from app.session.session import ChatSession
+from app.widgets.elided import ElidedLabel
 from engine.language import tr, tr_count
 
 

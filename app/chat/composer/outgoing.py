@@ -9,9 +9,15 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
-from app.background import in_background
-from app.bridge import EngineBridge
-from app.chat.composer.attachments import (
+from app.chat.composer.composer import Composer
+from app.chat.composer.context_full import ContextChoices
+from app.chat.composer.context_meter import Fill
+from app.chat.composer.token_counter import ComposerTokenCounter
+from app.engine_link.background import in_background
+from app.engine_link.bridge import EngineBridge
+from app.engine_link.status import EngineStatus
+from app.history import StoredMessage
+from app.session.attachments import (
     Attachment,
     as_block,
     model_among,
@@ -19,15 +25,9 @@ from app.chat.composer.attachments import (
     read_attachment,
     with_attachments,
 )
-from app.chat.composer.composer import Composer
-from app.chat.composer.context_full import ContextChoices
-from app.chat.composer.context_meter import Fill
-from app.chat.composer.drafts import NOTHING, Draft, MessageDrafts
-from app.chat.composer.token_counter import ComposerTokenCounter
-from app.chat.request import counted_request
-from app.chat.session import ChatSession
-from app.history import StoredMessage
-from app.status import EngineStatus
+from app.session.message_drafts import NOTHING, Draft, MessageDrafts
+from app.session.request import counted_request
+from app.session.session import ChatSession
 from engine.errors import UserFixable
 from engine.events import RoundFinished
 from engine.language import tr

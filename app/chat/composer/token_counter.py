@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QTimer
 
-from app.background import in_background
-from app.bridge import EngineBridge
-from app.status import EngineStatus
+from app.engine_link.background import in_background
+from app.engine_link.bridge import EngineBridge
+from app.engine_link.status import EngineStatus
 from engine.commands import Count
 from engine.events import Counted, PlanSummary
 from engine.request import ChatRequest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.engine_link.plan_texts import mode_name
 from app.history import AnswerState, StoredMessage
-from app.tuning.plan_texts import mode_name
 from engine.events import AnswerStats
 from engine.language import later, listed, number, tr, tr_count
 from engine.language.units import duration

@@ -20,8 +20,8 @@ from app.chat.messages.message_footer import Footer
 from app.chat.messages.row import ListRow, TextAnchor
 from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
-from app.chat.text.thinking import parts
 from app.history import StoredMessage
+from app.history.thinking import parts
 
 BELOW = 4
 """Space between the parts of a message."""

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.history.code_fence import FENCE, closes
+
 PLAIN_CHUNK = 4_000
 """Longest block of plain text or code, in characters."""
 _CODE_LINES = 32
@@ -32,7 +34,6 @@ _UNSAFE = str.maketrans(
         "\u2028": "\n",
     }
 )
-FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*([^\n]*)")
 _WORDS = re.compile(r"(?:[^\W_]|[ ,.?!'-])+")
 _IN_WORDS = re.compile(r"[^\W\d_][,.]? ?\Z")
 _SENTENCE_END = re.compile(r"[.!?\u2026]['\")\]]* (?=[^\W\d_])|[\u3002\uff01\uff1f]")
@@ -231,13 +232,6 @@ def only_adds_words(before: str, more: str) -> bool:
     The line ends with a letter, so that no mark looks at what comes next.
     """
     return _WORDS.fullmatch(more) is not None and _IN_WORDS.search(before[-3:]) is not None
-
-
-def closes(line: str, mark: str) -> bool:
-    """Return whether `line` is a closing fence for a code block opened with `mark`."""
-    stripped = line.strip(" \t")
-    indent = len(line) - len(line.lstrip(" "))
-    return indent <= 3 and len(stripped) >= len(mark) and set(stripped) == {mark[0]}
 
 
 def _joined(left: str, right: str) -> bool:

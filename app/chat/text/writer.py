@@ -20,7 +20,7 @@ from shiboken6 import Shiboken
 
 from app.chat.text.inline_writer import InlineWriter, Note
 from app.chat.text.lines import SourceLines, SourcePlaces
-from app.chat.text.markdown import FENCE, BlockKind, MarkdownBlock, only_adds_words, safe_cut
+from app.chat.text.markdown import BlockKind, MarkdownBlock, only_adds_words, safe_cut
 from app.chat.text.regions import INVISIBLE, Property, Region, RegionKind, joined
 from app.chat.text.source_map import Offsets, SourceMap, utf16_length
 from app.chat.text.styles import CODE_HEADER, INDENT, TextFonts, gap, is_rtl
@@ -32,6 +32,7 @@ from app.chat.text.table import (
     table_format,
     write_rows,
 )
+from app.history.code_fence import FENCE
 
 _LINE = 4_000
 """Longest run of characters in one text block; longer lines are broken for layout only."""

@@ -15,15 +15,15 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.performance.painted import SIDE, TOP, Painted, ground, hatch
-from app.performance.table import Table
+from app.engine_link.plan_texts import mode_name
 from app.theme.theme import current
 from app.tuning.budget.axis import Axis, round_step
 from app.tuning.budget.legend import Entry, PlacedEntry, height_of, paint_legend, placed
 from app.tuning.budget.model import BudgetModel, MeasuredPoint
 from app.tuning.budget.tables import of_curve
 from app.tuning.budget.wording import curve_words, measured_words, sentence, speed
-from app.tuning.plan_texts import mode_name
+from app.widgets.painted import SIDE, TOP, Painted, ground, hatch
+from app.widgets.table import Table
 from engine.events.curve import Curve
 from engine.language import number, tr
 from engine.language.units import memory

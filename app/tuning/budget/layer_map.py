@@ -11,11 +11,11 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QHelpEvent, QPainter, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.performance.painted import SIDE, TOP, Painted
-from app.performance.table import Table
 from app.theme.theme import current
 from app.tuning.budget.layers import LayerPlace, LayerPlaces
 from app.tuning.budget.legend import Entry, Legend, PlacedEntry, height_of, paint_legend
+from app.widgets.painted import SIDE, TOP, Painted
+from app.widgets.table import Table
 from engine.language import tr
 
 _GAP = 2

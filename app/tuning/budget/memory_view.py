@@ -8,13 +8,13 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QHelpEvent, QPainter
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.performance.painted import SIDE, TOP, Painted
-from app.performance.table import Table
 from app.theme.theme import current
 from app.tuning.budget.legend import Entry, Legend, PlacedEntry, height_of, paint_legend
-from app.tuning.budget.parts import MemoryPart, Stack
-from app.tuning.budget.stack_bar import paint_part, paint_stack
 from app.tuning.budget.wording import over_words, rows, size_words, stack_words
+from app.widgets.memory_parts import MemoryPart, Stack
+from app.widgets.painted import SIDE, TOP, Painted
+from app.widgets.stack_bar import paint_part, paint_stack
+from app.widgets.table import Table
 from engine.language import listed, tr
 from engine.language.units import memory
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from app.tuning.budget.parts import Stack, stacked
+from app.widgets.memory_parts import Stack, stacked
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.events.curve import Curve, CurvePoint

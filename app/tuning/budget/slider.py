@@ -21,10 +21,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
-from app.performance.painted import ground, hatch
 from app.theme.theme import current
 from app.tuning.budget.axis import Axis
 from app.tuning.budget.model import BudgetModel
+from app.widgets.painted import ground, hatch
 from engine.language import tr
 
 _HANDLE = 9

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.performance.table import Row, Table
+from app.engine_link.plan_texts import mode_name
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.wording import size_words, speed
-from app.tuning.plan_texts import mode_name
+from app.widgets.table import Row, Table
 from engine.language import number, tr
 
 

@@ -6,8 +6,7 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 
-from app.performance.painted import SIDE, Painted
-from app.settings.rows import plain_label
+from app.engine_link.plan_texts import unbroken
 from app.tuning.budget.curve_view import CurveView
 from app.tuning.budget.layer_map import LayerMap
 from app.tuning.budget.layers import LayerPlaces
@@ -23,7 +22,8 @@ from app.tuning.budget.wording import (
     sentence,
     without_card,
 )
-from app.tuning.plan_texts import unbroken
+from app.widgets.labels import plain_label
+from app.widgets.painted import SIDE, Painted
 from engine.language import sentences
 
 _GAP = 6
@@ -96,7 +96,7 @@ class BudgetView(QWidget):
 
     def show_table(self, view: Painted) -> None:
         """Open the numbers behind a picture."""
-        from app.performance.table_dialog import TableDialog
+        from app.widgets.table_dialog import TableDialog
 
         TableDialog(view.table(), self).open()
 

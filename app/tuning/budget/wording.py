@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from app.engine_link.plan_texts import mode_name
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
-from app.tuning.budget.parts import MemoryPart, Stack
-from app.tuning.plan_texts import mode_name
+from app.widgets.memory_parts import MemoryPart, Stack
 from engine.events.curve import CurvePoint
 from engine.language import listed, number, sentences, tr
 from engine.language.units import gibibytes, memory

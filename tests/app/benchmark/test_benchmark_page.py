@@ -18,11 +18,11 @@ from app.benchmark.benchmark import BenchmarkStage, Stale
 from app.benchmark.benchmark_page import BenchmarkPage
 from app.benchmark.kept import Kept, KeptReports, fingerprint
 from app.benchmark.wording import bars_words, details, plan_words
-from app.pages.names import PageName
-from app.performance.table_dialog import TableDialog
-from app.screenshots.script import MACHINE, PLAN
+from app.engine_link.status import Phase
 from app.settings.modes import ModeOf
-from app.status import Phase
+from app.shell.page_names import PageName
+from app.showcase.script import MACHINE, PLAN
+from app.widgets.table_dialog import TableDialog
 from engine.bench.modes.report import rows_of
 from engine.commands import Compare, Load, Mode, Preview, Stop, Unload
 from engine.events import (

@@ -13,10 +13,10 @@ from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
 from app.chat.page import ChatPage
-from app.chat.session import ChatSession
+from app.data_folder.paths import Paths
+from app.engine_link.status import Phase
 from app.history import ChatSetup
-from app.paths import Paths
-from app.status import Phase
+from app.session.session import ChatSession
 from app.theme.theme import Theme
 from engine.commands import Load
 from engine.events import AnswerStats, Counted

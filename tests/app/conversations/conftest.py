@@ -12,11 +12,11 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.conversations.library import ConversationList
 from app.conversations.model import ConversationModel
 from app.conversations.sections import ConversationSection
 from app.conversations.sidebar import Sidebar
 from app.history import Conversation, HistoryStore
+from app.session.conversation_list import ConversationList
 
 DAY = 86_400.0
 

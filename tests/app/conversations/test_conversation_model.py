@@ -9,10 +9,10 @@ from collections.abc import Callable
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex
 from pytestqt.modeltest import ModelTester
 
-from app.conversations.library import ConversationList, Deletion
 from app.conversations.model import ConversationModel
 from app.conversations.sections import ConversationSection
 from app.history import Conversation, HistoryStore
+from app.session.conversation_list import ConversationList, Deletion
 
 Add = Callable[..., Conversation]
 Rows = Callable[[ConversationModel], list[str]]

@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 from stopwatch import least
 
 from app.conversations.delegate import ConversationDelegate
-from app.conversations.library import ConversationList
 from app.conversations.model import ConversationModel
 from app.conversations.sidebar import Sidebar
 from app.history import Conversation
+from app.session.conversation_list import ConversationList
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

@@ -17,11 +17,11 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
-from app.conversations.library import ConversationList, Deletion
 from app.conversations.model import ConversationModel
-from app.conversations.painting import more_area
 from app.conversations.sidebar import Sidebar
 from app.history import Conversation, Hit
+from app.session.conversation_list import ConversationList, Deletion
+from app.widgets.painting import more_area
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

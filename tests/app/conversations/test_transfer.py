@@ -16,9 +16,9 @@ from pytestqt.qtbot import QtBot
 
 from app.conversations import transfer
 from app.conversations.archive import ExportFormat, file_name, read, write
-from app.conversations.library import ConversationList
 from app.conversations.sidebar import Sidebar
 from app.history import Conversation, HistoryStore
+from app.session.conversation_list import ConversationList
 from engine.errors import UserFixable
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

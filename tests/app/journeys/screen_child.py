@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, QPoint, QSocketNotifier
 from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit, QTextEdit, QWidget
 
 from app.application import Assembly, run
-from app.paths import find_paths
+from app.data_folder.paths import find_paths
 
 
 class Guide(QObject):

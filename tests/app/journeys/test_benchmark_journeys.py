@@ -14,7 +14,7 @@ from traveller import WHOLE, Traveller
 
 from app.benchmark.benchmark import BenchmarkStage
 from app.benchmark.benchmark_page import BenchmarkPage
-from app.pages.names import PageName
+from app.shell.page_names import PageName
 from app.theme.theme import Theme
 from engine.backend.cpu import native_is_built
 from engine.commands import Compare, Mode

@@ -13,11 +13,11 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QRadioButton
 from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
-from app.banner import Banner
+from app.engine_link.status import Phase
 from app.settings.drafts import DraftSource
-from app.status import Phase
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
+from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Mode
 from engine.hub.local import default_target
 from engine.model.local_model import LocalModel

@@ -12,15 +12,15 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
-from app.banner import Banner
 from app.chat.messages.answer_texts import answer_table
+from app.engine_link.running import RunWish
+from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.performance import PerformancePanel
 from app.performance.timeline import overlap
-from app.status import Phase
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
-from app.tuning.running import RunWish
+from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Mode
 from engine.hub.local import default_target
 from engine.model.local_model import LocalModel

@@ -62,7 +62,7 @@ def reader(
 ) -> Iterator[Traveller]:
     """Somebody whose answers have a middle: they wait there, and are long enough."""
     seeds = iter(LONG_STORIES)
-    monkeypatch.setattr("app.chat.session.secrets.randbits", lambda _bits: next(seeds))
+    monkeypatch.setattr("app.session.session.secrets.randbits", lambda _bits: next(seeds))
     result = Traveller(tmp_path, theme, qtbot, engine=brake.engine)
     yield result
     brake.let(WHOLE)

@@ -15,10 +15,10 @@ from traveller import WHOLE, Traveller
 
 import app.tuning.pressure
 import engine.loading.devices
-from app.banner import Banner
-from app.status import Phase
+from app.engine_link.running import RunWish
+from app.engine_link.status import Phase
 from app.theme.theme import Theme
-from app.tuning.running import RunWish
+from app.widgets.banner import Banner
 from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import Load, Mode, WeightFormat
 from engine.events import DeviceSample

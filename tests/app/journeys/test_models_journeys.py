@@ -13,10 +13,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from traveller import Traveller
 
-from app.banner import Banner
-from app.library.models_page import ModelsPage
-from app.library.search_bar import LibraryTab
-from app.pages.names import PageName
+from app.models.models_page import ModelsPage
+from app.models.search_bar import LibraryTab
+from app.shell.page_names import PageName
+from app.widgets.banner import Banner
 from engine.hub.download.job import JobState
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))

@@ -19,8 +19,8 @@ import PySide6
 import pytest
 import qt_libraries
 
+from app.data_folder.paths import find_paths
 from app.history import AnswerState, HistoryStore
-from app.paths import find_paths
 
 CHILD = Path(__file__).parent / "screen_child.py"
 ROOT = Path(__file__).parents[3]

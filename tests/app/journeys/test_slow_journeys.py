@@ -10,11 +10,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 from traveller import Traveller
 
-from app.banner import Banner
 from app.history import StoredMessage
-from app.pages.names import PageName
 from app.performance.performance_page import PerformancePage
+from app.shell.page_names import PageName
 from app.theme.theme import Theme
+from app.widgets.banner import Banner
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

@@ -11,10 +11,10 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 from traveller import Traveller
 
-from app.pages.names import PageName
-from app.status import Phase
+from app.engine_link.measured import FEWEST_TOKENS
+from app.engine_link.status import Phase
+from app.shell.page_names import PageName
 from app.theme.theme import Theme
-from app.tuning.measured import FEWEST_TOKENS
 from app.tuning.tuning_page import TuningPage
 from engine.commands import Mode
 

@@ -13,13 +13,13 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
-from app.bridge import EngineFactory, EngineLike, real_engine
 from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
-from app.chat.session import ChatSession
+from app.data_folder.paths import Paths
+from app.engine_link.bridge import EngineFactory, EngineLike, real_engine
+from app.engine_link.status import Phase
 from app.history import AnswerState
-from app.paths import Paths
-from app.status import Phase
+from app.session.session import ChatSession
 from app.theme.theme import Theme
 from engine.commands import Load, Mode, WeightFormat
 from engine.events import Event, TextDelta

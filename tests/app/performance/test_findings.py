@@ -21,7 +21,7 @@ from app.performance.findings import Finding, FindingKind, findings
 from app.performance.model import PerformanceModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares
-from app.screenshots.script import PLAN
+from app.showcase.script import PLAN
 from engine.commands import Mode
 from engine.events import AcceleratorSample, DeviceSample, Interval, PlanReady
 from engine.machine.memory import DeviceMemory

@@ -11,7 +11,7 @@ from desk import Desk
 from app.performance.gain import Baseline, gain_words
 from app.performance.panel import PerformancePanel
 from app.performance.tally import AnswerTally
-from app.screenshots.script import stats
+from app.showcase.script import stats
 
 FAST = stats(101)
 LONG = " ".join(f"word{number}" for number in range(60))

@@ -13,7 +13,7 @@ from app.performance.kinds_of_text import KindsOfText, TextKind
 from app.performance.kinds_view import KindsView
 from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
-from app.screenshots.script import PLAN
+from app.showcase.script import PLAN
 from engine.events import PlanReady
 
 ANSWER = """Some prose first,

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import scripted_rounds as scripted
 
-from app.performance.export import graphs_as_csv, rounds_as_csv, rounds_as_trace, write
+from app.data_folder.exported_file import write
+from app.performance.export import graphs_as_csv, rounds_as_csv, rounds_as_trace
 from app.performance.model import PerformanceModel
 from app.performance.timeline import begin_of
 from engine import language

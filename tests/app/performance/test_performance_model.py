@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.performance import wording
 from app.performance.model import USUAL, ModelChange, PerformanceModel
-from app.performance.table import of_draft_time, of_rounds
+from app.performance.tables import of_draft_time, of_rounds
 from app.performance.tally import RateMeter
 from app.performance.timeline import SPANS_S, Lane, Stretch, Timeline, blocks, overlaps
 from engine.events import AcceleratorSample, Event, Interval, RoundFinished, TextDelta, Unloaded

@@ -18,12 +18,12 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QWidget
 from stopwatch import least
 
-from app.banner import Banner
-from app.pages.names import PageName
 from app.performance.export_menu import ExportKind
 from app.performance.panel import PerformancePanel
 from app.performance.performance_page import PerformancePage
 from app.performance.timeline import Lane
+from app.shell.page_names import PageName
+from app.widgets.banner import Banner
 from engine.events import AcceleratorSample, Interval
 
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)

@@ -15,8 +15,8 @@ from app.performance.feed import Feed
 from app.performance.model import ModelChange
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Window
-from app.performance.table_dialog import TableDialog, TableModel
 from app.theme.theme import Theme
+from app.widgets.table_dialog import TableDialog, TableModel
 
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
 

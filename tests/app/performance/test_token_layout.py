@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_tokens import ended, many, model_of, told
 
-from app.bridge import joined
+from app.engine_link.bridge import joined
 from app.performance.chip_layout import HALF, ChipLayout, Measures, TokenDisplay, traced
 from app.performance.tokens import AnswerTokens, Fate, Token
 from engine.events import Event, RoundFinished, TextDelta, TokenSpan

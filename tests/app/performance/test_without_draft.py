@@ -9,13 +9,13 @@ import scripted_rounds as scripted
 from desk import Desk
 from PySide6.QtCore import Qt
 
-from app.banner import Banner
-from app.pages.names import PageName
 from app.performance.baseline import WithoutDraft
 from app.performance.feed import ASIDE
 from app.performance.performance_page import PerformancePage
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
+from app.shell.page_names import PageName
+from app.widgets.banner import Banner
 from engine.commands import Generate, Stop
 
 LONG = " ".join(f"word{number}" for number in range(60))

@@ -9,14 +9,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
-from app.paths import Paths
+from app.data_folder.paths import Paths
 from app.settings import Settings, SettingsStore
-from app.settings.dialog import SettingsDialog
 from app.settings.file import load
 from app.settings.hub_access import access_of, usable_cache
 from app.settings.model import SettingsSection
-from app.settings.page import SettingsPage
-from app.settings.text_editor import TextEditor
+from app.settings_page.dialog import SettingsDialog
+from app.settings_page.page import SettingsPage
+from app.settings_page.text_editor import TextEditor
 from app.theme.theme import Theme
 from engine.hub.remote.listing import Access
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pytestqt.qtbot import QtBot
 from tomli_w import dumps
 
+from app.data_folder.paths import find_paths
 from app.history.records import ChatSetup
-from app.paths import find_paths
 from app.settings import Preset, Settings, SettingsStore
 from app.settings.file import VERSION, load, save
 from app.settings.model import SPECS

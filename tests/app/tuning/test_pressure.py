@@ -10,9 +10,9 @@ import pytest
 from desk import Desk
 from PySide6.QtWidgets import QPushButton
 
-from app.banner import Banner
-from app.screenshots.script import PLAN
+from app.showcase.script import PLAN
 from app.tuning.pressure import CALM_S, PATIENCE_S, GpuMemory
+from app.widgets.banner import Banner
 from engine.commands import Load, Mode, Preview
 from engine.events import (
     AcceleratorSample,

@@ -12,10 +12,10 @@ from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
-from app.banner import Banner
 from app.settings.file import load
 from app.settings.fits import FitOf, Fits
 from app.tuning.refusal import button_words, refusal
+from app.widgets.banner import Banner
 from engine.commands import Load, Mode, WeightFormat
 from engine.events import Failed, FailureKind, WayOut
 from engine.machine.facts import CPU

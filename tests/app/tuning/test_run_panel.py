@@ -12,9 +12,9 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
 
-from app.screenshots.script import MACHINE, MODEL_NAME
+from app.engine_link.running import GIB, RunWish
+from app.showcase.script import MACHINE, MODEL_NAME
 from app.tuning.run_panel import RunPanel
-from app.tuning.running import GIB, RunWish
 from engine.commands import DraftChoice, Load, Mode
 from engine.events import MachineFound, PlanReady
 from engine.machine.facts import Accelerator, Machine

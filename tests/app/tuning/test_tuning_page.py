@@ -16,10 +16,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
 
-from app.pages.names import PageName
-from app.screenshots import budgets
-from app.screenshots.budgets import GIB, LAYERS, previewed
-from app.screenshots.script import PLAN
+from app.shell.page_names import PageName
+from app.showcase import budgets
+from app.showcase.budgets import GIB, LAYERS, previewed
+from app.showcase.script import PLAN
 from app.tuning.tuning_page import TuningPage
 from engine.commands import Calibrate, DraftChoice, Load, Mode, Preview, Stop
 from engine.events import (

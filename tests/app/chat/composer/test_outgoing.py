@@ -13,10 +13,10 @@ from fake_engine import Script
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
-from app.chat.composer.attachments import without_attachments
 from app.chat.composer.message_field import LONG_PASTE
-from app.chat.request import counted_request
 from app.history import AnswerState, ChatSetup, StoredMessage
+from app.session.attachments import without_attachments
+from app.session.request import counted_request
 from engine.commands import Count, Load
 from engine.events import Failed, FailureKind, FinishReason
 from engine.request import Role
@@ -27,7 +27,7 @@ OpenDesk = Callable[[Script | None], Desk]
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.chat.composer.outgoing._PAUSE_MS", 20)
-    monkeypatch.setattr("app.chat.composer.drafts._SAVE_AFTER_MS", 20)
+    monkeypatch.setattr("app.session.message_drafts._SAVE_AFTER_MS", 20)
 
 
 def words(count: int) -> str:

@@ -8,7 +8,7 @@ from app.chat.messages.answer_texts import answer_numbers, answer_table
 from app.history import AnswerState
 from app.history.columns import pack_stats, unpack_stats
 from app.history.message import StoredMessage
-from app.screenshots.script import stats
+from app.showcase.script import stats
 from engine.commands import Mode
 from engine.events import AnswerStats
 from engine.request import Role, SamplingParams

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint, spread_of
-from app.tuning.budget.parts import MemoryPart
 from app.tuning.budget.wording import (
     forbidden_words,
     knee_words,
@@ -20,6 +19,7 @@ from app.tuning.budget.wording import (
     size_words,
     stack_words,
 )
+from app.widgets.memory_parts import MemoryPart
 from engine.commands import Load, Mode
 from engine.events import Previewed
 from engine.events.curve import Curve

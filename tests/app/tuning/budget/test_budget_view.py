@@ -20,14 +20,14 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from stopwatch import least
 
-from app.performance.painted import SIDE, Painted
+from app.engine_link.plan_texts import unbroken
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.budget.axis import Axis
 from app.tuning.budget.layer_map import Grid
 from app.tuning.budget.model import GIB
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import sentence
-from app.tuning.plan_texts import unbroken
+from app.widgets.painted import SIDE, Painted
 
 # A note of the offscreen platform about any top-level widget with a smallest size.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)

@@ -11,8 +11,8 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from app.theme.theme import Theme, current
-from app.tuning.budget.parts import OURS, MemoryPart, Stack, stacked
-from app.tuning.budget.stack_bar import paint_part, paint_stack
+from app.widgets.memory_parts import OURS, MemoryPart, Stack, stacked
+from app.widgets.stack_bar import paint_part, paint_stack
 from engine.machine.memory import DeviceMemory
 
 SIZES = st.integers(0, 2**36)

@@ -1,0 +1,116 @@
+"""Joins the setup panel with the conversation it belongs to and with the presets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from PySide6.QtCore import QObject, QPoint
+
+from app.chat.composer.composer import Composer
+from app.chat.sampling.setup_panel import SetupPanel
+from app.chat.sampling.setup_words import setup_words
+from app.engine_link.bridge import EngineBridge
+from app.history import ChatSetup
+from app.session.session import ChatSession
+from app.settings import Preset, SettingsStore
+from engine.language import tr
+
+Notice = Callable[[str, tuple[str, Callable[[], None]] | None], None]
+"""Tells of something that was done, with a button that takes it back."""
+
+
+class SetupControl(QObject):
+    """Connects panel and conversation: changes go into the conversation, its setup is shown."""
+
+    def __init__(
+        self,
+        panel: SetupPanel,
+        composer: Composer,
+        session: ChatSession,
+        settings: SettingsStore,
+        bridge: EngineBridge,
+        notice: Notice,
+    ) -> None:
+        super().__init__(panel)
+        self._panel = panel
+        self._composer = composer
+        self._session = session
+        self._settings = settings
+        self._bridge = bridge
+        self._notice = notice
+        panel.chosen.connect(self._choose)
+        panel.presets.saved.connect(self._save)
+        panel.presets.deleted.connect(self._delete)
+        panel.presets.made_default.connect(lambda name: settings.change(default_preset=name))
+        composer.setup_asked.connect(self.open)
+        composer.thinking_chosen.connect(self._think)
+        session.changed.connect(self.show)
+        settings.changed.connect(lambda _: self.show())
+        bridge.status_changed.connect(lambda _: self.show())  # the model has its own preset
+        self.show()
+
+    def open(self) -> None:
+        """Open the panel above the composer."""
+        self._panel.show_setup(self._session.setup, self._settings.value)
+        self._panel.open_above(self._composer.mapToGlobal(QPoint(0, -8)))
+
+    def show(self) -> None:
+        """Say in the composer, and in the panel while it is open, what is in force."""
+        setup, settings = self._session.setup, self._settings.value
+        words = setup_words(setup, settings)
+        self._composer.show_setup(" \u00b7 ".join(words), words[0])
+        self._show_thinking()
+        if self._panel.isVisible():
+            self._panel.show_setup(setup, settings)
+
+    def _choose(self, setup: ChatSetup) -> None:
+        """The panel knows nothing of what was left out to make room."""
+        self._session.set_setup(replace(setup, seen_after=self._session.setup.seen_after))
+
+    def _think(self, on: bool) -> None:
+        self._session.set_setup(replace(self._session.setup, thinking=on))
+
+    def _show_thinking(self) -> None:
+        plan = self._bridge.status.plan
+        possible = plan is not None and plan.can_think
+        # Models that leave the choice think unless they are told not to.
+        self._composer.show_thinking(
+            possible=possible, on=self._session.setup.thinking is not False
+        )
+
+    def _save(self, name: str) -> None:
+        """Keep the values under `name`: a new preset, or the old one with new values."""
+        values = replace(self._session.setup, preset="", seen_after=None)
+        held = self._settings.value.presets
+        old = self._settings.value.preset(name)
+        made = Preset(name, values) if old is None else replace(old, setup=values)
+        presets = (*held, made) if old is None else tuple(made if p is old else p for p in held)
+        self._session.set_setup(replace(self._session.setup, preset=name))
+        self._settings.change(presets=presets)
+        if old is not None and old != made:
+            self._notice(
+                tr("The preset \u201c{name}\u201d was changed.").format(name=old.label),
+                (tr("Undo"), lambda: self._put_back(old, held)),
+            )
+
+    def _delete(self, preset: Preset) -> None:
+        held, default = self._settings.value.presets, self._settings.value.default_preset
+        self._session.set_setup(replace(self._session.setup, preset=""))
+        self._settings.change(presets=tuple(each for each in held if each.name != preset.name))
+
+        def undo() -> None:
+            self._put_back(preset, held)
+            self._settings.change(default_preset=default)
+
+        self._panel.hide()
+        self._notice(
+            tr("The preset \u201c{name}\u201d was deleted.").format(name=preset.label),
+            (tr("Undo"), undo),
+        )
+
+    def _put_back(self, preset: Preset, order: tuple[Preset, ...]) -> None:
+        """The preset as it was, in its old place; what others became meanwhile stays."""
+        now = {each.name: each for each in self._settings.value.presets} | {preset.name: preset}
+        names = dict.fromkeys([each.name for each in order] + list(now))
+        self._settings.change(presets=tuple(now[name] for name in names if name in now))

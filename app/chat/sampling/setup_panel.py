@@ -1,0 +1,281 @@
+"""The panel that says how answers are drawn: preset, temperature, seed, system prompt, more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QFontMetrics, QHideEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDoubleSpinBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QScrollArea,
+    QSlider,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.sampling.number_rows import SPECS, NumberRow
+from app.chat.sampling.preset_bar import PresetBar
+from app.chat.sampling.setup_words import baseline, is_changed, temperature_words
+from app.history import ChatSetup
+from app.settings import Settings
+from app.settings.presets import LARGEST_SEED
+from app.theme.fonts import keep_sized, scaled
+from app.theme.theme import ui_font
+from engine.language import tr
+
+_STEPS = 20
+"""Slider steps per unit of temperature."""
+_DEFAULT_SEED = 42
+_WIDTH = 440
+_PROMPT_MS = 400
+
+
+class SetupPanel(QFrame):
+    """A popup above the composer. Every change is told at once through `chosen`."""
+
+    chosen = Signal(object)
+    """The `ChatSetup` that the conversation shall have."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setProperty("look", "notice")
+        self.setAccessibleName(tr("How answers are drawn"))
+        self._setup = ChatSetup()
+        self._settings = Settings()
+        self.presets = PresetBar(self)
+        self.slider = QSlider(Qt.Orientation.Horizontal, self)
+        self._number = QDoubleSpinBox(self)
+        self._words = _explaining("", self)
+        self._fixed = QCheckBox(tr("Same seed for every answer"), self)
+        self._seed = QLineEdit(self)
+        self.prompt = QPlainTextEdit(self)
+        self.more_button = QToolButton(self)
+        self.rows = [NumberRow(spec, self) for spec in SPECS]
+        self._more = QWidget(self)
+        self._prompt_timer = QTimer(self)
+        self._prompt_timer.setSingleShot(True)
+        self._prompt_timer.setInterval(_PROMPT_MS)
+        self._prepare()
+        self._arrange()
+        self._connect()
+
+    def _prepare(self) -> None:
+        self.slider.setRange(0, 2 * _STEPS)
+        self.slider.setMinimumHeight(24)
+        self.slider.setAccessibleName(tr("Temperature"))
+        self._number.setRange(0, 2)
+        self._number.setSingleStep(0.1)
+        self._number.setDecimals(2)
+        self._number.setAccessibleName(tr("Temperature, as a number"))
+        self._number.lineEdit().setAccessibleName(tr("Temperature, as a number"))
+        self._number.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
+        self._seed.setAccessibleName(tr("Seed"))
+        self._seed.setMaxLength(len(str(LARGEST_SEED)))
+        self.prompt.setAccessibleName(tr("System prompt"))
+        self.prompt.setPlaceholderText(tr("For example: Answer briefly, in plain words."))
+        self.prompt.setTabChangesFocus(True)
+        keep_sized(self, self._size)
+        self.more_button.setCheckable(True)
+        self.more_button.setText(tr("More"))
+        self.more_button.setArrowType(Qt.ArrowType.RightArrow)
+        self.more_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.more_button.setProperty("look", "quiet")
+        self.more_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.more_button.setToolTip(tr("Which words are drawn from, penalties, length of answers"))
+        self._more.hide()
+
+    def _size(self) -> None:
+        """Grow with the text."""
+        self._number.setFixedSize(scaled(64), scaled(32))
+        self._seed.setFixedWidth(scaled(120))
+        self.prompt.setFixedHeight(5 * QFontMetrics(ui_font()).lineSpacing() + 16)
+        self.setFixedWidth(scaled(_WIDTH))
+
+    def _arrange(self) -> None:
+        temperature = QHBoxLayout()
+        temperature.setSpacing(12)
+        temperature.addWidget(self.slider, 1)
+        temperature.addWidget(self._number)
+        seeds = QHBoxLayout()
+        seeds.setSpacing(12)
+        seeds.addWidget(self._fixed, 1)
+        seeds.addWidget(self._seed)
+        more = QVBoxLayout(self._more)
+        more.setContentsMargins(0, 0, 0, 0)
+        more.setSpacing(12)
+        for row in self.rows:
+            more.addWidget(row)
+        self._inside = QWidget(self)
+        column = QVBoxLayout(self._inside)
+        column.setContentsMargins(18, 16, 18, 16)
+        column.setSpacing(8)
+        column.addWidget(self.presets)
+        column.addSpacing(10)
+        column.addWidget(_title(tr("Temperature"), self.slider))
+        column.addLayout(temperature)
+        column.addWidget(self._words)
+        column.addSpacing(6)
+        column.addLayout(seeds)
+        column.addWidget(
+            _explaining(tr("The same seed gives the same answer to the same question."), self)
+        )
+        column.addSpacing(10)
+        column.addWidget(_title(tr("System prompt"), self.prompt))
+        column.addWidget(self.prompt)
+        column.addWidget(
+            _explaining(
+                tr("Said to the model before the first message of this conversation."), self
+            )
+        )
+        column.addSpacing(4)
+        column.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self._more)
+        self._scroll = QScrollArea(self)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll.setWidget(self._inside)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(1, 1, 1, 1)
+        layout.addWidget(self._scroll)
+
+    def _connect(self) -> None:
+        self.slider.valueChanged.connect(lambda step: self._number.setValue(step / _STEPS))
+        self._number.valueChanged.connect(self._temperature_changed)
+        self._fixed.toggled.connect(self._fix_seed)
+        self._seed.textEdited.connect(self._seed_changed)
+        self._prompt_timer.timeout.connect(self._take_prompt)
+        self.prompt.textChanged.connect(self._prompt_timer.start)
+        self.more_button.toggled.connect(self._show_more)
+        for row in self.rows:
+            row.changed.connect(lambda each=row: self._change(**{each.spec.field: each.value}))
+        self.presets.chosen.connect(self._use)
+        self.presets.reset_asked.connect(lambda: self._use(baseline(self._setup, self._settings)))
+
+    def show_setup(self, setup: ChatSetup, settings: Settings) -> None:
+        """Show a conversation's setup, and the presets there are."""
+        self._settings = settings
+        self._show(setup)
+
+    def open_above(self, place: QPoint) -> None:
+        """Open with the lower left corner at `place`, in screen coordinates, within the screen."""
+        self._anchor = place
+        self._fit()
+        self.show()
+        self._fit()  # once shown, it has its fonts
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Keyboard users land on the slider."""
+        super().showEvent(event)
+        self.slider.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """Take the text typed last before hiding."""
+        super().hideEvent(event)
+        if self._prompt_timer.isActive():
+            self._take_prompt()
+
+    # -- what the user changes -------------------------------------------------------------
+
+    def _use(self, setup: ChatSetup) -> None:
+        self._show(setup)
+        self.chosen.emit(setup)
+
+    def _change(self, **values: object) -> None:
+        changed = replace(self._setup, **values)  # type: ignore[arg-type]
+        if changed != self._setup:
+            self._setup = changed
+            self._update()
+            self.chosen.emit(changed)
+
+    def _temperature_changed(self, *_: object) -> None:
+        temperature = round(self._number.value(), 2)
+        self.slider.blockSignals(True)
+        self.slider.setValue(round(temperature * _STEPS))
+        self.slider.blockSignals(False)
+        self._change(temperature=temperature)
+
+    def _fix_seed(self, fixed: bool) -> None:
+        if fixed and not self._seed.text():
+            self._seed.setText(str(_DEFAULT_SEED))
+        self._seed_changed()
+
+    def _seed_changed(self, *_: object) -> None:
+        text = self._seed.text().strip()
+        self._seed.setEnabled(self._fixed.isChecked())
+        if not self._fixed.isChecked():
+            self._seed.clear()
+            self._change(seed=None)
+        elif text.isascii() and text.isdigit() and int(text) <= LARGEST_SEED:
+            self._change(seed=int(text))  # half-typed: the last good seed stays in force
+
+    def _take_prompt(self) -> None:
+        self._prompt_timer.stop()
+        self._change(system_prompt=self.prompt.toPlainText())
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _show(self, setup: ChatSetup) -> None:
+        self._setup = setup
+        quiet = (self.slider, self._number, self._fixed, self._seed, self.prompt)
+        for widget in quiet:
+            widget.blockSignals(True)
+        self.slider.setValue(round(setup.temperature * _STEPS))
+        self._number.setValue(setup.temperature)
+        self._fixed.setChecked(setup.seed is not None)
+        self._seed.setText("" if setup.seed is None else str(setup.seed))
+        self._seed.setEnabled(setup.seed is not None)
+        if self.prompt.toPlainText() != setup.system_prompt:
+            self.prompt.setPlainText(setup.system_prompt)
+        for widget in quiet:
+            widget.blockSignals(False)
+        self._prompt_timer.stop()
+        for row in self.rows:
+            row.show_value(getattr(setup, row.spec.field))
+        self._update()
+
+    def _update(self) -> None:
+        self._words.setText(temperature_words(self._setup.temperature))
+        changed = is_changed(self._setup, self._settings)
+        self.presets.show_presets(self._settings, self._setup, changed=changed)
+
+    def _show_more(self, shown: bool) -> None:
+        arrow = Qt.ArrowType.DownArrow if shown else Qt.ArrowType.RightArrow
+        self.more_button.setArrowType(arrow)
+        self._more.setVisible(shown)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Take the height of the content, as far as the screen goes."""
+        self._inside.ensurePolished()
+        wanted = self._inside.heightForWidth(self.width() - 2) + 2
+        screen = self.screen().availableGeometry()
+        height = min(wanted, screen.height() - 16)
+        self.setFixedHeight(height)
+        place = getattr(self, "_anchor", self.pos() + QPoint(0, self.height()))
+        top = max(place.y() - height, screen.top() + 8)
+        left = max(min(place.x(), screen.right() - self.width() - 8), screen.left() + 8)
+        self.move(left, top)
+
+
+def _title(text: str, buddy: QWidget) -> QLabel:
+    label = QLabel(text, buddy.parentWidget())
+    label.setProperty("look", "title")
+    label.setBuddy(buddy)
+    return label
+
+
+def _explaining(text: str, parent: QWidget) -> QLabel:
+    label = QLabel(text, parent)
+    label.setProperty("look", "small")
+    label.setWordWrap(True)
+    return label

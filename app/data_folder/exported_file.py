@@ -1,0 +1,37 @@
+"""Files that the user saves: written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from engine.errors import UserFixable
+from engine.language import tr
+
+
+def write(path: Path, content: Callable[[], bytes]) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        UserFixable: it cannot be written.
+    """
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(content())
+        os.replace(part, path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        cause = tr("{name} could not be written.").format(name=path.name)
+        raise UserFixable(cause, _remedy(error, path.parent), str(error)) from error
+
+
+def _remedy(error: OSError, folder: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return tr("The drive is full: make room on it, or choose another place.")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return tr("You may not write in {folder}: choose another place.").format(folder=folder)
+    return tr("Check that the drive is connected, or choose another place.")

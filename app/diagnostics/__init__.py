@@ -1,0 +1,1 @@
+"""The log, crash reports and safe mode. Nothing is sent anywhere."""

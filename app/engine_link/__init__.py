@@ -1,0 +1,1 @@
+"""The one crossing between the engine's threads and Qt, and how the loaded model runs."""

@@ -1,0 +1,89 @@
+"""Work beside the window: reading files, searching, exporting. Results come back in its thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TypeVar
+
+from PySide6.QtCore import QObject, QRunnable, QThreadPool, Signal
+from shiboken6 import isValid
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class _Courier(QObject):
+    """Brings results from the threads they were made in to the window's.
+
+    There is one, for ever: whatever belongs to a part of the window can be destroyed while another
+    thread sends through it, and that crashes the process.
+    """
+
+    arrived = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived.connect(self._hand_over)
+
+    def _hand_over(self, take: Callable[[], None]) -> None:
+        """Call `take` in the window's thread."""
+        take()
+
+
+@cache
+def _courier() -> _Courier:
+    return _Courier()
+
+
+class _Work(QRunnable):
+    def __init__(
+        self,
+        call: Callable[[], object],
+        done: Callable[[object], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        super().__init__()
+        self._call, self._done, self._failed = call, done, failed
+        self._courier = _courier()
+
+    def run(self) -> None:
+        """Work in a thread of the pool."""
+        take: Callable[[], None]
+        try:
+            take = partial(self._done, self._call())
+        except Exception as error:  # noqa: BLE001 - told in the window's thread
+            take = partial(self._failed, error)
+        try:
+            self._courier.arrived.emit(take)
+        except RuntimeError:
+            _log.debug("the window has gone, and nobody waits for this result")
+
+
+def in_background(
+    owner: QObject,
+    call: Callable[[], T],
+    done: Callable[[T], None],
+    failed: Callable[[Exception], None],
+) -> None:
+    """Run `call` in another thread, then `done` or `failed` in the window's.
+
+    Neither is called once `owner` is gone. `call` must not touch widgets.
+    """
+
+    def finish(then: Callable[[T], None] | Callable[[Exception], None], value: object) -> None:
+        if isValid(owner):
+            then(value)  # type: ignore[arg-type]
+
+    QThreadPool.globalInstance().start(_Work(call, partial(finish, done), partial(finish, failed)))
+
+
+def numpy_whole() -> None:
+    """Import numpy before anything of it, in every thread that may be the first.
+
+    A thread that begins with a part of it (`numpy.typing`) while another one imports numpy does not
+    wait for that, and gets half a module.
+    """
+    import numpy  # noqa: F401, ICN001

@@ -1,0 +1,177 @@
+"""The state of the engine, one value that follows from commands sent and events received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from app.engine_link.plan_texts import short_run_words
+from engine.commands import Command, Generate, Load, Stop, Unload
+from engine.events import (
+    Calibrated,
+    CalibrationProgress,
+    Compared,
+    CompareProgress,
+    Event,
+    Failed,
+    Finished,
+    LoadProgress,
+    MachineFound,
+    PlanReady,
+    PlanSummary,
+    PrefillProgress,
+    TextDelta,
+    Unloaded,
+)
+from engine.language import number, tr
+from engine.machine.facts import Machine
+
+
+class Phase(StrEnum):
+    """States of the engine."""
+
+    PREPARING = "preparing"
+    """The engine itself is starting."""
+    BROKEN = "broken"
+    """The engine did not start."""
+    NO_MODEL = "no model"
+    LOADING = "loading"
+    READY = "ready"
+    WAITING = "waiting"
+    """An answer was asked for and has not begun."""
+    READING = "reading"
+    WRITING = "writing"
+    STOPPING = "stopping"
+
+
+BUSY = frozenset({Phase.WAITING, Phase.READING, Phase.WRITING, Phase.STOPPING})
+"""An answer is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """The engine's state as far as the window knows."""
+
+    phase: Phase = Phase.PREPARING
+    model_name: str = ""
+    plan: PlanSummary | None = None
+    stage: str = ""
+    fraction: float = 0.0
+    done: int = 0
+    total: int = 0
+    request_id: str | None = None
+    machine: Machine | None = None
+    """The machine that the last load found."""
+    measured: float | None = None
+    """Share of a calibration that is done; None while none is under way."""
+    compared: float | None = None
+    """Share of a comparison of modes that is done; None while none is under way."""
+
+    @property
+    def busy(self) -> bool:
+        """True if an answer is under way."""
+        return self.phase in BUSY
+
+    def told(self, command: Command) -> EngineStatus:
+        """The status once `command` has been sent."""
+        match command:
+            case Load(after_answer=True) if self.busy:
+                return self
+            case Load():
+                return replace(self, phase=Phase.LOADING, stage="", fraction=0.0)
+            case Generate(request):
+                phase = self.phase if self.phase in {Phase.PREPARING, Phase.LOADING} else None
+                return replace(self, phase=phase or Phase.WAITING, request_id=request.id)
+            case Stop() if self.busy:
+                return replace(self, phase=Phase.STOPPING)
+            case Unload():
+                return self
+        return self
+
+    def after(self, event: Event) -> EngineStatus:
+        """The status once `event` has come in."""
+        match event:
+            case LoadProgress(stage=stage, fraction=fraction):
+                return replace(self, phase=Phase.LOADING, stage=stage, fraction=fraction)
+            case MachineFound(machine=machine):
+                return replace(self, machine=machine)
+            case CalibrationProgress(fraction=fraction):
+                return replace(self, measured=fraction)
+            case Calibrated():
+                return replace(self, measured=None)
+            case CompareProgress(fraction=fraction):
+                return replace(self, compared=fraction)
+            case Compared():
+                return replace(self, compared=None)
+            case PlanReady(model_name=name, plan=plan):
+                return replace(self, model_name=name, plan=plan).settled()
+            case Unloaded():
+                return replace(self, model_name="", plan=None).settled()
+            case PrefillProgress(done=done, total=total) if self._moves(event.request_id):
+                return replace(self, phase=Phase.READING, done=done, total=total)
+            case TextDelta() if self._moves(event.request_id):
+                return replace(self, phase=Phase.WRITING)
+            case Finished(request_id=request_id) if request_id == self.request_id:
+                ended = replace(self, request_id=None)
+                return ended if self.phase is Phase.LOADING else ended.settled()
+            case Failed(request_id=None):
+                return self.settled()
+        return self
+
+    def _moves(self, request_id: str) -> bool:
+        """Return whether progress of this answer is news; a stopping answer stays stopping."""
+        return request_id == self.request_id and self.phase is not Phase.STOPPING
+
+    def settled(self) -> EngineStatus:
+        """The phase that model and request imply when nothing is being loaded."""
+        if self.request_id is not None:
+            return replace(self, phase=Phase.WAITING)
+        return replace(self, phase=Phase.NO_MODEL if self.plan is None else Phase.READY)
+
+    @property
+    def measuring(self) -> bool:
+        """True if the engine is free, and uses the time to measure this PC."""
+        return self.phase is Phase.READY and self.measuring_done is not None
+
+    @property
+    def measuring_done(self) -> float | None:
+        """Return the share that is done of what is being measured."""
+        return self.measured if self.compared is None else self.compared
+
+    @property
+    def words(self) -> str:
+        """The state in a few words."""
+        match self.phase:
+            case Phase.PREPARING:
+                return tr("Preparing the engine")
+            case Phase.BROKEN:
+                return tr("The engine did not start")
+            case Phase.NO_MODEL:
+                return tr("No model loaded")
+            case Phase.LOADING:
+                stage = self.stage or tr("Loading the model")
+                return f"{stage} ({number(self.fraction, '.0%')})"
+            case Phase.READY if self.compared is not None:
+                done = number(self.compared, ".0%")
+                return tr("Measuring every mode ({done})").format(done=done)
+            case Phase.READY if self.measured is not None:
+                done = number(self.measured, ".0%")
+                return tr("Measuring this PC ({done})").format(done=done)
+            case Phase.READY:
+                return tr("Ready")
+            case Phase.WAITING:
+                return tr("Waiting for the model")
+            case Phase.READING:
+                words = tr("Reading the prompt ({done} of {total} tokens)")
+                return words.format(done=number(self.done), total=number(self.total))
+            case Phase.WRITING:
+                return tr("Writing")
+            case Phase.STOPPING:
+                return tr("Stopping")
+
+    @property
+    def plan_words(self) -> str:
+        """Mode, split and draft of the loaded model in a few words."""
+        if self.plan is None:
+            return ""
+        return short_run_words(self.plan, self.machine)

@@ -1,1 +1,0 @@
-"""The downloads at the foot of the page."""

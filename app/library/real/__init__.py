@@ -1,1 +1,0 @@
-"""The hub as it is: worker processes, disks, the planner, the keyring."""

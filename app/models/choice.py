@@ -1,0 +1,118 @@
+"""Choice of the model: remembers it for the next start, and has the engine load another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.engine_link.background import in_background
+from app.engine_link.running import Running
+from app.models.installed import Installed, inspect, installed
+from app.settings import SettingsStore
+from app.settings.drafts import DraftOf, DraftSource
+from engine.commands import Load, Unload
+from engine.errors import UserFixable
+from engine.events import PlanReady
+
+_MOST_RECENT = 8
+
+
+class ModelChoice(QObject):
+    """The models on this computer, and the one in use."""
+
+    problem = Signal(object)
+    """A `UserFixable`: what was chosen is no usable model."""
+    several = Signal(object)
+    """A `SeveralModels`: the chosen folder holds more than one, of which one is to be chosen."""
+
+    def __init__(
+        self, running: Running, settings: SettingsStore, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.running = running
+        self.bridge = running.bridge
+        self._settings = settings
+        self.models: Sequence[Installed] = ()
+        self.bridge.subscribe(PlanReady, self._loaded)
+
+    def first_load(self, starter: Callable[[], Path | None]) -> Load | None:
+        """Return the load of the start: the model used last, else the starter model; None: neither.
+
+        Reads the disk; the engine's starting thread calls it.
+        """
+        value = self._settings.value
+        used = Path(value.model) if value.model else None
+        first = used if used and used.exists() else starter()
+        return None if first is None else self.running.command(first)
+
+    def refresh(self) -> None:
+        """Look again which models there are, beside the window."""
+        recent = [Path(path) for path in self._settings.value.recent_models]
+        in_background(self, lambda: installed(recent), self._keep, self._refused)
+
+    def load(self, model: Path) -> None:
+        """Load a model, now and at the next start."""
+        value = self._settings.value
+        recent = [str(model), *(path for path in value.recent_models if path != str(model))]
+        self._settings.change(model=str(model), recent_models=tuple(recent[:_MOST_RECENT]))
+        in_background(self, lambda: self.running.command(model), self.bridge.submit, self._refused)
+        self.refresh()
+
+    def load_with_draft(self, model: Path, draft: Path | None) -> None:
+        """Load a model with the draft that was chosen for it; None: as it was run before."""
+        if draft is not None:
+            chosen = DraftOf(str(model), str(draft))
+            others = (each for each in self._settings.value.drafts if each != chosen)
+            self._settings.change(draft=DraftSource.CHOSEN, drafts=(chosen, *others))
+        self.load(model)
+
+    def forget(self, model: Path) -> None:
+        """Offer it no more; its files are somebody else's business."""
+        value = self._settings.value
+        recent = tuple(path for path in value.recent_models if path != str(model))
+        self._settings.change(recent_models=recent)
+        self.refresh()
+
+    def load_path(self, path: Path) -> None:
+        """Check a folder or file that somebody chose, and load it if it holds a model.
+
+        A draft head drafts for the present model from now on.
+        """
+        in_background(self, lambda: inspect(path), self._use, self._refused)
+
+    def _use(self, found: Installed) -> None:
+        if found.head and self.running.possible:
+            self.running.draft_with(found.path)
+        else:
+            self.load(found.path)
+
+    @property
+    def usual_folder(self) -> str:
+        """Return where to begin to look for another model: beside the last one."""
+        recent = self._settings.value.recent_models
+        return str(Path(recent[0]).parent) if recent else ""
+
+    def unload(self) -> None:
+        """Give the model's memory back."""
+        self.bridge.submit(Unload())
+
+    def _loaded(self, event: PlanReady) -> None:
+        """The next start loads what is in memory, not what did not fit into it."""
+        chosen = self._settings.value.model
+        if chosen and Path(chosen) != event.model:
+            self._settings.change(model=str(event.model))
+
+    def _refused(self, error: Exception) -> None:
+        from engine.model.model_files import SeveralModels  # whoever raises it has imported it
+
+        if isinstance(error, SeveralModels):
+            self.several.emit(error)
+        elif isinstance(error, UserFixable):
+            self.problem.emit(error)
+        else:
+            raise error
+
+    def _keep(self, models: list[Installed]) -> None:
+        self.models = models

@@ -1,0 +1,55 @@
+"""The objects behind the Models page, made once a window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject
+
+from app.models.advice_desk import AdviceDesk
+from app.models.choice import ModelChoice
+from app.models.download_orders import DownloadOrders
+from app.models.hub import HubMaker
+from app.models.hub_desk import HubDesk
+from app.models.lazy_hub import LazyHub
+from app.models.shelf_desk import ShelfDesk
+from engine.hub.download.job import JobState
+from engine.hub.remote.listing import Access
+
+
+class Desks(QObject):
+    """The desks share one hub, which is made when one of them needs it.
+
+    Args:
+        make: makes the hub.
+        models: which model answers.
+        access: how to get to the hub, without a token.
+    """
+
+    def __init__(
+        self,
+        make: HubMaker,
+        models: ModelChoice,
+        access: Callable[[], Access] = Access,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._hub = LazyHub(make)
+        self.models = models
+        self.hub = HubDesk(self._hub, access, self)
+        self.shelf = ShelfDesk(self._hub, self)
+        self.advising = AdviceDesk(self._hub, self)
+        self.ordering = DownloadOrders(self.hub, self)
+        self._listed: set[str] = set()
+        self.hub.jobs_changed.connect(self._list)
+
+    def _list(self) -> None:
+        """Put finished downloads onto the shelf, also where the last run had no time for it."""
+        for each in self.hub.reports:
+            if each.state is JobState.DONE and each.job.key not in self._listed:
+                self._listed.add(each.job.key)
+                self.shelf.keep(each)
+
+    def close(self) -> None:
+        """The window closes: nothing is asked or fetched any more."""
+        self._hub.close()

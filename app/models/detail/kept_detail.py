@@ -1,0 +1,197 @@
+"""A model on this computer: what it is, what drafts for it, and all that can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+
+from app.models.detail.drafts import DraftChoices
+from app.models.detail.frame import DetailFrame, Facts, breakable, say
+from app.models.model_texts import ORIGINS, parameters_words, short_count
+from app.widgets.labels import plain_label
+from engine.hub.advice import DraftCandidate
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
+from engine.language import sentences, tr
+from engine.language.units import file_size
+
+_STEPS = 1000
+FOREIGN = (ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
+"""Other programs keep these; they are offered until somebody wants them."""
+_NEVER_MOVED = (ModelOrigin.BUNDLED, ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
+
+
+class KeptDetail(DetailFrame):
+    """Detail of a model here; one that another program keeps can also be added in two ways."""
+
+    use_asked = Signal(object, object)
+    """The `KeptModel`, and the `DraftCandidate` that shall draft or None."""
+    adopt_asked = Signal(object, bool)
+    """The `KeptModel`, and whether it shall be copied."""
+    show_asked = Signal(object)
+    check_asked = Signal(object)
+    move_asked = Signal(object)
+    delete_asked = Signal(object)
+    forget_asked = Signal(object)
+    stop_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(tr("The chosen model"), parent)
+        self.model: KeptModel | None = None
+        self._in_use = False
+        self._offered = False
+        self._doing = ""
+        self.problem = plain_label("", self, "danger")
+        self.column.addWidget(self.problem)
+        self.facts = Facts(self)
+        self.column.addWidget(self.facts)
+        self._drafts_title = self.section(tr("Drafts"))
+        self.drafts = DraftChoices(self)
+        self.column.addWidget(self.drafts)
+        self.column.addStretch(1)
+        self.protected = plain_label("", self, "small")
+        self.above_buttons.addWidget(self.protected)
+        self.doing = plain_label("", self, "small")
+        self.bar = QProgressBar(self)
+        self.bar.setRange(0, _STEPS)
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(4)
+        self.stop_button = QPushButton(tr("Cancel"), self)
+        self.stop_button.setProperty("look", "choice")
+        self.stop_button.setAutoDefault(False)
+        self.stop_button.clicked.connect(self.stop_asked)
+        self.progress = QWidget(self)
+        told = QVBoxLayout(self.progress)
+        told.setContentsMargins(0, 0, 0, 0)
+        line = QHBoxLayout()
+        line.setSpacing(10)
+        line.addWidget(self.doing, 1)
+        line.addWidget(self.stop_button)
+        told.addLayout(line)
+        told.addWidget(self.bar)
+        self.above_buttons.addWidget(self.progress)
+        self.use_button = self.add_button(tr("Use"), look="primary")
+        self.place_button = self.add_button(tr("Use in place"), look="primary")
+        self.copy_button = self.add_button(tr("Copy"))
+        self.copy_button.setToolTip(tr("Into Duotail's own folder: it stays when the other goes."))
+        self.show_button = self.add_button(tr("Show in folder"))
+        self.check_button = self.add_button(tr("Check"))
+        self.check_button.setToolTip(tr("Reads all of it and compares it with what it should be."))
+        self.move_button = self.add_button(tr("Move\N{HORIZONTAL ELLIPSIS}"))
+        self.forget_button = self.add_button(tr("Forget"))
+        self.forget_button.setToolTip(tr("It is not listed any more; its files stay."))
+        self.delete_button = self.add_button(tr("Delete\N{HORIZONTAL ELLIPSIS}"), look="danger")
+        self._connect()
+        self.show_doing("", 0.0)
+
+    def _connect(self) -> None:
+        self.use_button.clicked.connect(self._use)
+        self.place_button.clicked.connect(lambda _=False: self._adopt(copy=False))
+        self.copy_button.clicked.connect(lambda _=False: self._adopt(copy=True))
+        for button, signal in (
+            (self.show_button, self.show_asked),
+            (self.check_button, self.check_asked),
+            (self.move_button, self.move_asked),
+            (self.delete_button, self.delete_asked),
+            (self.forget_button, self.forget_asked),
+        ):
+            button.clicked.connect(lambda _=False, signal=signal: signal.emit(self.model))
+
+    def show_model(self, model: KeptModel, *, in_use: bool, offered: bool) -> None:
+        """Show another model, or another state of the same.
+
+        Args:
+            model: the model.
+            in_use: True if it answers now, or drafts for the one that does.
+            offered: another program has it, and it is not listed yet.
+        """
+        other = self.model is None or model.path != self.model.path
+        self.model, self._in_use, self._offered = model, in_use, offered
+        self.title.setText(breakable(model.name))
+        say(self.about, tr(ORIGINS[model.origin]))
+        say(self.problem, model.problem)
+        self.facts.show_facts(_facts(model))
+        if other:
+            self.drafts.say(tr("Looking for drafts\N{HORIZONTAL ELLIPSIS}"))
+        wanted = not model.problem and not model.head and not offered
+        self._drafts_title.setVisible(wanted)
+        self.drafts.setVisible(wanted)
+        say(self.protected, self._protected_words())
+        self._show_buttons()
+
+    def show_drafts(self, candidates: Sequence[DraftCandidate]) -> None:
+        """Show the drafts for it, or why there are none."""
+        own = self.model.draft if self.model is not None else None
+        places = (own, own.parent) if own else ()  # of a single file, or of its folder
+        chosen = next((each for each in candidates if each.path in places), None)
+        self.drafts.show_candidates([each for each in candidates if each.path], chosen)
+
+    def show_doing(self, words: str, share: float) -> None:
+        """Show the work under way with a model, and its progress."""
+        began_or_ended = bool(words) != bool(self._doing)
+        self._doing = words
+        self.doing.setText(words)
+        self.progress.setVisible(bool(words))
+        self.bar.setValue(round(share * _STEPS))
+        self.bar.setAccessibleName(words)
+        if began_or_ended:
+            self._show_buttons()
+
+    def _protected_words(self) -> str:
+        if self._in_use:
+            return tr("It is in use: load another model before you move or delete it.")
+        if self.model is not None and self.model.origin is ModelOrigin.BUNDLED:
+            return tr("It belongs to Duotail and stays.")
+        return ""
+
+    def _show_buttons(self) -> None:
+        model = self.model
+        if model is None:
+            return
+        usable, idle = not model.problem, not self._doing
+        bundled = model.origin is ModelOrigin.BUNDLED
+        offered = self._offered
+        self.use_button.setVisible(usable and not offered)
+        self.use_button.setEnabled(not self._in_use)
+        self.place_button.setVisible(usable and offered)
+        self.copy_button.setVisible(usable and offered)
+        for button in (self.place_button, self.copy_button, self.check_button):
+            button.setEnabled(idle)
+        self.check_button.setVisible(not offered)
+        self.move_button.setVisible(not offered and model.origin not in _NEVER_MOVED)
+        self.delete_button.setVisible(not offered and not bundled)
+        self.forget_button.setVisible(not offered and not bundled)
+        for button in (self.move_button, self.delete_button, self.forget_button):
+            button.setEnabled(idle and not self._in_use)
+
+    def _use(self) -> None:
+        self.use_asked.emit(self.model, self.drafts.chosen)
+
+    def _adopt(self, *, copy: bool) -> None:
+        self.adopt_asked.emit(self.model, copy)
+
+
+def _facts(model: KeptModel) -> tuple[tuple[str, str], ...]:
+    size = joined_size(model)
+    context = model.context
+    return (
+        (tr("Size"), size),
+        (tr("Format"), "GGUF" if model.gguf else "safetensors"),
+        (tr("Family"), model.family),
+        (tr("Quantisation"), model.kind),
+        (tr("Context"), tr("{n} tokens").format(n=short_count(context)) if context else ""),
+        (tr("Licence"), model.licence or tr("not specified")),
+        (tr("From"), model.repo or ""),
+        (tr("Place"), breakable(str(model.path))),
+    )
+
+
+def joined_size(model: KeptModel) -> str:
+    """Bytes on the disk, and parameters where they are known."""
+    if not model.parameters:
+        return file_size(model.weight_bytes)
+    words = tr("{size}, {parameters}").format(
+        size=file_size(model.weight_bytes), parameters=parameters_words(model.parameters)
+    )
+    return sentences(words)

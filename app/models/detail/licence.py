@@ -1,0 +1,80 @@
+"""The licence of a model, shown before anything is fetched, and what gated models ask for."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
+
+from app.models.detail.frame import say
+from app.widgets.flow_layout import FlowLayout
+from app.widgets.labels import plain_label
+from engine.language import tr
+
+HUB = "https://huggingface.co"
+
+
+class LicencePart(QWidget):
+    """One line, and a box with what to do where terms have to be accepted."""
+
+    token_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.link, self._page = "", ""
+        self.words = plain_label("", self)
+        self._box = QFrame(self)
+        self._box.setProperty("look", "warning")
+        self.gate = plain_label("", self._box)
+        self.read_button = _button(tr("Read the licence"), self)
+        self.terms_button = _button(tr("Open the terms"), self._box)
+        self.token_button = _button(tr("Put in a token\N{HORIZONTAL ELLIPSIS}"), self._box)
+        buttons = FlowLayout(spacing=8)
+        buttons.addWidget(self.terms_button)
+        buttons.addWidget(self.token_button)
+        inside = QVBoxLayout(self._box)
+        inside.setContentsMargins(12, 10, 12, 12)
+        inside.setSpacing(8)
+        inside.addWidget(self.gate)
+        inside.addLayout(buttons)
+        line = FlowLayout(spacing=12)
+        line.addWidget(self.read_button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.words)
+        column.addLayout(line)
+        column.addWidget(self._box)
+        self.read_button.clicked.connect(lambda _=False: open_link(self.link))
+        self.terms_button.clicked.connect(lambda _=False: open_link(self._page))
+        self.token_button.clicked.connect(self.token_asked)
+
+    def show_licence(
+        self, repo: str, licence: str | None, link: str | None, *, gated: bool, token: bool = False
+    ) -> None:
+        """Show the terms of use of this repository."""
+        self._page = f"{HUB}/{repo}"
+        self.link = link or ""
+        said = licence or tr("not told; look at the model's page before you use it")
+        self.words.setText(tr("Licence: {licence}").format(licence=said))
+        self.read_button.setVisible(bool(self.link))
+        self._box.setVisible(gated)
+        steps = tr(
+            "The owner asks for more before it can be downloaded: open the terms in the browser, "
+            "accept them with your account there, then put in a token of that account here."
+        )
+        done = tr("A token is kept. If the terms are accepted, the download can begin.")
+        say(self.gate, done if token else steps)
+
+
+def open_link(address: str) -> None:
+    """Show a page in the browser; only those of the web."""
+    if address.startswith(("https://", "http://")):
+        QDesktopServices.openUrl(QUrl(address))
+
+
+def _button(words: str, parent: QWidget) -> QPushButton:
+    button = QPushButton(words, parent)
+    button.setProperty("look", "choice")
+    button.setAutoDefault(False)
+    return button

@@ -1,0 +1,118 @@
+"""A model that suits this computer: why, how fast, how large, and one button to have it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from app.models.detail.badge import BadgeLabel
+from app.models.detail.frame import DetailFrame, Facts, breakable, say
+from app.models.detail.licence import HUB, LicencePart, open_link
+from app.models.download_orders import Wanted
+from app.models.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
+from app.widgets.labels import plain_label
+from engine.hub.advice import Recommendation
+from engine.language import sentences, tr
+from engine.language.units import file_size
+
+
+class SuggestionDetail(DetailFrame):
+    """Detail of a suggestion, known without asking anybody."""
+
+    order_asked = Signal(object)
+    """An `Wanted`."""
+    token_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(tr("The chosen model"), parent)
+        self.suggestion: Recommendation | None = None
+        self._busy = False
+        self.badge = BadgeLabel(self)
+        self.speed = plain_label("", self)
+        line = QHBoxLayout()
+        line.setSpacing(10)
+        line.addWidget(self.badge, 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(self.speed, 1)
+        self.column.addLayout(line)
+        self.reason = plain_label("", self)
+        self.column.addWidget(self.reason)
+        self.facts = Facts(self)
+        self.column.addWidget(self.facts)
+        self.licence = LicencePart(self)
+        self.licence.token_asked.connect(self.token_asked)
+        self.column.addWidget(self.licence)
+        self._draft_title = self.section(tr("Draft to go with it"))
+        self.draft = plain_label("", self)
+        self.column.addWidget(self.draft)
+        self.column.addStretch(1)
+        self.download_button = self.add_button(tr("Download"), look="primary")
+        self.alone_button = self.add_button(tr("Without draft"))
+        self.page_button = self.add_button(tr("Open its page"))
+        self.download_button.clicked.connect(lambda _=False: self._order(with_draft=True))
+        self.alone_button.clicked.connect(lambda _=False: self._order(with_draft=False))
+        self.page_button.clicked.connect(self._open_page)
+
+    def show_suggestion(self, suggestion: Recommendation) -> None:
+        """Show another suggestion."""
+        self.suggestion = suggestion
+        self.title.setText(suggestion.name)
+        say(self.about, tr("by {owner}").format(owner=owner_of(suggestion.repo)))
+        self.badge.show_mark(fit_mark(suggestion.fit))
+        say(self.speed, speed_words(suggestion.fit))
+        own = suggestion.fit.reason
+        say(self.reason, sentences(suggestion.reason, own if own != suggestion.reason else ""))
+        self.facts.show_facts(
+            (
+                (tr("Good for"), tr(ROLES[suggestion.role])),
+                (tr("Version"), suggestion.variant),
+                (tr("To download"), file_size(suggestion.nbytes)),
+                (tr("From"), breakable(suggestion.repo)),
+            )
+        )
+        self.licence.show_licence(suggestion.repo, suggestion.licence, None, gated=False)
+        self._draft_title.setVisible(suggestion.draft_repo is not None)
+        say(self.draft, self._draft_words(suggestion))
+        self.show_busy(busy=False)
+
+    def show_busy(self, *, busy: bool) -> None:
+        """Show whether the hub is being asked for the files."""
+        self._busy = busy
+        suggestion = self.suggestion
+        if suggestion is None:
+            return
+        with_draft = suggestion.draft_repo is not None
+        if busy:
+            words = tr("Asking the hub\N{HORIZONTAL ELLIPSIS}")
+        elif with_draft:
+            words = tr("Download with draft ({size})").format(size=file_size(suggestion.nbytes))
+        else:
+            words = tr("Download ({size})").format(size=file_size(suggestion.nbytes))
+        self.download_button.setText(words)
+        self.download_button.setEnabled(not busy)
+        self.alone_button.setVisible(with_draft)
+        self.alone_button.setEnabled(not busy)
+
+    def _draft_words(self, suggestion: Recommendation) -> str:
+        if suggestion.draft_repo is None:
+            return ""
+        name = suggestion.draft or name_of(suggestion.draft_repo)
+        about = tr("{draft} drafts; the answer stays the same, it only comes faster.")
+        return about.format(draft=name)
+
+    def _order(self, *, with_draft: bool) -> None:
+        wanted = self.suggestion
+        if wanted is None:
+            return
+        order = Wanted(wanted.repo, wanted.variant)
+        if with_draft and wanted.draft_repo is not None:
+            order = Wanted(
+                wanted.repo,
+                wanted.variant,
+                draft_repo=wanted.draft_repo,
+                draft_variant=wanted.draft_variant or "",
+            )
+        self.order_asked.emit(order)
+
+    def _open_page(self) -> None:
+        if self.suggestion is not None:
+            open_link(f"{HUB}/{self.suggestion.repo}")

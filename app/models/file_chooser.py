@@ -1,0 +1,68 @@
+"""Choosing one of the GGUF files in a folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QListWidget,
+    QListWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.theme.theme import ui_font
+from app.widgets.labels import plain_label
+from engine.language import tr
+from engine.language.units import file_size
+
+if TYPE_CHECKING:
+    from engine.model.model_files import SeveralModels
+
+_WIDTH, _HEIGHT = 44, 28
+"""Width and height of the dialog, in sizes of running text."""
+
+
+class FileChooser(QDialog):
+    """The models of a folder as a list; Return or a double click opens one."""
+
+    chosen = Signal(object)
+    """The path of the file."""
+
+    def __init__(self, several: SeveralModels, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Choose a model"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.list = QListWidget(self)
+        self.list.setAccessibleName(tr("Models in this folder"))
+        for file, nbytes in several.sizes:
+            item = QListWidgetItem(f"{file.name}  \N{MIDDLE DOT}  {file_size(nbytes)}")
+            item.setData(Qt.ItemDataRole.UserRole, file)
+            item.setToolTip(str(file))
+            self.list.addItem(item)
+        self.list.setCurrentRow(0)
+        self.list.itemDoubleClicked.connect(lambda _item: self.accept())
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
+        self.open_button = buttons.addButton(tr("Load"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.open_button.setDefault(True)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.setSpacing(12)
+        heading = tr("This folder holds several models. Which one shall be loaded?")
+        layout.addWidget(plain_label(heading, self))
+        layout.addWidget(self.list, 1)
+        layout.addWidget(buttons)
+        unit = ui_font().pointSizeF()
+        self.resize(round(_WIDTH * unit), round(_HEIGHT * unit))
+        self.list.setFocus()
+
+    def accept(self) -> None:
+        """Hand on what is chosen."""
+        item = self.list.currentItem()
+        if item is not None:
+            self.chosen.emit(item.data(Qt.ItemDataRole.UserRole))
+        super().accept()

@@ -1,0 +1,185 @@
+"""The part with the hub: results of a search, and all of the one that is chosen."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QWidget
+
+from app.models.desks import Desks
+from app.models.detail.remote_detail import RemoteDetail
+from app.models.list.view import RowsView
+from app.models.model_texts import found_row
+from app.models.part import ListPart
+from app.models.variant_choice import draft_variant
+from engine.errors import UserFixable
+from engine.hub.advice import DraftCandidate
+from engine.hub.messages import Describe, Refused, Results, Search
+from engine.hub.remote.faults import Fault
+from engine.hub.remote.listing import FoundRepository, Order, Packaging, Repository, Variant
+from engine.language import sentences, tr, tr_count
+
+_LINGER_MS = 250
+"""Delay of the question about a model: none is asked while keys pass through the list."""
+_TOKEN = (Fault.SIGN_IN, Fault.GATED)
+
+
+class FindPart(ListPart):
+    """List of models on the hub; nothing is sent before `search` is called."""
+
+    token_asked = Signal()
+    counted = Signal(str)
+    """The number of results, in words."""
+
+    def __init__(self, desks: Desks, parent: QWidget) -> None:
+        self._desks = desks
+        self.remote = RemoteDetail(parent)
+        view = RowsView(tr("Models on the hub"), found_row, lambda each: each.repo, parent)
+        super().__init__(view, self.remote, parent)
+        self._last: tuple[str, Packaging | None, Order] | None = None
+        self._refused_for_token = False
+        self._linger = QTimer(self)
+        self._linger.setSingleShot(True)
+        self._linger.setInterval(_LINGER_MS)
+        self._linger.timeout.connect(self._describe)
+        self._connect()
+        self.say(tr("Models by name or owner, or an address of the hub."))
+
+    def _connect(self) -> None:
+        hub, detail = self._desks.hub, self.remote
+        hub.results.connect(self._show_results)
+        hub.described.connect(self._described)
+        hub.refused.connect(self._refused)
+        self.view.chosen.connect(self._show_chosen)
+        self.view.entered.connect(lambda _entry: detail.download_button.setFocus())
+        self.action_asked.connect(self._again)
+        self._desks.advising.fits_known.connect(self._fits_known)
+        self._desks.advising.drafts_known.connect(self._drafts_known)
+        self._desks.ordering.changed.connect(self._show_busy)
+        detail.order_asked.connect(self._desks.ordering.order)
+        detail.drafts_asked.connect(self._ask_for_drafts)
+        detail.draft_chosen.connect(self._ask_for_draft)
+        detail.again_asked.connect(hub.describe)
+        detail.token_asked.connect(self.token_asked)
+
+    def search(self, words: str, packaging: Packaging | None, order: Order) -> None:
+        """Ask the hub."""
+        self._last = (words, packaging, order)
+        self._desks.hub.search(words, packaging, order)
+        self.say(tr("Asking the hub\N{HORIZONTAL ELLIPSIS}"), busy=True)
+
+    def token_kept(self) -> None:
+        """Ask again for what was refused: the token may allow it."""
+        if self._refused_for_token:
+            self._again()
+        elif self.remote.found is not None:
+            self._show_chosen(self.view.current)
+
+    # -- results ---------------------------------------------------------------------------
+
+    def _show_results(self, results: Results) -> None:
+        self._refused_for_token = False
+        found = results.found
+        self.view.show_entries(found, choose_first=False)
+        self.view.scrollToTop()
+        if found:
+            self.say("")
+            self.counted.emit(tr_count("{n} model found.", "{n} models found.", len(found)))
+        else:
+            words = tr("Nothing was found for “{words}”.").format(words=results.asked.words)
+            hint = tr("Try fewer words, or another format.")
+            self.say(sentences(words, hint))
+            self.counted.emit("")
+
+    def _refused(self, refused: Refused) -> None:
+        problem = UserFixable(refused.cause, refused.remedy, refused.details)
+        if isinstance(refused.asked, Search):
+            self._refused_for_token = refused.kind in _TOKEN
+            words = f"{refused.cause}\n{refused.remedy}".strip()
+            self.say(words, tr("Try again"))
+            self.words.setToolTip(refused.details)
+            self.counted.emit("")
+        elif isinstance(refused.asked, Describe):
+            found = self.remote.found
+            if found is not None and found.repo == refused.asked.repo:
+                self.remote.show_trouble(problem)
+
+    def _again(self) -> None:
+        if self._last is not None:
+            self.search(*self._last)
+
+    # -- the chosen one --------------------------------------------------------------------
+
+    def _show_chosen(self, entry: object) -> None:
+        self.show_detail(shown=entry is not None)
+        self._linger.stop()
+        if entry is None:
+            return
+        found = cast("FoundRepository", entry)
+        self.remote.show_found(found)
+        known = self._desks.hub.known(found.repo)
+        if known is not None:
+            self._described(known)
+        else:
+            self._linger.start()
+
+    def _describe(self) -> None:
+        if self.remote.found is not None:
+            self._desks.hub.describe(self.remote.found.repo)
+
+    def _described(self, repository: Repository) -> None:
+        found, draft = self.remote.found, self.remote.drafts.chosen
+        if draft is not None and draft.repo == repository.found.repo:
+            self._show_draft_size(draft, repository)
+        if found is None or found.repo != repository.found.repo:
+            return
+        if self.remote.repository is not repository:
+            self.remote.show_repository(repository)
+            fits = self._desks.advising.fits(repository)
+            if fits is not None:
+                self.remote.show_fits(fits)
+        self._show_busy()
+
+    def _fits_known(self, repo: str) -> None:
+        shown = self.remote.repository
+        if shown is not None and shown.found.repo == repo:
+            fits = self._desks.advising.fits(shown)
+            if fits is not None:
+                self.remote.show_fits(fits)
+
+    def _ask_for_drafts(self, variant: Variant) -> None:
+        repository = self.remote.repository
+        if repository is not None:
+            kept = self._desks.shelf.kept
+            candidates = self._desks.advising.drafts_of_remote(repository, variant, kept)
+            if candidates is not None:
+                self.remote.show_drafts(candidates)
+
+    def _drafts_known(self, whose: object) -> None:
+        repository, variant = self.remote.repository, self.remote.variant
+        if repository is None or variant is None:
+            return
+        if whose == (repository.found.repo, variant.name):
+            self._ask_for_drafts(variant)
+
+    def _ask_for_draft(self, draft: DraftCandidate | None) -> None:
+        """Ask for the size of the draft that would be downloaded too."""
+        if draft is not None and draft.repo is not None and draft.path is None:
+            known = self._desks.hub.known(draft.repo)
+            if known is not None:
+                self._show_draft_size(draft, known)
+            else:
+                self._desks.hub.describe(draft.repo)
+
+    def _show_draft_size(self, draft: DraftCandidate, repository: Repository) -> None:
+        variant = self.remote.variant
+        if variant is not None:
+            smaller = draft_variant(repository, variant.packaging, nbytes=draft.nbytes)
+            if smaller is not None:
+                self.remote.show_draft_size(repository.found.repo, smaller.nbytes)
+
+    def _show_busy(self) -> None:
+        found = self.remote.found
+        if found is not None:
+            self.remote.show_busy(busy=self._desks.ordering.waits_for(found.repo))

@@ -1,0 +1,166 @@
+"""Painting of a row: two lines, a badge at the end of the first, a bar of progress below."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPen
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QToolTip,
+)
+
+from app.models.list.model import Index, LibraryListModel
+from app.models.list.row import LibraryRow, RowBadge, Tone
+from app.theme.icons import icon
+from app.theme.theme import current
+from app.theme.tokens import Tokens
+from app.widgets import painting
+from app.widgets.painting import draw_line, shortened
+
+_SIDE = 12
+_TOP = 8
+_GAP = 3
+_BADGE_SIDE = 8
+_MOST_OF_ROW = 0.5
+"""A badge takes no more of the width."""
+_SIGNS = {Tone.GOOD: "check", Tone.FAIR: "info", Tone.BAD: "warning"}
+
+
+class RowDelegate(QStyledItemDelegate):
+    """Draws rows, all of them equally high."""
+
+    def __init__(self, model: LibraryListModel, view: QAbstractItemView) -> None:
+        super().__init__(view)
+        self._model, self._view = model, view
+
+    def sizeHint(self, _option: QStyleOptionViewItem, _index: Index) -> QSize:  # noqa: N802
+        """Return the size of two lines with room around them."""
+        lines = self._view.fontMetrics().height() + QFontMetricsF(self._small).height()
+        return QSize(80, round(lines) + 2 * _TOP + _GAP)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw a row."""
+        row, place = self._model.row(index), painting.RowState.of(option, self._view)
+        if row is None:
+            return
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if row.heading:
+            self._heading(painter, place.area, row)
+        else:
+            place.draw_background(painter)
+            self._entry(painter, place.area, row)
+        painter.restore()
+
+    def helpEvent(  # noqa: N802
+        self,
+        event: QHelpEvent,
+        view: QAbstractItemView,
+        option: QStyleOptionViewItem,
+        index: Index,
+    ) -> bool:
+        """Show a tooltip: the reason of the badge, or what the row had no room for."""
+        row = self._model.row(index)
+        if event.type() is not QEvent.Type.ToolTip or row is None:
+            return bool(super().helpEvent(event, view, option, index))
+        area = painting.RowState.of(option, self._view).area
+        badge = self._badge_area(area, row.mark) if row.mark is not None else QRectF()
+        if row.mark is not None and badge.contains(event.pos()):
+            text = row.mark.tip or row.mark.text
+        else:
+            text = row.tip or "\n".join(part for part in (row.title, row.about) if part)
+        QToolTip.showText(event.globalPos(), text, view)
+        return True
+
+    def _heading(self, painter: QPainter, area: QRect, row: LibraryRow) -> None:
+        tokens, height = current(), QFontMetricsF(self._small).height()
+        room = QRectF(area).adjusted(_SIDE, 0, -_SIDE, -2)
+        first, second = QRectF(room), QRectF(room)
+        second.setTop(room.bottom() - height)
+        first.setBottom(second.top() if row.about else room.bottom())
+        first.setTop(first.bottom() - self._view.fontMetrics().height())
+        draw_line(painter, first, row.title, self._bold, tokens.text)
+        draw_line(painter, second, row.about, self._small, tokens.muted)
+
+    def _entry(self, painter: QPainter, area: QRect, row: LibraryRow) -> None:
+        tokens = current()
+        first = QRectF(area).adjusted(_SIDE, _TOP, -_SIDE, 0)
+        first.setHeight(self._view.fontMetrics().height())
+        second = QRectF(first)
+        second.moveTop(first.bottom() + _GAP)
+        second.setHeight(QFontMetricsF(self._small).height())
+        if row.mark is not None:
+            badge = self._badge_area(area, row.mark)
+            draw_badge(painter, badge, row.mark, self._small)
+            first.setRight(badge.left() - _SIDE)
+        draw_line(painter, first, row.title, self._view.font(), tokens.text)
+        draw_line(painter, second, row.about, self._small, tokens.muted)
+        if row.share is not None:
+            _draw_share(painter, QRectF(area).adjusted(_SIDE, 0, -_SIDE, -2), row.share)
+
+    def _badge_area(self, area: QRect, mark: RowBadge) -> QRectF:
+        size = badge_size(mark, self._small)
+        width = min(size.width(), round(area.width() * _MOST_OF_ROW))
+        middle = area.top() + _TOP + self._view.fontMetrics().height() / 2
+        return QRectF(
+            area.right() - _SIDE - width, middle - size.height() / 2, width, size.height()
+        )
+
+    @property
+    def _small(self) -> QFont:
+        font = QFont(self._view.font())
+        font.setPointSizeF(font.pointSizeF() * 0.92)
+        return font
+
+    @property
+    def _bold(self) -> QFont:
+        font = QFont(self._view.font())
+        font.setWeight(QFont.Weight.DemiBold)
+        return font
+
+
+def badge_size(mark: RowBadge, font: QFont) -> QSize:
+    """Return the size of a badge in this font."""
+    metrics = QFontMetricsF(font)
+    sign = metrics.height() + 2 if mark.tone in _SIGNS else 0
+    width = metrics.horizontalAdvance(mark.text) + sign + 2 * _BADGE_SIDE
+    return QSize(round(width) + 1, round(metrics.height()) + 4)
+
+
+def draw_badge(painter: QPainter, area: QRectF, mark: RowBadge, font: QFont) -> None:
+    """Draw a rounded box with a sign and the words."""
+    text, fill = _colours(mark.tone)
+    painter.setPen(QPen(QColor(text), 1) if mark.tone is not Tone.PLAIN else Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(fill))
+    painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+    words = area.adjusted(_BADGE_SIDE, 0, -_BADGE_SIDE + 2, 0)
+    sign = _SIGNS.get(mark.tone)
+    if sign is not None:
+        side = round(QFontMetricsF(font).height() - 2)
+        top = round(area.center().y() - side / 2)
+        icon(sign, text).paint(painter, QRect(round(words.left()), top, side, side))
+        words.setLeft(words.left() + side + 4)
+    draw_line(painter, words, shortened(mark.text, font, words.width() + 1), font, text)
+
+
+def _colours(tone: Tone) -> tuple[str, str]:
+    tokens: Tokens = current()
+    return {
+        Tone.GOOD: (tokens.success, tokens.surface),
+        Tone.FAIR: (tokens.warning, tokens.warning_soft),
+        Tone.BAD: (tokens.danger, tokens.danger_soft),
+        Tone.PLAIN: (tokens.muted, tokens.sunken),
+    }[tone]
+
+
+def _draw_share(painter: QPainter, area: QRectF, share: float) -> None:
+    tokens = current()
+    track = QRectF(area.left(), area.bottom() - 3, area.width(), 3)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(tokens.border))
+    painter.drawRoundedRect(track, 1.5, 1.5)
+    painter.setBrush(QColor(tokens.accent))
+    track.setWidth(track.width() * min(max(share, 0.0), 1.0))
+    painter.drawRoundedRect(track, 1.5, 1.5)

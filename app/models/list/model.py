@@ -1,0 +1,84 @@
+"""Entries as rows: each is put into words when it first comes into sight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+)
+
+from app.models.list.row import LibraryRow
+
+Index = QModelIndex | QPersistentModelIndex
+_TOP = QModelIndex()
+
+
+class LibraryListModel(QAbstractListModel):
+    """Entries of any kind.
+
+    Args:
+        words: makes the row of an entry.
+    """
+
+    def __init__(self, words: Callable[[Any], LibraryRow], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._words = words
+        self.entries: Sequence[object] = ()
+        self._rows: dict[int, LibraryRow] = {}
+
+    def show(self, entries: Sequence[object]) -> None:
+        """Show other entries."""
+        self.beginResetModel()
+        self.entries, self._rows = entries, {}
+        self.endResetModel()
+
+    def say_anew(self) -> None:
+        """Renew the rows: more is known about the same entries now."""
+        self._rows = {}
+        if self.entries:
+            self.dataChanged.emit(self.index(0, 0), self.index(len(self.entries) - 1, 0))
+
+    def entry(self, index: Index) -> object | None:
+        """Return the entry in a row."""
+        return self.entries[index.row()] if 0 <= index.row() < len(self.entries) else None
+
+    def row(self, index: Index) -> LibraryRow | None:
+        """Return the texts of a row."""
+        number = index.row()
+        if not 0 <= number < len(self.entries):
+            return None
+        if number not in self._rows:
+            self._rows[number] = self._words(self.entries[number])
+        return self._rows[number]
+
+    def rowCount(self, parent: Index = _TOP) -> int:  # noqa: N802
+        """Return the number of entries."""
+        return 0 if parent.isValid() else len(self.entries)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """The words of a row; the rest is drawn by the delegate."""
+        row = self.row(index)
+        if row is None:
+            return None
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return row.title
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return row.spoken
+            case Qt.ItemDataRole.ToolTipRole:
+                return row.tip or None
+            case _:
+                return None
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Headings are not for choosing."""
+        row = self.row(index)
+        if row is None or row.heading:
+            return Qt.ItemFlag.NoItemFlags
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable

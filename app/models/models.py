@@ -1,0 +1,79 @@
+"""The Models page and what stands behind it, made when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from app.models.choice import ModelChoice
+from app.settings import SettingsStore
+from app.settings.hub_access import access_of
+
+if TYPE_CHECKING:
+    from app.models.desks import Desks
+    from app.models.hub import HubMaker
+    from app.models.models_page import ModelsPage
+    from app.models.notices import DownloadNotices
+    from app.widgets.banner import BannerArea
+    from engine.hub.remote.listing import Access
+
+
+class Library:
+    """The models page, imported when it is first used: many a day nobody looks for models.
+
+    Args:
+        make: makes the hub.
+        models: which model answers.
+        settings: how to get to the hub.
+        banners: where downloads that are done are told of; asked for when there is one.
+    """
+
+    def __init__(
+        self,
+        make: HubMaker,
+        models: ModelChoice,
+        settings: SettingsStore,
+        banners: Callable[[], BannerArea],
+    ) -> None:
+        self._make, self._models = make, models
+        self._settings, self._banners = settings, banners
+        self.made: Callable[[Desks], None] = lambda _desks: None
+        """Told of the desks once there are any."""
+        self._desks: Desks | None = None
+        self._fetched: DownloadNotices | None = None
+
+    @property
+    def desks(self) -> Desks:
+        """Search, downloads, what is on this computer."""
+        if self._desks is None:
+            from app.models.desks import Desks
+            from app.models.notices import DownloadNotices
+
+            self._desks = Desks(self._make, self._models, self._access, self._models)
+            self._fetched = DownloadNotices(
+                self._desks.hub, self._desks.ordering, self._models, self._banners()
+            )
+            self.made(self._desks)
+        return self._desks
+
+    def _access(self) -> Access:
+        """Return the access to the hub; the token is added where it is needed."""
+        return access_of(self._settings.value)
+
+    def page(self) -> ModelsPage:
+        """Return a new page."""
+        from app.models.models_page import ModelsPage
+
+        desks = self.desks
+        assert self._fetched is not None  # noqa: S101 - made with the desks
+        used_before = bool(self._settings.value.recent_models)
+        return ModelsPage(desks, self._fetched, self._banners(), used_before=used_before)
+
+    def go_on(self) -> None:
+        """Show the downloads of the last time and, where wanted, continue them."""
+        self.desks.hub.go_on()
+
+    def close(self) -> None:
+        """Stop what is under way; downloads go on another time."""
+        if self._desks is not None:
+            self._desks.close()

@@ -1,0 +1,229 @@
+"""The Models page: what is on this computer, what would suit it, and what the hub has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from app.models.desks import Desks
+from app.models.download_bar import DownloadsBar
+from app.models.dropped_model import dropped_model
+from app.models.find_part import FindPart
+from app.models.notices import DownloadNotices
+from app.models.on_disk_part import OnDiskPart
+from app.models.part import ListPart
+from app.models.search_bar import LibraryTab, SearchBar
+from app.models.suitable_part import SuitablePart
+from app.models.token_dialog import TokenDialog
+from app.theme.fonts import scaled
+from app.theme.icons import IconButton
+from app.widgets.banner import BannerArea
+from app.widgets.page_frame import PageFrame
+from engine.errors import UserFixable
+from engine.language import tr
+
+_SIDE_BY_SIDE = 620
+"""Narrower, the detail is below the list."""
+_LEAST_LIST, _LEAST_DETAIL = 90, 150
+"""Heights, where both are above one another."""
+
+
+class ModelsPage(PageFrame):
+    """Shows one part at a time; says what it has to say through the window's banners.
+
+    Args:
+        desks: the objects behind the page.
+        fetched: tells of downloads that are done.
+        banners: the window's.
+        used_before: whether the user has models of their own already.
+    """
+
+    def __init__(
+        self,
+        desks: Desks,
+        fetched: DownloadNotices,
+        banners: BannerArea,
+        *,
+        used_before: bool,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(tr("Models"), parent)
+        self._desks, self._banners = desks, banners
+        self.search = SearchBar(self)
+        self.on_disk = OnDiskPart(desks, self)
+        self.suitable = SuitablePart(desks, self)
+        self.finding = FindPart(desks, self)
+        self.parts: dict[LibraryTab, ListPart] = {
+            LibraryTab.ON_DISK: self.on_disk,
+            LibraryTab.SUITABLE: self.suitable,
+            LibraryTab.FIND: self.finding,
+        }
+        self.downloads = DownloadsBar(self)
+        self.token_button = IconButton("lock", tr("Token for Hugging Face"), self)
+        self._lists, self._details = QStackedWidget(self), QStackedWidget(self)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
+        self.setAcceptDrops(True)
+        self._build()
+        self._connect(fetched)
+        self.show_part(LibraryTab.ON_DISK if used_before else LibraryTab.SUITABLE)
+
+    # -- parts -----------------------------------------------------------------------------
+
+    @property
+    def part(self) -> ListPart:
+        """The one on show."""
+        return self.parts[self.search.part]
+
+    def show_part(self, part: LibraryTab) -> None:
+        """Show another part."""
+        self.search.show_part(part)
+        shown = self.parts[part]
+        self._lists.setCurrentWidget(shown.side)
+        self._details.setCurrentWidget(shown.detail_side)
+        if self.isVisible():
+            shown.opened()
+
+    def look_for(self, words: str) -> None:
+        """Search the hub, as if the user had typed the words and pressed the button."""
+        self.show_part(LibraryTab.FIND)
+        self.search.field.setText(words)
+        self._search()
+
+    def take_keyboard(self) -> None:
+        """The field is what one comes for."""
+        self.search.field.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Lists are those of the moment."""
+        super().showEvent(event)
+        self._desks.hub.look()
+        self.part.opened()
+        if self.search.part is not LibraryTab.ON_DISK:
+            self._desks.shelf.look()  # drafts that are here count for all parts
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """List and detail side by side, or one above the other."""
+        super().resizeEvent(event)
+        narrow = self.width() - 2 * self.side < scaled(_SIDE_BY_SIDE)
+        way = Qt.Orientation.Vertical if narrow else Qt.Orientation.Horizontal
+        self._lists.setMinimumHeight(_LEAST_LIST if narrow else 0)
+        self._details.setMinimumHeight(_LEAST_DETAIL if narrow else 0)
+        if way is not self._splitter.orientation():
+            self._splitter.setOrientation(way)
+            self._share_out()
+
+    # -- dropping --------------------------------------------------------------------------
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        """Accept a folder or a file with a model."""
+        if dropped_model(event) is not None:
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        """Ask what shall become of it."""
+        path = dropped_model(event)
+        if path is not None:
+            event.acceptProposedAction()
+            self.offer(path)
+
+    def offer(self, path: Path) -> None:
+        """Use a model where it lies, or copy it."""
+        self._banners.show_offer(
+            tr("Add {name} to your models?").format(name=path.name),
+            tr("In place it stays where it is; a copy stays when the other one goes."),
+            choices=[
+                (tr("Use in place"), lambda: self._adopt(path, copy=False)),
+                (tr("Copy"), lambda: self._adopt(path, copy=True)),
+            ],
+        )
+
+    def _adopt(self, path: Path, *, copy: bool) -> None:
+        doing = tr("Copying {model}") if copy else tr("Looking at {model}")
+        words = doing.format(model=path.name)
+        after = tr("{model} is listed now.").format(model=path.name)
+        self.show_part(LibraryTab.ON_DISK)
+        self._desks.shelf.adopt(path, words, after, copy=copy)
+
+    # -- building --------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self.keep_whole()  # while it is empty: whatever moves to another place is styled anew
+        self.add_to_header(self.token_button)
+        self.column.addWidget(self.search)
+        self.column.addWidget(self._splitter, 1)
+        self.foot.addWidget(self.downloads)
+        for stack, margin in ((self._lists, 5), (self._details, 1)):
+            box = QFrame(self._splitter)
+            box.setProperty("look", "section")
+            inside = QVBoxLayout(box)
+            inside.setContentsMargins(margin, margin, margin, margin)
+            inside.addWidget(stack)
+            self._splitter.addWidget(box)
+        for part in self.parts.values():
+            self._lists.addWidget(part.side)
+            self._details.addWidget(part.detail_side)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.setHandleWidth(12)
+        self._splitter.setProperty("look", "open")
+        self._share_out()
+
+    def _share_out(self) -> None:
+        across = self._splitter.orientation() is Qt.Orientation.Horizontal
+        self._splitter.setSizes([400, 560] if across else [240, 320])
+        self._splitter.setStretchFactor(0, 2)
+        self._splitter.setStretchFactor(1, 3)
+
+    def _connect(self, fetched: DownloadNotices) -> None:
+        desks, search, downloads = self._desks, self.search, self.downloads
+        search.part_chosen.connect(self.show_part)
+        search.filtered.connect(self._filter)
+        search.search_asked.connect(self._search)
+        search.left.connect(self._go_to_list)
+        self.finding.counted.connect(search.say_count)
+        self.token_button.clicked.connect(self.ask_for_token)
+        self.suitable.token_asked.connect(self.ask_for_token)
+        self.finding.token_asked.connect(self.ask_for_token)
+        self.on_disk.used.connect(self.closed)
+        self.on_disk.action_asked.connect(lambda: self.show_part(LibraryTab.SUITABLE))
+        desks.hub.jobs_changed.connect(lambda: downloads.show_reports(desks.hub.reports))
+        downloads.pause_asked.connect(desks.hub.pause)
+        downloads.resume_asked.connect(desks.hub.resume)
+        downloads.cancel_asked.connect(desks.hub.cancel)
+        downloads.use_asked.connect(fetched.use)
+        downloads.use_asked.connect(lambda _key: self.closed.emit())
+        downloads.token_asked.connect(self.ask_for_token)
+        downloads.space_asked.connect(lambda: self.show_part(LibraryTab.ON_DISK))
+        downloads.show_reports(desks.hub.reports)
+        for source in (desks.hub, desks.shelf, desks.advising, desks.ordering):
+            source.problem.connect(self._tell)
+        desks.shelf.done.connect(self._banners.show_notice)
+        desks.ordering.said.connect(self._banners.show_notice)
+
+    def _filter(self, words: str) -> None:
+        self.part.filter(words)
+
+    def _go_to_list(self) -> None:
+        self.part.take_keyboard()
+
+    def _search(self) -> None:
+        search = self.search
+        self.finding.search(search.words, search.packaging, search.order)
+
+    def _tell(self, problem: UserFixable) -> None:
+        self._banners.show_trouble(problem)
+
+    def ask_for_token(self) -> None:
+        """Let the user put in a token."""
+        dialog = TokenDialog(self.window())
+        dialog.given.connect(self._keep_token)
+        dialog.open()
+
+    def _keep_token(self, token: str) -> None:
+        def kept(words: str) -> None:
+            self._banners.show_notice(words)
+            self.finding.token_kept()
+
+        self._desks.hub.keep_token(token, kept)

@@ -1,0 +1,192 @@
+"""The field to search with, the three parts of the page, and how results are narrowed down."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.models.model_texts import PACKAGINGS
+from app.widgets.flow_layout import FlowLayout
+from app.widgets.labels import plain_label
+from engine.hub.remote.listing import Order, Packaging
+from engine.language import later, tr
+
+
+class LibraryTab(StrEnum):
+    """Lists to show; the values are texts for `tr`."""
+
+    ON_DISK = later("On this computer")
+    SUITABLE = later("For this computer")
+    FIND = later("Find")
+
+
+_FIELD = {
+    LibraryTab.ON_DISK: later("Filter the models on this computer"),
+    LibraryTab.SUITABLE: later("Filter the suggestions"),
+    LibraryTab.FIND: later("Search Hugging Face: a name, or owner/name"),
+}
+_NOTES = {
+    LibraryTab.ON_DISK: later("This list is read from your disk. Nothing is sent."),
+    LibraryTab.SUITABLE: later(
+        "Chosen on this computer, from a list that came with Duotail. Nothing is sent until you "
+        "press a download button."
+    ),
+    LibraryTab.FIND: later(
+        "Nothing is sent until you search. Then the words in the field go to huggingface.co, and "
+        "so does the name of every model that you choose in the list."
+    ),
+}
+
+
+class SearchBar(QWidget):
+    """Tells what is wanted; it asks nobody by itself."""
+
+    part_chosen = Signal(object)
+    """The `LibraryTab`."""
+    filtered = Signal(str)
+    """The text that the lists on this computer are filtered by."""
+    search_asked = Signal()
+    """`words`, `packaging` and `order` are to be asked of the hub."""
+    left = Signal()
+    """The keyboard goes on to the list."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.part = LibraryTab.SUITABLE
+        self._words = dict.fromkeys(LibraryTab, "")
+        self.field = QLineEdit(self)
+        self.field.setClearButtonEnabled(True)
+        self.field.setMaxLength(200)
+        self.button = QPushButton(tr("Search"), self)
+        self.button.setAutoDefault(False)
+        self.packaging_box = QComboBox(self)
+        self.order_box = QComboBox(self)
+        self.note = plain_label("", self, "small")
+        self.count = QLabel(self)
+        self.count.setProperty("look", "muted")
+        self.parts: dict[LibraryTab, QPushButton] = {}
+        self._group = QButtonGroup(self)
+        for part in LibraryTab:
+            self.parts[part] = self._part_button(part)
+        self._fill()
+        self._arrange()
+        self._connect()
+        self.show_part(self.part)
+
+    @property
+    def words(self) -> str:
+        """Return the text in the field."""
+        return self.field.text().strip()
+
+    @property
+    def packaging(self) -> Packaging | None:
+        """Return the packaging that is searched for; None: any."""
+        data = self.packaging_box.currentData()
+        return Packaging(data) if data else None
+
+    @property
+    def order(self) -> Order:
+        """Return the order of the results."""
+        return Order(self.order_box.currentData())
+
+    def show_part(self, part: LibraryTab) -> None:
+        """Show another part; each has words of its own in the field."""
+        self._words[self.part] = self.field.text()
+        self.part = part
+        self.parts[part].setChecked(True)
+        self.field.setPlaceholderText(tr(_FIELD[part]))
+        self.field.setAccessibleName(tr(_FIELD[part]))
+        if self.field.text() != self._words[part]:
+            self.field.setText(self._words[part])
+        finding = part is LibraryTab.FIND
+        self.button.setVisible(finding)
+        self._narrowing.setVisible(finding)
+        self.note.setText(tr(_NOTES[part]))
+
+    def say_count(self, words: str) -> None:
+        """Show the number of results."""
+        self.count.setText(words)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Move the focus to the list with Down; Escape clears the field first."""
+        if event.key() == Qt.Key.Key_Down and self.field.hasFocus():
+            self.left.emit()
+        elif event.key() == Qt.Key.Key_Escape and self.field.text():
+            self.field.clear()
+        else:
+            super().keyPressEvent(event)
+
+    def _part_button(self, part: LibraryTab) -> QPushButton:
+        button = QPushButton(tr(part.value), self)
+        button.setProperty("look", "choice")
+        button.setCheckable(True)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda _=False: self.part_chosen.emit(part))
+        self._group.addButton(button)
+        return button
+
+    def _fill(self) -> None:
+        self.packaging_box.setAccessibleName(tr("Format"))
+        self.packaging_box.addItem(tr("GGUF and safetensors"), "")
+        for packaging, name in PACKAGINGS.items():
+            self.packaging_box.addItem(name, packaging.value)
+        self.order_box.setAccessibleName(tr("Order"))
+        self.order_box.addItem(tr("Most downloaded"), Order.DOWNLOADS.value)
+        self.order_box.addItem(tr("Much talked about"), Order.TRENDING.value)
+        self.order_box.addItem(tr("Newest"), Order.NEWEST.value)
+
+    def _arrange(self) -> None:
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(self.field, 1)
+        top.addWidget(self.button)
+        line = FlowLayout(spacing=8)
+        for button in self.parts.values():
+            line.addWidget(button)
+        self._narrowing = QWidget(self)
+        below = FlowLayout(self._narrowing, spacing=8)
+        for widget in (self.packaging_box, self.order_box, self.count):
+            below.addWidget(widget)
+        # As high as the boxes beside it, so that its words are on their line.
+        self.count.setMinimumHeight(self.order_box.sizeHint().height())
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(10)
+        column.addLayout(line)
+        column.addLayout(top)
+        column.addWidget(self._narrowing)
+        column.addWidget(self.note)
+
+    def _connect(self) -> None:
+        self.field.textChanged.connect(self._typed)
+        self.field.returnPressed.connect(self._entered)
+        self.button.clicked.connect(self.search_asked)
+        self.packaging_box.activated.connect(lambda _=0: self._narrowed())
+        self.order_box.activated.connect(lambda _=0: self._narrowed())
+
+    def _typed(self, words: str) -> None:
+        if self.part is not LibraryTab.FIND:
+            self.filtered.emit(words.strip())
+
+    def _entered(self) -> None:
+        if self.part is LibraryTab.FIND:
+            self.search_asked.emit()
+        else:
+            self.left.emit()
+
+    def _narrowed(self) -> None:
+        """Asks anew only where something was asked already."""
+        if self.words:
+            self.search_asked.emit()

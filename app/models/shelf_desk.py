@@ -1,0 +1,169 @@
+"""The models on this computer, for the window: what there is, and what is being done with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+from PySide6.QtCore import QObject, Signal
+
+from app.engine_link.background import in_background
+from app.models.hub import Doing
+from app.models.hub_desk import in_words
+from app.models.lazy_hub import LazyHub
+from engine.errors import Cancelled
+from engine.hub.advice import Recommendation
+from engine.hub.download.job import JobReport
+from engine.hub.shelf.kept_model import KeptModel
+
+_STEPS = 200
+"""Most reports of progress."""
+
+
+class ShelfDesk(QObject):
+    """Lists are looked up beside the window; one thing at a time is done with a model."""
+
+    changed = Signal()
+    """`kept` or `elsewhere`."""
+    suggested = Signal()
+    """`suggestions`."""
+    doing_changed = Signal()
+    """`doing` or `share`."""
+    done = Signal(str)
+    """A sentence on what was done."""
+    problem = Signal(object)
+    """A `UserFixable`."""
+    _went_on = Signal(float)
+
+    def __init__(self, hub: LazyHub, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._hub = hub
+        self.kept: Sequence[KeptModel] = ()
+        self.elsewhere: Sequence[KeptModel] = ()
+        self.suggestions: Sequence[Recommendation] = ()
+        self.looked = False
+        """True if it is known what there is."""
+        self.advised = False
+        self.doing = ""
+        """The work under way, in words; empty: nothing."""
+        self.share = 0.0
+        self._stop = Event()
+        self._went_on.connect(self._go_on)
+
+    def look(self) -> None:
+        """Find out what there is: first what is kept, then what others have."""
+
+        def found(kept: Sequence[KeptModel]) -> None:
+            self.kept, self.looked = kept, True
+            self.changed.emit()
+            in_background(self, self._read_elsewhere, found_more, self._tell)
+
+        def found_more(elsewhere: Sequence[KeptModel]) -> None:
+            self.elsewhere = elsewhere
+            self.changed.emit()
+
+        in_background(self, self._read_kept, found, self._tell)
+
+    def look_for_suggestions(self) -> None:
+        """Find out what would suit this computer."""
+
+        def found(suggestions: Sequence[Recommendation]) -> None:
+            self.suggestions, self.advised = suggestions, True
+            self.suggested.emit()
+
+        in_background(self, self._read_suggestions, found, self._tell)
+
+    def _read_kept(self) -> Sequence[KeptModel]:
+        return self._hub().shelf.kept()
+
+    def _read_elsewhere(self) -> Sequence[KeptModel]:
+        return self._hub().shelf.elsewhere()
+
+    def _read_suggestions(self) -> Sequence[Recommendation]:
+        return self._hub().advice.suggestions()
+
+    # -- doing -----------------------------------------------------------------------------
+
+    def keep(self, report: JobReport) -> None:
+        """Remember what a download has brought, and list it."""
+
+        def kept(_none: None) -> None:
+            self.look()
+
+        in_background(self, lambda: self._hub().shelf.keep(report), kept, self._tell)
+
+    def adopt(self, model: KeptModel | Path, words: str, after: str, *, copy: bool) -> None:
+        """Have a model listed; `words` say so while it lasts, `after` when it is done."""
+        self._work(words, lambda doing: self._hub().shelf.adopt(model, copy=copy, doing=doing),
+                   lambda _kept: after)  # fmt: skip
+
+    def check(self, model: KeptModel, words: str) -> None:
+        """Read all of it again and compare."""
+        self._work(words, partial(self._check, model), str)
+
+    def move(self, model: KeptModel, folder: Path, words: str, after: str) -> None:
+        """Put its files somewhere else."""
+        self._work(words, lambda doing: self._hub().shelf.move(model, folder, doing),
+                   lambda _kept: after)  # fmt: skip
+
+    def delete(self, model: KeptModel, words: str, after: str) -> None:
+        """Delete a model's files for good."""
+        self._work(words, lambda _doing: self._hub().shelf.delete(model), lambda _none: after)
+
+    def forget(self, model: KeptModel, words: str, after: str) -> None:
+        """List it no more."""
+        self._work(words, lambda _doing: self._hub().shelf.forget(model), lambda _none: after)
+
+    def removable(self, model: KeptModel, then: Callable[[int], None]) -> None:
+        """Tell `then` how many bytes deleting it sets free."""
+        in_background(self, lambda: self._hub().shelf.removable(model), then, self._tell)
+
+    def stop(self) -> None:
+        """Stop the work under way."""
+        self._stop.set()
+
+    def _check(self, model: KeptModel, doing: Doing) -> str:
+        return self._hub().shelf.check(model, doing)
+
+    def _work(
+        self, words: str, call: Callable[[Doing], object], after: Callable[[object], str]
+    ) -> None:
+        if self.doing:
+            return
+        self.doing, self.share = words, 0.0
+        self._stop = stop = Event()
+        self.doing_changed.emit()
+        told = [-1]
+
+        def tell(share: float) -> None:
+            step = int(share * _STEPS)
+            if step != told[0]:
+                told[0] = step
+                self._went_on.emit(share)
+
+        def done(value: object) -> None:
+            self._over()
+            self.done.emit(after(value))
+            self.look()
+
+        def failed(error: Exception) -> None:
+            self._over()
+            self._tell(error)
+            self.look()
+
+        in_background(self, lambda: call(Doing(tell, stop.is_set)), done, failed)
+
+    def _go_on(self, share: float) -> None:
+        if self.doing:
+            self.share = share
+            self.doing_changed.emit()
+
+    def _over(self) -> None:
+        self.doing, self.share = "", 0.0
+        self.doing_changed.emit()
+
+    def _tell(self, error: Exception) -> None:
+        if not isinstance(error, Cancelled):
+            self.problem.emit(in_words(error))

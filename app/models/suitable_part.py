@@ -1,0 +1,75 @@
+"""The part with what suits this computer, known without asking anybody."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
+
+from app.models.desks import Desks
+from app.models.detail.suggestion_detail import SuggestionDetail
+from app.models.list.view import RowsView
+from app.models.model_texts import suggestion_row
+from app.models.part import ListPart
+from app.models.parts import suitable
+from engine.hub.advice import Recommendation
+from engine.language import tr
+
+
+class SuitablePart(ListPart):
+    """The best is on top and chosen: its button is one click away."""
+
+    token_asked = Signal()
+
+    def __init__(self, desks: Desks, parent: QWidget) -> None:
+        self._desks = desks
+        self._filter = ""
+        self.suggested = SuggestionDetail(parent)
+        view = RowsView(
+            tr("Models that suit this computer"),
+            suggestion_row,
+            lambda each: (each.repo, each.variant),
+            parent,
+        )
+        super().__init__(view, self.suggested, parent)
+        view.chosen.connect(self._show_chosen)
+        view.entered.connect(lambda _entry: self.suggested.download_button.setFocus())
+        desks.shelf.suggested.connect(self._show)
+        desks.ordering.changed.connect(self._show_busy)
+        self.suggested.order_asked.connect(desks.ordering.order)
+        self.suggested.token_asked.connect(self.token_asked)
+
+    def opened(self) -> None:
+        """Memory and disks fill and empty: look again."""
+        self._desks.shelf.look_for_suggestions()
+        self._show()
+
+    def filter(self, words: str) -> None:
+        """Narrow the list down."""
+        self._filter = words
+        self._show()
+
+    def _show(self) -> None:
+        shelf = self._desks.shelf
+        entries = suitable(shelf.suggestions, self._filter)
+        self.view.show_entries(entries, choose_first=True)
+        if entries:
+            self.say("")
+        elif not shelf.advised:
+            self.say(tr("Looking at what this computer can run\N{HORIZONTAL ELLIPSIS}"), busy=True)
+        elif self._filter:
+            self.say(tr("No suggestion is called that. “Find” searches the hub."))
+        else:
+            self.say(tr("No model of our list fits into this computer's memory."))
+
+    def _show_chosen(self, entry: object) -> None:
+        self.show_detail(shown=entry is not None)
+        if entry is not None:
+            self.suggested.show_suggestion(cast("Recommendation", entry))
+            self._show_busy()
+
+    def _show_busy(self) -> None:
+        suggestion = self.suggested.suggestion
+        if suggestion is not None:
+            self.suggested.show_busy(busy=self._desks.ordering.waits_for(suggestion.repo))

@@ -1,0 +1,87 @@
+"""Asks for the user's token at the hub, for models that want to know who one is."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.models.detail.licence import HUB, open_link
+from app.theme.fonts import scaled
+from app.widgets.labels import plain_label
+from engine.language import tr
+
+_WIDTH = 460
+
+
+class TokenDialog(QDialog):
+    """A field that shows dots; the token goes into the keyring of the system and nowhere else."""
+
+    given = Signal(str)
+    """The token; empty: the one that is kept shall be removed."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Token for Hugging Face"))
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.field = QLineEdit(self)
+        self.field.setEchoMode(QLineEdit.EchoMode.Password)
+        self.field.setAccessibleName(tr("Token"))
+        self.field.setMaxLength(300)
+        about = plain_label(
+            tr(
+                "Some models are given only to accounts that have accepted their terms. A token "
+                "with the right to read tells the hub which account is yours."
+            ),
+            self,
+        )
+        where = plain_label(
+            tr(
+                "It is kept in the keyring of your system, is sent to the hub only, and is never "
+                "written into a file or a log of Duotail."
+            ),
+            self,
+            "small",
+        )
+        make = QPushButton(tr("Make a token in the browser"), self)
+        make.setProperty("look", "choice")
+        make.setAutoDefault(False)
+        make.clicked.connect(lambda _=False: open_link(f"{HUB}/settings/tokens"))
+        line = QHBoxLayout()
+        line.addWidget(make)
+        line.addStretch(1)
+        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
+        self.keep_button = box.addButton(tr("Keep"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.remove_button = box.addButton(
+            tr("Remove the kept one"), QDialogButtonBox.ButtonRole.ResetRole
+        )
+        self.keep_button.setEnabled(False)
+        self.keep_button.setDefault(True)
+        self.field.textChanged.connect(lambda text: self.keep_button.setEnabled(bool(text.strip())))
+        box.accepted.connect(self._keep)
+        box.rejected.connect(self.reject)
+        self.remove_button.clicked.connect(self._remove)
+        column = QVBoxLayout(self)
+        column.setSpacing(12)
+        for part in (about, self.field):
+            column.addWidget(part)
+        column.addLayout(line)
+        column.addWidget(where)
+        column.addWidget(box)
+        self.setMinimumWidth(scaled(_WIDTH))
+        self.field.setFocus()
+
+    def _keep(self) -> None:
+        self.given.emit(self.field.text().strip())
+        self.accept()
+
+    def _remove(self) -> None:
+        self.given.emit("")
+        self.accept()

@@ -1,1 +1,0 @@
-"""The pages in the middle of the window besides the chat, and the ways to them."""

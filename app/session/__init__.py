@@ -1,0 +1,1 @@
+"""The open conversation and the answer being written. No widgets."""

@@ -1,0 +1,370 @@
+"""The conversation in hand: which one is open, what the user wants of it. No widgets in here."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.engine_link.bridge import EngineBridge
+from app.history import (
+    AnswerState,
+    ChatSetup,
+    Conversation,
+    HistoryStore,
+    StoredMessage,
+    UndoToken,
+)
+from app.session.answer_writer import AnswerWriter, LiveAnswer
+from app.session.branch import Branch
+from app.session.conversation_list import ConversationList, Deletion
+from app.session.message_drafts import MessageDrafts
+from app.session.open_conversation import OpenConversation
+from app.session.request import chat_request, unfinished
+from app.session.titles import title_of
+from app.settings import SettingsStore
+from engine.errors import UserFixable
+from engine.events import Failed, FailureKind, TextDelta
+from engine.language import tr, tr_count
+from engine.model.bundled import is_starter
+from engine.request import Role, SamplingParams
+
+
+class ChatSession(QObject):
+    """Joins history, engine and views. One answer is written at a time.
+
+    Trouble with the history never stops an answer: it is told through `problem` and the text stays
+    in the window.
+    """
+
+    opened = Signal(object)
+    """The messages of the conversation that is now shown."""
+    branch_changed = Signal(int, object)
+    """Index of the first message that is another one now, and all messages."""
+    message_added = Signal(object)
+    answer_resumed = Signal(object)
+    """An answer of the conversation shown is going on."""
+    live_text = Signal(str)
+    """More text of the answer being written, while its conversation is shown."""
+    live_spans = Signal(object)
+    """The `TokenSpan`s of that text."""
+    live_ghost = Signal(int, str)
+    """A refused drafted continuation: its place in the answer in UTF-16 units, and its text."""
+    answer_finished = Signal(object)
+    changed = Signal()
+    """Another conversation, title or setup is on show, or an answer begins or ends."""
+    asked = Signal(float)
+    """The moment when the user asked for the answer that begins now, on the events' clock."""
+    context_full = Signal(object, bool)
+    """Tokens that were needed (None: not known), and whether an answer filled the context."""
+    began = Signal(str, int)
+    """A request to the engine, and the message that it writes."""
+    problem = Signal(object)
+    """A `UserFixable`."""
+    deleted = Signal(str, object)
+    """A sentence on what was deleted, and the token for `undelete`."""
+    ending = Signal()
+    """The window closes: what is unsent must be kept now."""
+
+    def __init__(
+        self,
+        store: HistoryStore,
+        bridge: EngineBridge,
+        settings: SettingsStore,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._bridge = bridge
+        self.drafting = True
+        """True if the next answers are drafted for."""
+        self.conversations = ConversationList(store, self)
+        self._settings = settings
+        self._open = OpenConversation(store, settings, self.conversations, self._is_starter, self)
+        self.drafts = MessageDrafts(store.path.parent / "drafts", self)
+        self.branch = Branch(store, self)
+        self.writer = AnswerWriter(store, bridge, self)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.branch.changed.connect(self.branch_changed)
+        self.branch.added.connect(self.message_added)
+        self.writer.arrived.connect(self._text_arrived)
+        self.writer.refused.connect(self._refused)
+        self.writer.ended.connect(self._ended)
+        self.writer.stored.connect(self._stored)
+        self.writer.failed.connect(self._failed)
+        self.writer.problem.connect(self.problem)
+        self.conversations.refreshed.connect(self._tidy_drafts)
+        self._open.changed.connect(self.changed)
+        self.conversations.removed.connect(self._gone)
+        self.conversations.restored.connect(lambda back: self.open(back[0]))
+        self.conversations.deleted.connect(self.deleted)
+        self.conversations.problem.connect(self.problem)
+
+    @property
+    def current(self) -> Conversation | None:
+        """The conversation on show; None for a chat that has not begun."""
+        return self._open.current
+
+    @property
+    def messages(self) -> list[StoredMessage]:
+        """The messages on show."""
+        return self.branch.messages
+
+    @property
+    def live(self) -> LiveAnswer | None:
+        """The answer being written, in whichever conversation."""
+        return self.writer.live
+
+    @property
+    def shows_live(self) -> bool:
+        """True if the answer being written ends the branch on show."""
+        return self.branch.ends_with(self.live)
+
+    @property
+    def setup(self) -> ChatSetup:
+        """Return the setup of the conversation on show."""
+        return self._open.setup
+
+    # -- conversations ---------------------------------------------------------------------
+
+    def open(self, conversation: Conversation | None) -> None:
+        """Show a conversation; None starts a new one, which is stored with its first message."""
+        with self._reporting():
+            try:
+                self.branch.read(conversation, self.live)
+            except UserFixable:
+                self.branch.messages = []
+                raise
+        self._open.show(conversation)
+        self.opened.emit(self.messages)
+        self.changed.emit()
+
+    def set_setup(self, setup: ChatSetup) -> None:
+        """Let answers be drawn like this from now on."""
+        with self._reporting():
+            self._open.set_setup(setup)
+
+    def undelete(self, token: Deletion | UndoToken) -> None:
+        """Bring back what `deleted` told of."""
+        if isinstance(token, Deletion):
+            self.conversations.restore(token)
+            return
+        with self._reporting():
+            self._store.undelete(token)
+            if self._open.is_any_of((token.conversation_id,)):
+                self._show_again()
+
+    def _gone(self, ids: tuple[int, ...]) -> None:
+        if self.live is not None and self.live.conversation.id in ids:
+            self.stop()
+        if self._open.is_any_of(ids):
+            self.open(None)
+
+    # -- what is said ----------------------------------------------------------------------
+
+    def send(self, text: str) -> bool:
+        """Send a message; whether it was taken."""
+        if not text.strip() or self.live is not None:
+            return False
+        clicked_at = time.perf_counter()
+        taken = False
+        with self._reporting():
+            conversation = self.current
+            if conversation is None:
+                conversation = self._open.begin(title_of(text))
+            self.branch.say(conversation, text)
+            taken = True
+            self._open.remember()
+            self._answer(conversation, clicked_at)
+        return taken
+
+    def edit(self, message_id: int, text: str) -> bool:
+        """Say something else in place of a message; the old branch stays. Whether it was taken."""
+        conversation, index = self.current, self.branch.index(message_id)
+        if conversation is None or index is None or not text.strip() or self._is_busy():
+            return False
+        clicked_at = time.perf_counter()
+        taken = False
+        with self._reporting():
+            old = self.messages[index].text
+            self.branch.cut(conversation, index)
+            self.branch.say(conversation, text)
+            taken = True
+            if index == 0 and conversation.title == title_of(old):  # nobody has renamed it
+                self.conversations.rename(conversation.id, title_of(text))
+            self._answer(conversation, clicked_at)
+        return taken
+
+    def delete_message(self, message_id: int) -> None:
+        """Delete a message and what follows it; `deleted` says how to take it back."""
+        index = self.branch.index(message_id)
+        if index is None:
+            return
+        if self.shows_live:
+            self.stop()
+        with self._reporting():
+            count = len(self.messages) - index
+            token = self.branch.delete(message_id)
+            self._show_again()
+            words = tr_count("The message was deleted.", "{n} messages were deleted.", count)
+            self.deleted.emit(words, token)
+
+    def show_version(self, message_id: int, step: int) -> None:
+        """Show the version `step` places on, with what followed it."""
+        with self._reporting():
+            self.branch.step(message_id, step)
+            self._show_again()
+
+    def show_message(self, message_id: int) -> None:
+        """Show the branch that a message is on."""
+        if self.branch.index(message_id) is None:
+            with self._reporting():
+                self.branch.go_to(message_id)
+                self._show_again()
+
+    # -- answers ---------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop the answer being written."""
+        self.writer.stop()
+
+    @property
+    def can_continue(self) -> bool:
+        """True if the last answer shown is unfinished and can go on."""
+        return self.live is None and bool(self.messages) and unfinished(self.messages[-1])
+
+    @property
+    def is_full(self) -> bool:
+        """True if the last answer shown ended because the context was full."""
+        return bool(self.messages) and self.messages[-1].state is AnswerState.FULL
+
+    def continue_answer(self, *, made_room: bool = False) -> None:
+        """Go on with the last answer from where it stopped, with its own seed.
+
+        For one that filled the context the user has to make room first.
+        """
+        full = self.is_full and self.live is None
+        if full and not made_room:
+            self.context_full.emit(None, True)
+            return
+        if self.current is None or not (self.can_continue or full):
+            return
+        clicked_at = time.perf_counter()
+        base = self.messages[-1]
+        with self._reporting():
+            self._store.resume_answer(base.id)
+            self._begin(self.current, base, base.sampling, clicked_at)
+            self.answer_resumed.emit(base)
+
+    def regenerate(self, message_id: int | None = None) -> None:
+        """Answer anew: a new version beside this answer, or beside the last one.
+
+        A question that was left without an answer, after a crash, gets one.
+        """
+        conversation, index = self.current, self.branch.index(message_id)
+        if conversation is None or index is None or self._is_busy():
+            return
+        clicked_at = time.perf_counter()
+        with self._reporting():
+            if self.messages[index].role is Role.USER:
+                index += 1
+            if index < len(self.messages):
+                self.branch.cut(conversation, index)
+            self._answer(conversation, clicked_at)
+
+    def shut_down(self) -> None:
+        """Save what has come before the history closes; an open answer stays interrupted."""
+        self.ending.emit()
+        self.drafts.close()
+        self.writer.shut_down()
+
+    def _answer(self, conversation: Conversation, clicked_at: float) -> None:
+        """Ask for the answer to the last message."""
+        seed = self.setup.seed
+        sampling = self.setup.sampling(secrets.randbits(32) if seed is None else seed)
+        model = self._bridge.status.model_name
+        message = self.branch.begin_answer(conversation, model, sampling)
+        self._begin(conversation, message, sampling, clicked_at)
+        self.message_added.emit(message)
+        self.conversations.touch(conversation)
+
+    def _begin(
+        self,
+        conversation: Conversation,
+        base: StoredMessage,
+        sampling: SamplingParams,
+        clicked_at: float,
+    ) -> None:
+        request_id = self.writer.next_id(base)
+        request = chat_request(request_id, self.messages, self.setup, sampling, clicked_at)
+        request = replace(request, drafting=self.drafting)
+        self.asked.emit(clicked_at)
+        self.began.emit(request_id, base.id)
+        self.writer.begin(conversation, base, request)
+        self.changed.emit()
+
+    # -- what the writer tells -------------------------------------------------------------
+
+    def _text_arrived(self, event: TextDelta) -> None:
+        if self.shows_live:
+            self.live_text.emit(event.text)
+            self.live_spans.emit(event.spans)
+
+    def _refused(self, at: int, text: str) -> None:
+        if self.shows_live:
+            self.live_ghost.emit(at, text)
+
+    def _failed(self, event: Failed) -> None:
+        if event.kind is FailureKind.CONTEXT_FULL and self.shows_live:
+            self.context_full.emit(event.needed, False)
+        else:
+            self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
+
+    def _ended(self, live: LiveAnswer, message: StoredMessage) -> None:
+        if self.branch.ends_with(live):
+            self.branch.replace_last(message)
+            self.answer_finished.emit(message)
+
+    def _stored(self, conversation: Conversation) -> None:
+        self.conversations.touch(conversation)
+        self.changed.emit()
+        if self.is_full and self._open.is_any_of((conversation.id,)):
+            self.context_full.emit(None, True)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _show_again(self) -> None:
+        if self.current is not None:
+            self.branch.show_again(self.current, self.live)
+            self.changed.emit()
+
+    def _is_starter(self) -> bool:
+        """Return whether the starter model answers, or will once the engine is there."""
+        load = self._bridge.last_load
+        model = self._settings.value.model if load is None else load.model
+        return not model or is_starter(Path(model))
+
+    def _is_busy(self) -> bool:
+        """One answer is written at a time; says so while there is one."""
+        if self.live is not None:
+            remedy = tr("Stop it, or wait until it is finished.")
+            self.problem.emit(UserFixable(tr("An answer is being written."), remedy))
+        return self.live is not None
+
+    def _tidy_drafts(self) -> None:
+        self.drafts.keep_only([each.id for each in self.conversations.newest_first()])
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Tell the user of trouble with the history instead of failing."""
+        try:
+            yield
+        except UserFixable as error:
+            self.problem.emit(error)

@@ -1,0 +1,1 @@
+"""The settings page and its dialogs: presets, data and privacy, crash reports."""

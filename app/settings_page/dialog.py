@@ -1,0 +1,38 @@
+"""The settings page in a window of its own."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
+
+from app.data_folder.paths import Paths
+from app.settings.store import SettingsStore
+from app.settings_page.page import SettingsPage
+from app.theme.theme import Theme, ui_font
+from engine.language import tr
+
+
+class SettingsDialog(QDialog):
+    """Shows `page`; Escape empties the search field first, then closes."""
+
+    def __init__(
+        self, settings: SettingsStore, theme: Theme, paths: Paths, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Settings"))
+        self.page = SettingsPage(settings, theme, paths, self)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.page)
+        em = ui_font().pointSizeF()
+        self.setMinimumSize(min(720, round(46 * em)), 420)
+        self.resize(min(1100, round(78 * em)), min(820, round(58 * em)))
+        self.page.sections.setFocus()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Escape leaves one thing after the other."""
+        if event.key() == Qt.Key.Key_Escape and self.page.search.text():
+            self.page.search.clear()
+            return
+        super().keyPressEvent(event)

@@ -1,0 +1,302 @@
+"""Data and privacy: what is kept where, what is sent and when, and how each of it is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QLocale, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QShowEvent
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QLabel,
+    QMessageBox,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.data_folder.paths import Paths
+from app.data_folder.relocation import ask_to_move, delete_old, read_pointer
+from app.diagnostics.reports import ReportFolder
+from app.engine_link.background import in_background
+from app.settings_page.reports_dialog import ReportsDialog
+from app.settings_page.stored import Stored, StoredData, empty, everything, folder_size
+from app.widgets.confirm import confirm
+from app.widgets.labels import LabelledRow, plain_label
+from engine.errors import UserFixable
+from engine.language import tr
+
+
+class PlaceRow(LabelledRow):
+    """One place: what is in it, where it is, how large it is, and buttons."""
+
+    def __init__(self, label: str, about: str, path: Path, parent: QWidget) -> None:
+        self.buttons = QWidget()
+        super().__init__(label, about, self.buttons, parent)
+        column = QVBoxLayout(self.buttons)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        self.path_label = plain_label(_breakable(path), self, "small")
+        self.path_label.setToolTip(str(path))
+        self.size_label = QLabel(self)
+        self.size_label.setProperty("look", "small")
+        self._texts.addSpacing(2)
+        self._texts.addWidget(self.path_label)
+        self._texts.addWidget(self.size_label)
+
+    def add_button(
+        self, text: str, call: Callable[[], object], *, danger: bool = False
+    ) -> QPushButton:
+        """Add one more button, under the others."""
+        button = QPushButton(text, self.buttons)
+        button.setAutoDefault(False)
+        button.setAccessibleName(f"{self.label.text()}: {text}")
+        if danger:
+            button.setProperty("look", "danger")
+        button.clicked.connect(lambda _=False: call())
+        layout = self.buttons.layout()
+        assert layout is not None  # noqa: S101 - told to the type checker
+        layout.addWidget(button)
+        return button
+
+    def measure(self, size: Callable[[], int]) -> None:
+        """Find out the size beside the window."""
+        in_background(self, size, self._show_size, lambda _error: self.size_label.clear())
+
+    def _show_size(self, size: int) -> None:
+        self.size_label.setText(QLocale().formattedDataSize(size) if size else tr("Empty"))
+
+
+class PrivacyPage(QWidget):
+    """The page. Its rows can be searched with those of the settings."""
+
+    delete_conversations_asked = Signal()
+    reset_settings_asked = Signal()
+    restart_asked = Signal(bool)
+    forget_measured_asked = Signal()
+    """The speeds of answers that are known in this run, too."""
+
+    def __init__(self, paths: Paths, parent: QWidget | None = None, *, hub_cache: str = "") -> None:
+        super().__init__(parent)
+        self._paths, self._hub_cache = paths, hub_cache
+        self._reports = ReportFolder(paths)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(0)
+        self._layout.addWidget(_promise(self))
+        self._layout.addSpacing(8)
+        self.rows: list[LabelledRow] = []
+        self.data_folder = self._data_folder()
+        self.old_folder = self._old_folder()
+        self.places = {each.place: self._place(each) for each in self._everything()}
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Sizes are those of the moment."""
+        super().showEvent(event)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Find out all sizes anew."""
+        self.data_folder.measure(lambda: folder_size(self._paths.data))
+        for stored in self._everything():
+            self.places[stored.place].measure(stored.size)
+
+    def _everything(self) -> list[Stored]:
+        return everything(self._paths, self._hub_cache)
+
+    def _add(self, row: PlaceRow) -> PlaceRow:
+        self.rows.append(row)
+        self._layout.addWidget(row)
+        return row
+
+    def _data_folder(self) -> PlaceRow:
+        about = tr("Conversations, log and crash reports are in this folder.")
+        if self._paths.pointer is None:
+            about += " " + tr("It was set on the command line or in the environment.")
+        row = self._add(PlaceRow(tr("Data folder"), about, self._paths.data, self))
+        row.add_button(tr("Open the folder"), lambda: _show_folder(self._paths.data))
+        move = row.add_button(tr("Move…"), self._move)
+        move.setEnabled(self._paths.pointer is not None)
+        return row
+
+    def _old_folder(self) -> PlaceRow | None:
+        pointer = self._paths.pointer
+        old = read_pointer(pointer).old if pointer is not None else ""
+        if not old:
+            return None
+        row = self._add(
+            PlaceRow(
+                tr("Former data folder"),
+                tr("The data were moved from here. Delete them once everything is as it was."),
+                Path(old),
+                self,
+            )
+        )
+        row.add_button(tr("Open the folder"), lambda: _show_folder(Path(old)))
+        row.add_button(tr("Delete…"), self._confirm_old, danger=True)
+        return row
+
+    def _place(self, stored: Stored) -> PlaceRow:
+        row = self._add(PlaceRow(tr(stored.label), tr(stored.about), stored.path, self))
+        match stored.place:
+            case StoredData.CONVERSATIONS:
+                row.add_button(tr("Delete all…"), self._confirm_conversations, danger=True)
+            case StoredData.SETTINGS:
+                row.add_button(tr("Reset all…"), self._confirm_settings, danger=True)
+            case StoredData.REPORTS:
+                row.add_button(tr("Look at them…"), self.show_reports)
+            case StoredData.MODELS | StoredData.CACHE:
+                row.add_button(tr("Open the folder"), lambda: _show_folder(stored.path))
+            case _:
+                row.add_button(tr("Delete"), lambda: self._empty(stored))
+        return row
+
+    def _empty(self, stored: Stored) -> None:
+        row = self.places[stored.place]
+        if stored.place is StoredData.MEASURED:
+            self.forget_measured_asked.emit()
+        in_background(
+            self,
+            lambda: empty(stored, self._paths),
+            lambda _none: row.measure(stored.size),
+            self._tell_error,
+        )
+
+    def _confirm_conversations(self) -> None:
+        confirm(
+            self,
+            tr("Delete all conversations?"),
+            tr("Closing Duotail erases them, from the disk too. Settings and models stay."),
+            tr("Delete all"),
+            self.delete_conversations_asked.emit,
+        )
+
+    def _confirm_settings(self) -> None:
+        confirm(
+            self,
+            tr("Reset all settings?"),
+            tr("Presets of your own are deleted as well. Conversations stay as they are."),
+            tr("Reset all"),
+            self.reset_settings_asked.emit,
+        )
+
+    def _confirm_old(self) -> None:
+        confirm(
+            self,
+            tr("Delete the data in the former folder?"),
+            tr("The data in use are in {folder} and stay.").format(folder=self._paths.data),
+            tr("Delete"),
+            self._delete_old,
+        )
+
+    def _delete_old(self) -> None:
+        if self._paths.pointer is None or self.old_folder is None:
+            return
+        pointer, row = self._paths.pointer, self.old_folder
+        in_background(
+            self, lambda: delete_old(pointer), lambda _none: self._forget(row), self._tell_error
+        )
+
+    def _forget(self, row: PlaceRow) -> None:
+        self.rows.remove(row)
+        row.hide()
+        row.deleteLater()
+        self.old_folder = None
+        self.data_folder.measure(lambda: folder_size(self._paths.data))
+
+    def _move(self) -> None:
+        dialog = QFileDialog(self, tr("An empty folder for Duotail's data"))
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(lambda chosen: self.move_to(Path(chosen)))
+        dialog.open()
+
+    def move_to(self, target: Path) -> None:
+        """Have the data moved at the next start, which is offered at once."""
+        pointer, data = self._paths.pointer, self._paths.data
+        if pointer is not None:
+            in_background(
+                self,
+                lambda: ask_to_move(pointer, data, target),
+                lambda _none: self._offer_restart(target),
+                self._tell_error,
+            )
+
+    def _offer_restart(self, target: Path) -> None:
+        box = QMessageBox(self)
+        box.setWindowTitle("Duotail")
+        box.setText(tr("The data will be moved at the next start."))
+        box.setInformativeText(
+            tr(
+                "They are copied to {folder} and checked before anything is opened. The present"
+                " folder is kept until you delete it."
+            ).format(folder=target)
+        )
+        now = box.addButton(tr("Restart now"), QMessageBox.ButtonRole.AcceptRole)
+        box.addButton(tr("Later"), QMessageBox.ButtonRole.RejectRole)
+        now.clicked.connect(lambda: self.restart_asked.emit(False))
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
+
+    def show_reports(self) -> None:
+        """Open the list of crash reports."""
+        dialog = ReportsDialog(self._reports, self.window())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.restart_asked.connect(self.restart_asked)
+        dialog.changed.connect(self.refresh)
+        dialog.open()
+
+    def _tell_error(self, error: Exception) -> None:
+        problem = error
+        if not isinstance(problem, UserFixable):
+            problem = UserFixable(
+                tr("Something could not be deleted."),
+                tr("Close Duotail and delete it in its folder."),
+                str(error),
+            )
+        box = QMessageBox(QMessageBox.Icon.Warning, "Duotail", problem.cause, parent=self)
+        box.setInformativeText(problem.remedy)
+        box.setDetailedText(problem.details)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
+
+
+def _promise(parent: QWidget) -> QFrame:
+    """Return the notice on what is sent: nothing, but in the search for models and downloads."""
+    card = QFrame(parent)
+    card.setProperty("look", "notice")
+    text = plain_label(
+        tr(
+            "Everything you write stays on this computer. Duotail sends no messages, no statistics,"
+            " no crash reports, and it does not look for updates. Answers are computed here."
+        ),
+        card,
+    )
+    hub = plain_label(
+        tr(
+            "Only when you search for models or download one on the Models page, the model hub"
+            " (huggingface.co, or the address in the settings) is asked. It learns the words you"
+            " search for, which models you choose and download, the address of your computer in"
+            " the network and, where you have entered one, your access token; nothing else. The"
+            " token is in the keyring of your system."
+        ),
+        card,
+    )
+    layout = QVBoxLayout(card)
+    layout.setContentsMargins(14, 12, 14, 12)
+    layout.setSpacing(8)
+    layout.addWidget(text)
+    layout.addWidget(hub)
+    return card
+
+
+def _breakable(path: Path) -> str:
+    """The path with places where a line may end: folders' names have none of their own."""
+    return str(path).replace("/", "/\u200b").replace("\\", "\\\u200b")
+
+
+def _show_folder(folder: Path) -> None:
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

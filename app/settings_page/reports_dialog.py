@@ -1,0 +1,151 @@
+"""Crash reports, to read, copy and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QDateTime, QLocale, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QLabel,
+    QListWidget,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.diagnostics.reports import Report, ReportFolder, ReportKind
+from app.theme.theme import mono_font, ui_font
+from engine.language import tr
+
+
+class ReportsDialog(QDialog):
+    """The reports on the left, the chosen one's text on the right."""
+
+    restart_asked = Signal(bool)
+    """Start anew; True: in safe mode."""
+    changed = Signal()
+    """A report has been deleted."""
+
+    def __init__(self, folder: ReportFolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Crash reports"))
+        self._folder = folder
+        self._reports: list[Report] = []
+        self.list = QListWidget(self)
+        self.list.setAccessibleName(tr("Crash reports"))
+        self.text = QPlainTextEdit(self)
+        self.text.setAccessibleName(tr("The report"))
+        self.text.setReadOnly(True)
+        self.text.setTabChangesFocus(True)
+        self.text.setFont(mono_font())
+        self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self._about = QLabel(
+            tr(
+                "A report holds the versions of Duotail and its parts, your system, the place in"
+                " the program and the last lines of the log. No text of a conversation is in it,"
+                " and it stays on this computer unless you pass it on."
+            ),
+            self,
+        )
+        self._about.setWordWrap(True)
+        self._about.setProperty("look", "muted")
+        self._make_buttons()
+        self._arrange()
+        self.list.currentRowChanged.connect(self._show)
+        self._fill()
+
+    def _make_buttons(self) -> None:
+        self.copy = self._button(tr("Copy the report"), self._copy)
+        self.delete = self._button(tr("Delete"), self._delete)
+        self.delete_all = self._button(tr("Delete all"), self._delete_all)
+        self.open_folder = self._button(tr("Open the folder"), self._open_folder)
+        self.safe = self._button(tr("Start in safe mode"), self._start_in_safe_mode)
+        self.safe.setToolTip(
+            tr("Closes Duotail and opens it with portable code: slower, but the most careful.")
+        )
+
+    def _button(self, text: str, call: Callable[[], None]) -> QPushButton:
+        button = QPushButton(text, self)
+        button.setAutoDefault(False)
+        button.clicked.connect(call)
+        return button
+
+    def _arrange(self) -> None:
+        middle = QHBoxLayout()
+        middle.setSpacing(12)
+        middle.addWidget(self.list)
+        middle.addWidget(self.text, 1)
+        one = QHBoxLayout()
+        one.setSpacing(8)
+        for button in (self.copy, self.delete, self.delete_all, self.open_folder):
+            one.addWidget(button)
+        one.addStretch(1)
+        two = QHBoxLayout()
+        two.addWidget(self.safe)
+        two.addStretch(1)
+        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        box.rejected.connect(self.reject)
+        two.addWidget(box)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 18, 20, 16)
+        layout.setSpacing(12)
+        layout.addWidget(self._about)
+        layout.addLayout(middle, 1)
+        layout.addLayout(one)
+        layout.addLayout(two)
+        em = ui_font().pointSizeF()
+        self.resize(min(1100, round(82 * em)), min(800, round(52 * em)))
+
+    def _fill(self, row: int = 0) -> None:
+        self._reports = self._folder.all()
+        self.list.clear()
+        for report in self._reports:
+            self.list.addItem(_title(report))
+        # Wide enough for its lines, which are all of a kind.
+        self.list.setFixedWidth(max(180, self.list.sizeHintForColumn(0) + 24))
+        self.list.setVisible(bool(self._reports))
+        self.list.setCurrentRow(min(row, len(self._reports) - 1))
+        self._show()
+
+    def _show(self) -> None:
+        row = self.list.currentRow()
+        chosen = 0 <= row < len(self._reports)
+        self.text.setPlainText(
+            self._reports[row].text() if chosen else tr("There are no crash reports.")
+        )
+        for button in (self.copy, self.delete, self.delete_all):
+            button.setEnabled(chosen)
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.text.toPlainText())
+
+    def _delete(self) -> None:
+        row = self.list.currentRow()
+        self._folder.delete(self._reports[row])
+        self._fill(row)
+        self.changed.emit()
+
+    def _delete_all(self) -> None:
+        self._folder.delete_all()
+        self._fill()
+        self.changed.emit()
+
+    def _start_in_safe_mode(self) -> None:
+        self.accept()
+        self.restart_asked.emit(True)
+
+    def _open_folder(self) -> None:
+        self._folder.path.mkdir(parents=True, exist_ok=True)
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._folder.path)))
+
+
+def _title(report: Report) -> str:
+    written = QDateTime.fromSecsSinceEpoch(int(report.written.timestamp()))
+    when = QLocale().toString(written, QLocale.FormatType.ShortFormat)
+    what = tr("Error") if report.kind is ReportKind.ERROR else tr("Ended unexpectedly")
+    return f"{when}\n{what}"

@@ -1,0 +1,55 @@
+"""A row of the settings page: a name, a sentence, a control."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from app.settings.model import DEFAULTS, SPECS
+from app.settings.store import SettingsStore
+from app.settings_page.editors import Editor, editor_for
+from app.theme.icons import IconButton
+from app.widgets.labels import LabelledRow, plain_label
+from engine.language import tr
+
+
+class SettingRow(LabelledRow):
+    """One setting, made from its metadata. A change applies at once."""
+
+    def __init__(self, name: str, store: SettingsStore, parent: QWidget) -> None:
+        spec = SPECS[name]
+        self.editor: Editor = editor_for(name, store)
+        super().__init__(tr(spec.label), tr(spec.about), self.editor, parent)
+        self.name = name
+        self._store = store
+        self._at_start = getattr(store.value, name)
+        self.editor.name(tr(spec.label), tr(spec.about))
+        self.note = plain_label(tr("Takes effect at the next start."), self, "muted")
+        self._texts.addWidget(self.note)
+        self.restart = QPushButton(tr("Restart now"), self)
+        self.restart.setAutoDefault(False)
+        self._texts.addWidget(self.restart, 0, Qt.AlignmentFlag.AlignLeft)
+        self.back = IconButton(
+            "undo", tr("Reset “{setting}” to its default").format(setting=tr(spec.label)), self
+        )
+        keeps_room = self.back.sizePolicy()
+        keeps_room.setRetainSizeWhenHidden(True)
+        self.back.setSizePolicy(keeps_room)
+        self.controls.addWidget(self.back)
+        self.back.clicked.connect(self._reset)
+        self.editor.chosen.connect(lambda value: store.change(**{name: value}))
+        store.changed.connect(self._show)
+        self._show()
+
+    def _reset(self) -> None:
+        self.editor.control.setFocus()
+        self._store.reset(self.name)
+
+    def _show(self) -> None:
+        settings = self._store.value
+        value = getattr(settings, self.name)
+        self.editor.show_settings(settings)
+        self.back.setVisible(value != getattr(DEFAULTS, self.name))
+        waits = SPECS[self.name].restart and value != self._at_start
+        self.note.setVisible(waits)
+        self.restart.setVisible(waits)

@@ -1,0 +1,190 @@
+"""Table of everything that can be done by keyboard: shortcuts, command list and help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QDialog
+
+from app.engine_link.status import Phase
+from app.shell.about import AboutDialog, ShortcutsDialog
+from app.shell.page_names import KEYS as PAGE_KEYS
+from app.shell.page_names import PageName
+from app.shell.palette import CommandPalette
+from app.theme.theme import ThemeChoice
+from app.tuning.run_button import KEYS as RUN_KEYS
+from engine.commands import Stop
+from engine.language import tr
+
+if TYPE_CHECKING:
+    from app.shell.main_window import MainWindow, Services
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One thing to do; `keys` as Qt writes them."""
+
+    words: str
+    keys: str
+    call: Callable[[], object]
+
+
+class WindowActions(QObject):
+    """The actions of a window, added to it."""
+
+    def __init__(self, window: MainWindow, services: Services) -> None:
+        super().__init__(window)
+        self._window = window
+        self._services = services
+        self.all = [self._action(row) for row in self._rows()]
+        window.addActions(self.all)
+
+    @property
+    def shortcuts(self) -> list[tuple[str, str]]:
+        """Return the text of every action, and its keys."""
+        return [(action.text(), action.shortcut().toString()) for action in self.all]
+
+    def _rows(self) -> list[_Row]:
+        window, session = self._window, self._services.session
+        chat = window.chat
+        return [
+            _Row(tr("New chat"), "Ctrl+N", self.new_chat),
+            _Row(tr("Search conversations"), "Ctrl+K", self._focus_search),
+            _Row(tr("Go to the message field"), "Ctrl+L", chat.composer.field.setFocus),
+            _Row(tr("Go to the conversations"), "Ctrl+1", self._focus_list),
+            *(
+                _Row(tr(name.value), PAGE_KEYS[name], partial(window.pages.toggle, name))
+                for name in PageName
+            ),
+            _Row(tr("Next conversation"), "Ctrl+PgDown", lambda: window.sidebar.open_next(1)),
+            _Row(tr("Previous conversation"), "Ctrl+PgUp", lambda: window.sidebar.open_next(-1)),
+            _Row(tr("Choose the model"), "Ctrl+M", window.model_button.open_menu),
+            _Row(tr("How the model runs"), RUN_KEYS, window.run_button.open_panel),
+            _Row(tr("Memory in detail"), "Ctrl+Alt+M", self.show_memory),
+            _Row(tr("Open a draft folder"), "", window.run_button.ask_folder),
+            _Row(tr("Open a draft file"), "", window.run_button.ask_file),
+            _Row(tr("Open a model file"), "", window.model_button.ask_file),
+            _Row(tr("Open a model folder"), "", window.model_button.ask_folder),
+            _Row(tr("Stop the answer, or a load"), "Esc", self._stop),
+            _Row(tr("Write the last answer anew"), "Ctrl+R", session.regenerate),
+            _Row(tr("Continue the last answer"), "Ctrl+Return", self._send_or_continue),
+            _Row(tr("Copy the last answer"), "Ctrl+Shift+C", self._copy_answer),
+            _Row(tr("Show the rounds of the last answer"), "Ctrl+Shift+R", self._show_rounds),
+            _Row(tr("How answers are drawn"), "Ctrl+T", chat.open_setup),
+            _Row(tr("Attach text files"), "Ctrl+O", chat.outgoing.ask_for_files),
+            _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),
+            _Row(tr("Show or hide the conversations"), "Ctrl+B", self.toggle_sidebar),
+            _Row(tr("Show or hide the performance panel"), "Ctrl+P", self.toggle_performance),
+            _Row(tr("Light, dark or as the system"), "Ctrl+Shift+L", self.next_theme),
+            _Row(tr("Larger texts"), "Ctrl++", lambda: self._resize_texts(1)),
+            _Row(tr("Smaller texts"), "Ctrl+-", lambda: self._resize_texts(-1)),
+            _Row(tr("Texts in the system's size"), "Ctrl+0", lambda: self._resize_texts(0)),
+            _Row(tr("Settings"), "Ctrl+,", window.settings_asked.emit),
+            _Row(tr("All commands"), "Ctrl+Shift+P", self.show_palette),
+            _Row(tr("Keyboard shortcuts"), "F1", self.show_shortcuts),
+            _Row(tr("About Duotail"), "", self.show_about),
+            _Row(tr("Close Duotail"), "Ctrl+Q", window.close),
+        ]
+
+    def _action(self, row: _Row) -> QAction:
+        action = QAction(row.words, self)
+        action.setShortcut(QKeySequence(row.keys))
+        action.triggered.connect(lambda _=False: row.call())
+        return action
+
+    def new_chat(self) -> None:
+        """Start a conversation."""
+        self._services.session.open(None)
+        self._window.chat.composer.field.setFocus()
+
+    def toggle_sidebar(self) -> None:
+        """Show or hide the conversations."""
+        self._show_sidebar(visible=not self._window.sidebar.isVisible())
+
+    def toggle_performance(self) -> None:
+        """Show or hide the performance panel."""
+        panel = self._window.performance
+        panel.setVisible(not panel.isVisible())
+        self._services.settings.change(performance_visible=panel.isVisible())
+
+    def next_theme(self) -> None:
+        """Go on to the next of light, dark and as the system."""
+        order = list(ThemeChoice)
+        choice = order[(order.index(self._services.theme.choice) + 1) % len(order)]
+        self._services.settings.change(theme=choice)
+
+    def _resize_texts(self, steps: int) -> None:
+        settings = self._services.settings
+        settings.change(font_scale=settings.value.font_scale_after(steps))
+
+    def show_palette(self) -> None:
+        """Open the list of all commands."""
+        _open(CommandPalette([*self.all, *self._window.sidebar.commands.general], self._window))
+
+    def show_shortcuts(self) -> None:
+        """Open the list of shortcuts."""
+        _open(ShortcutsDialog([each for each in self.shortcuts if each[1]], self._window))
+
+    def show_about(self) -> None:
+        """Open About."""
+        _open(AboutDialog(self._window))
+
+    def show_memory(self) -> None:
+        """Open what is held of every memory, and what was foreseen."""
+        from app.shell.memory_detail import MemoryDialog  # not before it is asked for
+
+        _open(MemoryDialog(self._window.memory, self._window))
+
+    def _show_sidebar(self, *, visible: bool) -> None:
+        self._window.sidebar.setVisible(visible)
+        self._services.settings.change(sidebar_visible=visible)
+
+    def _focus_search(self) -> None:
+        self._show_sidebar(visible=True)
+        self._window.sidebar.search.setFocus()
+        self._window.sidebar.search.selectAll()
+
+    def _focus_list(self) -> None:
+        self._show_sidebar(visible=True)
+        self._window.sidebar.focus_list()
+
+    def _stop(self) -> None:
+        search, status = self._window.sidebar.search, self._services.bridge.status
+        if self._services.session.live is not None:
+            self._services.session.stop()
+        elif search.text():
+            search.clear()
+        elif status.phase is Phase.LOADING or status.measuring:
+            self._services.bridge.submit(Stop())
+        elif self._window.pages.shown is not None:
+            self._window.pages.show_chat()
+        else:
+            self._window.chat.composer.field.setFocus()
+
+    def _send_or_continue(self) -> None:
+        composer = self._window.chat.composer
+        if composer.field.toPlainText().strip():
+            composer.send()
+        else:
+            self._services.session.continue_answer()
+
+    def _copy_answer(self) -> None:
+        answer = self._window.chat.transcript.last_answer()
+        if answer is not None:
+            answer.copy()
+
+    def _show_rounds(self) -> None:
+        transcript = self._window.chat.transcript
+        answer = transcript.last_answer()
+        if answer is not None:
+            transcript.rounds_asked.emit(answer.message.id)
+
+
+def _open(dialog: QDialog) -> None:
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.open()

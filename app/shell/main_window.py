@@ -1,0 +1,313 @@
+"""Assembles the window: conversations, the chat or a page, performance, the line of memory below.
+
+Owns nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QCloseEvent, QResizeEvent
+from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
+
+from app.chat.page import ChatPage
+from app.conversations.sidebar import Sidebar
+from app.engine_link.bridge import EngineBridge
+from app.engine_link.running import RunWish
+from app.engine_link.status import Phase
+from app.history import Conversation, Hit
+from app.models.choice import ModelChoice
+from app.models.file_chooser import FileChooser
+from app.models.model_button import ModelButton
+from app.models.starter_offer import StarterOffer
+from app.session.session import ChatSession
+from app.settings import SettingsStore
+from app.shell.actions import WindowActions
+from app.shell.memory_strip import MemoryStrip
+from app.shell.navigation import Navigation
+from app.shell.page_names import PageName
+from app.shell.page_stack import PageMakers, PageStack
+from app.theme.fonts import scaled
+from app.theme.icons import icon
+from app.theme.keys import with_keys
+from app.theme.theme import Theme, ThemeChoice
+from app.tuning.refusal import button_words, refusal
+from app.tuning.run_button import RunButton
+from engine.events import DeviceSample, Failed, MachineFound, MemoryHeld, PlanReady
+from engine.language import tr
+
+if TYPE_CHECKING:
+    from engine.model.model_files import SeveralModels
+
+_SIDEBAR_WIDTH = 256
+_PERFORMANCE_WIDTH = 320
+_WIDE = (PageName.PERFORMANCE, PageName.MODELS)
+"""Pages that leave no room for the performance panel, or need none."""
+_ROOM_FOR_THREE = 980
+_ROOM_FOR_TWO = 680
+_BESIDE_BANNERS, _BELOW_BANNERS = 24, 12
+_ROOM_FOR_MODE = 520
+"""Narrower, how the model runs is in the menu of the model only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The objects that the window works with."""
+
+    bridge: EngineBridge
+    session: ChatSession
+    settings: SettingsStore
+    theme: Theme
+    models: ModelChoice
+    performance: QWidget
+    """The performance panel; shown as it is."""
+    pages: PageMakers
+
+
+class MainWindow(QMainWindow):
+    """The one window."""
+
+    settings_asked = Signal()
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+        settings = services.settings.value
+        self.setWindowTitle("Duotail")
+        self.setWindowIcon(icon("duotail", "#0d7480"))
+        self.resize(settings.window_width, settings.window_height)
+        self.setMinimumSize(420, 420)
+        self.navigation = Navigation(self)
+        self.sidebar = Sidebar(services.session.conversations, self.navigation, self)
+        self.starter_offer = StarterOffer(self)
+        self.chat = ChatPage(
+            services.session, services.bridge, services.settings, self.starter_offer, self
+        )
+        self.model_button = ModelButton(services.models, self)
+        self.run_button = RunButton(services.models.running, self)
+        self.chat.add_to_header(self.model_button)
+        self.chat.add_to_header(self.run_button)
+        self.performance = services.performance
+        self.pages = PageStack(self.chat, services.pages, self)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
+        self._splitter.setHandleWidth(1)
+        self._splitter.setChildrenCollapsible(False)
+        self._centre, self._below = _centre(self.pages)
+        for area in (self.sidebar, self._centre, self.performance):
+            self._splitter.addWidget(area)
+        self._splitter.setStretchFactor(1, 1)
+        centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
+        self._splitter.setSizes([_SIDEBAR_WIDTH, max(centre, 300), _PERFORMANCE_WIDTH])
+        self.memory = MemoryStrip(self)
+        self._stack(self._splitter, self.memory)
+        self.sidebar.setVisible(settings.sidebar_visible)
+        self.performance.setVisible(settings.performance_visible)
+        self.commands = WindowActions(self, services)
+        self._connect()
+        services.theme.changed.connect(self._recolour)
+        self._recolour()
+        self.chat.composer.field.setFocus()
+
+    def _stack(self, above: QWidget, below: QWidget) -> None:
+        """The line at the bottom stays, whatever is shown above it."""
+        whole = QWidget(self)
+        column = QVBoxLayout(whole)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(above, 1)
+        column.addWidget(below)
+        self.setCentralWidget(whole)
+
+    def open_last(self) -> None:
+        """Show the conversation that was open when Duotail was closed."""
+        session, settings = self._services.session, self._services.settings
+        session.conversations.refresh()
+        last = settings.value.last_conversation if settings.value.reopen_last else None
+        session.open(session.conversations.get(last))
+        if settings.trouble is not None:
+            self.chat.show_trouble(settings.trouble)
+
+    def come_forward(self) -> None:
+        """Show the window above others."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Side areas give way when the window gets narrow, and come back when it gets wide."""
+        super().resizeEvent(event)
+        before, now = event.oldSize().width(), event.size().width()
+        settings = self._services.settings.value
+        for area, limit, wanted in (
+            (self.performance, scaled(_ROOM_FOR_THREE), settings.performance_visible),
+            (self.sidebar, scaled(_ROOM_FOR_TWO), settings.sidebar_visible),
+        ):
+            if now < limit <= before or (before < 0 and now < limit):
+                area.hide()
+            elif 0 < before < limit <= now:
+                area.setVisible(wanted and not self._replaces(area))
+        self.run_button.setVisible(now >= scaled(_ROOM_FOR_MODE))
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+        """Remember the size; the rest is saved by whoever owns it."""
+        if not (self.isMaximized() or self.isFullScreen()):
+            size = self.size()
+            self._services.settings.change(window_width=size.width(), window_height=size.height())
+        super().closeEvent(event)
+
+    def _connect(self) -> None:
+        session, sidebar, commands = self._services.session, self.sidebar, self.commands
+        session.changed.connect(lambda: sidebar.select(session.current))
+        sidebar.new_asked.connect(commands.new_chat)
+        sidebar.opened.connect(self._open)
+        sidebar.hit_opened.connect(self._open_hit)
+        sidebar.said.connect(self.chat.banners.show_notice)
+        sidebar.problem.connect(self.chat.show_trouble)
+        sidebar.theme_asked.connect(commands.next_theme)
+        sidebar.settings_asked.connect(self.settings_asked)
+        sidebar.shortcuts_asked.connect(commands.show_shortcuts)
+        sidebar.about_asked.connect(commands.show_about)
+        self.chat.sidebar_asked.connect(commands.toggle_sidebar)
+        self.chat.performance_asked.connect(commands.toggle_performance)
+        self.pages.sidebar_asked.connect(commands.toggle_sidebar)
+        self.pages.changed.connect(self._page_changed)
+        self.navigation.chosen.connect(self.pages.toggle)
+        self.starter_offer.space_asked.connect(self.chat.more_models_asked)
+        session.opened.connect(self.pages.show_chat)
+        self.chat.more_models_asked.connect(lambda: self.pages.open(PageName.MODELS))
+        self.chat.model_given.connect(self._services.models.load_path)
+        self._services.models.problem.connect(self.chat.show_trouble)
+        self._services.models.several.connect(self._choose_file)
+        self.model_button.running_asked.connect(self.run_button.open_panel)
+        self.run_button.page_asked.connect(self._open_tuning)
+        self._tell_of_running()
+        bridge = self._services.bridge
+        bridge.subscribe_newest(DeviceSample, self.memory.take_sample)
+        bridge.subscribe_newest(MemoryHeld, self.memory.take_held)
+        bridge.subscribe_newest(MachineFound, self.memory.take_machine)
+        self.memory.clicked.connect(self._ask_of_memory)
+        self.memory.details_asked.connect(commands.show_memory)
+        bridge.subscribe(PlanReady, self._tell_caveat)
+        self._services.settings.problem.connect(self.chat.show_trouble)
+        self._services.bridge.subscribe(Failed, self._failed)
+
+    def _ask_of_memory(self) -> None:
+        """Show where memory is shared out; from there, open the details."""
+        if self.pages.shown is PageName.TUNING:
+            self.commands.show_memory()
+        else:
+            self.pages.open(PageName.TUNING)
+
+    def _page_changed(self, name: PageName | None) -> None:
+        """Follow the page on show, or the chat (None)."""
+        self.navigation.show_page(name)
+        self._show_performance()
+        if name is None:
+            self.chat.hold_banners()
+            self.chat.composer.field.setFocus()
+        else:
+            self._below.addWidget(self.chat.banners)
+            self.chat.banners.keep_below(_BELOW_BANNERS)
+
+    def _open_tuning(self, wish: RunWish) -> None:
+        """Go on there with what was begun in the panel."""
+        from app.tuning.tuning_page import TuningPage  # made when first asked for
+
+        self.pages.open(PageName.TUNING)
+        page = self.pages.page(PageName.TUNING)
+        if isinstance(page, TuningPage):
+            page.choose(wish)
+
+    def _replaces(self, area: QWidget) -> bool:
+        """Return whether the page on show makes a side area needless."""
+        return area is self.performance and self.pages.shown in _WIDE
+
+    def _show_performance(self) -> None:
+        wanted = self._services.settings.value.performance_visible
+        room = self.width() >= scaled(_ROOM_FOR_THREE)
+        self.performance.setVisible(wanted and room and not self._replaces(self.performance))
+
+    def _open(self, conversation: Conversation) -> None:
+        self._services.session.open(conversation)
+        self.chat.composer.field.setFocus()
+
+    def _open_hit(self, hit: Hit, words: list[str]) -> None:
+        if hit.message_id is None:
+            self._open(hit.conversation)
+            return
+        self._services.session.open(hit.conversation)
+        self.chat.reveal(hit.message_id, words)
+
+    def _recolour(self) -> None:
+        self.sidebar.recolour()
+        names = {
+            ThemeChoice.SYSTEM: ("contrast", tr("Colours: as the system")),
+            ThemeChoice.LIGHT: ("sun", tr("Colours: light")),
+            ThemeChoice.DARK: ("moon", tr("Colours: dark")),
+        }
+        icon_name, words = names[self._services.theme.choice]
+        self.sidebar.theme_button.set_icon(icon_name)
+        self.sidebar.theme_button.setToolTip(with_keys(words, "Ctrl+Shift+L"))
+        self.sidebar.theme_button.setAccessibleName(words)
+
+    def _choose_file(self, several: SeveralModels) -> None:
+        """Let the user choose where a folder holds more than one model."""
+        chooser = FileChooser(several, self)
+        chooser.chosen.connect(self._services.models.load)
+        chooser.open()
+
+    def _tell_of_running(self) -> None:
+        """Tell what becomes of a change of how the model runs."""
+        notice, running = self.chat.banners.show_notice, self._services.models.running
+        running.waiting.connect(
+            lambda: notice(tr("The change takes effect when this answer is finished."))
+        )
+        running.fell_back.connect(
+            lambda: notice(tr("What you chose last is not possible now: Duotail chooses itself."))
+        )
+
+    def _tell_caveat(self, event: PlanReady) -> None:
+        """Tell what the new model cannot do that others can; an empty chat says it itself."""
+        if event.plan.caveat and self._services.session.current is not None:
+            self.chat.banners.show_notice(event.plan.caveat)
+
+    def _failed(self, event: Failed) -> None:
+        """Offer another try for a model that did not load, or an engine that did not start."""
+        if event.request_id is not None:
+            return
+        bridge = self._services.bridge
+        problem = refusal(event)
+        action: tuple[str, Callable[[], None]] | None = None
+        if bridge.status.phase is Phase.BROKEN:
+            action = (tr("Try again"), self._restart_engine)
+        elif bridge.last_load is not None:
+            load = bridge.last_load
+            action = (tr("Try again"), lambda: bridge.submit(load))
+        running = self._services.models.running
+        choices = [(button_words(way), partial(running.take, way.load)) for way in event.ways_out]
+        self.chat.banners.show_trouble(problem, action, choices=choices)
+
+    def _restart_engine(self) -> None:
+        bridge = self._services.bridge
+        again = bridge.last_load
+        bridge.start(lambda: again)
+
+
+def _centre(pages: QWidget) -> tuple[QWidget, QVBoxLayout]:
+    """The pages, and below them a place for what the window has to say while one is open."""
+    centre = QWidget()
+    centre.setProperty("look", "page")
+    centre.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    layout = QVBoxLayout(centre)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(0)
+    layout.addWidget(pages, 1)
+    below = QVBoxLayout()
+    below.setContentsMargins(_BESIDE_BANNERS, 0, _BESIDE_BANNERS, 0)
+    layout.addLayout(below)
+    return centre, below

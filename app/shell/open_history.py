@@ -1,0 +1,110 @@
+"""Opens the history; where it cannot be used, shows what can be read of it, and the ways out."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.history import HistoryInUse, HistoryStore, set_aside
+from app.widgets.banner import Action, BannerArea
+from engine.errors import UserFixable
+from engine.language import sentences, tr, tr_count
+
+_log = logging.getLogger(__name__)
+
+
+class OpenHistory(QObject):
+    """The history of this run: the user's own, a copy of what can be read of it, or a new one."""
+
+    _found_damaged = Signal(object)
+    """Result of the thread that checks a large file."""
+
+    def __init__(self, path: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._path = path
+        self._banners: BannerArea | None = None
+        self._restart: Callable[[], None] = lambda: None
+        self.trouble: UserFixable | None = None
+        self._found_damaged.connect(self._tell)
+        self._folder: Path | None = None
+        """Folder of a history that is not kept."""
+        self.store = self._open()
+
+    def tell(self, banners: BannerArea, restart: Callable[[], None]) -> None:
+        """Say now, and whenever damage is found later, what is wrong and what can be done."""
+        self._banners, self._restart = banners, restart
+        if self.trouble is not None:
+            self._tell(self.trouble)
+
+    def close(self) -> None:
+        """Close the history; one that is not kept leaves nothing on the disk."""
+        self.store.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _open(self) -> HistoryStore:
+        try:
+            return HistoryStore.open(self._path, self._found_damaged.emit)
+        except UserFixable as error:
+            _log.warning("history not usable: %s (%s)", error, error.details)
+            self.trouble = error
+        if self._path.exists() and not isinstance(self.trouble, HistoryInUse):
+            try:
+                return HistoryStore.open_read_only(self._path)
+            except UserFixable as error:
+                _log.warning("nothing of the history can be read: %s", error)
+        self._folder = Path(tempfile.mkdtemp(prefix="duotail-"))
+        return HistoryStore.open(self._folder / self._path.name)
+
+    def _tell(self, trouble: UserFixable) -> None:
+        if self._banners is None:
+            self.trouble = trouble
+            return
+        told = sentences(trouble.remedy, *self._meanwhile())
+        self._banners.show_trouble(
+            UserFixable(trouble.cause, told, trouble.details), *self._ways_out()
+        )
+
+    def _meanwhile(self) -> Iterator[str]:
+        """Yield sentences on what this run can do."""
+        if self.store.read_only:
+            yield tr("Until then, what can be read of your conversations is only shown.")
+            if lost := self.store.lost:
+                yield tr_count("{n} message is missing.", "{n} messages are missing.", lost)
+        elif self.store.path != self._path:
+            yield tr("Until then conversations are not kept.")
+
+    def _ways_out(self) -> list[Action]:
+        if not self._path.exists() or isinstance(self.trouble, HistoryInUse):
+            return []
+        ways: list[Action] = []
+        if self.store.read_only:
+            ways.append((tr("Go on with what can be read"), self._keep))
+        if self.store.path != self._path:
+            ways.append((tr("Start with an empty history"), self._set_aside))
+        return ways
+
+    def _keep(self) -> None:
+        self._renew(lambda: self.store.keep(self._path))
+
+    def _set_aside(self) -> None:
+        self._renew(lambda: set_aside(self._path))
+
+    def _renew(self, change: Callable[[], Path]) -> None:
+        """Put another history in the place of this one, and start anew with it."""
+        if self._banners is None:
+            return
+        try:
+            kept = change()
+        except UserFixable as error:
+            self._banners.show_trouble(error)
+            return
+        self._banners.show_notice(
+            tr("The old history is kept as {name}.").format(name=kept.name),
+            (tr("Start again"), self._restart),
+        )

@@ -1,0 +1,77 @@
+"""The conversations: folders, pins, search; and what can go wrong."""
+
+from __future__ import annotations
+
+from app.showcase.scenes.shoot import Shoot
+from app.showcase.stage import Stage, catch_up, settle
+from engine.errors import UserFixable
+from engine.events import Failed, Unloaded
+
+_OLD_TITLES = (
+    "A letter to a new neighbour",
+    "Why the sky is blue, and sunsets are red",
+    "Regular expressions for log files",
+    "Ideas for a rainy Sunday",
+)
+
+
+def folders(stage: Stage, shoot: Shoot) -> None:
+    """Pinned conversations, two folders, the rest by day."""
+    store, listed = stage.assembly.store, stage.assembly.session.conversations
+    made = []
+    for title in reversed(_OLD_TITLES):
+        conversation = store.create_conversation(title)
+        store.add_user_message(conversation.id, title)
+        made.append(conversation.id)
+    listed.refresh()
+    work, home = listed.create_folder("Work"), listed.create_folder("Home")
+    if work is not None and home is not None:
+        listed.move([made[1]], work.id)
+        listed.move([made[0]], home.id)
+    listed.pin([made[3]], pinned=True)
+    settle()
+    shoot("folders")
+
+
+def searching(stage: Stage, shoot: Shoot) -> None:
+    """Hits in titles and texts."""
+    field = stage.window.sidebar.search
+    field.setText("model")
+    catch_up()
+    catch_up()
+    shoot("search")
+    field.setText("nothing like it")
+    catch_up()
+    catch_up()
+    shoot("search-nothing")
+    field.clear()
+    catch_up()
+
+
+def troubles(stage: Stage, shoot: Shoot) -> None:
+    """Errors, a deletion that can be undone."""
+    window, session = stage.window, stage.assembly.session
+    stage.tell(
+        Failed(
+            0.0,
+            None,
+            "There is not enough free memory for Llama 13B: 24.2 GiB are needed, 5.9 are free.",
+            "Close other programs, or choose a smaller model.",
+            "details",
+        )
+    )
+    shoot("error-banner")
+    window.chat.banners.clear()
+    window.chat.show_trouble(UserFixable("The history is on a full drive.", "Free some space."))
+    session.conversations.delete([session.conversations.newest_first()[0].id])
+    settle()
+    shoot("deleted-undo")
+    window.chat.banners.clear()
+
+
+def no_model(stage: Stage, shoot: Shoot) -> None:
+    """Show the window without a model."""
+    stage.assembly.session.open(None)
+    stage.tell(Unloaded(0.0))
+    shoot("no-model")
+    stage.ready()

@@ -1,0 +1,168 @@
+"""The Models page: what suits, what is here, what the hub has, what is being downloaded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtWidgets import QApplication
+
+from app.models.models_page import ModelsPage
+from app.models.search_bar import LibraryTab
+from app.models.token_dialog import TokenDialog
+from app.shell.page_names import PageName
+from app.showcase import hub_story as story
+from app.showcase.hub import HubScript
+from app.showcase.scenes.shoot import Shoot, new_chat
+from app.showcase.stage import Stage, catch_up, wait_for
+from engine.hub.messages import Refused, Search
+from engine.hub.remote.faults import Fault
+from engine.hub.remote.listing import Access, FoundRepository
+
+_OFFLINE = Refused(
+    Search(Access(), ""),
+    Fault.OFFLINE,
+    "The hub cannot be reached: there is no network, or no way to huggingface.co.",
+    "Look at your connection, then try again. All models on this computer work without it.",
+)
+
+
+def models_page(stage: Stage, shoot: Shoot) -> None:
+    """Show the page from the first look to models that are here."""
+    script = stage.hub_script
+    _tell_story(script)
+    new_chat(stage)
+    stage.ready()
+    stage.window.pages.open(PageName.MODELS)
+    page = stage.window.pages.page(PageName.MODELS)
+    if not isinstance(page, ModelsPage):
+        raise TypeError(page)
+    wait_for(lambda: page.suitable.view.current is not None)
+    catch_up()
+    shoot("models-suitable")
+    _narrow(stage, shoot, "models-suitable-narrow")
+    _finding(page, script, shoot)
+    _narrow(stage, shoot, "models-drafts-narrow")
+    _troubles(page, script, shoot)
+    _downloading(stage, page, shoot)
+    _on_disk(stage, page, script, shoot)
+    stage.window.chat.banners.clear()
+    stage.window.pages.show_chat()
+    catch_up()
+
+
+def _tell_story(script: HubScript) -> None:
+    script.found, script.repositories = story.RESULTS, dict(story.REPOSITORIES)
+    script.suggestions, script.fits = story.SUGGESTIONS, story.fits
+    script.kept, script.elsewhere = story.KEPT, story.ELSEWHERE
+    script.candidates = story.CANDIDATES
+
+
+def _finding(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
+    page.show_part(LibraryTab.FIND)
+    catch_up()
+    shoot("models-find")
+    script.silent = True
+    page.look_for("qwen3")
+    wait_for(lambda: bool(script.asked))
+    catch_up()
+    shoot("models-searching")
+    script.silent = False
+    page.look_for("qwen3")
+    wait_for(lambda: bool(page.finding.view.rows.entries))
+    catch_up()
+    shoot("models-results")
+    _choose(page, story.QWEN3_8B)
+    detail = page.finding.remote
+    wait_for(lambda: len(detail.drafts.buttons) > 1 and "(" in detail.download_button.text())
+    wait_for(lambda: bool(detail.fit_words.text()))
+    catch_up()
+    shoot("models-drafts")
+
+
+def _troubles(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
+    detail = page.finding.remote
+    _choose(page, story.LLAMA)
+    wait_for(lambda: detail.repository is story.GATED_REPOSITORY)
+    wait_for(lambda: bool(detail.fit_words.text()))
+    catch_up()
+    shoot("models-gated")
+    page.ask_for_token()
+    catch_up()
+    for dialog in QApplication.topLevelWidgets():
+        if isinstance(dialog, TokenDialog):
+            shoot("models-token", dialog)
+            dialog.close()
+    script.found = ()
+    page.look_for("no such model")
+    wait_for(lambda: not page.finding.view.rows.entries)
+    catch_up()
+    shoot("models-nothing-found")
+    script.refusal = _OFFLINE
+    page.look_for("qwen3")
+    wait_for(lambda: bool(page.finding.action.text()))
+    catch_up()
+    shoot("models-offline")
+    script.refusal, script.found = None, story.RESULTS
+
+
+def _downloading(stage: Stage, page: ModelsPage, shoot: Shoot) -> None:
+    page.show_part(LibraryTab.SUITABLE)
+    stage.scripted_hub.tell(*story.UNDER_WAY)
+    wait_for(lambda: len(page.downloads.rows) == len(story.UNDER_WAY))
+    catch_up()
+    shoot("models-downloading")
+    _narrow(stage, shoot, "models-downloading-narrow")
+    stage.scripted_hub.tell(*story.FAILED)
+    wait_for(lambda: len(page.downloads.rows) == len(story.FAILED))
+    catch_up()
+    shoot("models-failed")
+    done = replace(story.UNDER_WAY[3], job=story.UNDER_WAY[0].job)
+    stage.scripted_hub.tell(done)
+    wait_for(lambda: bool(stage.window.chat.banners.texts))
+    catch_up()
+    shoot("models-fetched")
+    stage.window.chat.banners.clear()
+    stage.scripted_hub.tell()
+    wait_for(lambda: not page.downloads.rows)
+
+
+def _on_disk(stage: Stage, page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
+    script.candidates = story.KEPT_CANDIDATES
+    page.show_part(LibraryTab.ON_DISK)
+    listed = len(story.KEPT) + len(story.ELSEWHERE) + 1
+    wait_for(lambda: len(page.on_disk.view.rows.entries) == listed)
+    page.on_disk.view.choose(story.KEPT[1].path)
+    wait_for(lambda: len(page.on_disk.kept.drafts.buttons) > 1)
+    catch_up()
+    shoot("models-on-disk")
+    _narrow(stage, shoot, "models-on-disk-narrow")
+    page.on_disk.view.choose(story.KEPT[0].path)
+    catch_up()
+    shoot("models-in-use")
+    page.on_disk.view.choose(story.KEPT[3].path)
+    catch_up()
+    shoot("models-damaged")
+    page.on_disk.view.choose(story.ELSEWHERE[0].path)
+    page.offer(story.KEPT[3].path)
+    catch_up()
+    shoot("models-found-on-disk")
+    stage.window.chat.banners.clear()
+    script.kept = script.elsewhere = ()
+    page.show_part(LibraryTab.ON_DISK)
+    wait_for(lambda: not page.on_disk.view.rows.entries)
+    catch_up()
+    shoot("models-empty")
+
+
+def _choose(page: ModelsPage, found: FoundRepository) -> None:
+    page.finding.view.choose(found.repo)
+    catch_up()
+
+
+def _narrow(stage: Stage, shoot: Shoot, name: str) -> None:
+    size = stage.window.size()
+    stage.window.resize(700, 800)
+    catch_up()
+    shoot(name)
+    stage.window.resize(size)
+    catch_up()

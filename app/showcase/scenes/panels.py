@@ -1,0 +1,76 @@
+"""Scenes with what lies beside and above the conversation."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDialog, QWidget
+
+from app.settings.model import SettingsSection
+from app.settings_page.dialog import SettingsDialog
+from app.settings_page.presets_dialog import PresetsDialog
+from app.settings_page.reports_dialog import ReportsDialog
+from app.showcase.scenes.shoot import Shoot, answer, dialog, menu, new_chat
+from app.showcase.stage import Stage, catch_up, settle
+
+D = TypeVar("D", bound=QDialog)
+
+_TEXT = " ".join(
+    f"Sentence {number} says something that the draft could guess well." for number in range(40)
+)
+
+
+def performance(stage: Stage, shoot: Shoot) -> None:
+    """The performance panel, during an answer and after it."""
+    window = stage.window
+    new_chat(stage)
+    stage.assembly.session.send("Write something long.")
+    stage.stream(_TEXT[:900])
+    window.performance.show()
+    catch_up()
+    shoot("performance-live")
+    window.performance.hide()
+    stage.finish(_TEXT[:900])
+    answer(stage, "And more.", _TEXT)
+    window.performance.show()
+    catch_up()
+    shoot("performance")
+    window.performance.hide()
+
+
+def dialogs(stage: Stage, shoot: Shoot) -> None:
+    """Menus and dialogs."""
+    window = stage.window
+    menu(shoot, "model-menu", window.model_button.make_menu())
+    commands = window.commands
+    dialog(stage, shoot, "commands", commands.show_palette)
+    dialog(stage, shoot, "shortcuts", commands.show_shortcuts)
+    dialog(stage, shoot, "about", commands.show_about)
+
+
+def settings(stage: Stage, shoot: Shoot) -> None:
+    """Show every section of the settings, the presets, the crash reports."""
+    stage.window.settings_asked.emit()
+    opened = _opened(stage.window, SettingsDialog)
+    for section in SettingsSection:
+        opened.page.show_section(section)
+        catch_up()
+        shoot(f"settings-{section.name.lower()}", opened)
+    opened.page.show_section(SettingsSection.CHAT)
+    QTest.keyClick(opened.page.rows["presets"].editor.control, Qt.Key.Key_Space)
+    presets = _opened(opened, PresetsDialog)
+    shoot("presets", presets)
+    presets.close()
+    opened.page.privacy.show_reports()
+    reports = _opened(opened, ReportsDialog)
+    shoot("crash-reports", reports)
+    reports.close()
+    opened.close()
+
+
+def _opened(parent: QWidget, kind: type[D]) -> D:
+    """The dialog of this kind that is open."""
+    settle()
+    return next(each for each in parent.findChildren(kind) if each.isVisible())

@@ -1,0 +1,50 @@
+"""Helpers that every scene needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from PySide6.QtWidgets import QDialog, QMenu, QWidget
+
+from app.showcase.stage import Stage, catch_up, settle
+
+
+class Shoot(Protocol):
+    """Takes the picture of a scene."""
+
+    def __call__(self, name: str, widget: QWidget = ...) -> None:
+        """Take one, of the window unless told otherwise."""
+
+
+def answer(stage: Stage, question: str, text: str) -> None:
+    """Ask a question and write its whole answer."""
+    stage.assembly.session.send(question)
+    stage.stream(text)
+    stage.finish(text)
+    catch_up()
+
+
+def new_chat(stage: Stage) -> None:
+    """Leave the conversation."""
+    stage.assembly.session.open(None)
+    settle()
+
+
+def dialog(stage: Stage, shoot: Shoot, name: str, opener: Callable[[], object]) -> None:
+    """Open a dialog, take its picture, close it."""
+    opener()
+    settle()
+    for found in stage.window.findChildren(QDialog):
+        if found.isVisible():
+            shoot(name, found)
+            found.close()
+    settle()
+
+
+def menu(shoot: Shoot, name: str, opened: QMenu) -> None:
+    """Take the picture of a menu."""
+    opened.popup(opened.pos())
+    shoot(name, opened)
+    opened.close()
+    opened.deleteLater()

@@ -1,0 +1,1 @@
+"""Widgets, layouts and painting that several parts of the window use."""

@@ -1,0 +1,57 @@
+"""Plain text labels, and a row of texts with a control beside them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+_SIDE_BY_SIDE = 28
+"""Narrower than so many letters "m", the control goes below the texts."""
+
+
+class LabelledRow(QFrame):
+    """Texts on the left, a control on the right, or below where room is short."""
+
+    def __init__(self, label: str, about: str, control: QWidget, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setProperty("look", "row")
+        self._words = f"{label} {about}".casefold()
+        self.label = plain_label(label, self)
+        self.label.setBuddy(control)
+        self.about = plain_label(about, self, "muted")
+        self._texts = QVBoxLayout()
+        self._texts.setSpacing(2)
+        self._texts.addWidget(self.label)
+        self._texts.addWidget(self.about)
+        self._layout = QHBoxLayout(self)
+        self._layout.setContentsMargins(0, 12, 0, 12)
+        self._layout.setSpacing(20)
+        self._layout.addLayout(self._texts, 1)
+        self.controls = QHBoxLayout()
+        self.controls.setSpacing(8)
+        self.controls.addWidget(control)
+        self._layout.addLayout(self.controls)
+
+    def says(self, words: list[str]) -> bool:
+        """Return whether all of these are in its texts."""
+        return all(word in self._words for word in words)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Side by side or one above the other."""
+        super().resizeEvent(event)
+        narrow = self.width() < _SIDE_BY_SIDE * self.fontMetrics().horizontalAdvance("m")
+        direction = QBoxLayout.Direction
+        self._layout.setDirection(direction.TopToBottom if narrow else direction.LeftToRight)
+        self._layout.setSpacing(8 if narrow else 20)
+        aside = Qt.AlignmentFlag.AlignLeft if narrow else Qt.AlignmentFlag(0)
+        self._layout.setAlignment(self.controls, aside)
+
+
+def plain_label(text: str, parent: QWidget, look: str = "") -> QLabel:
+    """A wrapped text in a look of the style sheet."""
+    label = QLabel(text, parent)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setProperty("look", look)
+    label.setWordWrap(True)
+    return label

@@ -1,0 +1,49 @@
+"""What is told of one model that is kept, and which draft is offered first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.models.detail.kept_detail import KeptDetail
+from engine.hub.advice import DraftCandidate, Verdict
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
+
+ROOT = Path("models")
+DRAFT = ROOT / "small" / "small.gguf"
+
+
+@pytest.fixture
+def detail(qtbot: QtBot) -> KeptDetail:
+    made = KeptDetail()
+    qtbot.addWidget(made)
+    return made
+
+
+def shown(detail: KeptDetail, *, gguf: bool) -> KeptModel:
+    model = KeptModel(ROOT / "large", "Large", ModelOrigin.BUNDLED, 1, draft=DRAFT, gguf=gguf)
+    detail.show_model(model, in_use=False, offered=False)
+    return model
+
+
+@pytest.mark.parametrize(("gguf", "word"), [(True, "GGUF"), (False, "safetensors")])
+def test_the_format_is_that_of_the_files(detail: KeptDetail, gguf: bool, word: str) -> None:
+    """A folder may hold either."""
+    shown(detail, gguf=gguf)
+    assert dict(detail.facts.shown)["Format"] == word
+
+
+@pytest.mark.parametrize("listed", [DRAFT, DRAFT.parent])
+def test_its_own_draft_is_chosen_however_it_is_listed(detail: KeptDetail, listed: Path) -> None:
+    """By the file, or by the folder that holds it alone."""
+    shown(detail, gguf=True)
+    detail.show_drafts(
+        [
+            DraftCandidate("Faster", Verdict.FITS, "It fits.", path=ROOT / "faster"),
+            DraftCandidate("Small", Verdict.FITS, "It fits.", path=listed),
+        ]
+    )
+    assert detail.drafts.chosen is not None
+    assert detail.drafts.chosen.name == "Small"

@@ -1,0 +1,84 @@
+"""Five hundred results: shown at once, and scrolled through at the screen's rate."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from time import perf_counter
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
+from pytestqt.qtbot import QtBot
+from stopwatch import least
+
+from app.models.list.view import RowsView
+from app.models.model_texts import found_row
+from app.showcase.hub_story import many
+from app.theme.theme import Theme
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+COUNT = 500
+SHOWN_S, FRAME_S = 0.1, 0.016
+
+
+@pytest.fixture
+def view(theme: Theme, qtbot: QtBot) -> Iterator[RowsView]:  # noqa: ARG001 - its look
+    made = RowsView("Models", found_row, lambda each: each.repo)
+    qtbot.addWidget(made)
+    made.resize(420, 700)
+    made.show()
+    qtbot.waitExposed(made)
+    gc.disable()
+    yield made
+    gc.enable()
+
+
+def picture(view: RowsView) -> None:
+    """Draw what is in sight."""
+    image = QImage(view.size(), QImage.Format.Format_ARGB32_Premultiplied)
+    view.render(image)
+
+
+def test_results_are_on_show_at_once(view: RowsView) -> None:
+    found = many(COUNT)
+
+    def shown() -> float:
+        started = perf_counter()
+        view.show_entries(found)
+        picture(view)
+        return perf_counter() - started
+
+    assert least(shown, SHOWN_S) < SHOWN_S
+    assert view.rows.rowCount() == COUNT
+
+
+def test_a_frame_of_scrolling_is_drawn_in_time(view: RowsView) -> None:
+    view.show_entries(many(COUNT))
+    view.doItemsLayout()
+    bar = view.verticalScrollBar()
+    assert bar.maximum() > 15_000
+    places = iter(range(0, bar.maximum(), 137))
+
+    def frame() -> float:
+        started = perf_counter()
+        bar.setValue(next(places))
+        picture(view)
+        return perf_counter() - started
+
+    assert least(frame, FRAME_S, attempts=40) < FRAME_S
+
+
+def test_the_chosen_entry_stays_chosen_when_others_come(view: RowsView) -> None:
+    view.show_entries(many(20))
+    view.choose("owner-7/Model-7-GGUF")
+    chosen = view.current
+    heard: list[object] = []
+    view.chosen.connect(heard.append)
+    view.show_entries(tuple(reversed(many(40))))
+    assert view.current == chosen
+    view.show_entries(many(3))
+    assert view.current is None
+    assert heard[-1] is None
+    assert view.rows.flags(view.rows.index(0, 0)) & Qt.ItemFlag.ItemIsEnabled

@@ -1,0 +1,184 @@
+"""Choosing the model: the menu, what is loaded, what the next start loads."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from desk import Desk
+from folder_models import FOLDER_TARGET
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QAction, QDropEvent
+from PySide6.QtWidgets import QLabel, QMenu
+
+from app.engine_link.status import Phase
+from app.models.choice import ModelChoice
+from app.models.file_chooser import FileChooser
+from app.models.installed import installed
+from app.settings.drafts import DraftSource
+from app.widgets.banner import Banner
+from engine.commands import DraftChoice, Load, Stop, Unload
+from engine.errors import UserFixable
+from engine.hub.local import default_target
+from engine.model.local_model import LocalModel
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
+from gguf_models import Kind, write_gguf
+
+pytestmark = [
+    pytest.mark.qt_log_ignore("This plugin does not support"),
+    pytest.mark.usefixtures("shipped"),
+]
+
+
+def menu_of(desk: Desk) -> dict[str, QAction]:
+    desk.bot.waitUntil(lambda: len(desk.assembly.models.models) >= 2)
+    menu: QMenu = desk.assembly.window.model_button.make_menu()
+    return {action.text(): action for action in menu.actions()}
+
+
+def loads(desk: Desk) -> list[Load]:
+    return [command for command in desk.script.commands if isinstance(command, Load)]
+
+
+def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None:
+    actions = menu_of(desk)
+    title = LocalModel.inspect(default_target()).name
+    (name,) = [text for text in actions if text.startswith(f"{title}  ")]
+    actions[name].trigger()
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == default_target())
+    assert menu_of(desk)[name].isChecked()
+    assert desk.assembly.settings.value.model == str(default_target())
+
+
+def test_a_model_can_be_taken_out_of_memory(desk: Desk) -> None:
+    menu_of(desk)["Take the model out of memory"].trigger()
+    desk.bot.waitUntil(lambda: any(isinstance(each, Unload) for each in desk.script.commands))
+
+
+def test_a_folder_without_a_model_is_refused_in_words(desk: Desk, tmp_path: Path) -> None:
+    told: list[UserFixable] = []
+    desk.assembly.models.problem.connect(told.append)
+    before = loads(desk)
+    desk.assembly.models.load_path(tmp_path)
+    desk.bot.waitUntil(lambda: bool(told))
+    assert told[0].cause
+    assert loads(desk) == before
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two models in GGUF."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, kind in (("small.gguf", Kind.Q4_0), ("large.gguf", Kind.Q8_0)):
+        write_gguf(FOLDER_TARGET, folder / name, kind, more={"general.name": "Mine"})
+    return folder
+
+
+def test_a_file_that_was_chosen_is_loaded_and_listed(desk: Desk, files: Path) -> None:
+    desk.assembly.models.load_path(files / "small.gguf")
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == files / "small.gguf")
+    desk.bot.waitUntil(lambda: any(text.startswith("Mine") for text in menu_of(desk)))
+    (words,) = [text for text in menu_of(desk) if text.startswith("Mine")]
+    assert "Q4_0" in words
+    assert menu_of(desk)[words].isChecked()
+    settings = desk.assembly.settings.value
+    assert settings.model == str(files / "small.gguf")
+    assert desk.assembly.models.first_load(default_target).model == files / "small.gguf"
+
+
+def test_one_of_several_files_in_a_folder_can_be_chosen(desk: Desk, files: Path) -> None:
+    before = loads(desk)
+    desk.assembly.models.load_path(files)
+    window = desk.assembly.window
+    desk.bot.waitUntil(lambda: window.findChild(FileChooser) is not None)
+    chooser = window.findChild(FileChooser)
+    assert chooser is not None
+    shown = [chooser.list.item(row).text() for row in range(chooser.list.count())]
+    assert [text.split()[0] for text in shown] == ["large.gguf", "small.gguf"]
+    assert loads(desk) == before
+    desk.bot.keyClick(chooser.list, Qt.Key.Key_Down)
+    desk.bot.keyClick(chooser.list, Qt.Key.Key_Return)
+    desk.bot.waitUntil(lambda: len(loads(desk)) == len(before) + 1)
+    assert loads(desk)[-1].model == files / "small.gguf"
+
+
+@pytest.mark.parametrize("name", ["small.gguf", ""])
+@pytest.mark.parametrize("where", ["chat", "field"])
+def test_a_model_that_is_dropped_is_loaded(
+    desk: Desk, files: Path, tmp_path: Path, where: str, name: str
+) -> None:
+    given = files / "small.gguf"
+    if not name:
+        given = tmp_path / "one"
+        given.mkdir()
+        (given / "model.gguf").symlink_to(files / "small.gguf")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(given))])
+    if where == "field":
+        desk.chat.composer.field.insertFromMimeData(data)
+    else:
+        at = QPointF(40, 40)
+        none, left = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
+        desk.chat.dropEvent(QDropEvent(at, Qt.DropAction.CopyAction, data, left, none))
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == given)
+    assert not desk.chat.outgoing.attachments
+
+
+def test_a_load_shows_how_far_it_is_and_can_be_called_off(desk: Desk) -> None:
+    line, bridge = desk.chat.status_line, desk.assembly.bridge
+    assert not line.progress.isVisible()
+    assert not line.cancel_button.isVisible()
+    status = replace(bridge.status, phase=Phase.LOADING, stage="Loading Mine", fraction=0.43)
+    bridge.status = status
+    bridge.status_changed.emit(status)
+    assert "Loading Mine (43" in line.text
+    assert line.progress.value() == 430
+    assert line.cancel_button.accessibleName() == "Cancel loading"
+    desk.bot.keyClick(line.cancel_button, Qt.Key.Key_Space)
+    assert desk.script.commands[-1] == Stop()
+    desk.assembly.window.commands._stop()  # what Escape does
+    assert desk.script.commands[-2:] == [Stop(), Stop()]
+
+
+def test_what_a_model_cannot_do_is_said(desk: Desk) -> None:
+    caveat = "Duotail has no decoder of its own for “stablelm” models."
+    desk.script.plan = replace(desk.script.plan, draft=None, caveat=caveat)
+    desk.assembly.models.load(default_target())
+    desk.bot.waitUntil(lambda: "transformers" in desk.chat.status_line.text)
+    assert any(label.text().startswith(caveat) for label in desk.chat.greeting.findChildren(QLabel))
+    assert not desk.chat.banners.findChildren(Banner)
+    desk.type_and_send("Hello")
+    desk.answered()
+    desk.assembly.models.load(default_target())
+    desk.bot.waitUntil(lambda: bool(desk.chat.banners.findChildren(Banner)))
+    banners = desk.chat.banners.findChildren(Banner)
+    assert [banner.text for banner in banners] == [caveat]
+
+
+def test_the_next_start_loads_what_was_used_unless_it_is_gone(desk: Desk, tmp_path: Path) -> None:
+    choice: ModelChoice = desk.assembly.models
+    settings = desk.assembly.settings
+    settings.change(model=str(tmp_path), draft=DraftSource.LOOKUP)
+    assert choice.first_load(default_target) == Load(tmp_path, draft=DraftChoice.LOOKUP)
+    file = tmp_path / "model.gguf"
+    file.touch()
+    settings.change(model=str(file))
+    assert choice.first_load(default_target).model == file
+    settings.change(model=str(tmp_path / "gone"))
+    assert choice.first_load(default_target).model == default_target()
+
+
+def test_recent_folders_follow_the_bundled_models_and_the_unusable_are_left_out(
+    tmp_path: Path, shipped: Path
+) -> None:
+    copy = tmp_path / "mine"
+    copy.mkdir()
+    for file in default_target().iterdir():
+        (copy / file.name).symlink_to(file)
+    found = installed([copy, tmp_path / "gone"])
+    assert [model.path for model in found][-1] == copy
+    assert {model.path.parent for model in found[:-1]} == {shipped}
+    assert all(model.weight_bytes > 0 for model in found)

@@ -1,0 +1,486 @@
+"""The Models page: nothing is sent unasked, three clicks to a model, drafts with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from desk import Desk
+from fake_engine import Script
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
+from scripted_hub import Visitor, told
+
+from app.models.search_bar import LibraryTab
+from app.models.token_dialog import TokenDialog
+from app.shell.page_names import PageName
+from app.showcase import hub_story as story
+from app.widgets.banner import Banner
+from engine.commands import Load
+from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.messages import Describe, Refused, Search
+from engine.hub.remote.faults import Fault
+from engine.hub.remote.listing import Access, Order, Packaging
+from engine.hub.shelf.kept_model import ModelOrigin
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+TARGET, DRAFT = story.UNDER_WAY[0].job, story.UNDER_WAY[1].job
+
+
+@pytest.fixture
+def visitor(open_desk: Callable[[Script | None], Desk]) -> Visitor:
+    """Somebody who has just opened the page of a window that is used for the first time."""
+    script = Script()
+    told(script.hub)
+    desk = open_desk(script)
+    desk.ready()
+    desk.assembly.window.resize(1280, 800)
+    return Visitor.of(desk)
+
+
+def loads(visitor: Visitor) -> list[Load]:
+    return [each for each in visitor.desk.script.commands if isinstance(each, Load)]
+
+
+def banner(visitor: Visitor, words: str) -> Banner:
+    """The message that says this, once it is there."""
+    found: list[Banner] = []
+
+    def there() -> bool:
+        window = visitor.desk.assembly.window
+        found[:] = [each for each in window.findChildren(Banner) if words in each.text]
+        return bool(found) and found[0].isVisible()
+
+    visitor.until(there)
+    return found[0]
+
+
+def button(where: QWidget, words: str) -> QPushButton:
+    return next(each for each in where.findChildren(QPushButton) if each.text() == words)
+
+
+def arrived(job: Job) -> JobReport:
+    return JobReport(job, JobState.DONE, job.nbytes, model=f"/models/{job.variant}.gguf")
+
+
+# -- asking ------------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_of_the_hub_before_the_user_searches(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.until(lambda: len(page.suitable.view.rows.entries) == len(story.SUGGESTIONS))
+    for part in LibraryTab:
+        visitor.go_to(part)
+        QTest.keyClicks(page.search.field, "qwen")
+        assert "Nothing is sent" in page.search.note.text()
+    visitor.go_to(LibraryTab.ON_DISK)
+    visitor.until(lambda: bool(page.on_disk.view.rows.entries))
+    visitor.desk.bot.keyClick(page.search.field, Qt.Key.Key_Return)
+    assert visitor.script.asked == []
+
+
+def test_a_search_asks_for_what_was_chosen_and_shows_what_was_found(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go_to(LibraryTab.FIND)
+    page.search.packaging_box.setCurrentIndex(1)
+    page.search.order_box.setCurrentIndex(2)
+    visitor.find("  qwen3 ")
+    (asked,) = visitor.script.asked
+    assert isinstance(asked, Search)
+    assert (asked.words, asked.packaging, asked.order) == ("qwen3", Packaging.GGUF, Order.NEWEST)
+    visitor.until(lambda: tuple(page.finding.view.rows.entries) == story.RESULTS)
+    assert page.search.count.text() == f"{len(story.RESULTS)} models found."
+    assert page.finding.view.current is None
+
+
+def test_an_answer_to_an_older_question_is_not_shown(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.script.silent = True
+    page.look_for("first")
+    page.look_for("second")
+    visitor.until(lambda: len(visitor.script.asked) == 2)
+    visitor.script.silent = False
+    first, second = visitor.script.asked
+    visitor.script.found = story.RESULTS[:1]
+    visitor.hub.ask(first)
+    visitor.script.found = story.RESULTS[1:3]
+    visitor.hub.ask(second)
+    visitor.until(lambda: not page._desks.hub.searching)
+    assert tuple(page.finding.view.rows.entries) == story.RESULTS[1:3]
+
+
+def test_trouble_with_the_hub_is_told_in_words_and_can_be_tried_again(visitor: Visitor) -> None:
+    page = visitor.page
+    question = Search(Access(), "")
+    visitor.script.refusal = Refused(question, Fault.OFFLINE, "No network.", "Look at the cable.")
+    visitor.find("qwen")
+    visitor.until(lambda: page.finding.words.text() == "No network.\nLook at the cable.")
+    visitor.script.refusal = None
+    visitor.click(page.finding.action)
+    visitor.until(lambda: tuple(page.finding.view.rows.entries) == story.RESULTS)
+    assert page.finding.view.isVisible()
+
+
+def test_nothing_found_is_said(visitor: Visitor) -> None:
+    visitor.script.found = ()
+    visitor.find("no such model")
+    visitor.until(lambda: "“no such model”" in visitor.page.finding.words.text())
+
+
+# -- one model of the hub ----------------------------------------------------------------------
+
+
+def test_a_result_tells_licence_variants_fits_and_drafts(visitor: Visitor) -> None:
+    visitor.find("qwen3")
+    visitor.choose(story.QWEN3_8B)
+    detail = visitor.page.finding.remote
+    assert detail.licence.words.text() == "Licence: apache-2.0"
+    visitor.until(lambda: detail.variant is not None and bool(detail.fit_words.text()))
+    rows = [detail.variants.rows.row(detail.variants.rows.index(n, 0)) for n in range(5)]
+    marks = [row.mark.text for row in rows if row is not None and row.mark is not None]
+    assert marks == ["Fits the GPU", "Fits the GPU", "GPU and CPU", "GPU and CPU", "Tight"]
+    assert "38–55 tokens/s" in (rows[1].about if rows[1] is not None else "")
+    visitor.until(lambda: len(detail.drafts.candidates) == len(story.CANDIDATES))
+    shown = [each.text() for each in detail.drafts.findChildren(QLabel)]
+    for candidate in story.CANDIDATES:
+        assert any(candidate.reason in text for text in shown)
+    chosen = detail.drafts.chosen
+    assert chosen is not None
+    assert chosen.repo == story.QWEN3_SMALL.repo
+    assert len(detail.drafts.buttons) == 2  # the one that fits, and none
+
+
+def test_one_button_fetches_the_model_and_its_draft(visitor: Visitor) -> None:
+    visitor.find("qwen3")
+    visitor.choose(story.QWEN3_8B)
+    detail = visitor.page.finding.remote
+    q4, small = story.REPOSITORY.variants[1], story.SMALL_REPOSITORY.variants[4]
+    visitor.until(lambda: "5.6\N{NO-BREAK SPACE}GB" in detail.download_button.text())
+    assert q4.nbytes + small.nbytes == pytest.approx(5.6e9, rel=0.01)
+    visitor.click(detail.download_button)
+    repos = (story.QWEN3_8B.repo, story.QWEN3_SMALL.repo)
+    visitor.until(lambda: ("add", *repos, None) in visitor.script.done)
+    first, second = (each.job for each in visitor.script.reports)
+    assert (first.variant, second.draft_of) == ("Q4_K_M", first.key)
+    assert first.licence == "apache-2.0"
+    assert first.files == q4.files
+
+
+def test_without_draft_only_the_model_is_fetched(visitor: Visitor) -> None:
+    visitor.find("qwen3")
+    visitor.choose(story.QWEN3_8B)
+    detail = visitor.page.finding.remote
+    visitor.click(detail.alone_button)
+    visitor.did("add", story.QWEN3_8B.repo, None)
+
+
+def test_a_gated_model_leads_to_its_terms_and_to_the_token(visitor: Visitor) -> None:
+    visitor.find("llama")
+    visitor.choose(story.LLAMA)
+    licence = visitor.page.finding.remote.licence
+    visitor.until(licence.terms_button.isVisible)
+    visitor.click(licence.token_button)
+    dialogs = [each for each in QApplication.topLevelWidgets() if isinstance(each, TokenDialog)]
+    (dialog,) = [each for each in dialogs if each.isVisible()]
+    assert not dialog.keep_button.isEnabled()
+    QTest.keyClicks(dialog.field, " hf_secret ")
+    visitor.click(dialog.keep_button)
+    visitor.until(lambda: visitor.script.token == "hf_secret")
+    banner(visitor, "kept in this computer's keyring")
+    visitor.find("llama")
+    assert visitor.script.asked[-1].access.token == "hf_secret"
+    assert "hf_secret" not in repr(visitor.script.asked[-1])
+
+
+def test_a_model_that_cannot_be_described_can_be_asked_for_again(visitor: Visitor) -> None:
+    visitor.find("qwen3")
+    visitor.script.repositories = {}
+    page = visitor.page
+    page.finding.view.choose(story.QWEN3_8B.repo)
+    detail = page.finding.remote
+    visitor.until(detail.again_button.isVisible)
+    assert not detail.download_button.isVisible()
+    visitor.script.repositories = dict(story.REPOSITORIES)
+    visitor.click(detail.again_button)
+    visitor.until(lambda: detail.repository is story.REPOSITORY)
+
+
+# -- from suggestion to chat -------------------------------------------------------------------
+
+
+def test_three_clicks_from_the_first_start_to_a_model_that_answers(
+    open_desk: Callable[[Script | None], Desk],
+) -> None:
+    script = Script()
+    told(script.hub)
+    script.hub.bring = arrived
+    desk = open_desk(script)
+    desk.ready()
+    window = desk.assembly.window
+    window.resize(1280, 800)
+    models = window.navigation.buttons
+    visitor = Visitor(desk, page=None)  # type: ignore[arg-type]
+    visitor.click(next(iter(models.values())))  # 1
+    visitor.page = window.pages.currentWidget()  # type: ignore[assignment]
+    visitor.click(visitor.page.suitable.suggested.download_button)  # 2
+    said = banner(visitor, "Qwen3-8B is here, with its draft.")
+    visitor.click(button(said, "Use now"))  # 3
+    visitor.until(lambda: loads(visitor)[-1].model == Path("/models/Q4_K_M.gguf"))
+    assert desk.assembly.settings.value.drafts[0].draft == str(Path("/models/Q8_0.gguf"))
+
+
+def test_a_draft_that_cannot_be_had_does_not_keep_the_model_away(visitor: Visitor) -> None:
+    del visitor.script.repositories[story.QWEN3_SMALL.repo]
+    visitor.click(visitor.page.suitable.suggested.download_button)
+    visitor.did("add", story.QWEN3_8B.repo, None)
+    banner(visitor, "There is no model")
+
+
+# -- downloads ---------------------------------------------------------------------------------
+
+
+def test_downloads_tell_how_far_they_are_and_are_paused_resumed_given_up(visitor: Visitor) -> None:
+    page = visitor.page
+    assert not page.downloads.isVisible()
+    visitor.tell(*story.UNDER_WAY)
+    row = page.downloads.rows["target"]
+    assert (
+        row.state.text().replace("\N{NO-BREAK SPACE}", " ")
+        == "2.1 GB of 5.0 GB · 31.4 MB/s · 2 min left"
+    )
+    assert "1 running" in page.downloads.summary.text()
+    visitor.click(row.pause_button)
+    visitor.did(JobState.PAUSED, "target")
+    visitor.until(row.resume_button.isVisible)
+    visitor.click(row.resume_button)
+    visitor.did(JobState.FETCHING, "target")
+    visitor.click(page.downloads.rows["m"].cancel_button)
+    visitor.did("cancel", "m")
+    visitor.until(lambda: "m" not in page.downloads.rows)
+
+
+def test_a_failed_download_offers_what_mends_it(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.tell(*story.FAILED)
+    full, gated = page.downloads.rows["target"], page.downloads.rows["llama"]
+    assert full.trouble.text().startswith("There is not enough room")
+    assert full.space_button.isVisible()
+    assert not full.token_button.isVisible()
+    assert gated.token_button.isVisible()
+    visitor.click(full.again_button)
+    visitor.did(JobState.FETCHING, "target")
+    visitor.until(lambda: not full.again_button.isVisible())
+
+
+def test_what_was_done_before_the_window_opened_is_not_told_again(
+    open_desk: Callable[[Script | None], Desk],
+) -> None:
+    script = Script()
+    told(script.hub)
+    script.hub.reports = (arrived(TARGET),)
+    desk = open_desk(script)
+    desk.ready()
+    visitor = Visitor.of(desk)
+    visitor.until(lambda: TARGET.key in visitor.page.downloads.rows)
+    visitor.did("keep", TARGET.key)
+    assert desk.chat.banners.texts == []
+
+
+def test_a_model_is_told_of_when_its_draft_is_here_too(visitor: Visitor) -> None:
+    visitor.until(lambda: visitor.page._desks.hub._looked)
+    draft = JobReport(DRAFT, JobState.FETCHING)
+    visitor.tell(arrived(TARGET), draft)
+    assert visitor.desk.chat.banners.texts == []
+    visitor.tell(arrived(TARGET), arrived(DRAFT))
+    banner(visitor, "Qwen3-8B is here, with its draft.")
+
+
+# -- on this computer --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keeper(visitor: Visitor) -> Visitor:
+    """Somebody who looks at the models on this computer."""
+    visitor.script.candidates = story.KEPT_CANDIDATES
+    visitor.go_to(LibraryTab.ON_DISK)
+    count = len(story.KEPT) + len(story.ELSEWHERE) + 1
+    visitor.until(lambda: len(visitor.page.on_disk.view.rows.entries) == count)
+    return visitor
+
+
+def test_the_list_has_ours_and_what_other_programs_have(keeper: Visitor) -> None:
+    rows = keeper.page.on_disk.view.rows
+    said = [rows.row(rows.index(n, 0)) for n in range(rows.rowCount())]
+    titles = [row.title for row in said if row is not None]
+    assert titles == [
+        *(model.name for model in story.KEPT),
+        "Found on this disk",
+        *(model.name for model in story.ELSEWHERE),
+    ]
+    QTest.keyClicks(keeper.page.search.field, "coder")
+    assert [getattr(each, "model", None) for each in rows.entries][1:] == [story.ELSEWHERE[1]]
+
+
+def test_a_model_is_used_with_the_draft_that_fits(keeper: Visitor) -> None:
+    page, model = keeper.page, story.KEPT[1]
+    page.on_disk.view.choose(model.path)
+    detail = page.on_disk.kept
+    keeper.until(lambda: detail.drafts.chosen is not None)
+    facts = dict(detail.facts.shown)
+    assert facts["Quantisation"] == "Q4_K_M"
+    assert facts["Licence"] == "apache-2.0"
+    keeper.click(detail.use_button)
+    keeper.until(lambda: loads(keeper)[-1].model == model.path)
+    assert keeper.desk.assembly.settings.value.drafts[0].model == str(model.path)
+    assert keeper.desk.chat.isVisible()
+
+
+def test_the_model_in_use_is_protected_with_a_sentence(keeper: Visitor) -> None:
+    page = keeper.page
+    page.on_disk.view.choose(Path("model"))
+    detail = page.on_disk.kept
+    assert detail.protected.text().startswith("It is in use")
+    assert not detail.use_button.isEnabled()
+    assert not detail.delete_button.isVisible()
+
+
+def test_deleting_tells_the_exact_bytes_and_waits_for_a_yes(keeper: Visitor) -> None:
+    page, model = keeper.page, story.KEPT[1]
+    page.on_disk.view.choose(model.path)
+    keeper.click(page.on_disk.kept.delete_button)
+    box = keeper.asked()
+    assert "5,030,000,000 bytes (5.0\N{NO-BREAK SPACE}GB)" in box.informativeText()
+    assert ("delete", model.path) not in keeper.script.done
+    keeper.click(button(box, "Delete"))
+    keeper.did("delete", model.path)
+    keeper.until(lambda: model not in page.on_disk.view.rows.entries)
+    banner(keeper, "Qwen3 8B is deleted.")
+
+
+def test_check_move_and_forget(keeper: Visitor, tmp_path: Path) -> None:
+    page, model = keeper.page, story.KEPT[3]
+    page.on_disk.view.choose(model.path)
+    detail = page.on_disk.kept
+    keeper.click(detail.check_button)
+    keeper.did("check", model.path)
+    banner(keeper, "half.gguf is as it should be.")
+    keeper.until(lambda: not page._desks.shelf.doing)
+    page.on_disk.move(model, tmp_path)
+    keeper.did("move", model.path, tmp_path)
+    keeper.until(lambda: not page._desks.shelf.doing)
+    keeper.click(detail.forget_button)
+    keeper.did("forget", model.path)
+
+
+def test_what_other_programs_have_is_used_in_place_or_copied(keeper: Visitor) -> None:
+    page, model = keeper.page, story.ELSEWHERE[0]
+    page.on_disk.view.choose(model.path)
+    detail = page.on_disk.kept
+    assert not detail.use_button.isVisible()
+    assert not detail.delete_button.isVisible()
+    keeper.click(detail.copy_button)
+    keeper.did("copy", model.path)
+
+    def listed() -> bool:
+        entries = page.on_disk.view.rows.entries
+        return any(getattr(each, "origin", None) is ModelOrigin.COPIED for each in entries)
+
+    keeper.until(listed)
+
+
+def drop(page: QWidget, path: Path) -> bool:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    buttons, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    action = Qt.DropAction.CopyAction
+    enter = QDragEnterEvent(QPoint(5, 5), action, data, buttons, keys)
+    page.dragEnterEvent(enter)
+    if enter.isAccepted():
+        page.dropEvent(QDropEvent(QPointF(5, 5), action, data, buttons, keys))
+    return enter.isAccepted()
+
+
+@pytest.mark.parametrize("name", ["mine.gguf", "model.safetensors", ""])
+def test_a_model_can_be_dropped_on_the_page(visitor: Visitor, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name:
+        path.write_bytes(b"x")
+    assert drop(visitor.page, path)
+    meant = tmp_path if name != "mine.gguf" else path
+    visitor.click(button(banner(visitor, f"Add {meant.name}"), "Use in place"))
+    visitor.did("in place", meant)
+
+
+def test_other_files_are_not_taken(visitor: Visitor, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("x")
+    assert not drop(visitor.page, tmp_path / "text.txt")
+
+
+# -- keyboard and names ------------------------------------------------------------------------
+
+
+def test_everything_can_be_done_by_keyboard(visitor: Visitor) -> None:
+    page, bot = visitor.page, visitor.desk.bot
+    visitor.go_to(LibraryTab.FIND)
+    page.search.field.setFocus()
+    QTest.keyClicks(page.search.field, "qwen3")
+    bot.keyClick(page.search.field, Qt.Key.Key_Return)
+    visitor.until(lambda: bool(page.finding.view.rows.entries))
+    bot.keyClick(page.search.field, Qt.Key.Key_Down)
+    assert page.finding.view.hasFocus()
+    assert page.finding.view.selectionModel().isSelected(page.finding.view.currentIndex())
+    visitor.until(lambda: page.finding.remote.repository is not None)
+    asked = [each.repo for each in visitor.script.asked if isinstance(each, Describe)]
+    assert asked[0] == story.QWEN3_8B.repo
+    visitor.until(page.finding.remote.download_button.isEnabled)
+    bot.keyClick(page.finding.view, Qt.Key.Key_Return)
+    assert page.finding.remote.download_button.hasFocus()
+    bot.keyClick(page.finding.remote.download_button, Qt.Key.Key_Space)
+    visitor.until(lambda: any(each[0] == "add" for each in visitor.script.done))
+
+
+def test_every_control_has_a_name(keeper: Visitor) -> None:
+    keeper.tell(*story.UNDER_WAY)
+    for part in LibraryTab:
+        keeper.go_to(part)
+        for widget in keeper.page.findChildren(QWidget):
+            takes_keys = widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+            if not (widget.isVisible() and takes_keys) or widget.objectName().startswith("qt_"):
+                continue
+            text = widget.text() if isinstance(widget, QAbstractButton) else ""
+            assert widget.accessibleName() or text, widget
+
+
+def test_a_narrow_window_has_the_detail_below_the_list(visitor: Visitor) -> None:
+    page, window = visitor.page, visitor.desk.assembly.window
+    assert page._splitter.orientation() is Qt.Orientation.Horizontal
+    window.resize(700, 800)
+    visitor.until(lambda: page._splitter.orientation() is Qt.Orientation.Vertical)
+    window.resize(1280, 800)
+    visitor.until(lambda: page._splitter.orientation() is Qt.Orientation.Horizontal)
+
+
+def test_an_empty_chat_leads_to_the_page(desk: Desk) -> None:
+    desk.ready()
+    desk.bot.waitUntil(desk.chat.greeting.more_button.isVisible)
+    desk.bot.mouseClick(desk.chat.greeting.more_button, Qt.MouseButton.LeftButton)
+    assert desk.assembly.window.pages.shown is PageName.MODELS
+
+
+@pytest.mark.parametrize("state", [JobState.PAUSED, JobState.DONE])
+def test_downloads_of_the_last_run_go_on(
+    open_desk: Callable[[Script | None], Desk], tmp_path: Path, state: JobState
+) -> None:
+    script = Script()
+    script.hub.reports = (JobReport(TARGET, state, model="/models/a.gguf"),)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "downloads.json").write_text("{}")
+    desk = open_desk(script)
+    hub = desk.assembly.library.desks.hub
+    desk.bot.waitUntil(lambda: hub.reports == script.hub.reports)
+    assert (("go on",) in script.hub.done) is (state is JobState.PAUSED)
+    assert script.hub.asked == []

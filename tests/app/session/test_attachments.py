@@ -1,0 +1,89 @@
+"""Text files that go along with a message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.session.attachments import (
+    MOST_BYTES,
+    Attachment,
+    read_attachment,
+    with_attachments,
+    without_attachments,
+)
+from engine.errors import UserFixable
+
+TEXT = "Grüße aus Köln – 你好\nsecond line\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_unicode_is_read_as_it_says(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(TEXT.encode(encoding))
+    read = read_attachment(path)
+    assert (read.text, read.notice) == (TEXT, "")
+    assert read.size == path.stat().st_size
+
+
+def test_big_endian_with_its_mark(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"\xfe\xff" + TEXT.encode("utf-16-be"))
+    assert read_attachment(path).text == TEXT
+
+
+def test_other_encodings_are_read_with_a_notice(tmp_path: Path) -> None:
+    path = tmp_path / "alt.txt"
+    path.write_bytes("Grüße\r\nKöln\r\n".encode("latin-1"))
+    read = read_attachment(path)
+    assert read.text == "Grüße\nKöln\n"
+    assert "alt.txt" in read.notice
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF" + bytes(range(256)) * 4, "not a text file"),
+        ("half.txt", b"\xff\xfe\x00", "not a text file"),
+        ("program", b"\x7fELF\0\0\0\0" * 100, "not a text file"),
+        ("llama.gguf", b"GGUF", "is a model"),
+        ("big.log", b"x" * (MOST_BYTES + 1), "2.1\u00a0MB large"),
+    ],
+)
+def test_what_cannot_go_along_is_refused_in_words(
+    tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UserFixable, match=words) as refused:
+        read_attachment(path)
+    assert name in refused.value.cause
+    assert refused.value.remedy
+
+
+def test_folders_and_models_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(UserFixable, match="is a folder"):
+        read_attachment(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(UserFixable, match="is a model"):
+        read_attachment(tmp_path)
+    with pytest.raises(UserFixable, match="could not be read"):
+        read_attachment(tmp_path / "gone.txt")
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "", "```\nfenced\n```\n", "`````\n", "# no newline at the end"]
+)
+def test_a_file_stands_in_the_message_and_can_be_told_from_it(text: str) -> None:
+    files = [Attachment("a `b`.py", text, 1), Attachment("c.txt", text, 1)]
+    message = with_attachments(files, "What is this?\n")
+    assert without_attachments(message) == ("What is this?\n", ["a b .py", "c.txt"])
+    assert text in message
+    assert "py\n" in message
+    assert without_attachments(with_attachments(files, "")) == ("", ["a b .py", "c.txt"])
+
+
+def test_what_only_looks_like_a_file_stays() -> None:
+    message = "`x`:\n```\nnever closed"
+    assert without_attachments(message) == (message, [])

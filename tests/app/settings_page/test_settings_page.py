@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QCheckBox, QComboBox, QMessageBox, QSlider, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.data_folder.paths import Paths
+from app.settings import Settings, SettingsStore
+from app.settings.file import load
+from app.settings.model import SPECS, SettingsSection
+from app.settings.presets import BALANCED, BUILT_IN, PRECISE
+from app.settings_page.dialog import SettingsDialog
+from app.settings_page.presets_dialog import PresetsDialog
+from app.theme.theme import Theme, ThemeChoice
+from engine import language
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    return Paths(tmp_path / "data", tmp_path / "config", tmp_path / "config" / "data-folder.toml")
+
+
+@pytest.fixture
+def store(paths: Paths, qtbot: QtBot) -> SettingsStore:  # noqa: ARG001 - a timer needs Qt
+    return SettingsStore(paths.settings)
+
+
+@pytest.fixture
+def dialog(store: SettingsStore, paths: Paths, theme: Theme, qtbot: QtBot) -> SettingsDialog:
+    dialog = SettingsDialog(store, theme, paths)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    qtbot.waitExposed(dialog)
+    return dialog
+
+
+def control(dialog: SettingsDialog, name: str, kind: type[QWidget]) -> QWidget:
+    widget = dialog.page.rows[name].editor.control
+    assert isinstance(widget, kind)
+    return widget
+
+
+def shown(dialog: SettingsDialog) -> set[str]:
+    return {name for name, row in dialog.page.rows.items() if row.isVisible()}
+
+
+def test_every_setting_with_a_section_has_a_named_control(dialog: SettingsDialog) -> None:
+    wanted = {name for name, spec in SPECS.items() if spec.section is not None}
+    assert set(dialog.page.rows) == wanted
+    for name, row in dialog.page.rows.items():
+        assert row.editor.control.accessibleName() == SPECS[name].label
+        assert row.editor.control.accessibleDescription() == SPECS[name].about
+        assert row.editor.control.focusPolicy() & Qt.FocusPolicy.TabFocus
+
+
+def test_sections_are_shown_one_at_a_time(dialog: SettingsDialog, qtbot: QtBot) -> None:
+    for section in SettingsSection:
+        assert shown(dialog) == {n for n, s in SPECS.items() if s.section is section}
+        assert dialog.page.privacy.isVisible() is (section is SettingsSection.PRIVACY)
+        qtbot.keyClick(dialog.page.sections, Qt.Key.Key_Down)
+
+
+def test_searching_finds_rows_of_every_section(dialog: SettingsDialog, qtbot: QtBot) -> None:
+    qtbot.keyClicks(dialog.page.search, "Size TEXTS")
+    assert shown(dialog) == {"font_scale"}
+    dialog.page.search.setText("crash")
+    assert shown(dialog) == set()
+    assert any(row.isVisible() for row in dialog.page.privacy.rows)
+    dialog.page.search.setText("no such thing")
+    assert not any(row.isVisible() for row in dialog.page.privacy.rows)
+    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+    assert dialog.isVisible()
+    assert shown(dialog) == {"language", "reopen_last"}
+    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+    assert not dialog.isVisible()
+
+
+def test_a_change_applies_at_once_and_can_be_reset(
+    dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
+) -> None:
+    dialog.page.show_section(SettingsSection.CHAT)
+    row = dialog.page.rows["token_tint"]
+    assert not row.back.isVisible()
+    qtbot.keyClick(control(dialog, "token_tint", QCheckBox), Qt.Key.Key_Space)
+    assert store.value.token_tint is True
+    assert row.back.isVisible()
+    qtbot.mouseClick(row.back, Qt.MouseButton.LeftButton)
+    assert store.value == Settings()
+    assert not row.back.isVisible()
+    assert row.editor.control.hasFocus()
+
+
+def test_a_list_of_choices(dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot) -> None:
+    dialog.page.show_section(SettingsSection.APPEARANCE)
+    combo = control(dialog, "theme", QComboBox)
+    combo.setFocus()
+    qtbot.keyClick(combo, Qt.Key.Key_Down)
+    assert store.value.theme is ThemeChoice.LIGHT
+    store.change(theme=ThemeChoice.DARK)
+    assert isinstance(combo, QComboBox)
+    assert combo.currentText() == "Dark"
+
+
+def test_the_text_size_applies_where_the_slider_rests(
+    dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
+) -> None:
+    dialog.page.show_section(SettingsSection.APPEARANCE)
+    slider = control(dialog, "font_scale", QSlider)
+    with qtbot.waitSignal(store.changed):
+        qtbot.keyClick(slider, Qt.Key.Key_Right)
+        qtbot.keyClick(slider, Qt.Key.Key_Right)
+        assert store.value.font_scale == 1.0
+    assert store.value.font_scale == 1.2
+
+
+def test_a_language_asks_for_another_start(
+    dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
+) -> None:
+    row = dialog.page.rows["language"]
+    said = row.note
+    assert not said.isVisible()
+    store.change(language="de")
+    assert said.isVisible()
+    with qtbot.waitSignal(dialog.page.restart_asked) as asked:
+        qtbot.mouseClick(row.restart, Qt.MouseButton.LeftButton)
+    assert asked.args == [False]
+    store.reset("language")
+    assert not said.isVisible()
+
+
+def test_resetting_everything_keeps_the_window(
+    dialog: SettingsDialog, store: SettingsStore
+) -> None:
+    store.change(window_width=901, theme=ThemeChoice.DARK, presets=())
+    dialog.page.show_section(SettingsSection.PRIVACY)
+    dialog.page.privacy.reset_settings_asked.emit()
+    assert store.value == Settings(window_width=901)
+
+
+@pytest.mark.qt_log_ignore("propagateSizeHints")
+def test_deleting_all_conversations_is_asked_twice(dialog: SettingsDialog, qtbot: QtBot) -> None:
+    dialog.page.show_section(SettingsSection.PRIVACY)
+    row = next(r for r in dialog.page.privacy.rows if r.label.text() == "Conversations")
+    button = row.buttons.findChildren(QWidget)[-1]
+    with qtbot.assertNotEmitted(dialog.page.delete_conversations_asked):
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    box = dialog.findChild(QMessageBox)
+    assert box is not None
+    assert box.defaultButton().text() == "Cancel"
+    delete = next(b for b in box.buttons() if b.text() == "Delete all")
+    with qtbot.waitSignal(dialog.page.delete_conversations_asked):
+        delete.click()
+
+
+def test_the_privacy_page_says_where_everything_is(
+    dialog: SettingsDialog, paths: Paths, qtbot: QtBot
+) -> None:
+    paths.data.mkdir()
+    paths.history.write_bytes(b"x" * 2048)
+    dialog.page.show_section(SettingsSection.PRIVACY)
+    texts = {row.label.text(): row for row in dialog.page.privacy.rows}
+    for label, path in (
+        ("Data folder", paths.data),
+        ("Conversations", paths.history),
+        ("Settings", paths.settings),
+        ("Log", paths.log),
+        ("Crash reports", paths.reports),
+    ):
+        assert texts[label].path_label.toolTip() == str(path)
+    qtbot.waitUntil(lambda: texts["Conversations"].size_label.text() == "2.00 KiB")
+    qtbot.waitUntil(lambda: texts["Crash reports"].size_label.text() == "Empty")
+
+
+def test_presets_are_made_changed_and_deleted(store: SettingsStore, qtbot: QtBot) -> None:
+    dialog = PresetsDialog(store)
+    qtbot.addWidget(dialog)
+    dialog.new.click()
+    qtbot.keyClicks(dialog.form.name, "Pirate")
+    assert store.value.presets[-1].name == "Pirate"
+    dialog.form.controls["system_prompt"].setPlainText("Say arr.")  # type: ignore[attr-defined]
+    dialog.form.controls["temperature"].setValue(1.25)  # type: ignore[attr-defined]
+    seed = dialog.form.controls["seed"]
+    qtbot.keyClicks(seed, "12x")
+    setup = store.value.presets[-1].setup
+    assert (setup.system_prompt, setup.temperature, setup.seed) == ("Say arr.", 1.25, 12)
+    store.change(default_preset="Pirate")
+    dialog.form.name.clear()
+    qtbot.keyClicks(dialog.form.name, "Captain")
+    assert store.value.default_preset == "Captain"
+    dialog.form.name.setText("Precis")
+    qtbot.keyClicks(dialog.form.name, "e")  # taken
+    assert store.value.presets[-1].name == "Captain"
+    dialog.delete.click()
+    assert store.value.presets == BUILT_IN
+    assert load(store.path).settings is not None
+
+
+def test_built_in_presets_can_go_and_come_back(store: SettingsStore, qtbot: QtBot) -> None:
+    dialog = PresetsDialog(store)
+    qtbot.addWidget(dialog)
+    assert not dialog.restore.isEnabled()
+    for _ in BUILT_IN:
+        dialog.delete.click()
+    assert store.value.presets == ()
+    assert not dialog.delete.isEnabled()
+    dialog.restore.click()
+    assert store.value.presets == BUILT_IN
+    dialog.list.setCurrentRow(1)
+    dialog.copy.click()
+    assert store.value.presets[-1].setup == BALANCED.setup
+    assert store.value.presets[-1] != BALANCED
+    assert PRECISE.in_use().preset == "Precise"
+
+
+def test_texts_are_whole_at_the_largest_size_in_another_language(
+    store: SettingsStore, paths: Paths, theme: Theme, qtbot: QtBot
+) -> None:
+    language.use(language.PSEUDO)
+    theme.apply(ThemeChoice.LIGHT, font_scale=1.6)
+    try:
+        dialog = SettingsDialog(store, theme, paths)
+        qtbot.addWidget(dialog)
+        dialog.show()
+        qtbot.waitExposed(dialog)
+        for section in SettingsSection:
+            dialog.page.show_section(section)
+            rows = (*dialog.page.rows.values(), *dialog.page.privacy.rows)
+            seen = [row for row in rows if row.isVisible()]
+            labels = [label for row in seen for label in (row.label, row.about)]
+            qtbot.waitUntil(
+                lambda labels=labels: all(
+                    label.height() >= label.heightForWidth(label.width()) for label in labels
+                )
+            )
+            qtbot.waitUntil(
+                lambda seen=seen: all(row.width() >= row.minimumSizeHint().width() for row in seen)
+            )
+    finally:
+        language.use(language.ENGLISH)
+        theme.apply(ThemeChoice.LIGHT, font_scale=1.0)
