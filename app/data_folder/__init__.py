@@ -1,1 +1,1 @@
-"""Where Duotail keeps its files: paths, one window per folder, moving, files the user saves."""
+"""Files of Duotail: paths, one window per folder, moving it, and files that the user saves."""

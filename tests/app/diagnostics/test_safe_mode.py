@@ -16,7 +16,7 @@ from app.engine_link.status import Phase
 from app.theme.theme import Theme
 from engine.hub.local import default_target
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHILD = Path(__file__).parent / "crash_loading_child.py"
 
 
