@@ -72,7 +72,7 @@ def export(
         for number, each in enumerate(conversations):
             progress.step(number, len(conversations))
             place = path / file_name(each.title, form, taken) if folder else path
-            write(place, markdown(each, store.messages(each.id)))
+            write(place, markdown(each, store.branches.messages(each.id)))
 
 
 def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:

@@ -93,13 +93,13 @@ def import_json(
     """Take in conversations of our own format, or of ChatGPT, Open WebUI, OpenAI's messages.
 
     What cannot be read is left out and counted. All of it is stored, or nothing; `step` hears how
-    much is done, as in `Trees.add_trees`.
+    much is done, as in `Trees.add`.
 
     Raises:
         UserFixable: there is no conversation in the text, or it cannot be stored.
     """
     trees, left_out = read_trees(text)
-    return Imported(store.add_trees(trees, step), left_out)
+    return Imported(store.add(trees, step), left_out)
 
 
 def read_trees(text: str) -> tuple[list[Tree], int]:

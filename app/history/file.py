@@ -1,9 +1,9 @@
-"""The open file that the rooms of the store share: its connection and its transactions."""
+"""The open file that all parts of the store share: its connection and its transactions."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,43 +22,53 @@ class HistoryFile:
 
     def __init__(self, path: Path, connection: sqlite3.Connection, upkeep: Upkeep) -> None:
         self.path = path
-        self._connection = connection
-        self._upkeep = upkeep
-        self._went_back: set[int] = set()
-        """Conversations whose branch may have been cut back."""
+        self.connection = connection
+        self.upkeep = upkeep
         self._new_words = False
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
+        """A transaction.
+
+        Raises:
+            UserFixable: the history is only to look at, or cannot be written to.
+        """
         if self.read_only:
             raise UserFixable(
                 tr("Your conversations can only be read at the moment, nothing can be added."),
                 tr("The message about the history, shown at the start, says what can be done."),
             )
-        with self._upkeep.turn, translated(self.path), transaction(self._connection):
+        with self.upkeep.turn, translated(self.path), transaction(self.connection):
             yield
         if self._new_words:
             self._new_words = False
-            self._upkeep.wake()
+            self.upkeep.wake()
 
-    def _rows(self, statement: str, arguments: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def rows(
+        self, statement: str, arguments: Sequence[object] | Mapping[str, object] = ()
+    ) -> list[tuple[Any, ...]]:
         """Return the rows of a query; a flipped bit in a text must not make the rest unreadable."""
         try:
-            return self._connection.execute(statement, arguments).fetchall()
+            return self.connection.execute(statement, arguments).fetchall()
         except sqlite3.OperationalError as error:
             if "Could not decode" not in str(error):
                 raise
-            self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")  # slower
-        return self._connection.execute(statement, arguments).fetchall()
+            self.connection.text_factory = lambda raw: raw.decode("utf-8", "replace")  # slower
+        return self.connection.execute(statement, arguments).fetchall()
 
-    def _change(self, statement: str, arguments: tuple[object, ...]) -> None:
+    def change(self, statement: str, arguments: tuple[object, ...]) -> None:
         """Change exactly one row."""
-        if self._connection.execute(statement, arguments).rowcount != 1:
+        if self.connection.execute(statement, arguments).rowcount != 1:
             raise LookupError(f"no such row for {arguments}")
 
-    def _insert(self, statement: str, arguments: tuple[object, ...]) -> int:
+    def insert(self, statement: str, arguments: tuple[object, ...]) -> int:
         """Add exactly one row; its id."""
-        cursor = self._connection.execute(statement, arguments)
+        cursor = self.connection.execute(statement, arguments)
         if cursor.rowcount != 1 or cursor.lastrowid is None:
             raise LookupError(f"nothing to add a row to for {arguments}")
         return cursor.lastrowid
+
+    def to_index(self, message_id: int) -> None:
+        """Have the words of a message taken into the search index after this transaction."""
+        self.connection.execute("INSERT OR REPLACE INTO to_index VALUES (?, 0)", (message_id,))
+        self._new_words = True

@@ -84,7 +84,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class UndoToken:
-    """Given out by a deletion; brings back what it hid until the history is closed."""
+    """Brings back what a deletion hid, as long as that lies in the trash."""
 
     conversation_id: int
     message_id: int | None = None

@@ -27,7 +27,7 @@ _CONVERSATION = (
 _MESSAGE = (
     *("id", "conversation_id", "parent_id", "role", "text", "token_ids", "state", "stats", "model"),
     *("seed", "temperature", "signature", "created_at", "indexed", "sampling", "marks"),
-    "deleted_by",
+    *("deleted_by", "deleted_at"),
 )
 
 _HIGHEST_ID = 1 << 40
@@ -137,7 +137,7 @@ def _add_branch(connection: sqlite3.Connection, found: _Found, numbers: list[int
                 missing.add(_whole(parent))  # what follows it moves up to what came before it
                 parent = numbers[earlier - 1] if earlier else None
         columns = [name for name in _MESSAGE if name not in ("seed", "temperature", "indexed")]
-        values = told | {"id": number, "parent_id": parent, "deleted_by": None}
+        values = told | {"id": number, "parent_id": parent, "deleted_by": None, "deleted_at": None}
         values["created_at"] = _time(told["created_at"])
         for name in ("model", "signature"):
             values[name] = told[name] if isinstance(told[name], str) else ""

@@ -124,7 +124,12 @@ _V3: Migration = (
     "CREATE INDEX answer_rounds_by_message ON answer_rounds(message_id)",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3)
+_V4: Migration = (
+    # When a message was deleted whose deletion took others along; see `app.history.trash`.
+    "ALTER TABLE message ADD COLUMN deleted_at REAL",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3, _V4)
 
 PROBES = (
     """
@@ -133,7 +138,7 @@ PROBES = (
     """,
     """
     SELECT id, conversation_id, parent_id, role, text, token_ids, state, stats, model, sampling,
-        signature, marks, created_at, deleted_by FROM message LIMIT 0
+        signature, marks, created_at, deleted_by, deleted_at FROM message LIMIT 0
     """,
     "SELECT id, message_id, text, token_ids, marks FROM answer_piece LIMIT 0",
     "SELECT id, name FROM folder LIMIT 0",

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from app.history import index
+from app.history.answer_pieces import AnswerPieces
+from app.history.answers import Answers
+from app.history.branches import Branches
+from app.history.conversations import Conversations
 from app.history.database import (
     SIDE_FILES,
     check,
@@ -24,30 +26,30 @@ from app.history.database import (
     translated,
     was_left_open,
 )
+from app.history.file import HistoryFile
+from app.history.folders import Folders
 from app.history.lock import FileLock
 from app.history.records import Hit
 from app.history.rescue import rescue
 from app.history.searcher import HistorySearch
+from app.history.trash import Trash
 from app.history.trees import Trees
 from app.history.upkeep import Upkeep
 from engine.errors import UserFixable
 from engine.language import tr
 
-_PURGED_AT_ONCE = 50
-_PURGE_S = 0.5
 
-_DOOMED = """
-SELECT id, text FROM message WHERE id IN (
-    SELECT id FROM message INDEXED BY message_deleted WHERE deleted_by IS NOT NULL
-    UNION ALL
-    SELECT id FROM message INDEXED BY message_tree
-    WHERE conversation_id IN (SELECT id FROM conversation WHERE deleted_at IS NOT NULL)
-) ORDER BY id DESC LIMIT ?
-"""
-
-
-class HistoryStore(Trees):
+class HistoryStore:
     """Conversations in one SQLite file. Use it from the thread that opened it.
+
+    Attributes:
+        conversations: their titles, pins and setups.
+        folders: which of them lie where.
+        branches: the messages of a conversation, and its versions.
+        answers: adds messages.
+        pieces: adds to an answer that is being written.
+        trash: deletes and brings back.
+        trees: whole conversations, in and out.
 
     Ids that do not exist raise LookupError: a bug of the caller. Trouble with the file or its
     drive raises `UserFixable`; the call then had no effect and may be repeated.
@@ -56,6 +58,11 @@ class HistoryStore(Trees):
     lost = 0
     """Number of messages known to be missing from a damaged history."""
     _temporary: Path | None = None
+
+    @property
+    def read_only(self) -> bool:
+        """True if this is only to look at: whatever changes something is refused."""
+        return self._file.read_only
 
     @classmethod
     def open(cls, path: Path, damaged: Callable[[UserFixable], None] = lambda _: None) -> Self:
@@ -100,8 +107,8 @@ class HistoryStore(Trees):
                     check(connection, path)
                 store = cls.open(copy)
                 try:
-                    for conversation in store.conversations():
-                        store.tree(conversation.id)
+                    for conversation in store.conversations.all():
+                        store.trees.tree(conversation.id)
                 except UserFixable:
                     store.close()
                     raise
@@ -123,7 +130,7 @@ class HistoryStore(Trees):
         """
         kept = set_aside(path)
         with translated(path), closing(sqlite3.connect(path)) as fresh:
-            self._connection.backup(fresh)
+            self._file.connection.backup(fresh)
         return kept
 
     def __init__(
@@ -135,14 +142,21 @@ class HistoryStore(Trees):
         *,
         crashed: bool,
     ) -> None:
-        super().__init__(path, connection, upkeep)
+        self._file = file = HistoryFile(path, connection, upkeep)
+        self.path = path
+        self.conversations, self.folders = Conversations(file), Folders(file)
+        self.pieces = AnswerPieces(file)
+        self.branches = Branches(file, self.pieces)
+        self.answers = Answers(file, self.branches)
+        self.trash = Trash(file, self.branches)
+        self.trees = Trees(file)
         self._lock = lock
         self._searcher: HistorySearch | None = None
-        with self._writing():
-            self._settle_interrupted()
+        with file.writing():
+            self.pieces.settle()
             if crashed:
-                self._settle_leaves()
-        self._purge_deleted()
+                self.branches.settle(everywhere=True)
+        self.trash.purge_old()
         upkeep.start()
 
     def __enter__(self) -> Self:
@@ -167,55 +181,27 @@ class HistoryStore(Trees):
 
     def wait_until_indexed(self) -> bool:
         """Wait until every message is in the search index, some 100 s at most; for measurements."""
-        return self._upkeep.wait_until_idle()
+        return self._file.upkeep.wait_until_idle()
 
     def close(self) -> None:
-        """Purge what was deleted and give the file free. Closing twice is harmless."""
-        self._upkeep.stop()
+        """Give the file free. Closing twice is harmless."""
+        self._file.upkeep.stop()
         if self._searcher is not None:
             self._searcher.close()
         try:
-            if self._went_back:
-                with self._writing():
-                    self._settle_leaves(self._went_back)
-            self._purge_deleted()
+            with self._file.writing():
+                self.branches.settle()
+            self.trash.purge_old()
         except (UserFixable, sqlite3.ProgrammingError):
             pass  # the next start purges; a closed connection has nothing to purge
         finally:
-            self._connection.close()
+            self._file.connection.close()
             self._lock.release()
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _show_only(self, folder: Path, lost: int) -> None:
-        self._temporary, self.lost, self.read_only = folder, lost, True
-
-    def _purge_deleted(self) -> None:
-        """Really delete what is hidden. Much of it takes several starts: nobody shall wait."""
-        until = time.monotonic() + _PURGE_S
-        while time.monotonic() < until:
-            with self._writing():
-                doomed = self._rows(_DOOMED, (_PURGED_AT_ONCE,))
-                if not doomed:
-                    self._connection.execute(
-                        "DELETE FROM conversation WHERE deleted_at IS NOT NULL"
-                    )
-                    return
-                self._purge(doomed)
-
-    def _purge(self, doomed: list[tuple[int, str]]) -> None:
-        run = self._connection.execute
-        run("SAVEPOINT index_alone")
-        try:
-            for message_id, text in doomed:
-                index.forget(self._connection, message_id, text)
-        except sqlite3.DatabaseError as error:
-            if not index.missing(error):
-                raise
-            run("ROLLBACK TO index_alone")
-        run("RELEASE index_alone")
-        for message_id, _ in doomed:  # children, which have the higher ids, come first
-            run("DELETE FROM message WHERE id = ?", (message_id,))
+        self._temporary, self.lost, self._file.read_only = folder, lost, True
 
 
 def _copy(path: Path, target: Path) -> None:

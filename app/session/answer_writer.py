@@ -139,7 +139,7 @@ class AnswerWriter(QObject):
         live.saving = False  # trouble is told once, not with every piece
         try:
             ids = [span.token_id for span in spans]
-            self._store.append_to_answer(live.base.id, text, ids, TokenMarks.of(spans))
+            self._store.pieces.append(live.base.id, text, ids, TokenMarks.of(spans))
         except UserFixable as error:
             self.problem.emit(error)
             return
@@ -186,7 +186,7 @@ class AnswerWriter(QObject):
         message = _ended(live, event)
         self.ended.emit(live, message)
         try:
-            self._store.finish_answer(
+            self._store.answers.finish(
                 message.id,
                 text=message.text,
                 token_ids=message.token_ids,

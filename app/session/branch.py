@@ -37,7 +37,9 @@ class Branch(QObject):
 
     def read(self, conversation: Conversation | None, live: LiveAnswer | None) -> None:
         """Take in what is stored, with all that has come of the answer in progress."""
-        self.messages = [] if conversation is None else self._store.messages(conversation.id)
+        self.messages = (
+            [] if conversation is None else self._store.branches.messages(conversation.id)
+        )
         if live is not None and self.ends_with(live):
             self.messages[-1] = live.message
 
@@ -55,13 +57,13 @@ class Branch(QObject):
     def cut(self, conversation: Conversation, index: int) -> None:
         """End the branch before `index`, so that what is said next stands beside what was there."""
         leaf = self.messages[index - 1].id if index else None
-        self._store.set_leaf(conversation.id, leaf)
+        self._store.branches.set_leaf(conversation.id, leaf)
         del self.messages[index:]
         self.changed.emit(index, self.messages)
 
     def say(self, conversation: Conversation, text: str) -> None:
         """Append what the user says."""
-        message = self._store.add_user_message(conversation.id, text)
+        message = self._store.answers.add_user_message(conversation.id, text)
         self.messages.append(message)
         self.added.emit(message)
 
@@ -69,7 +71,7 @@ class Branch(QObject):
         self, conversation: Conversation, model: str, sampling: SamplingParams
     ) -> StoredMessage:
         """Append an answer of which nothing is written yet."""
-        message = self._store.begin_answer(conversation.id, model=model, sampling=sampling)
+        message = self._store.answers.begin(conversation.id, model=model, sampling=sampling)
         self.messages.append(message)
         return message
 
@@ -79,15 +81,15 @@ class Branch(QObject):
 
     def step(self, message_id: int, step: int) -> None:
         """Make another version the active one; `show_again` shows it."""
-        self._store.show_version(message_id, step)
+        self._store.branches.show_version(message_id, step)
 
     def go_to(self, message_id: int) -> None:
         """Make the branch of a message the active one; `show_again` shows it."""
-        self._store.show_message(message_id)
+        self._store.branches.show_message(message_id)
 
     def delete(self, message_id: int) -> UndoToken:
         """Delete a message and what follows it; `show_again` shows what is left."""
-        return self._store.delete_message(message_id)
+        return self._store.trash.delete_message(message_id)
 
 
 def _look(message: StoredMessage) -> tuple[object, ...]:

@@ -67,8 +67,8 @@ class ConversationList(QObject):
     def refresh(self) -> None:
         """Read everything anew."""
         with self._reporting():
-            conversations = self._store.conversations()
-            self._folders = {each.id: each for each in self._store.folders()}
+            conversations = self._store.conversations.all()
+            self._folders = {each.id: each for each in self._store.folders.all()}
             self._held = {each.id: each for each in conversations}
             self.refreshed.emit()
 
@@ -98,7 +98,7 @@ class ConversationList(QObject):
         """Conversations that were stored beside the window, maybe with folders; some at a time."""
         if any(each.folder_id not in (None, *self._folders) for each in conversations):
             with self._reporting():
-                new = [each for each in self._store.folders() if each.id not in self._folders]
+                new = [each for each in self._store.folders.all() if each.id not in self._folders]
                 self._folders.update({each.id: each for each in new})
                 for folder in new:
                     self.folder_changed.emit(folder)
@@ -122,7 +122,7 @@ class ConversationList(QObject):
         if held is None or not title or title == held.title:
             return
         with self._reporting():
-            self._store.rename(held.id, title)
+            self._store.conversations.rename(held.id, title)
             self.put(replace(held, title=title))
 
     def pin(self, ids: Sequence[int], *, pinned: bool) -> None:
@@ -130,7 +130,7 @@ class ConversationList(QObject):
         with self._reporting():
             for held in self._known(ids):
                 if held.pinned != pinned:
-                    self._store.pin(held.id, pinned)
+                    self._store.conversations.pin(held.id, pinned)
                     self.put(replace(held, pinned=pinned))
 
     def move(self, ids: Sequence[int], folder_id: int | None) -> None:
@@ -138,7 +138,7 @@ class ConversationList(QObject):
         with self._reporting():
             for held in self._known(ids):
                 if held.folder_id != folder_id:
-                    self._store.move(held.id, folder_id)
+                    self._store.folders.put(held.id, folder_id)
                     self.put(replace(held, folder_id=folder_id))
 
     def delete(self, ids: Sequence[int]) -> None:
@@ -146,7 +146,7 @@ class ConversationList(QObject):
         done: list[tuple[Conversation, UndoToken]] = []
         with self._reporting():
             for held in self._known(ids):
-                done.append((held, self._store.delete(held.id)))
+                done.append((held, self._store.trash.delete_conversation(held.id)))
                 del self._held[held.id]
         if not done:
             return
@@ -164,7 +164,7 @@ class ConversationList(QObject):
         back: list[Conversation] = []
         with self._reporting():
             for conversation, token in zip(deletion.conversations, deletion.tokens, strict=True):
-                self._store.undelete(token)
+                self._store.trash.undelete(token)
                 kept = conversation.folder_id in self._folders  # or deleted meanwhile
                 back.append(conversation if kept else replace(conversation, folder_id=None))
                 self.put(back[-1])
@@ -179,7 +179,7 @@ class ConversationList(QObject):
         folder = next((each for each in self._folders.values() if each.name == name), None)
         if folder is None and name:
             with self._reporting():
-                folder = self._store.create_folder(name)
+                folder = self._store.folders.create(name)
                 self._folders[folder.id] = folder
                 self.folder_changed.emit(folder)
         return folder
@@ -190,7 +190,7 @@ class ConversationList(QObject):
         if held is None or not name or name == held.name:
             return
         with self._reporting():
-            self._store.rename_folder(folder_id, name)
+            self._store.folders.rename(folder_id, name)
             self._folders[folder_id] = replace(held, name=name)
             self.folder_changed.emit(self._folders[folder_id])
 
@@ -200,7 +200,7 @@ class ConversationList(QObject):
         if folder is None:
             return
         with self._reporting():
-            self._store.delete_folder(folder_id)
+            self._store.folders.delete(folder_id)
             del self._folders[folder_id]
             inside = tuple(each for each in self._held.values() if each.folder_id == folder_id)
             self._held.update({each.id: replace(each, folder_id=None) for each in inside})

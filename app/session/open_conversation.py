@@ -57,7 +57,7 @@ class OpenConversation(QObject):
             self._new_setup = setup
             self.changed.emit()
         else:
-            self._store.set_setup(self.current.id, setup)
+            self._store.conversations.set_setup(self.current.id, setup)
             self._conversations.put(replace(self.current, setup=setup))
 
     def show(self, conversation: Conversation | None) -> None:
@@ -68,9 +68,9 @@ class OpenConversation(QObject):
     def begin(self, title: str) -> Conversation:
         """Store the one that has not begun, with the setup that was chosen for it."""
         setup = self.setup
-        conversation = self._store.create_conversation(title)
+        conversation = self._store.conversations.create(title)
         if setup != conversation.setup:
-            self._store.set_setup(conversation.id, setup)
+            self._store.conversations.set_setup(conversation.id, setup)
             conversation = replace(conversation, setup=setup)
         self.current = conversation
         self._conversations.put(conversation)

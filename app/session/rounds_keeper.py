@@ -51,7 +51,7 @@ class RoundsKeeper(QObject):
         if waiting is None:
             return  # `close` was quicker
         try:
-            self._store.keep_rounds(waiting[0], packed)
+            self._store.answers.keep_rounds(waiting[0], packed)
         except UserFixable as error:
             _log.warning("the rounds of an answer are not kept: %s", error)
         else:

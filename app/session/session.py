@@ -157,7 +157,7 @@ class ChatSession(QObject):
             self.conversations.restore(token)
             return
         with self._reporting():
-            self._store.undelete(token)
+            self._store.trash.undelete(token)
             if self._open.is_any_of((token.conversation_id,)):
                 self._show_again()
 
@@ -259,7 +259,7 @@ class ChatSession(QObject):
         clicked_at = time.perf_counter()
         base = self.messages[-1]
         with self._reporting():
-            self._store.resume_answer(base.id)
+            self._store.answers.resume(base.id)
             self._begin(self.current, base, base.sampling, clicked_at)
             self.answer_resumed.emit(base)
 

@@ -46,7 +46,7 @@ class Replays(QObject):
         if message is None:
             return
         try:
-            packed = self._store.rounds(message_id)
+            packed = self._store.answers.rounds(message_id)
         except UserFixable as error:
             self.problem.emit(error)
             return

@@ -178,8 +178,8 @@ class Killings:
         assert not told.of("problem"), told.of("problem")
         with HistoryStore.open(self._history) as store:
             branches = [
-                (conversation, store.messages(conversation.id))
-                for conversation in store.conversations()
+                (conversation, store.branches.messages(conversation.id))
+                for conversation in store.conversations.all()
             ]
         now = everything(self._history)
         self._nothing_is_lost(told, now)

@@ -25,9 +25,9 @@ _PER_CONVERSATION = 100
 def write_conversation(store: HistoryStore, messages: int) -> Conversation:
     """A conversation of questions and answers, some with a list or code in them."""
     chance = random.Random(1)  # noqa: S311 - the same on every run
-    conversation = store.create_conversation("A very long conversation")
+    conversation = store.conversations.create("A very long conversation")
     for number in range(messages // 2):
-        store.add_user_message(conversation.id, f"Question {number}: {_prose(chance, 12)}?")
+        store.answers.add_user_message(conversation.id, f"Question {number}: {_prose(chance, 12)}?")
         _answer(store, conversation, _formatted(chance, number))
     return conversation
 
@@ -49,10 +49,10 @@ def fill(store: HistoryStore, letters: int) -> None:
         start = chance.randrange(len(english) - length)
         text = english[start : start + length]
         if conversation is None or number % _PER_CONVERSATION == 0:
-            conversation = store.create_conversation(text[:40])
+            conversation = store.conversations.create(text[:40])
         if number % 1000 == 0:
             text += f" {RARE}"
-        store.add_user_message(conversation.id, text)
+        store.answers.add_user_message(conversation.id, text)
         number, written = number + 1, written + length
 
 
@@ -71,8 +71,8 @@ def queries() -> Iterator[str]:
 
 
 def _answer(store: HistoryStore, conversation: Conversation, text: str) -> None:
-    begun = store.begin_answer(conversation.id, model="bench", sampling=SamplingParams())
-    store.finish_answer(
+    begun = store.answers.begin(conversation.id, model="bench", sampling=SamplingParams())
+    store.answers.finish(
         begun.id,
         text=text,
         token_ids=(),

@@ -20,8 +20,8 @@ def folders(stage: Stage, shoot: Shoot) -> None:
     store, listed = stage.assembly.store, stage.assembly.session.conversations
     made = []
     for title in reversed(_OLD_TITLES):
-        conversation = store.create_conversation(title)
-        store.add_user_message(conversation.id, title)
+        conversation = store.conversations.create(title)
+        store.answers.add_user_message(conversation.id, title)
         made.append(conversation.id)
     listed.refresh()
     work, home = listed.create_folder("Work"), listed.create_folder("Home")

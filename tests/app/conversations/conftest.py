@@ -39,7 +39,7 @@ def add(store: HistoryStore, tmp_path: Path) -> Callable[..., Conversation]:
     """Adds a conversation that was last used some days ago."""
 
     def make(title: str, days_ago: float = 0.0) -> Conversation:
-        made = store.create_conversation(title)
+        made = store.conversations.create(title)
         with sqlite3.connect(tmp_path / "history.sqlite3") as other:
             other.execute(
                 "UPDATE conversation SET updated_at = ? WHERE id = ?",

@@ -24,10 +24,10 @@ def test_pinned_folders_days(
     add("A year ago", 400)
     pinned, inside = add("Pinned", 90), add("Inside", 60)
     add("Today")
-    store.pin(pinned.id, True)
-    folder = store.create_folder("Work")
-    store.create_folder("Empty")
-    store.move(inside.id, folder.id)
+    store.conversations.pin(pinned.id, True)
+    folder = store.folders.create("Work")
+    store.folders.create("Empty")
+    store.folders.put(inside.id, folder.id)
     listed.refresh()
     model = ConversationModel(listed)
     qtmodeltester.check(model, force_py=True)
@@ -107,7 +107,7 @@ def test_any_sequence_of_changes_gives_what_a_fresh_model_gives(
     chance = random.Random(7)
     for number in range(12):
         add(f"c{number}", chance.choice([0.01, 1, 3, 40, 400]))
-    folders = [store.create_folder(name) for name in ("b", "a", "c")]
+    folders = [store.folders.create(name) for name in ("b", "a", "c")]
     listed.refresh()
     model = ConversationModel(listed)
     qtmodeltester.check(model, force_py=True)
@@ -135,7 +135,7 @@ def test_any_sequence_of_changes_gives_what_a_fresh_model_gives(
         elif choice == 7:
             listed.touch(listed.newest_first()[chance.randrange(len(ids))])
         else:
-            listed.put(store.create_conversation(f"new {step}"))
+            listed.put(store.conversations.create(f"new {step}"))
         fresh = ConversationModel(listed)
         for each in folders:
             entry = model.entry(model.folder_index(each.id))

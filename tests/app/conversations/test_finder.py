@@ -100,8 +100,8 @@ def test_trouble_is_told(finder: Finder, searcher: SlowSearcher, qtbot: QtBot) -
 
 
 def test_the_file_is_searched_next_to_the_open_store(store: HistoryStore) -> None:
-    made = store.create_conversation("Letters")
-    store.add_user_message(made.id, "A question about Größe\nand more")
+    made = store.conversations.create("Letters")
+    store.answers.add_user_message(made.id, "A question about Größe\nand more")
     searcher = FileSearcher(store.path)
     hits: list[Hit] = []
     thread = threading.Thread(target=lambda: hits.extend(searcher.search("größe question")))

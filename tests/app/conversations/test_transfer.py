@@ -87,9 +87,9 @@ def told(sidebar: Sidebar) -> Told:
 @pytest.fixture
 def letter(store: HistoryStore, add: Add, listed: ConversationList) -> Conversation:
     made = add("A letter", 3)
-    store.add_user_message(made.id, "Dear neighbour \U0001f389")
-    folder = store.create_folder("Post")
-    store.move(made.id, folder.id)
+    store.answers.add_user_message(made.id, "Dear neighbour \U0001f389")
+    folder = store.folders.create("Post")
+    store.folders.put(made.id, folder.id)
     listed.refresh()
     result = listed.get(made.id)
     assert result is not None
@@ -115,7 +115,9 @@ def test_out_as_json_and_in_again(
     qtbot.waitUntil(lambda: len(told.said) == 2)
     assert told.said[1] == "1 conversation was imported."
     (back,) = listed.newest_first()
-    assert [message.text for message in store.messages(back.id)] == ["Dear neighbour \U0001f389"]
+    assert [message.text for message in store.branches.messages(back.id)] == [
+        "Dear neighbour \U0001f389"
+    ]
     assert back.title == "A letter"
     assert [each.name for each in listed.folders()] == ["Post"]
     assert back.folder_id == listed.folders()[0].id

@@ -19,19 +19,19 @@ MARKS = TokenMarks.of([TokenSpan(0, 0, 4, Origin.DRAFTED), TokenSpan(1, 4, 4, Or
 
 def main() -> None:
     with HistoryStore.open(Path(sys.argv[1])) as store:
-        conversation = store.create_conversation("crash")
+        conversation = store.conversations.create("crash")
         report(f"conversation {conversation.id}")
         while True:
-            store.add_user_message(conversation.id, "go on")
-            answer = store.begin_answer(
+            store.answers.add_user_message(conversation.id, "go on")
+            answer = store.answers.begin(
                 conversation.id, model="m", sampling=SamplingParams(temperature=0.5, seed=7)
             )
             report(f"begun {answer.id}")
             for step in range(400):
-                store.append_to_answer(answer.id, STEP.format(step), [step, step + 1], MARKS)
+                store.pieces.append(answer.id, STEP.format(step), [step, step + 1], MARKS)
                 report(f"appended {answer.id} {step}")
             text = "".join(STEP.format(step) for step in range(400))
-            store.finish_answer(
+            store.answers.finish(
                 answer.id,
                 text=text,
                 token_ids=tuple(range(800)),

@@ -23,8 +23,8 @@ def store(tmp_path: Path) -> Iterator[HistoryStore]:
 
 
 def answer(store: HistoryStore, conversation: Conversation, text: str) -> int:
-    begun = store.begin_answer(conversation.id, model="m", sampling=SamplingParams())
-    store.finish_answer(
+    begun = store.answers.begin(conversation.id, model="m", sampling=SamplingParams())
+    store.answers.finish(
         begun.id,
         text=text,
         token_ids=None,
@@ -37,91 +37,92 @@ def answer(store: HistoryStore, conversation: Conversation, text: str) -> int:
 
 
 def shown(store: HistoryStore, conversation: Conversation) -> list[tuple[str, int, int]]:
-    return [(m.text, m.version, m.versions) for m in store.messages(conversation.id)]
+    return [(m.text, m.version, m.versions) for m in store.branches.messages(conversation.id)]
 
 
 def test_an_edited_question_keeps_the_old_branch_one_step_away(store: HistoryStore) -> None:
-    chat = store.create_conversation("chat")
-    first = store.add_user_message(chat.id, "q1")
+    chat = store.conversations.create("chat")
+    first = store.answers.add_user_message(chat.id, "q1")
     answer(store, chat, "a1")
-    store.add_user_message(chat.id, "q2")
-    store.set_leaf(chat.id, first.parent_id)
-    edited = store.add_user_message(chat.id, "q1 edited")
+    store.answers.add_user_message(chat.id, "q2")
+    store.branches.set_leaf(chat.id, first.parent_id)
+    edited = store.answers.add_user_message(chat.id, "q1 edited")
     assert (edited.version, edited.versions) == (2, 2)
     answer(store, chat, "a2")
     assert shown(store, chat) == [("q1 edited", 2, 2), ("a2", 1, 1)]
-    store.show_version(edited.id, -1)
+    store.branches.show_version(edited.id, -1)
     assert shown(store, chat) == [("q1", 1, 2), ("a1", 1, 1), ("q2", 1, 1)]
     for step in (-1, 2):
         with pytest.raises(LookupError):
-            store.show_version(first.id, step)
+            store.branches.show_version(first.id, step)
 
 
 def test_a_deleted_version_makes_way_for_its_neighbour(store: HistoryStore) -> None:
-    chat = store.create_conversation("chat")
-    question = store.add_user_message(chat.id, "q")
+    chat = store.conversations.create("chat")
+    question = store.answers.add_user_message(chat.id, "q")
     answers = []
     for text in ("a1", "a2", "a3"):
-        store.set_leaf(chat.id, question.id)
+        store.branches.set_leaf(chat.id, question.id)
         answers.append(answer(store, chat, text))
-    store.show_version(answers[2], -1)
-    middle = store.delete_message(answers[1])
+    store.branches.show_version(answers[2], -1)
+    middle = store.trash.delete_message(answers[1])
     assert shown(store, chat) == [("q", 1, 1), ("a1", 1, 2)]
-    store.delete_message(answers[0])
+    store.trash.delete_message(answers[0])
     assert shown(store, chat) == [("q", 1, 1), ("a3", 1, 1)]
-    store.delete_message(answers[2])
+    store.trash.delete_message(answers[2])
     assert shown(store, chat) == [("q", 1, 1)]
-    store.undelete(middle)
+    store.trash.undelete(middle)
     assert shown(store, chat) == [("q", 1, 1), ("a2", 1, 1)]
     with pytest.raises(LookupError):
-        store.undelete(middle)
+        store.trash.undelete(middle)
 
 
 def test_what_is_deleted_is_out_of_reach_and_out_of_search(store: HistoryStore) -> None:
-    chat, other = store.create_conversation("chat"), store.create_conversation("other")
-    question = store.add_user_message(chat.id, "needle")
+    chat, other = store.conversations.create("chat"), store.conversations.create("other")
+    question = store.answers.add_user_message(chat.id, "needle")
     below = answer(store, chat, "also a needle")
-    token = store.delete_message(question.id)
+    token = store.trash.delete_message(question.id)
     assert store.search("needle") == []
     for call in (
-        lambda: store.set_leaf(chat.id, below),
-        lambda: store.show_version(below, 0),
-        lambda: store.delete_message(question.id),
-        lambda: store.delete_message(below),
-        lambda: store.set_leaf(other.id, question.id),
+        lambda: store.branches.set_leaf(chat.id, below),
+        lambda: store.branches.show_version(below, 0),
+        lambda: store.trash.delete_message(question.id),
+        lambda: store.trash.delete_message(below),
+        lambda: store.branches.set_leaf(other.id, question.id),
     ):
         with pytest.raises(LookupError):
             call()
-    store.undelete(token)
+    store.trash.undelete(token)
     with pytest.raises(LookupError):
-        store.set_leaf(other.id, question.id)
-    assert [m.id for m in store.messages(chat.id)] == [question.id, below]
+        store.branches.set_leaf(other.id, question.id)
+    assert [m.id for m in store.branches.messages(chat.id)] == [question.id, below]
     assert [hit.message_id for hit in store.search("needle")] == [below, question.id]
 
 
 def test_a_crash_between_going_back_and_going_on_hides_nothing(tmp_path: Path) -> None:
     path = tmp_path / "cut.sqlite"
     with HistoryStore.open(path) as store:
-        chat = store.create_conversation("chat")
-        store.add_user_message(chat.id, "first")
+        chat = store.conversations.create("chat")
+        store.answers.add_user_message(chat.id, "first")
         answer(store, chat, "second")
-        store.set_leaf(chat.id, None)
-        assert store.messages(chat.id) == []
+        store.branches.set_leaf(chat.id, None)
+        assert store.branches.messages(chat.id) == []
     with HistoryStore.open(path) as store:
-        assert [m.text for m in store.messages(chat.id)] == ["first", "second"]
+        assert [m.text for m in store.branches.messages(chat.id)] == ["first", "second"]
 
 
-def test_deleted_messages_are_purged_at_close(tmp_path: Path) -> None:
+def test_deleted_messages_are_gone_when_the_trash_is_emptied(tmp_path: Path) -> None:
     path = tmp_path / "purged.sqlite"
     with HistoryStore.open(path) as store:
-        chat = store.create_conversation("chat")
-        question = store.add_user_message(chat.id, "kept")
-        token = store.delete_message(answer(store, chat, "unwanted secret"))
+        chat = store.conversations.create("chat")
+        question = store.answers.add_user_message(chat.id, "kept")
+        token = store.trash.delete_message(answer(store, chat, "unwanted secret"))
+        assert store.trash.empty()
     assert b"unwanted secret" not in path.read_bytes()
     with HistoryStore.open(path) as store:
-        assert [m.id for m in store.messages(chat.id)] == [question.id]
+        assert [m.id for m in store.branches.messages(chat.id)] == [question.id]
         with pytest.raises(LookupError):
-            store.undelete(token)
+            store.trash.undelete(token)
 
 
 @dataclass
@@ -184,9 +185,9 @@ class BranchMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "history.sqlite"
         self.store = HistoryStore.open(self.path)
-        self.chat = self.store.create_conversation("chat")
-        neighbour = self.store.create_conversation("neighbour")
-        self.store.add_user_message(neighbour.id, "not to be touched")
+        self.chat = self.store.conversations.create("chat")
+        neighbour = self.store.conversations.create("neighbour")
+        self.store.answers.add_user_message(neighbour.id, "not to be touched")
         self.tree = Tree()
         self.tokens: list[tuple[UndoToken, int, int | None]] = []
 
@@ -201,7 +202,7 @@ class BranchMachine(RuleBasedStateMachine):
     def say(self, by_user: bool) -> None:
         text = f"message {len(self.tree.nodes)}"
         if by_user:
-            new = self.store.add_user_message(self.chat.id, text).id
+            new = self.store.answers.add_user_message(self.chat.id, text).id
         else:
             new = answer(self.store, self.chat, text)
         self.tree.nodes[new] = Node(self.tree.leaf, text)
@@ -210,7 +211,7 @@ class BranchMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def go_back(self, data: st.DataObject) -> None:
         leaf = data.draw(st.sampled_from([None, *self.tree.seen()]))
-        self.store.set_leaf(self.chat.id, leaf)
+        self.store.branches.set_leaf(self.chat.id, leaf)
         self.tree.leaf = leaf
 
     @precondition(lambda self: self.tree.seen())
@@ -220,17 +221,17 @@ class BranchMachine(RuleBasedStateMachine):
         family = self.tree.family(self.tree.nodes[node].parent)
         place = family.index(node) + step
         if 0 <= place < len(family):
-            self.store.show_version(node, step)
+            self.store.branches.show_version(node, step)
             self.tree.leaf = self.tree.newest_below(family[place])
         else:
             with pytest.raises(LookupError):
-                self.store.show_version(node, step)
+                self.store.branches.show_version(node, step)
 
     @precondition(lambda self: self.tree.seen())
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         node = self._pick(data)
-        token = self.store.delete_message(node)
+        token = self.store.trash.delete_message(node)
         self.tokens.append((token, node, self.tree.delete(node)))
 
     @precondition(lambda self: self.tokens)
@@ -238,7 +239,7 @@ class BranchMachine(RuleBasedStateMachine):
     def undo(self, data: st.DataObject) -> None:
         place = data.draw(st.integers(0, len(self.tokens) - 1))
         token, node, leaf = self.tokens.pop(place)
-        self.store.undelete(token)
+        self.store.trash.undelete(token)
         self.tree.undelete(node, leaf)
 
     @rule()
@@ -262,7 +263,7 @@ class BranchMachine(RuleBasedStateMachine):
             expected.append((node, parent, tree.nodes[node].text, place, len(family)))
         found = [
             (m.id, m.parent_id, m.text, m.version, m.versions)
-            for m in self.store.messages(self.chat.id)
+            for m in self.store.branches.messages(self.chat.id)
         ]
         assert found == expected
 

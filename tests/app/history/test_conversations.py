@@ -23,44 +23,44 @@ def path(tmp_path: Path) -> Path:
 
 def test_folders_hold_conversations_and_give_them_back(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        work, home = store.create_folder("work"), store.create_folder("Home")
-        assert [folder.name for folder in store.folders()] == ["Home", "work"]
-        store.rename_folder(work.id, "Archive")
-        one, two = store.create_conversation("one"), store.create_conversation("two")
-        store.move(one.id, work.id)
-        store.move(two.id, home.id)
+        work, home = store.folders.create("work"), store.folders.create("Home")
+        assert [folder.name for folder in store.folders.all()] == ["Home", "work"]
+        store.folders.rename(work.id, "Archive")
+        one, two = store.conversations.create("one"), store.conversations.create("two")
+        store.folders.put(one.id, work.id)
+        store.folders.put(two.id, home.id)
     with HistoryStore.open(path) as store:
-        assert [folder.name for folder in store.folders()] == ["Archive", "Home"]
-        assert {c.title: c.folder_id for c in store.conversations()} == {
+        assert [folder.name for folder in store.folders.all()] == ["Archive", "Home"]
+        assert {c.title: c.folder_id for c in store.conversations.all()} == {
             "one": work.id,
             "two": home.id,
         }
-        store.delete_folder(work.id)
-        store.move(two.id, None)
-        assert [c.folder_id for c in store.conversations()] == [None, None]
+        store.folders.delete(work.id)
+        store.folders.put(two.id, None)
+        assert [c.folder_id for c in store.conversations.all()] == [None, None]
         for wrong in (
-            lambda: store.move(one.id, work.id),
-            lambda: store.move(99, home.id),
-            lambda: store.rename_folder(work.id, "gone"),
-            lambda: store.delete_folder(work.id),
+            lambda: store.folders.put(one.id, work.id),
+            lambda: store.folders.put(99, home.id),
+            lambda: store.folders.rename(work.id, "gone"),
+            lambda: store.folders.delete(work.id),
         ):
             with pytest.raises(LookupError):
                 wrong()
-        assert [c.folder_id for c in store.conversations()] == [None, None]
+        assert [c.folder_id for c in store.conversations.all()] == [None, None]
 
 
 def test_pins_and_setups_are_kept(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation("one")
-        store.pin(conversation.id, True)
-        store.set_setup(conversation.id, SETUP)
+        conversation = store.conversations.create("one")
+        store.conversations.pin(conversation.id, True)
+        store.conversations.set_setup(conversation.id, SETUP)
     with HistoryStore.open(path) as store:
-        (found,) = store.conversations()
+        (found,) = store.conversations.all()
         assert (found.pinned, found.setup) == (True, SETUP)
-        store.pin(found.id, False)
-        assert not store.conversations()[0].pinned
+        store.conversations.pin(found.id, False)
+        assert not store.conversations.all()[0].pinned
         with pytest.raises(LookupError):
-            store.set_setup(99, SETUP)
+            store.conversations.set_setup(99, SETUP)
     assert SETUP.sampling(4) == SamplingParams(0.7, 40, 0.9, 0.05, 1.1, 0.2, 0.3, 4)
 
 

@@ -33,11 +33,11 @@ def store(tmp_path: Path) -> Iterator[HistoryStore]:
 
 
 def said(store: HistoryStore, conversation: Conversation) -> list[tuple[str, str]]:
-    return [(str(m.role), m.text) for m in store.messages(conversation.id)]
+    return [(str(m.role), m.text) for m in store.branches.messages(conversation.id)]
 
 
 def only(store: HistoryStore, data: object) -> Conversation:
-    imported = import_json(store, json.dumps(data))
+    imported = import_json(store.trees, json.dumps(data))
     assert imported.left_out == 0
     (conversation,) = imported
     return conversation
@@ -100,15 +100,15 @@ def bare(tree: Tree) -> Tree:
 def test_whole_trees_come_back_as_they_were(tmp_path: Path, originals: list[Tree]) -> None:
     (path := tmp_path / "history.sqlite").unlink(missing_ok=True)
     with HistoryStore.open(path) as store:
-        first = store.add_trees(originals)
-        assert [bare(store.tree(each.id)) for each in first] == originals
-        text = export_json(store, [each.id for each in first])
-        imported = import_json(store, text)
+        first = store.trees.add(originals)
+        assert [bare(store.trees.tree(each.id)) for each in first] == originals
+        text = export_json(store.trees, [each.id for each in first])
+        imported = import_json(store.trees, text)
         assert imported.left_out == 0
-        assert [bare(store.tree(each.id)) for each in imported] == originals
-        listed = {each.id: each for each in store.conversations()}
+        assert [bare(store.trees.tree(each.id)) for each in imported] == originals
+        listed = {each.id: each for each in store.conversations.all()}
         assert all(listed[each.id] == each for each in [*first, *imported])
-        folders = [folder.name for folder in store.folders()]
+        folders = [folder.name for folder in store.folders.all()]
         assert len(folders) == len(set(folders))
 
 
@@ -126,7 +126,7 @@ def test_messages_of_openai_s_api(store: HistoryStore) -> None:
         assert said(store, conversation) == [("user", "Hi"), ("assistant", "Hello!")]
         assert conversation.setup.system_prompt == "Be brief."
     lines = "\n".join(json.dumps(request) for _ in range(3)) + "\n\n{broken"
-    imported = import_json(store, lines)
+    imported = import_json(store.trees, lines)
     assert (len(imported), imported.left_out) == (3, 1)
     assert imported.said == (
         "3 conversations were imported. 1 part of the file could not be read and was left out."
@@ -166,11 +166,11 @@ def test_the_export_of_chatgpt_keeps_its_branches(store: HistoryStore) -> None:
     }
     conversation = only(store, [chat])
     assert (conversation.title, conversation.updated_at) == ("A reason", 1.7e9 + 4)
-    shown = [(m.text, m.version, m.versions) for m in store.messages(conversation.id)]
+    shown = [(m.text, m.version, m.versions) for m in store.branches.messages(conversation.id)]
     assert shown == [("Why?", 1, 1), ("Because.", 1, 2), ("Thanks", 1, 1)]
-    answer = store.messages(conversation.id)[1]
-    store.show_version(answer.id, +1)
-    assert store.messages(conversation.id)[-1].text == "No reason."
+    answer = store.branches.messages(conversation.id)[1]
+    store.branches.show_version(answer.id, +1)
+    assert store.branches.messages(conversation.id)[-1].text == "No reason."
 
 
 def test_the_export_of_open_webui(store: HistoryStore) -> None:
@@ -183,9 +183,9 @@ def test_the_export_of_open_webui(store: HistoryStore) -> None:
     conversation = only(store, [{"id": "x", "updated_at": 1_700_000_000_000, "chat": chat}])
     assert conversation.updated_at == 1.7e9
     assert said(store, conversation) == [("user", "Hi"), ("assistant", "A")]
-    assert store.messages(conversation.id)[-1].model == "qwen"
+    assert store.branches.messages(conversation.id)[-1].model == "qwen"
     flat = {"chat": {"title": "Flat", "messages": list(nodes.values())}}
-    assert len(store.messages(only(store, flat).id)) == 3
+    assert len(store.branches.messages(only(store, flat).id)) == 3
 
 
 @pytest.mark.parametrize(
@@ -199,18 +199,18 @@ def test_the_export_of_open_webui(store: HistoryStore) -> None:
 )
 def test_what_holds_no_conversation_is_refused_in_words(store: HistoryStore, text: str) -> None:
     with pytest.raises(UserFixable, match="No conversation was found"):
-        import_json(store, text)
-    assert store.conversations() == []
+        import_json(store.trees, text)
+    assert store.conversations.all() == []
 
 
 def test_a_newer_export_and_a_huge_file_are_refused(
     store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserFixable, match="newer version"):
-        import_json(store, '{"format": "duotail-conversations", "version": 2}')
+        import_json(store.trees, '{"format": "duotail-conversations", "version": 2}')
     monkeypatch.setattr("app.history.exchange._LONGEST_FILE", 10)
     with pytest.raises(UserFixable, match="too large"):
-        import_json(store, "[" + " " * 10 + "]")
+        import_json(store.trees, "[" + " " * 10 + "]")
 
 
 def test_what_is_good_in_a_bad_file_is_kept(
@@ -228,7 +228,7 @@ def test_what_is_good_in_a_bad_file_is_kept(
         {"mapping": {**circle, "c": fine}, "current_node": ["odd"]},
         {"unknown": 1},
     ]
-    imported = import_json(store, json.dumps(data))
+    imported = import_json(store.trees, json.dumps(data))
     assert [said(store, each) for each in imported] == [[("user", "Hi")], [("user", "fine")]]
     assert imported.left_out == 2 + 1 + 2 + 1
 
@@ -253,10 +253,10 @@ def test_odd_fields_of_our_own_format_do_no_harm(store: HistoryStore) -> None:
     ]
     own = {"format": "duotail-conversations", "version": 1}
     told = {"title": ["odd"], "setup": 3, "leaf": {"odd": 1}, "messages": messages}
-    imported = import_json(store, json.dumps({**own, "conversations": [told, 7]}))
+    imported = import_json(store.trees, json.dumps({**own, "conversations": [told, 7]}))
     assert imported.left_out == 3
     (conversation,) = imported
-    (second,) = store.messages(conversation.id)
+    (second,) = store.branches.messages(conversation.id)
     assert (second.text, second.version, second.versions) == ("moves up", 2, 2)
     assert (second.token_ids, second.marks, second.stats) == (None, None, None)
 
@@ -296,23 +296,23 @@ def test_whatever_a_file_holds_there_is_a_sentence(tmp_path: Path, data: object,
     if own:
         data = {"format": "duotail-conversations", "version": 1, "conversations": [data]}
     with HistoryStore.open(tmp_path / "history.sqlite") as store, contextlib.suppress(UserFixable):
-        for conversation in import_json(store, json.dumps(data)):
-            store.messages(conversation.id)
+        for conversation in import_json(store.trees, json.dumps(data)):
+            store.branches.messages(conversation.id)
 
 
 def test_an_import_is_stored_whole_or_not_at_all(store: HistoryStore) -> None:
     turns = [{"role": "user", "content": "x" * 1_000}] * 3
     text = json.dumps([{"messages": turns}] * 200)
-    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-    store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+    pages = store._file.connection.execute("PRAGMA page_count").fetchone()[0]
+    store._file.connection.execute(f"PRAGMA max_page_count = {pages + 20}")
     with pytest.raises(UserFixable, match="full"):
-        import_json(store, text)
-    assert store.conversations() == store.search("xxx") == []
-    store._connection.execute("PRAGMA max_page_count = 1000000")
-    assert len(import_json(store, text)) == 200
+        import_json(store.trees, text)
+    assert store.conversations.all() == store.search("xxx") == []
+    store._file.connection.execute("PRAGMA max_page_count = 1000000")
+    assert len(import_json(store.trees, text)) == 200
     assert len(store.search("xxx", limit=1_000)) == 600
-    assert store._connection.execute("PRAGMA foreign_key_check").fetchall() == []
-    assert isinstance(store._connection, sqlite3.Connection)
+    assert store._file.connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert isinstance(store._file.connection, sqlite3.Connection)
 
 
 def test_a_worker_takes_in_and_hands_out_beside_the_window(tmp_path: Path) -> None:
@@ -328,14 +328,14 @@ def test_a_worker_takes_in_and_hands_out_beside_the_window(tmp_path: Path) -> No
     with HistoryStore.open(path) as store:
         worker = threading.Thread(target=work)
         worker.start()
-        chat = store.create_conversation("meanwhile")
+        chat = store.conversations.create("meanwhile")
         for number in range(50):
-            store.add_user_message(chat.id, f"message {number}")
+            store.answers.add_user_message(chat.id, f"message {number}")
         worker.join()
         assert steps == list(range(20))
-        assert len(store.conversations()) == 21
+        assert len(store.conversations.all()) == 21
         assert len(store.search("imported")) == 20
-        assert len(store.messages(chat.id)) == 50
+        assert len(store.branches.messages(chat.id)) == 50
 
 
 def test_a_cancelled_import_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -347,19 +347,19 @@ def test_a_cancelled_import_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     with HistoryStore.open(path) as store:
         with pytest.raises(InterruptedError):
-            import_json(store, text, stop)
-        assert store.conversations() == store.search("imported") == []
+            import_json(store.trees, text, stop)
+        assert store.conversations.all() == store.search("imported") == []
     with HistoryStore.open(path) as store:
-        assert store._connection.execute("SELECT * FROM message").fetchall() == []
+        assert store._file.connection.execute("SELECT * FROM message").fetchall() == []
 
 
 def test_markdown_is_what_a_person_would_read(store: HistoryStore) -> None:
-    chat = store.create_conversation("Soup")
-    store.set_setup(chat.id, ChatSetup("Be brief."))
-    store.add_user_message(chat.id, "How?")
-    begun = store.begin_answer(chat.id, model="Qwen", sampling=SamplingParams())
-    store.append_to_answer(begun.id, "<think>leeks?</think>\n\nBoil `leeks`.", [1], None)
-    lines = markdown(store.conversations()[0], store.messages(chat.id)).splitlines()
+    chat = store.conversations.create("Soup")
+    store.conversations.set_setup(chat.id, ChatSetup("Be brief."))
+    store.answers.add_user_message(chat.id, "How?")
+    begun = store.answers.begin(chat.id, model="Qwen", sampling=SamplingParams())
+    store.pieces.append(begun.id, "<think>leeks?</think>\n\nBoil `leeks`.", [1], None)
+    lines = markdown(store.conversations.all()[0], store.branches.messages(chat.id)).splitlines()
     assert lines[:4] == ["# Soup", "", "**System prompt**", ""]
     assert lines[4] == "Be brief."
     assert lines[6].startswith("## You, 20")

@@ -60,8 +60,10 @@ def test_kill_keeps_every_append_that_returned(tmp_path: Path, attempt: int) -> 
             appended[int(answer)] = int(step)
 
     with HistoryStore.open(path) as store:
-        (conversation,) = store.conversations()
-        answers = {m.id: m for m in store.messages(conversation.id) if m.role == "assistant"}
+        (conversation,) = store.conversations.all()
+        answers = {
+            m.id: m for m in store.branches.messages(conversation.id) if m.role == "assistant"
+        }
     for answer, step in appended.items():
         stored = answers[answer]
         assert stored.text.startswith("".join(STEP.format(n) for n in range(step + 1)))
@@ -108,12 +110,12 @@ def test_interrupted_answer_is_found_by_search_and_can_go_on(tmp_path: Path) -> 
     kill_after(path, 60, "60")  # no more than that: the first answer is not over
     with HistoryStore.open(path) as store:
         (hit, *_) = store.search("word41")
-        answer = store.messages(hit.conversation.id)[-1]
+        answer = store.branches.messages(hit.conversation.id)[-1]
         assert hit.message_id == answer.id
         assert answer.state is AnswerState.INTERRUPTED
         assert answer.token_ids is not None
-        store.append_to_answer(answer.id, "and more", [99], None)
-        continued = store.messages(hit.conversation.id)[-1]
+        store.pieces.append(answer.id, "and more", [99], None)
+        continued = store.branches.messages(hit.conversation.id)[-1]
         assert continued.text == answer.text + "and more"
         assert continued.token_ids == (*answer.token_ids, 99)
 
@@ -131,6 +133,6 @@ def test_file_size_limit_says_so_and_keeps_what_was_saved(tmp_path: Path) -> Non
     appended = [line.split() for line in out.splitlines() if line.startswith("appended")]
     _, answer, step = appended[-1]
     with HistoryStore.open(path) as store:
-        (conversation,) = store.conversations()
-        stored = {m.id: m for m in store.messages(conversation.id)}[int(answer)]
+        (conversation,) = store.conversations.all()
+        stored = {m.id: m for m in store.branches.messages(conversation.id)}[int(answer)]
     assert stored.text.startswith("".join(STEP.format(n) for n in range(int(step) + 1)))

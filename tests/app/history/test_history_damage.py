@@ -29,14 +29,14 @@ def filled(tmp_path: Path) -> Path:
     words = random.Random(1)
     with HistoryStore.open(path) as store:
         for number in range(20):
-            conversation = store.create_conversation(f"Chat {number}")
+            conversation = store.conversations.create(f"Chat {number}")
             for _ in range(4):
                 text = " ".join(str(words.random()) for _ in range(60))
-                store.add_user_message(conversation.id, text)
-                answer = store.begin_answer(
+                store.answers.add_user_message(conversation.id, text)
+                answer = store.answers.begin(
                     conversation.id, model="m", sampling=SamplingParams(seed=1)
                 )
-                store.finish_answer(
+                store.answers.finish(
                     answer.id,
                     text=text[::-1],
                     token_ids=tuple(range(100)),
@@ -50,8 +50,8 @@ def filled(tmp_path: Path) -> Path:
 
 def read_everything(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        for conversation in store.conversations():
-            store.messages(conversation.id)
+        for conversation in store.conversations.all():
+            store.branches.messages(conversation.id)
         store.search("0.12")
         store.search("no")
 
@@ -92,7 +92,7 @@ def test_damage_is_named_and_can_be_set_aside(filled: Path, damage: object) -> N
     assert kept.read_bytes() == damaged
     assert kept.parent == filled.parent
     with HistoryStore.open(filled) as store:
-        assert store.conversations() == []
+        assert store.conversations.all() == []
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -177,15 +177,15 @@ def test_failing_migration_leaves_the_old_version(tmp_path: Path) -> None:
 
 def test_full_drive_says_so_and_loses_nothing(tmp_path: Path) -> None:
     with HistoryStore.open(tmp_path / "history.sqlite") as store:
-        conversation = store.create_conversation("kept")
-        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-        store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        conversation = store.conversations.create("kept")
+        pages = store._file.connection.execute("PRAGMA page_count").fetchone()[0]
+        store._file.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(UserFixable, match="full"):
-            store.add_user_message(conversation.id, "x" * 100_000)
-        assert store.messages(conversation.id) == []
-        store._connection.execute("PRAGMA max_page_count = 1000000")
-        store.add_user_message(conversation.id, "room again")
-        assert [m.text for m in store.messages(conversation.id)] == ["room again"]
+            store.answers.add_user_message(conversation.id, "x" * 100_000)
+        assert store.branches.messages(conversation.id) == []
+        store._file.connection.execute("PRAGMA max_page_count = 1000000")
+        store.answers.add_user_message(conversation.id, "room again")
+        assert [m.text for m in store.branches.messages(conversation.id)] == ["room again"]
 
 
 READ_ONLY_CHILD = """

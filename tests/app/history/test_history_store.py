@@ -48,10 +48,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def answer(store: HistoryStore, conversation: Conversation, text: str) -> StoredMessage:
-    begun = store.begin_answer(
+    begun = store.answers.begin(
         conversation.id, model="m", sampling=SamplingParams(temperature=0.7, seed=1)
     )
-    store.finish_answer(
+    store.answers.finish(
         begun.id,
         text=text,
         token_ids=(1, 2),
@@ -60,20 +60,20 @@ def answer(store: HistoryStore, conversation: Conversation, text: str) -> Stored
         stats=STATS,
         signature="q4_0/cpu",
     )
-    return store.messages(conversation.id)[-1]
+    return store.branches.messages(conversation.id)[-1]
 
 
 def test_round_trip_over_a_restart(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation("Parser bug")
-        store.add_user_message(conversation.id, "Why?")
-        begun = store.begin_answer(conversation.id, model="tiny", sampling=SAMPLING)
+        conversation = store.conversations.create("Parser bug")
+        store.answers.add_user_message(conversation.id, "Why?")
+        begun = store.answers.begin(conversation.id, model="tiny", sampling=SAMPLING)
         assert begun.state is AnswerState.INTERRUPTED
-        store.append_to_answer(begun.id, "Be", [5, 6], MARKS)
-        store.append_to_answer(begun.id, "cause", [4_000_000_000], MARKS)
-        halfway = store.messages(conversation.id)[-1]
+        store.pieces.append(begun.id, "Be", [5, 6], MARKS)
+        store.pieces.append(begun.id, "cause", [4_000_000_000], MARKS)
+        halfway = store.branches.messages(conversation.id)[-1]
         assert (halfway.text, halfway.token_ids) == ("Because", (5, 6, 4_000_000_000))
-        store.finish_answer(
+        store.answers.finish(
             begun.id,
             text="Because.",
             token_ids=(5, 6, 7),
@@ -83,10 +83,10 @@ def test_round_trip_over_a_restart(path: Path) -> None:
             signature="q4_0/cpu",
         )
     with HistoryStore.open(path) as store:
-        (found,) = store.conversations()
+        (found,) = store.conversations.all()
         assert found.title == "Parser bug"
         assert found.updated_at > conversation.updated_at
-        user, stored = store.messages(found.id)
+        user, stored = store.branches.messages(found.id)
     assert (user.role, user.text, user.token_ids) == (Role.USER, "Why?", None)
     assert stored == StoredMessage(
         id=begun.id,
@@ -106,11 +106,11 @@ def test_round_trip_over_a_restart(path: Path) -> None:
 
 def test_unknown_token_ids_stay_unknown(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation()
-        begun = store.begin_answer(
+        conversation = store.conversations.create()
+        begun = store.answers.begin(
             conversation.id, model="m", sampling=SamplingParams(temperature=0, seed=0)
         )
-        store.finish_answer(
+        store.answers.finish(
             begun.id,
             text="cut",
             token_ids=None,
@@ -119,31 +119,31 @@ def test_unknown_token_ids_stay_unknown(path: Path) -> None:
             stats=None,
             signature="",
         )
-        stored = store.messages(conversation.id)[-1]
+        stored = store.branches.messages(conversation.id)[-1]
         assert stored.token_ids is None
         assert stored.stats is None
 
 
 def test_newest_conversation_comes_first(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        old, middle, new = (store.create_conversation(t) for t in ("old", "middle", "new"))
-        assert [c.id for c in store.conversations()] == [new.id, middle.id, old.id]
-        store.rename(middle.id, "renamed")
-        assert [c.title for c in store.conversations()] == ["new", "renamed", "old"]
-        store.add_user_message(old.id, "hello again")
-        assert store.conversations()[0].id == old.id
+        old, middle, new = (store.conversations.create(t) for t in ("old", "middle", "new"))
+        assert [c.id for c in store.conversations.all()] == [new.id, middle.id, old.id]
+        store.conversations.rename(middle.id, "renamed")
+        assert [c.title for c in store.conversations.all()] == ["new", "renamed", "old"]
+        store.answers.add_user_message(old.id, "hello again")
+        assert store.conversations.all()[0].id == old.id
 
 
 def test_regenerating_keeps_the_old_answer_as_a_branch(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation()
-        question = store.add_user_message(conversation.id, "question")
+        conversation = store.conversations.create()
+        question = store.answers.add_user_message(conversation.id, "question")
         answer(store, conversation, "first")
-        store.set_leaf(conversation.id, question.id)
-        assert store.messages(conversation.id) == [question]
+        store.branches.set_leaf(conversation.id, question.id)
+        assert store.branches.messages(conversation.id) == [question]
         answer(store, conversation, "second")
-        assert [m.text for m in store.messages(conversation.id)] == ["question", "second"]
-        rows = store._connection.execute("SELECT text, parent_id FROM message ORDER BY id")
+        assert [m.text for m in store.branches.messages(conversation.id)] == ["question", "second"]
+        rows = store._file.connection.execute("SELECT text, parent_id FROM message ORDER BY id")
         assert rows.fetchall() == [
             ("question", None),
             ("first", question.id),
@@ -153,35 +153,37 @@ def test_regenerating_keeps_the_old_answer_as_a_branch(path: Path) -> None:
 
 def test_only_answers_can_be_finished_or_grown(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation()
-        store.add_user_message(conversation.id, "question")
+        conversation = store.conversations.create()
+        store.answers.add_user_message(conversation.id, "question")
         done = answer(store, conversation, "done")
         with pytest.raises(LookupError):
-            store.append_to_answer(done.id, "late", [1], None)
+            store.pieces.append(done.id, "late", [1], None)
         with pytest.raises(LookupError):
-            store.add_user_message(999, "nowhere")
-        store.resume_answer(done.id)
-        store.append_to_answer(done.id, " and on", [3], None)
-        resumed = store.messages(conversation.id)[-1]
+            store.answers.add_user_message(999, "nowhere")
+        store.answers.resume(done.id)
+        store.pieces.append(done.id, " and on", [3], None)
+        resumed = store.branches.messages(conversation.id)[-1]
         assert (resumed.text, resumed.token_ids) == ("done and on", (1, 2, 3))
         assert resumed.state is AnswerState.INTERRUPTED
 
 
-def test_deletion_can_be_undone_until_closing(path: Path) -> None:
+def test_deletion_can_be_undone_until_the_trash_is_emptied(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        kept, gone = store.create_conversation("kept"), store.create_conversation("gone")
-        store.add_user_message(kept.id, "precious")
-        store.add_user_message(gone.id, "unwanted secret")
-        undo = store.delete(kept.id)
-        assert [c.id for c in store.conversations()] == [gone.id]
+        kept, gone = store.conversations.create("kept"), store.conversations.create("gone")
+        store.answers.add_user_message(kept.id, "precious")
+        store.answers.add_user_message(gone.id, "unwanted secret")
+        undo = store.trash.delete_conversation(kept.id)
+        assert [c.id for c in store.conversations.all()] == [gone.id]
         assert store.search("precious") == []
-        store.undelete(undo)
-        assert [m.text for m in store.messages(kept.id)] == ["precious"]
-        token = store.delete(gone.id)
+        store.trash.undelete(undo)
+        assert [m.text for m in store.branches.messages(kept.id)] == ["precious"]
+        token = store.trash.delete_conversation(gone.id)
     with HistoryStore.open(path) as store:
-        assert [c.title for c in store.conversations()] == ["kept"]
+        assert store.trash.empty()
+    with HistoryStore.open(path) as store:
+        assert [c.title for c in store.conversations.all()] == ["kept"]
         with pytest.raises(LookupError):
-            store.undelete(token)
+            store.trash.undelete(token)
     assert b"unwanted secret" not in path.read_bytes()
     assert b"precious" in path.read_bytes()
 
@@ -198,33 +200,35 @@ def test_deletion_can_be_undone_until_closing(path: Path) -> None:
 )
 def test_any_text_comes_back(tmp_path: Path, texts: list[str], query: str) -> None:
     with HistoryStore.open(tmp_path / "history.sqlite") as store:
-        conversation = store.create_conversation("".join(texts))
+        conversation = store.conversations.create("".join(texts))
         for text in texts:
-            store.add_user_message(conversation.id, text)
+            store.answers.add_user_message(conversation.id, text)
         expected = [
             text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts
         ]
-        assert [m.text for m in store.messages(conversation.id)] == expected
+        assert [m.text for m in store.branches.messages(conversation.id)] == expected
         store.search(query)
         for text in expected:
             word = next(iter(text.replace("\0", " ").split()), "")[:8]
             if word:
                 found = {hit.message_id for hit in store.search(word, limit=10_000)}
-                assert {m.id for m in store.messages(conversation.id) if m.text == text} <= found
-        store.delete(conversation.id)
+                assert {
+                    m.id for m in store.branches.messages(conversation.id) if m.text == text
+                } <= found
+        store.trash.delete_conversation(conversation.id)
 
 
 def test_huge_pastes_and_long_answers(path: Path) -> None:
     paste = string.printable * 1_000
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation()
-        store.add_user_message(conversation.id, paste + "needle-at-the-end")
-        begun = store.begin_answer(
+        conversation = store.conversations.create()
+        store.answers.add_user_message(conversation.id, paste + "needle-at-the-end")
+        begun = store.answers.begin(
             conversation.id, model="m", sampling=SamplingParams(temperature=0, seed=0)
         )
         for number in range(2_000):
-            store.append_to_answer(begun.id, "ab ", [number], None)
-        question, stored = store.messages(conversation.id)
+            store.pieces.append(begun.id, "ab ", [number], None)
+        question, stored = store.branches.messages(conversation.id)
         assert question.text == paste + "needle-at-the-end"
         assert stored.text == "ab " * 2_000
         assert stored.token_ids == tuple(range(2_000))
@@ -233,28 +237,28 @@ def test_huge_pastes_and_long_answers(path: Path) -> None:
 
 def test_unreadable_statistics_do_not_hide_the_answer(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation()
+        conversation = store.conversations.create()
         answer(store, conversation, "still here")
         for stats in ("not json", "[]", '{"committed": 3}'):
-            store._connection.execute("UPDATE message SET stats = ?", (stats,))
-            stored = store.messages(conversation.id)[-1]
+            store._file.connection.execute("UPDATE message SET stats = ?", (stats,))
+            stored = store.branches.messages(conversation.id)[-1]
             assert (stored.text, stored.stats) == ("still here", None)
 
 
 def test_closing_twice_is_harmless_and_tokens_are_plain(path: Path) -> None:
     store = HistoryStore.open(path)
-    assert store.delete(store.create_conversation().id) == UndoToken(1)
+    assert store.trash.delete_conversation(store.conversations.create().id) == UndoToken(1)
     store.close()
     store.close()
     with pytest.raises(sqlite3.ProgrammingError):
-        store.conversations()
+        store.conversations.all()
 
 
 def test_fields_of_a_stored_message_are_there_whoever_looks_first(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation()
+        conversation = store.conversations.create()
         answer(store, conversation, "text")
-        (stored,) = store.messages(conversation.id)
+        (stored,) = store.branches.messages(conversation.id)
     assert copy.deepcopy(stored) == stored == replace(stored)
     assert repr(stored).startswith("StoredMessage(id=")
     assert hash(replace(stored, text="other")) != hash(stored)
@@ -265,7 +269,7 @@ def test_fields_of_a_stored_message_are_there_whoever_looks_first(path: Path) ->
 
 def test_damaged_letters_do_not_hide_the_rest(path: Path) -> None:
     with HistoryStore.open(path) as store:
-        conversation = store.create_conversation("title")
-        store.add_user_message(conversation.id, "readable")
-        store._connection.execute("UPDATE message SET text = CAST(x'61ff62' AS TEXT)")
-        assert [m.text for m in store.messages(conversation.id)] == ["a\ufffdb"]
+        conversation = store.conversations.create("title")
+        store.answers.add_user_message(conversation.id, "readable")
+        store._file.connection.execute("UPDATE message SET text = CAST(x'61ff62' AS TEXT)")
+        assert [m.text for m in store.branches.messages(conversation.id)] == ["a\ufffdb"]

@@ -255,14 +255,14 @@ def test_several_goes_are_one_answer() -> None:
 
 def answered(store: HistoryStore, rounds: int = 3) -> tuple[int, int]:
     """A conversation with one answer; their ids."""
-    chat = store.create_conversation("Chat")
-    store.add_user_message(chat.id, "why?")
+    chat = store.conversations.create("Chat")
+    store.answers.add_user_message(chat.id, "why?")
     return chat.id, an_answer(store, chat.id, rounds)
 
 
 def an_answer(store: HistoryStore, chat: int, rounds: int) -> int:
-    begun = store.begin_answer(chat, model="m", sampling=SamplingParams())
-    store.finish_answer(
+    begun = store.answers.begin(chat, model="m", sampling=SamplingParams())
+    store.answers.finish(
         begun.id,
         text="because " * rounds,
         token_ids=None,
@@ -271,12 +271,12 @@ def an_answer(store: HistoryStore, chat: int, rounds: int) -> int:
         stats=None,
         signature="s",
     )
-    store.keep_rounds(begun.id, pack(recording(rounds)))
+    store.answers.keep_rounds(begun.id, pack(recording(rounds)))
     return begun.id
 
 
 def kept(store: HistoryStore, message_id: int) -> list[int]:
-    found = [unpack(each) for each in store.rounds(message_id)]
+    found = [unpack(each) for each in store.answers.rounds(message_id)]
     return [len(each.rounds) for each in found if each is not None]
 
 
@@ -284,17 +284,17 @@ def test_each_branch_keeps_its_own(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     with HistoryStore.open(path) as store:
         chat, first = answered(store, 3)
-        question = store.messages(chat)[0]
-        store.set_leaf(chat, question.id)
+        question = store.branches.messages(chat)[0]
+        store.branches.set_leaf(chat, question.id)
         second = an_answer(store, chat, 5)
-        store.resume_answer(second)
-        store.keep_rounds(second, pack(recording(2)))
+        store.answers.resume(second)
+        store.answers.keep_rounds(second, pack(recording(2)))
     with HistoryStore.open(path) as store:
         assert kept(store, first) == [3]
         assert kept(store, second) == [5, 2]
-        assert store.has_rounds(first)
-        assert not store.has_rounds(question.id)
-        assert store.rounds(question.id) == ()
+        assert store.answers.has_rounds(first)
+        assert not store.answers.has_rounds(question.id)
+        assert store.answers.rounds(question.id) == ()
 
 
 def test_they_go_with_their_message(tmp_path: Path) -> None:
@@ -302,15 +302,17 @@ def test_they_go_with_their_message(tmp_path: Path) -> None:
     with HistoryStore.open(path) as store:
         _, message_id = answered(store)
         other, kept_one = answered(store)
-        store.undelete(store.delete_message(message_id))
+        store.trash.undelete(store.trash.delete_message(message_id))
         assert kept(store, message_id) == [3]
-        store.delete_message(message_id)
+        store.trash.delete_message(message_id)
+        store.trash.empty()
     with closing(sqlite3.connect(path)) as connection:
         owners = connection.execute("SELECT message_id FROM answer_rounds").fetchall()
     assert owners == [(kept_one,)]
     with HistoryStore.open(path) as store:
-        store.delete(other)
-        store.keep_rounds(9999, b"for nobody")
+        store.trash.delete_conversation(other)
+        store.answers.keep_rounds(9999, b"for nobody")
+        store.trash.empty()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM answer_rounds").fetchone() == (0,)
 
@@ -327,37 +329,37 @@ def test_an_older_file_has_none_and_takes_some(tmp_path: Path) -> None:
     )
     connection.close()
     with HistoryStore.open(path) as store:
-        assert store.rounds(1) == ()
-        store.keep_rounds(1, pack(recording()))
+        assert store.answers.rounds(1) == ()
+        store.answers.keep_rounds(1, pack(recording()))
         assert kept(store, 1) == [3]
 
 
 def test_they_move_with_a_conversation(tmp_path: Path) -> None:
     with HistoryStore.open(tmp_path / "a.sqlite") as store:
         chat, message_id = answered(store)
-        store.keep_rounds(message_id, b"of a newer version")
-        exported = export_json(store, [chat])
+        store.answers.keep_rounds(message_id, b"of a newer version")
+        exported = export_json(store.trees, [chat])
     with HistoryStore.open(tmp_path / "b.sqlite") as store:
-        (taken,) = import_json(store, exported)
-        answer = store.messages(taken.id)[-1]
+        (taken,) = import_json(store.trees, exported)
+        answer = store.branches.messages(taken.id)[-1]
         assert kept(store, answer.id) == [3]
-        assert len(store.rounds(answer.id)) == 1
+        assert len(store.answers.rounds(answer.id)) == 1
         odd = exported.replace('"rounds": [', '"rounds": [null, "?", ')
-        (again,) = import_json(store, odd)
-        assert kept(store, store.messages(again.id)[-1].id) == [3]
+        (again,) = import_json(store.trees, odd)
+        assert kept(store, store.branches.messages(again.id)[-1].id) == [3]
 
 
 def test_they_are_rescued_from_a_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     with HistoryStore.open(path) as store:
         chat, message_id = answered(store, 400)
-        store.keep_rounds(message_id, b"no recording")
+        store.answers.keep_rounds(message_id, b"no recording")
     data = path.read_bytes()
     path.write_bytes(data[:100] + b"\xff" * 3996 + data[4096:])
     with HistoryStore.open_read_only(path) as store:
-        assert store.messages(chat)[-1].id == message_id
+        assert store.branches.messages(chat)[-1].id == message_id
         assert kept(store, message_id) == [400]
-        assert len(store.rounds(message_id)) == 1
+        assert len(store.answers.rounds(message_id)) == 1
 
 
 def test_a_copy_of_the_file_after_a_crash_has_what_was_written(tmp_path: Path) -> None:

@@ -34,11 +34,11 @@ def version_1(tmp_path: Path) -> Path:
 
 def test_version_1_keeps_every_word_and_every_draw(version_1: Path) -> None:
     with HistoryStore.open(version_1) as store:
-        (conversation,) = store.conversations()
+        (conversation,) = store.conversations.all()
         assert (conversation.title, conversation.updated_at) == ("Parser bug", 2.0)
         assert (conversation.folder_id, conversation.pinned) == (None, False)
         assert conversation.setup == ChatSetup()
-        question, second = store.messages(7)
+        question, second = store.branches.messages(7)
         assert (question.role, question.text, question.created_at) == (Role.USER, "Why?", 1.0)
         assert (second.text, second.token_ids, second.state) == (
             *("Because", (2,)),
@@ -46,10 +46,10 @@ def test_version_1_keeps_every_word_and_every_draw(version_1: Path) -> None:
         )
         assert second.sampling == SamplingParams(temperature=0.1 + 0.2, seed=5)
         assert (second.marks, second.version, second.versions) == (None, 2, 2)
-        store.show_version(second.id, -1)
-        first = store.messages(7)[-1]
+        store.branches.show_version(second.id, -1)
+        first = store.branches.messages(7)[-1]
         assert (first.text, first.version, first.versions) == ("No.", 1, 2)
         assert first.sampling == SamplingParams(temperature=0.7, seed=2**64 - 1)
-        store.move(7, store.create_folder("Work").id)
-        store.delete_message(first.id)
-        assert store.messages(7)[-1].id == second.id
+        store.folders.put(7, store.folders.create("Work").id)
+        store.trash.delete_message(first.id)
+        assert store.branches.messages(7)[-1].id == second.id

@@ -27,14 +27,14 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed history of some hundred pages, with long texts that overflow theirs."""
     path = tmp_path_factory.mktemp("original") / "history.sqlite"
     with HistoryStore.open(path) as store:
-        folder = store.create_folder("Work")
+        folder = store.folders.create("Work")
         for number in range(CHATS):
-            chat = store.create_conversation(f"Chat {number}")
-            store.move(chat.id, folder.id)
+            chat = store.conversations.create(f"Chat {number}")
+            store.folders.put(chat.id, folder.id)
             for turn in range(TURNS):
-                store.add_user_message(chat.id, f"question {number}.{turn} " + "why " * 30)
-                begun = store.begin_answer(chat.id, model="m", sampling=SamplingParams(seed=turn))
-                store.finish_answer(
+                store.answers.add_user_message(chat.id, f"question {number}.{turn} " + "why " * 30)
+                begun = store.answers.begin(chat.id, model="m", sampling=SamplingParams(seed=turn))
+                store.answers.finish(
                     begun.id,
                     text=f"answer {number}.{turn} " + "because " * (999 if turn % 2 else 9),
                     token_ids=tuple(range(50)),
@@ -43,10 +43,10 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     stats=None,
                     signature="s",
                 )
-        gone = store.create_conversation("gone")
-        store.add_user_message(gone.id, "deleted words")
-        store.delete(gone.id)
-        assert store._upkeep.wait_until_idle()
+        gone = store.conversations.create("gone")
+        store.answers.add_user_message(gone.id, "deleted words")
+        store.trash.delete_conversation(gone.id)
+        assert store._file.upkeep.wait_until_idle()
     return path
 
 
@@ -56,7 +56,7 @@ def filled(original: Path, tmp_path: Path) -> Path:
 
 
 def texts(store: HistoryStore) -> set[str]:
-    return {m.text for chat in store.conversations() for m in store.messages(chat.id)}
+    return {m.text for chat in store.conversations.all() for m in store.branches.messages(chat.id)}
 
 
 def everything(path: Path) -> set[str]:
@@ -101,18 +101,18 @@ def test_a_damaged_history_is_read_as_far_as_it_goes(
         assert found <= before
         assert len(found) >= share * len(before)
         assert store.lost > 0 or len(found) == len(before)
-        exported = export_json(store, [chat.id for chat in store.conversations()])
+        exported = export_json(store.trees, [chat.id for chat in store.conversations.all()])
         some = next(iter(found)).split()[1]
         assert store.search(some)
         with HistorySearch(store.path) as beside:
             assert beside.search(some)
         with pytest.raises(UserFixable, match="only be read"):
-            store.create_conversation("new")
+            store.conversations.create("new")
     assert filled.read_bytes() == damaged
     assert not store.path.exists()
     set_aside(filled)
     with HistoryStore.open(filled) as store:
-        import_json(store, exported)
+        import_json(store.trees, exported)
         assert texts(store) == found
 
 
@@ -126,19 +126,22 @@ def test_what_could_be_read_becomes_the_history(filled: Path) -> None:
     with HistoryStore.open(filled) as store:
         assert texts(store) == found
         assert len(found) == CHATS * TURNS * 2
-        chat = store.conversations()[-1]
-        assert [m.role for m in store.messages(chat.id)] == [Role.USER, Role.ASSISTANT] * TURNS
-        assert store.messages(chat.id)[1].token_ids == tuple(range(50))
-        assert [folder.id for folder in store.folders()] == [chat.folder_id]
-        store.add_user_message(chat.id, "and on")
-        assert store._upkeep.wait_until_idle()
+        chat = store.conversations.all()[-1]
+        assert [m.role for m in store.branches.messages(chat.id)] == [
+            Role.USER,
+            Role.ASSISTANT,
+        ] * TURNS
+        assert store.branches.messages(chat.id)[1].token_ids == tuple(range(50))
+        assert [folder.id for folder in store.folders.all()] == [chat.folder_id]
+        store.answers.add_user_message(chat.id, "and on")
+        assert store._file.upkeep.wait_until_idle()
         assert len(store.search("question")) == CHATS * TURNS
 
 
 def test_what_was_said_last_is_in_the_journal(filled: Path, tmp_path: Path) -> None:
     with HistoryStore.open(filled) as store:
-        chat = store.conversations()[0]
-        store.add_user_message(chat.id, "said last")
+        chat = store.conversations.all()[0]
+        store.answers.add_user_message(chat.id, "said last")
         crashed = tmp_path / "crashed.sqlite"
         for suffix in ("", "-wal"):
             source = filled.with_name(filled.name + suffix)
@@ -185,7 +188,7 @@ def test_nothing_left_is_said(tmp_path: Path, content: bytes) -> None:
             HistoryStore.open_read_only(path)
     else:  # a new file
         with HistoryStore.open_read_only(path) as store:
-            assert store.conversations() == []
+            assert store.conversations.all() == []
     with pytest.raises(UserFixable, match="cannot be read"):
         HistoryStore.open_read_only(tmp_path / "missing.sqlite")
 
@@ -203,7 +206,7 @@ def test_a_history_of_version_1_is_read_without_touching_it(tmp_path: Path) -> N
         connection.execute("INSERT INTO conversation VALUES (7, 'old', 1.0, 2.0, NULL, NULL)")
     before = path.read_bytes()
     with HistoryStore.open_read_only(path) as store:
-        assert [chat.title for chat in store.conversations()] == ["old"]
+        assert [chat.title for chat in store.conversations.all()] == ["old"]
     assert path.read_bytes() == before
 
 
@@ -213,7 +216,7 @@ def test_a_large_history_opens_at_once_and_is_looked_over_afterwards(
     monkeypatch.setattr("app.history.database._SMALL", 0)
     found: list[UserFixable] = []
     with HistoryStore.open(filled, found.append) as store:
-        assert store._upkeep.wait_until_idle()
+        assert store._file.upkeep.wait_until_idle()
     assert found == []
     data = bytearray(filled.read_bytes())
     with closing(sqlite3.connect(filled)) as connection:
@@ -223,7 +226,7 @@ def test_a_large_history_opens_at_once_and_is_looked_over_afterwards(
     data[(page - 1) * 4096 : (page - 1) * 4096 + 64] = b"\xff" * 64
     filled.write_bytes(data)
     with HistoryStore.open(filled, found.append) as store:
-        assert store._upkeep.wait_until_idle()
+        assert store._file.upkeep.wait_until_idle()
     assert [str(error).split(" is damaged")[0] for error in found] == [
         f"The conversation history {filled}"
     ]

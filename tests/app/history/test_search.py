@@ -16,13 +16,13 @@ from engine.request import SamplingParams
 
 
 def answer(store: HistoryStore, conversation_id: int, text: str) -> int:
-    begun = store.begin_answer(conversation_id, model="m", sampling=SamplingParams())
+    begun = store.answers.begin(conversation_id, model="m", sampling=SamplingParams())
     finish(store, begun.id, text)
     return begun.id
 
 
 def finish(store: HistoryStore, message_id: int, text: str) -> None:
-    store.finish_answer(
+    store.answers.finish(
         message_id,
         text=text,
         token_ids=None,
@@ -55,11 +55,13 @@ def store(
 
 
 def test_words_in_titles_questions_and_answers(store: HistoryStore) -> None:
-    first = store.create_conversation("Parser bug")
-    one = store.add_user_message(first.id, "The lookahead is off by one: 100% wrong_name C:\\x").id
-    second = store.create_conversation("Soup")
+    first = store.conversations.create("Parser bug")
+    one = store.answers.add_user_message(
+        first.id, "The lookahead is off by one: 100% wrong_name C:\\x"
+    ).id
+    second = store.conversations.create("Soup")
     two = answer(store, second.id, 'Boil "leeks", 你好世界, and don\'t stop; a AND b NOT c* ÄPFEL')
-    assert store._upkeep.wait_until_idle()
+    assert store._file.upkeep.wait_until_idle()
     finds: dict[str, list[int | str]] = {
         "parser": ["Parser bug"],
         "bug PARS": ["Parser bug"],
@@ -90,9 +92,9 @@ def test_words_in_titles_questions_and_answers(store: HistoryStore) -> None:
 
 
 def test_a_hit_shows_the_words_where_they_are(store: HistoryStore) -> None:
-    chat = store.create_conversation("A needle")
+    chat = store.conversations.create("A needle")
     text = "Hay and\n\nhay " * 40 + "then a Needle and\n a\tNEEDLEWORK " + "more hay " * 40
-    message = store.add_user_message(chat.id, text)
+    message = store.answers.add_user_message(chat.id, text)
     (hit,) = store.search("needlework then")
     assert (hit.message_id, marked(hit)) == (message.id, ["then", "NEEDLEWORK"])
     assert " then a Needle and a NEEDLEWORK more " in hit.snippet
@@ -105,40 +107,40 @@ def test_a_hit_shows_the_words_where_they_are(store: HistoryStore) -> None:
         ["needle"],
     )
     assert marked(in_text) == ["Needle", "NEEDLE"]
-    assert in_text.conversation == store.conversations()[0]
+    assert in_text.conversation == store.conversations.all()[0]
 
 
 def test_other_branches_are_found_thoughts_and_what_is_deleted_are_not(store: HistoryStore) -> None:
-    chat = store.create_conversation("chat")
-    question = store.add_user_message(chat.id, "question")
+    chat = store.conversations.create("chat")
+    question = store.answers.add_user_message(chat.id, "question")
     left = answer(store, chat.id, "<think>secret reasoning</think>The open answer")
-    store.set_leaf(chat.id, question.id)
+    store.branches.set_leaf(chat.id, question.id)
     answer(store, chat.id, "another version")
-    gone = store.create_conversation("gone answer")
-    store.add_user_message(gone.id, "answer")
-    store.delete(gone.id)
-    assert store._upkeep.wait_until_idle()
+    gone = store.conversations.create("gone answer")
+    store.answers.add_user_message(gone.id, "answer")
+    store.trash.delete_conversation(gone.id)
+    assert store._file.upkeep.wait_until_idle()
     assert places(store.search("answer")) == [left]
     assert store.search("secret") == store.search("think") == []
-    token = store.delete_message(left)
+    token = store.trash.delete_message(left)
     assert store.search("answer") == []
-    store.undelete(token)
+    store.trash.undelete(token)
     assert places(store.search("answer")) == [left]
 
 
 def test_newest_first_up_to_a_limit(store: HistoryStore) -> None:
-    chat = store.create_conversation("chat")
-    ids = [store.add_user_message(chat.id, f"word {n}").id for n in range(30)]
-    assert store._upkeep.wait_until_idle()
+    chat = store.conversations.create("chat")
+    ids = [store.answers.add_user_message(chat.id, f"word {n}").id for n in range(30)]
+    assert store._file.upkeep.wait_until_idle()
     assert places(store.search("word")) == ids[::-1]
     assert places(store.search("word", limit=3)) == ids[:-4:-1]
     assert places(store.search("wo", limit=3)) == ids[:-4:-1]
 
 
 def test_hostile_queries_are_only_words(store: HistoryStore) -> None:
-    chat = store.create_conversation("x")
-    store.add_user_message(chat.id, "harmless")
-    assert store._upkeep.wait_until_idle()
+    chat = store.conversations.create("x")
+    store.answers.add_user_message(chat.id, "harmless")
+    assert store._file.upkeep.wait_until_idle()
     hostile = [
         *('"', "'", "*", "(", ")", ":", "^", "-", "+", "\\", "%", "_", "\0", "\ud800", "AND"),
         *("NEAR(a b)", "text:harmless", '"unclosed', "'; DROP TABLE message; --", "a\0b"),
@@ -150,26 +152,28 @@ def test_hostile_queries_are_only_words(store: HistoryStore) -> None:
 
 
 def test_a_continued_answer_is_found_by_its_new_words(store: HistoryStore) -> None:
-    chat = store.create_conversation("chat")
+    chat = store.conversations.create("chat")
     message = answer(store, chat.id, "the beginning")
-    assert store._upkeep.wait_until_idle()
-    store.resume_answer(message)
+    assert store._file.upkeep.wait_until_idle()
+    store.answers.resume(message)
     finish(store, message, "the beginning and the ending")
     for _ in range(2):
         assert places(store.search("beginning ending")) == [message]
         assert places(store.search("beginning")) == [message]
-        assert store._upkeep.wait_until_idle()
+        assert store._file.upkeep.wait_until_idle()
 
 
 def test_what_cannot_be_indexed_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "_LONGEST", 1_000)
     with HistoryStore.open(tmp_path / "history.sqlite") as store:
-        chat = store.create_conversation("chat")
-        long = store.add_user_message(chat.id, "hay " * 1_000 + "needle").id
-        odd = store.add_user_message(chat.id, "with a\0needle").id
-        usual = store.add_user_message(chat.id, "a needle").id
-        assert store._upkeep.wait_until_idle()
-        waiting = store._connection.execute("SELECT message_id, never FROM to_index").fetchall()
+        chat = store.conversations.create("chat")
+        long = store.answers.add_user_message(chat.id, "hay " * 1_000 + "needle").id
+        odd = store.answers.add_user_message(chat.id, "with a\0needle").id
+        usual = store.answers.add_user_message(chat.id, "a needle").id
+        assert store._file.upkeep.wait_until_idle()
+        waiting = store._file.connection.execute(
+            "SELECT message_id, never FROM to_index"
+        ).fetchall()
         assert waiting == [(long, 1), (odd, 1)]
         assert places(store.search("needle")) == [usual, odd, long]
 
@@ -184,15 +188,15 @@ def test_the_index_finds_what_reading_everything_finds(
 ) -> None:
     (path := tmp_path / "history.sqlite").unlink(missing_ok=True)
     with HistoryStore.open(path) as store:
-        chat = store.create_conversation()
-        written = {store.add_user_message(chat.id, text).id: text for text in texts}
+        chat = store.conversations.create()
+        written = {store.answers.add_user_message(chat.id, text).id: text for text in texts}
         words = words_of(query)
         expected = [
             number
             for number, text in reversed(written.items())
             if words and all(word in fold(text) for word in words)
         ]
-        assert store._upkeep.wait_until_idle()
+        assert store._file.upkeep.wait_until_idle()
         assert places(store.search(query)) == expected
 
 
@@ -211,22 +215,22 @@ def test_snippets_and_ranges_hold_together(text: str, some: list[str]) -> None:
 def test_a_broken_index_never_costs_a_word(tmp_path: Path, blocks: str) -> None:
     path = tmp_path / "history.sqlite"
     with HistoryStore.open(path) as store:
-        chat = store.create_conversation()
-        first = store.add_user_message(chat.id, "before the damage").id
-        assert store._upkeep.wait_until_idle()
-        store._connection.execute(
+        chat = store.conversations.create()
+        first = store.answers.add_user_message(chat.id, "before the damage").id
+        assert store._file.upkeep.wait_until_idle()
+        store._file.connection.execute(
             f"UPDATE message_group_data SET block = x'00ff00ff00ff00ff' WHERE {blocks}"  # noqa: S608
         )
     found = [first]
     for words in ("between two starts: damage", "after the damage"):
         with HistoryStore.open(path) as store:
-            found.insert(0, store.add_user_message(chat.id, words).id)
+            found.insert(0, store.answers.add_user_message(chat.id, words).id)
             assert places(store.search("damage")) == found
-            assert store._upkeep.wait_until_idle()
+            assert store._file.upkeep.wait_until_idle()
             assert places(store.search("damage")) == found
-            assert store.messages(chat.id)[-1].text == words
+            assert store.branches.messages(chat.id)[-1].text == words
     with HistoryStore.open(path) as store:
-        store.delete_message(found[0])
+        store.trash.delete_message(found[0])
     with HistoryStore.open(path) as store:
         assert places(store.search("damage")) == found[1:]
 
@@ -234,13 +238,14 @@ def test_a_broken_index_never_costs_a_word(tmp_path: Path, blocks: str) -> None:
 def test_purged_messages_leave_the_index(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     with HistoryStore.open(path) as store:
-        chat = store.create_conversation("chat")
-        kept = store.add_user_message(chat.id, "kept words").id
-        assert store._upkeep.wait_until_idle()
-        store.delete_message(store.add_user_message(chat.id, "unwanted words").id)
-        assert store._upkeep.wait_until_idle()
+        chat = store.conversations.create("chat")
+        kept = store.answers.add_user_message(chat.id, "kept words").id
+        assert store._file.upkeep.wait_until_idle()
+        store.trash.delete_message(store.answers.add_user_message(chat.id, "unwanted words").id)
+        assert store._file.upkeep.wait_until_idle()
     with HistoryStore.open(path) as store:
-        run = store._connection.execute
+        store.trash.empty()
+        run = store._file.connection.execute
         groups = "SELECT rowid FROM message_group WHERE message_group MATCH ?"
         assert run(groups, ("wor",)).fetchall() == [(kept,)]
         assert run(groups, ("unw",)).fetchall() == []
@@ -249,8 +254,8 @@ def test_purged_messages_leave_the_index(tmp_path: Path) -> None:
 def test_a_worker_searches_beside_the_window_and_can_be_stopped(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     with HistoryStore.open(path) as store:
-        chat = store.create_conversation("chat")
-        ids = [store.add_user_message(chat.id, f"word {n}").id for n in range(300)]
+        chat = store.conversations.create("chat")
+        ids = [store.answers.add_user_message(chat.id, f"word {n}").id for n in range(300)]
         heard: list[list[int | str]] = []
 
         def work() -> None:
@@ -271,7 +276,7 @@ def test_a_worker_searches_beside_the_window_and_can_be_stopped(tmp_path: Path) 
         worker = threading.Thread(target=work)
         worker.start()
         worker.join()
-        new = store.add_user_message(chat.id, "another word").id
+        new = store.answers.add_user_message(chat.id, "another word").id
         with HistorySearch(path) as search:
             assert places(search.search("word"))[0] == new
     assert heard[0] == ids[::-1]

@@ -145,8 +145,8 @@ def test_a_chat_with_keys_and_mouse(screen: Screen, tmp_path: Path) -> None:
     screen.keys("ctrl+q")
     assert screen.process.wait(PATIENCE_S) == 0
     with HistoryStore.open(find_paths(str(tmp_path)).history) as history:
-        (conversation,) = history.conversations()
-        messages = history.messages(conversation.id)
+        (conversation,) = history.conversations.all()
+        messages = history.branches.messages(conversation.id)
     assert [message.text for message in messages[::2]] == [
         "Hello, who are you?",
         "Tell me a story.",

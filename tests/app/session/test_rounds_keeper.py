@@ -24,7 +24,7 @@ def ask(desk: Desk, question: str, answer: str = ANSWER) -> int:
 def kept(desk: Desk, message_id: int) -> RoundRecording | None:
     """All goes of an answer, once the last of them is packed."""
     desk.bot.waitUntil(lambda: not desk.session.writer.keeper._waiting)
-    found = [unpack(each) for each in desk.assembly.store.rounds(message_id)]
+    found = [unpack(each) for each in desk.assembly.store.answers.rounds(message_id)]
     return joined([each for each in found if each is not None])
 
 
@@ -80,10 +80,10 @@ def test_nothing_is_lost_when_the_window_closes_at_once(
     monkeypatch.setattr(rounds_keeper, "in_background", lambda *_: None)
     message_id = ask(desk, "Question")
     store, path = desk.assembly.store, desk.assembly.store.path
-    assert not store.has_rounds(message_id)
+    assert not store.answers.has_rounds(message_id)
     desk.assembly.close()
     with HistoryStore.open(path) as again:
-        assert len(again.rounds(message_id)) == 1
+        assert len(again.answers.rounds(message_id)) == 1
 
 
 def test_trouble_with_rounds_disturbs_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_trouble_with_rounds_disturbs_nobody(desk: Desk, monkeypatch: pytest.Mon
     def full(*_: object) -> None:
         raise UserFixable("The drive is full.", "Free some space.")
 
-    monkeypatch.setattr(desk.assembly.store, "keep_rounds", full)
+    monkeypatch.setattr(desk.assembly.store.answers, "keep_rounds", full)
     message_id = ask(desk, "Question")
     assert kept(desk, message_id) is None
     assert told == []

@@ -139,7 +139,7 @@ def test_what_the_draft_guessed_is_kept_with_the_answer(desk: Desk) -> None:
     ask(desk, "Question", "one two three four five six")
     shown = desk.session.messages[-1]
     assert desk.session.current is not None
-    (_, stored) = desk.assembly.store.messages(desk.session.current.id)
+    (_, stored) = desk.assembly.store.branches.messages(desk.session.current.id)
     for message in (shown, stored):
         assert message.marks is not None
         spans = message.marks.spans()
@@ -165,13 +165,13 @@ def test_pieces_reach_the_history_once_and_in_order(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, pieces = desk.assembly.store, []
-    append = store.append_to_answer
+    append = store.pieces.append
 
     def spy(message_id: int, text: str, ids: Sequence[int], marks: TokenMarks | None) -> None:
         pieces.append((text, tuple(ids), marks))
         append(message_id, text, ids, marks)
 
-    monkeypatch.setattr(store, "append_to_answer", spy)
+    monkeypatch.setattr(store.pieces, "append", spy)
     desk.session.writer._saver.setInterval(1)
     desk.script.gate, desk.script.hold_after = OneByOne(), 1
     desk.script.answer = "one two three four five six seven eight nine ten eleven twelve"

@@ -28,9 +28,9 @@ def test_a_message_is_answered_stored_and_titled(desk: Desk) -> None:
     assert answer.text.raw_text == desk.script.answer
     assert "how can I help?" in answer.text.toPlainText()
     assert "**" not in answer.text.toPlainText()
-    (conversation,) = desk.assembly.store.conversations()
+    (conversation,) = desk.assembly.store.conversations.all()
     assert conversation.title == "Hello there, my friend"
-    stored = desk.assembly.store.messages(conversation.id)
+    stored = desk.assembly.store.branches.messages(conversation.id)
     assert [message.role for message in stored] == [Role.USER, Role.ASSISTANT]
     assert stored[1].state is AnswerState.COMPLETE
     assert stored[1].text == desk.script.answer
@@ -133,7 +133,7 @@ def test_an_answer_that_ends_out_of_sight_is_stored(desk: Desk) -> None:
     desk.bot.waitUntil(lambda: desk.session.live is None)
     assert desk.session.messages == []
     assert conversation is not None
-    stored = desk.assembly.store.messages(conversation.id)
+    stored = desk.assembly.store.branches.messages(conversation.id)
     assert stored[-1].text == desk.script.answer
     assert stored[-1].state is AnswerState.COMPLETE
 
@@ -331,9 +331,9 @@ def test_temperature_and_seed_reach_the_engine(desk: Desk) -> None:
 
 def test_a_long_conversation_opens_with_its_end(desk: Desk) -> None:
     store = desk.assembly.store
-    conversation = store.create_conversation("Long")
+    conversation = store.conversations.create("Long")
     for number in range(60):
-        store.add_user_message(conversation.id, f"Message {number} " + "text " * 30)
+        store.answers.add_user_message(conversation.id, f"Message {number} " + "text " * 30)
     desk.session.open(conversation)
     transcript = desk.chat.transcript
     desk.bot.waitUntil(lambda: transcript.bubbles[-1].message.text.startswith("Message 59"))
@@ -387,8 +387,8 @@ def test_history_in_use_elsewhere_is_told_and_chatting_works(open_desk: OpenDesk
 
 
 def test_a_question_left_without_an_answer_can_be_answered(desk: Desk) -> None:
-    conversation = desk.assembly.store.create_conversation("Lost")
-    desk.assembly.store.add_user_message(conversation.id, "Anybody there?")
+    conversation = desk.assembly.store.conversations.create("Lost")
+    desk.assembly.store.answers.add_user_message(conversation.id, "Anybody there?")
     desk.session.open(conversation)
     desk.session.regenerate()
     assert desk.answered().text.raw_text == desk.script.answer

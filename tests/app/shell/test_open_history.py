@@ -28,8 +28,8 @@ def paths(tmp_path: Path) -> Paths:
 def fill(paths: Paths, chats: int = 40) -> None:
     with HistoryStore.open(paths.history) as store:
         for number in range(chats):
-            chat = store.create_conversation(f"Chat {number}")
-            store.add_user_message(chat.id, f"question {number} " + "why " * 400)
+            chat = store.conversations.create(f"Chat {number}")
+            store.answers.add_user_message(chat.id, f"question {number} " + "why " * 400)
 
 
 def damage(paths: Paths) -> bytes:
@@ -70,7 +70,7 @@ def test_going_on_with_what_can_be_read(open_desk: OpenDesk, paths: Paths) -> No
     assert button(desk, "Start again") is not None
     desk.assembly.close()
     with HistoryStore.open(paths.history) as store:
-        assert {each.title for each in store.conversations()} == shown
+        assert {each.title for each in store.conversations.all()} == shown
     (kept,) = [path for path in paths.data.iterdir() if "damaged" in path.name]
     assert kept.read_bytes() == left
 

@@ -137,9 +137,9 @@ def test_without_rounds_it_says_so(desk: Desk, packed: bytes | None) -> None:
     message_id = ask(desk)
     store = desk.assembly.store
     with store._writing():
-        store._connection.execute("DELETE FROM answer_rounds")
+        store._file.connection.execute("DELETE FROM answer_rounds")
     if packed is not None:
-        store.keep_rounds(message_id, packed)
+        store.answers.keep_rounds(message_id, packed)
     desk.assembly.replays.show(message_id)
     banners = desk.chat.banners
     desk.bot.waitUntil(lambda: "The rounds of this answer were not kept." in banners.texts)

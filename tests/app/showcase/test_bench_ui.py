@@ -194,7 +194,7 @@ def test_an_unknown_shape_is_refused() -> None:
 def test_what_is_opened_and_searched_is_there(tmp_path: Path) -> None:
     with HistoryStore.open(tmp_path / "history.sqlite3") as store:
         conversation = write_conversation(store, 30)
-        messages = store.messages(conversation.id)
+        messages = store.branches.messages(conversation.id)
         assert len(messages) == 30
         assert any("```" in message.text for message in messages)
         fill(store, 200_000)

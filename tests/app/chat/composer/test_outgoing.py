@@ -294,9 +294,9 @@ def test_what_does_not_fit_is_not_sent_and_the_oldest_can_be_left_out(
 def test_no_more_is_left_out_than_has_to_be(open_desk: OpenDesk) -> None:
     desk = opened(open_desk, small(context=40))
     store = desk.assembly.store
-    conversation = store.create_conversation("Long")
+    conversation = store.conversations.create("Long")
     for _ in range(16):
-        store.add_user_message(conversation.id, words(5))
+        store.answers.add_user_message(conversation.id, words(5))
     desk.session.open(conversation)
     desk.chat.composer.field.setPlainText(words(10))
     fills(desk, 90)
