@@ -15,7 +15,7 @@ from app.history.records import AnswerState, TokenMarks
 
 
 class AnswerPieces:
-    """What unfinished answers have received so far."""
+    """Texts and tokens that unfinished answers have received so far."""
 
     def __init__(self, file: HistoryFile) -> None:
         self._file = file

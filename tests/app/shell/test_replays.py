@@ -136,7 +136,7 @@ def test_a_running_answer_opens_the_live_page(desk: Desk) -> None:
 def test_without_rounds_it_says_so(desk: Desk, packed: bytes | None) -> None:
     message_id = ask(desk)
     store = desk.assembly.store
-    with store._writing():
+    with store._file.writing():
         store._file.connection.execute("DELETE FROM answer_rounds")
     if packed is not None:
         store.answers.keep_rounds(message_id, packed)
