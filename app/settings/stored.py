@@ -10,9 +10,9 @@ from pathlib import Path
 
 from app.paths import Paths
 from app.reports import ReportFolder
-from engine.hardware.kept_estimates import estimates_folder
-from engine.hardware.kept_learnt import learnt_folder
-from engine.hardware.kept_speeds import speeds_folder
+from engine.devices.kept_estimates import estimates_folder
+from engine.devices.kept_learnt import learnt_folder
+from engine.devices.kept_speeds import speeds_folder
 from engine.hub.download.cache import cache_folder
 from engine.language import later
 

@@ -19,8 +19,8 @@ from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shape_answers import ShapeAnswers, ShapeOptions, Speed
 from engine.bench.shapes import draft_shape, shape
 from engine.commands import Mode
-from engine.hardware.accounting import MemoryWatch, held_by_driver, torch_counters
-from engine.hardware.memory import give_memory_back
+from engine.devices.accounting import MemoryWatch, held_by_driver, torch_counters
+from engine.devices.memory import give_memory_back
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan

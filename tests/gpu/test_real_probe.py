@@ -9,9 +9,9 @@ from time import perf_counter
 
 import pytest
 
-from engine.hardware.accelerators.nvml import Nvml, Unavailable
-from engine.hardware.probe import probe_machine
-from engine.hardware.watching.accelerator_watch import AcceleratorWatch
+from engine.devices.accelerators.nvml import Nvml, Unavailable
+from engine.devices.probe import probe_machine
+from engine.devices.watching.accelerator_watch import AcceleratorWatch
 
 pytestmark = pytest.mark.gpu
 MIB = 2**20
@@ -54,8 +54,8 @@ def test_names_are_torchs() -> None:
 def test_probing_opens_no_context() -> None:
     """Of NVIDIA's, in a process of its own: a context takes hundreds of megabytes."""
     ask = (
-        "import os; from engine.hardware.probe import probe_machine\n"
-        "from engine.hardware.accelerators.nvml import Nvml, Unavailable\n"
+        "import os; from engine.devices.probe import probe_machine\n"
+        "from engine.devices.accelerators.nvml import Nvml, Unavailable\n"
         "machine = probe_machine()\n"
         "try: print([card.held_by(os.getpid()) for card in Nvml().cards()])\n"
         "except Unavailable: pass"

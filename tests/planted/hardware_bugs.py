@@ -18,7 +18,7 @@ def limits_of_outer_groups_ignored() -> None:
 
 def speeds_of_other_cards_kept() -> None:
     """Speeds on disk by the processor alone: with another card in the machine they are wrong."""
-    from engine.hardware import kept_speeds
+    from engine.devices import kept_speeds
 
     honest = kept_speeds.identity
 
@@ -30,7 +30,7 @@ def speeds_of_other_cards_kept() -> None:
 
 def calibration_deaf_to_a_stop() -> None:
     """A stop is noticed between stages, not between forwards."""
-    from engine.hardware.calibration.timing import Course
+    from engine.devices.calibration.timing import Course
 
     def seconds(self: Any, work: Callable[[], None]) -> float:
         start = self.clock()

@@ -9,8 +9,8 @@ from app.memory_strip.detail import MemoryDialog
 from app.screenshots.scenes.shoot import Shoot
 from app.screenshots.script import sample
 from app.screenshots.stage import Stage, catch_up, settle
+from engine.devices.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.events import AcceleratorSample, DeviceHeld, DeviceSample, HeldLine, MemoryHeld
-from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory
 
