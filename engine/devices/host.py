@@ -9,13 +9,10 @@ from dataclasses import dataclass
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.machine.cores import cores_macos
-from engine.machine.cores.available import affinity, count_cores, linux_cores
-from engine.machine.cores.cgroup import memory_limit
-from engine.machine.cores.core_counts import CoreCounts
-from engine.machine.cores.cores_linux import processors
-from engine.machine.cores.system_files import LINUX, SystemFiles
+from engine.machine.cgroup import memory_limit
+from engine.machine.cores import CoreCounts, affinity, count_cores, linux_cores, processors
 from engine.machine.facts import Host, Missing
+from engine.machine.system_files import LINUX, SystemFiles, sysctl_text
 
 _OF_INTEREST = (
     *("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
@@ -138,7 +135,7 @@ def _best_kernels() -> str:
 
 def _name() -> str:
     if sys.platform == "darwin":
-        return cores_macos.text("machdep.cpu.brand_string")
+        return sysctl_text("machdep.cpu.brand_string")
     if sys.platform == "win32":
         import winreg
 

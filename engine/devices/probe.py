@@ -21,9 +21,8 @@ from engine.devices.accelerators.torch_devices import TorchSight, look
 from engine.devices.accelerators.windows_gpus import windows_gpus
 from engine.devices.host import probe_host
 from engine.language import tr
-from engine.machine.cores import cores_macos
-from engine.machine.cores.system_files import LINUX, SystemFiles
 from engine.machine.facts import Accelerator, Machine, Vendor
+from engine.machine.system_files import LINUX, SystemFiles, sysctl_text
 
 __all__ = ["probe_accelerators", "probe_host", "probe_machine"]
 
@@ -48,7 +47,7 @@ def probe_accelerators(host_available: int | None = None) -> tuple[Accelerator, 
 
 
 def _ask_drivers(files: SystemFiles) -> Seen:
-    processor = cores_macos.text("machdep.cpu.brand_string")
+    processor = sysctl_text("machdep.cpu.brand_string")
     seen = Seen(
         gpus=pci_gpus(files) if LINUX else windows_gpus(),
         build=torch_build(),

@@ -10,7 +10,7 @@ from typing import Any
 
 def limits_of_outer_groups_ignored() -> None:
     """A container's own group has no limit; the one around it has."""
-    from engine.machine.cores import cgroup
+    from engine.machine import cgroup
 
     honest = cgroup._groups
     cgroup._groups = lambda files, controller: islice(honest(files, controller), 1)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engine.machine.cores.system_files import SystemFiles
 from engine.machine.facts import PcieLink, Vendor
+from engine.machine.system_files import SystemFiles
 
 DEVICES = "sys/bus/pci/devices"
 VENDORS = {0x10DE: Vendor.NVIDIA, 0x1002: Vendor.AMD, 0x8086: Vendor.INTEL}

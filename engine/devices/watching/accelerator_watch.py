@@ -18,8 +18,8 @@ from engine.devices.watching.watch_nvml import NvmlWatch
 from engine.devices.watching.watch_simulated import SimulatedWatch
 from engine.events import AcceleratorSample
 from engine.language import tr
-from engine.machine.cores.system_files import SystemFiles
 from engine.machine.facts import Accelerator, Machine, Missing, Vendor
+from engine.machine.system_files import SystemFiles
 
 if TYPE_CHECKING:
     from engine.backend.simulated.device import SimulatedDevice

@@ -11,7 +11,7 @@ import psutil
 from engine.devices.host import host_memory
 from engine.devices.watching.accelerator_watch import AcceleratorWatch
 from engine.events import DeviceSample
-from engine.machine.cores.available import available_threads
+from engine.machine.cores import available_threads
 from engine.machine.facts import Machine
 
 INTERVAL_S = 0.5

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from engine.devices.accelerators.pci_gpus import DEVICES
 from engine.language import tr
-from engine.machine.cores.system_files import SystemFiles
+from engine.machine.system_files import SystemFiles
 
 PAUSE_S = 60.0
 """Drivers switch a card off after some ten seconds without a question."""

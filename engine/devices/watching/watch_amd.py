@@ -9,8 +9,8 @@ from engine.devices.accelerators.pci_gpus import DEVICES, PciGpu, pci_gpus
 from engine.devices.watching.rest import Turns
 from engine.events import AcceleratorSample
 from engine.language import tr
-from engine.machine.cores.system_files import SystemFiles
 from engine.machine.facts import Missing, Vendor
+from engine.machine.system_files import SystemFiles
 
 RESCAN_S = 60.0
 """Cards come and go with a cable."""

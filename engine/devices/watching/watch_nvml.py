@@ -13,8 +13,8 @@ from engine.devices.accelerators.pci_gpus import buses_of
 from engine.devices.holders import named
 from engine.devices.watching.rest import Turns
 from engine.events import AcceleratorSample
-from engine.machine.cores.system_files import LINUX, SystemFiles
 from engine.machine.facts import Missing, Vendor
+from engine.machine.system_files import LINUX, SystemFiles
 
 RETRY_S = 30.0
 """Seconds to wait after a card or the driver was lost: drivers take time to come back."""

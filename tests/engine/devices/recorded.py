@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.machine.cores.system_files import SystemFiles
+from engine.machine.system_files import SystemFiles
 
 CPUS = "sys/devices/system/cpu"
 MEMINFO = "MemTotal: {total} kB\nMemFree: 2097152 kB\nMemAvailable: {available} kB\n"

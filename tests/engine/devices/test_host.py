@@ -26,7 +26,7 @@ from recorded import (
 
 from engine.backend.cpu import native_is_built
 from engine.devices.host import linux_host, probe_host
-from engine.machine.cores.available import available_cores, available_threads
+from engine.machine.cores import available_cores, available_threads
 from engine.machine.facts import Host
 
 GIB = 2**30
@@ -177,7 +177,7 @@ def test_this_machine() -> None:
 def test_affinity_of_this_process() -> None:
     ask = (
         "import os; os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1]);"
-        "from engine.machine.cores.available import available_cores; print(available_cores())"
+        "from engine.machine.cores import available_cores; print(available_cores())"
     )
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
@@ -186,7 +186,7 @@ def test_affinity_of_this_process() -> None:
 def test_counting_cores_imports_nothing_heavy() -> None:
     """The window does so before its first frame."""
     ask = (
-        "import sys; from engine.machine.cores.available import available_cores; available_cores();"
+        "import sys; from engine.machine.cores import available_cores; available_cores();"
         "print(*{'psutil', 'torch', 'pynvml', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)

@@ -12,8 +12,8 @@ from stand_in_torch import card, torch_with
 
 from engine.devices import probe
 from engine.devices.accelerators.torch_build import TorchBuild
-from engine.machine.cores.system_files import SystemFiles
 from engine.machine.facts import Accelerator, Machine, PcieLink, Vendor
+from engine.machine.system_files import SystemFiles
 
 CUDA = TorchBuild("2.13.0+cu126", cuda="12.6")
 ROCM = TorchBuild("2.13.0+rocm7.1", hip="7.1")
@@ -268,7 +268,7 @@ def test_a_torch_for_another_maker(case: Case) -> None:
 @pytest.mark.usefixtures("no_nvml")
 def test_apples(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """One pool: what is recommended, and no more than the system has left."""
-    monkeypatch.setattr(probe.cores_macos, "text", lambda _name: "Apple M2")
+    monkeypatch.setattr(probe, "sysctl_text", lambda _name: "Apple M2")
     torch = torch_with(mps=11 * GIB, reserved=GIB)
     (found,) = case.probe(TorchBuild("2.13.0"), torch=torch)
     assert (found.device, found.name, found.vendor) == ("mps", "GPU of Apple M2", Vendor.APPLE)

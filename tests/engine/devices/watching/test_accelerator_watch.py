@@ -22,8 +22,8 @@ from engine.devices.watching.accelerator_watch import AcceleratorWatch
 from engine.devices.watching.rest import PAUSE_S, can_sleep
 from engine.devices.watching.watch_nvml import RETRY_S
 from engine.events import AcceleratorSample
-from engine.machine.cores.system_files import SystemFiles
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
+from engine.machine.system_files import SystemFiles
 
 ONE, OTHER = "0000:01:00.0", "0000:41:00.0"
 RADEON = "0000:03:00.0"

@@ -16,8 +16,8 @@ from engine.devices.watching import monitor
 from engine.devices.watching.accelerator_watch import AcceleratorWatch
 from engine.devices.watching.monitor import DeviceMonitor
 from engine.events import DeviceSample
-from engine.machine.cores.system_files import SystemFiles
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
+from engine.machine.system_files import SystemFiles
 
 PATIENCE = 240.0
 

@@ -1,7 +1,8 @@
-"""What Linux tells about itself in /proc and /sys, read so that what is not there is None."""
+"""What systems tell about themselves, absent where they do not: Linux in /proc and /sys, macOS."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,3 +64,27 @@ def numbers_listed(text: str) -> frozenset[int]:
     except ValueError:
         return frozenset()
     return frozenset(found)
+
+
+def sysctl_number(name: str) -> int | None:
+    """Return a whole number that macOS tells; None where there is none, and on other systems."""
+    value = _sysctl(name)
+    return int.from_bytes(value, sys.byteorder) if value else None
+
+
+def sysctl_text(name: str) -> str:
+    """Return a text that macOS tells; empty where there is none, and on other systems."""
+    return _sysctl(name).rstrip(b"\0").decode("utf-8", "replace")
+
+
+def _sysctl(name: str) -> bytes:
+    if sys.platform != "darwin":
+        return b""
+    ask, key = ctypes.CDLL(None).sysctlbyname, name.encode()
+    size = ctypes.c_size_t(0)
+    if ask(key, None, ctypes.byref(size), None, ctypes.c_size_t(0)):
+        return b""
+    value = ctypes.create_string_buffer(size.value)
+    if ask(key, value, ctypes.byref(size), None, ctypes.c_size_t(0)):
+        return b""
+    return value.raw[: size.value]

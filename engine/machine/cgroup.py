@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.machine.cores.system_files import SystemFiles
+from engine.machine.system_files import SystemFiles
 
 
 @dataclass(frozen=True, slots=True)
