@@ -1,4 +1,4 @@
-"""Who else holds memory: other programs by name, on a card and in the PC.
+"""Who else holds memory: other programs by name.
 
 Bounded work and never an error: where nobody tells, nobody is named.
 """
@@ -13,9 +13,7 @@ from time import perf_counter
 
 import psutil
 
-from engine.devices.accelerators.nvml import Lost, Nvml, Unavailable
 from engine.language import tr
-from engine.machine.facts import Accelerator
 from engine.machine.memory import Holder
 
 MOST = 3
@@ -44,17 +42,6 @@ def holders_on_host() -> tuple[Holder, ...]:
     worth = (name for name in sums if name and sums[name] >= _WORTH_NAMING)
     names = sorted(worth, key=lambda name: -sums[name])[:MOST]
     return tuple(Holder(name, largest[name][1], sums[name]) for name in names)
-
-
-def holders_on_card(found: Accelerator) -> tuple[Holder, ...]:
-    """Return other programs on an accelerator; nothing where its driver does not tell."""
-    if not found.identity:
-        return ()
-    with contextlib.suppress(Lost, Unavailable), Nvml() as library:
-        for card in library.cards([found.bus] if found.bus else None):
-            if found.identity in (card.uuid, card.bus):
-                return named(card.processes())
-    return ()
 
 
 def named(processes: Mapping[int, int | None]) -> tuple[Holder, ...]:

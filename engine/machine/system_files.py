@@ -78,9 +78,11 @@ def sysctl_text(name: str) -> str:
 
 
 def _sysctl(name: str) -> bytes:
-    if sys.platform != "darwin":
-        return b""
-    ask, key = ctypes.CDLL(None).sysctlbyname, name.encode()
+    return _sysctl_by_name(name.encode()) if sys.platform == "darwin" else b""
+
+
+def _sysctl_by_name(key: bytes) -> bytes:
+    ask = ctypes.CDLL(None).sysctlbyname
     size = ctypes.c_size_t(0)
     if ask(key, None, ctypes.byref(size), None, ctypes.c_size_t(0)):
         return b""

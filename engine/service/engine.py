@@ -54,8 +54,7 @@ from engine.commands import (
     Stop,
     Unload,
 )
-from engine.devices.watching.accelerator_watch import AcceleratorWatch
-from engine.devices.watching.monitor import DeviceMonitor
+from engine.devices.monitor import AcceleratorWatch, DeviceMonitor
 from engine.errors import Cancelled, DeviceLost, failed
 from engine.events import (
     AnswerStats,

@@ -14,7 +14,6 @@ from queue import SimpleQueue
 from time import perf_counter, time
 
 from engine.backend.ledger import Held, Ledger, Purpose
-from engine.devices.accounting import MemoryWatch, held_by_driver, touched
 from engine.devices.kept_estimates import (
     DeviceEstimate,
     KeptEstimates,
@@ -22,6 +21,7 @@ from engine.devices.kept_estimates import (
     ModelEstimates,
     identity_of,
 )
+from engine.devices.memory import MemoryWatch, held_by_driver, touched
 from engine.events import DeviceHeld, HeldLine, MemoryHeld
 from engine.loading.load import LoadedPair
 from engine.loading.planned_load import PlannedLoad

@@ -7,13 +7,17 @@ card: a question that a card cannot answer is asked once, and a card that is los
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Self
 
+from engine.devices.holders import named
+from engine.events import AcceleratorSample
 from engine.language import tr
-from engine.machine.facts import Missing, PcieLink
+from engine.machine.facts import Accelerator, Missing, PcieLink, Vendor
+from engine.machine.memory import Holder
 
 _GAMES = "memory_of_games"
 """A fact that nobody misses."""
@@ -33,45 +37,6 @@ class Unavailable(Exception):
 
 class Lost(Exception):
     """A card, or the driver, went away: unplugged, crashed, unloaded, reset."""
-
-
-@dataclass(frozen=True, slots=True)
-class NvmlFacts:
-    """Facts about a card that do not change, and its memory at this moment; bytes.
-
-    Attributes:
-        name: as NVIDIA sells it.
-        uuid: "GPU-...", or "MIG-..." of a part of a card.
-        bus: "0000:01:00.0".
-        total: bytes of its memory.
-        free: bytes that nobody holds.
-        ours: bytes that this process holds, context included; None where the driver does not tell.
-        capability: CUDA's compute capability.
-    """
-
-    name: str
-    uuid: str
-    bus: str
-    total: int | None
-    free: int | None
-    ours: int | None
-    capability: tuple[int, int] | None
-    link: PcieLink
-    missing: tuple[Missing, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NvmlReading:
-    """State of a card: percent, bytes, degrees Celsius, watts. None: not reported."""
-
-    percent: float | None
-    used: int | None
-    ours: int | None
-    total: int | None
-    temperature: float | None
-    power: float | None
-    processes: dict[int, int | None] = field(default_factory=dict)
-    """Bytes by process id; see `NvmlCard.processes`."""
 
 
 @dataclass(slots=True)
@@ -96,8 +61,15 @@ class NvmlCard:
         if pci is not None:
             self.bus = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
 
-    def facts(self, process: int) -> NvmlFacts:
-        """Return the card's facts; `process`: id of the process whose memory counts as ours.
+    @property
+    def identity(self) -> str:
+        """What stays the same from start to start: "GPU-...", "MIG-..." of a part, or the bus."""
+        return self.uuid or self.bus
+
+    def facts(self) -> tuple[Accelerator, int | None]:
+        """Return the card, and the bytes that this process holds on it; see `held`.
+
+        Its free memory is what nobody holds.
 
         Raises:
             Lost: the card went away.
@@ -111,19 +83,22 @@ class NvmlCard:
             max_generation=self.ask("link", "nvmlDeviceGetMaxPcieLinkGeneration", whole),
             max_width=self.ask("link", "nvmlDeviceGetMaxPcieLinkWidth", whole),
         )
-        return NvmlFacts(
+        held = self.held()
+        found = Accelerator(
+            device="",
             name=self.name,
-            uuid=self.uuid,
+            vendor=Vendor.NVIDIA,
+            memory_total=None if memory is None else int(memory.total),
+            memory_free=None if memory is None else int(memory.free),
+            identity=self.identity,
             bus=self.bus,
-            total=None if memory is None else int(memory.total),
-            free=None if memory is None else int(memory.free),
-            ours=self.held_by(process),
-            capability=capability,
+            architecture="{}.{}".format(*capability) if capability else "",
             link=link,
             missing=self.missing(),
         )
+        return found, held
 
-    def reading(self, process: int) -> NvmlReading:
+    def sample(self) -> AcceleratorSample:
         """Return the card's present state.
 
         Raises:
@@ -133,30 +108,30 @@ class NvmlCard:
         memory = self.ask("memory_used", "nvmlDeviceGetMemoryInfo", self.handle)
         processes = self.processes()
         milliwatts = self.ask("power", "nvmlDeviceGetPowerUsage", self.handle)
-        return NvmlReading(
+        sensor = self.library.NVML_TEMPERATURE_GPU
+        return AcceleratorSample(
+            device="",
+            name=self.name,
+            identity=self.identity,
             percent=None if busy is None else float(busy.gpu),
-            used=None if memory is None else int(memory.total - memory.free),
-            ours=processes.get(process),
-            total=None if memory is None else int(memory.total),
-            temperature=self.ask(
-                "temperature",
-                "nvmlDeviceGetTemperature",
-                self.handle,
-                self.library.NVML_TEMPERATURE_GPU,
-            ),
+            memory_used=None if memory is None else int(memory.total - memory.free),
+            memory_ours=processes.get(os.getpid()),
+            memory_total=None if memory is None else int(memory.total),
+            temperature=self.ask("temperature", "nvmlDeviceGetTemperature", self.handle, sensor),
             power=None if milliwatts is None else milliwatts / 1000,
-            processes=processes,
+            missing=self.missing(),
+            holders=named(processes),
         )
 
-    def held_by(self, process: int) -> int | None:
-        """Return the bytes that a process holds on the card, its context included.
+    def held(self) -> int | None:
+        """Return the bytes that this process holds on the card, its context included.
 
         None where the driver does not tell: most cards on Windows, and containers, where it knows
         processes by other numbers.
         """
         listed = self.ask("memory_ours", "nvmlDeviceGetComputeRunningProcesses_v3", self.handle)
         for entry in listed or ():
-            if entry.pid == process and entry.usedGpuMemory is not None:
+            if entry.pid == os.getpid() and entry.usedGpuMemory is not None:
                 return int(entry.usedGpuMemory)
         return None
 
@@ -292,6 +267,17 @@ class Nvml:
             return getattr(self._library, function)()
         except (self._library.NVMLError, AttributeError, UnicodeDecodeError):
             return default
+
+
+def holders_on_card(found: Accelerator) -> tuple[Holder, ...]:
+    """Return other programs on an accelerator; nothing where its driver does not tell."""
+    if not found.identity:
+        return ()
+    with contextlib.suppress(Lost, Unavailable), Nvml() as library:
+        for card in library.cards([found.bus] if found.bus else None):
+            if found.identity in (card.uuid, card.bus):
+                return named(card.processes())
+    return ()
 
 
 def _lost(library: ModuleType) -> frozenset[int]:

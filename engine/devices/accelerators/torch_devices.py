@@ -1,61 +1,103 @@
-"""The accelerators that torch can use. No function here opens a context on one of them."""
+"""Which accelerators the installed torch is built for, and those that it lists.
+
+The former is told without importing it, which takes a second or two and a few hundred megabytes: it
+waits until there is an accelerator that this build could use. Nothing here opens a context on one.
+"""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import re
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from engine.language import tr
-from engine.machine.facts import Vendor
+from engine.machine.facts import Accelerator, Vendor
 
 
 @dataclass(frozen=True, slots=True)
-class SeenByTorch:
-    """A device that torch lists; bytes.
+class TorchBuild:
+    """Version facts of torch/version.py; "" for each of CUDA, ROCm and oneAPI that it lacks."""
 
-    Attributes:
-        device: torch's name of it.
-        uuid: without "GPU-", in small letters; empty where torch does not tell.
-        bus: "0000:01:00.0"; likewise.
-        total: memory that torch could use.
-        ours: what torch's allocator holds.
-        architecture: "8.9", "gfx1100".
-        integrated: it works in the host's memory.
-        unusable: why torch cannot compute on it although it lists it.
-        free: what could be had now, where only torch can tell.
-    """
+    version: str
+    cuda: str = ""
+    hip: str = ""
+    xpu: str = ""
 
-    device: str
-    name: str
-    vendor: Vendor
-    uuid: str = ""
-    bus: str = ""
-    total: int | None = None
-    ours: int = 0
-    architecture: str = ""
-    integrated: bool = False
-    unusable: str = ""
-    free: int | None = None
-    driver: str = ""
+    @property
+    def vendor(self) -> Vendor | None:
+        """Vendor of the accelerators that this torch computes on; None: CPU only.
+
+        torch for macOS names no vendor: every build of it computes on Apple's.
+        """
+        if self.hip:
+            return Vendor.AMD
+        if self.cuda:
+            return Vendor.NVIDIA
+        return Vendor.INTEL if self.xpu else None
+
+
+def torch_build() -> TorchBuild | None:
+    """The installed torch; None without one."""
+    try:
+        found = importlib.util.find_spec("torch")
+    except (ImportError, ValueError):
+        return None
+    if found is None or not found.origin:
+        return None
+    try:
+        return read_build(Path(found.origin).with_name("version.py").read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def read_build(source: str) -> TorchBuild | None:
+    """Parse the source of a torch/version.py without executing it; None if it is none."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return None
+    told: dict[str, str] = {}
+    for line in body:
+        if isinstance(line, ast.Assign):
+            names: list[ast.expr] = line.targets
+        elif isinstance(line, ast.AnnAssign):
+            names = [line.target]
+        else:
+            continue
+        if isinstance(line.value, ast.Constant) and isinstance(line.value.value, str):
+            told |= {name.id: line.value.value for name in names if isinstance(name, ast.Name)}
+    version = told.get("__version__", "")
+    # Older builds for Intel's say so in the version alone.
+    xpu = told.get("xpu", "") or ("+xpu" in version and version) or ""
+    return TorchBuild(version, told.get("cuda", ""), told.get("hip", ""), xpu) if version else None
 
 
 @dataclass(frozen=True, slots=True)
 class TorchSight:
-    """The devices that torch lists, and its message where it found trouble."""
+    """What torch lists, and its message where it found trouble.
 
-    devices: tuple[SeenByTorch, ...] = ()
+    Attributes:
+        devices: as far as torch tells: their identity is a UUID as `plain_uuid` returns it, or
+            empty; their free memory is without what torch holds, and known of Intel's alone.
+        held: bytes that torch's allocator holds, by device.
+    """
+
+    devices: tuple[Accelerator, ...] = ()
     complaint: str = ""
+    held: Mapping[str, int] = field(default_factory=dict)
 
 
 def look(torch: ModuleType) -> TorchSight:
     """Ask torch, imported by the caller; some 100 ms the first time (drivers start)."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        devices: list[SeenByTorch] = []
+        devices: list[Accelerator] = []
         complaint = ""
         for find in (_cuda, _xpu, _mps):
             try:
@@ -65,7 +107,8 @@ def look(torch: ModuleType) -> TorchSight:
                 complaint = complaint or _first_line(error)
     for warning in caught:
         complaint = complaint or _first_line(warning.message)
-    return TorchSight(tuple(devices), complaint)
+    held = {found.device: held_by_torch(torch, found.device) or 0 for found in devices}
+    return TorchSight(tuple(devices), complaint, held)
 
 
 def held_by_torch(torch: ModuleType, device: str) -> int | None:
@@ -80,7 +123,7 @@ def held_by_torch(torch: ModuleType, device: str) -> int | None:
         return None
 
 
-def _cuda(torch: ModuleType) -> Iterable[SeenByTorch]:
+def _cuda(torch: ModuleType) -> Iterable[Accelerator]:
     """Return NVIDIA's devices, and AMD's, which torch lists under the same names."""
     if not torch.cuda.is_available():
         return
@@ -94,35 +137,33 @@ def _cuda(torch: ModuleType) -> Iterable[SeenByTorch]:
         else:
             architecture = f"{facts.major}.{facts.minor}"
             unusable = not_built_for((facts.major, facts.minor), built_for)
-        yield SeenByTorch(
+        yield Accelerator(
             device=f"cuda:{index}",
             name=facts.name,
             vendor=Vendor.AMD if amd else Vendor.NVIDIA,
-            uuid=plain_uuid(str(getattr(facts, "uuid", ""))),
+            identity=plain_uuid(str(getattr(facts, "uuid", ""))),
             bus=_bus(facts),
-            total=int(facts.total_memory),
-            ours=held_by_torch(torch, f"cuda:{index}") or 0,
+            memory_total=int(facts.total_memory),
             architecture=architecture,
-            integrated=bool(getattr(facts, "is_integrated", False)),
+            unified=bool(getattr(facts, "is_integrated", False)),
             unusable=unusable,
         )
 
 
-def _xpu(torch: ModuleType) -> Iterable[SeenByTorch]:
+def _xpu(torch: ModuleType) -> Iterable[Accelerator]:
     """Return Intel's devices."""
     if not hasattr(torch, "xpu") or not torch.xpu.is_available():
         return
     for index in range(torch.xpu.device_count()):
         facts = torch.xpu.get_device_properties(index)
-        yield SeenByTorch(
+        yield Accelerator(
             device=f"xpu:{index}",
             name=facts.name,
             vendor=Vendor.INTEL,
-            uuid=plain_uuid(str(getattr(facts, "uuid", ""))),
-            total=int(facts.total_memory),
-            ours=held_by_torch(torch, f"xpu:{index}") or 0,
-            integrated=bool(getattr(facts, "is_integrated_gpu", False)),
-            free=_free_on_xpu(torch, index),
+            identity=plain_uuid(str(getattr(facts, "uuid", ""))),
+            memory_total=int(facts.total_memory),
+            unified=bool(getattr(facts, "is_integrated_gpu", False)),
+            memory_free=_free_on_xpu(torch, index),
             driver=str(getattr(facts, "driver_version", "")),
         )
 
@@ -135,16 +176,15 @@ def _free_on_xpu(torch: ModuleType, index: int) -> int | None:
         return None
 
 
-def _mps(torch: ModuleType) -> Iterable[SeenByTorch]:
+def _mps(torch: ModuleType) -> Iterable[Accelerator]:
     """Return Apple's device: one memory for processor and graphics."""
     if torch.backends.mps.is_available():
-        yield SeenByTorch(
+        yield Accelerator(
             device="mps",
             name="",
             vendor=Vendor.APPLE,
-            total=int(torch.mps.recommended_max_memory()),
-            ours=held_by_torch(torch, "mps") or 0,
-            integrated=True,
+            memory_total=int(torch.mps.recommended_max_memory()),
+            unified=True,
         )
 
 

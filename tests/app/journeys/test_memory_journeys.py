@@ -21,7 +21,7 @@ from app.theme.theme import Theme
 from app.tuning.running import RunWish
 from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import Load, Mode, WeightFormat
-from engine.devices.host import probe_host
+from engine.devices.probe import probe_host
 from engine.events import DeviceSample
 from engine.hub.local import default_target
 from engine.machine.facts import Machine

@@ -11,7 +11,8 @@ import pytest
 from recorded_nvml import FIRST, GIB, LAPTOP, TWO_CARDS, FakeNvml
 
 from engine.devices import holders
-from engine.devices.holders import holders_on_card, holders_on_host, named, simulated_holder
+from engine.devices.accelerators.nvml import holders_on_card
+from engine.devices.holders import holders_on_host, named, simulated_holder
 from engine.machine.facts import Accelerator
 from engine.machine.memory import Holder
 

@@ -25,7 +25,7 @@ from recorded import (
 )
 
 from engine.backend.cpu import native_is_built
-from engine.devices.host import linux_host, probe_host
+from engine.devices.probe import linux_host, probe_host
 from engine.machine.cores import available_cores, available_threads
 from engine.machine.facts import Host
 

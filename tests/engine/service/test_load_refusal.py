@@ -16,7 +16,7 @@ import engine.service.refusal
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.spec import DEVICE
 from engine.commands import ALL_LAYERS, Load, Mode, Preview, WeightFormat
-from engine.devices.host import probe_host
+from engine.devices.probe import probe_host
 from engine.errors import OutOfMemory, failed
 from engine.events import Failed, FailureKind, Previewed, Unloaded
 from engine.loading.devices import DeviceManager

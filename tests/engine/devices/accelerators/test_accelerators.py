@@ -11,7 +11,7 @@ from recorded_nvml import DIVIDED, FIRST, GIB, LAPTOP, SECOND, TWO_CARDS, FakeNv
 from stand_in_torch import card, torch_with
 
 from engine.devices import probe
-from engine.devices.accelerators.torch_build import TorchBuild
+from engine.devices.accelerators.torch_devices import TorchBuild
 from engine.machine.facts import Accelerator, Machine, PcieLink, Vendor
 from engine.machine.system_files import SystemFiles
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from recorded_nvml import DIVIDED, GIB, LAPTOP, TWO_CARDS, FakeNvml
 
@@ -15,23 +13,23 @@ def test_two_cards(nvml: FakeNvml) -> None:
     nvml.records(TWO_CARDS)
     with Nvml() as library:
         assert (library.driver, library.cuda) == ("570.86.15", (12, 8))
-        first, second = (card.facts(os.getpid()) for card in library.cards())
+        (first, ours), (second, others) = (card.facts() for card in library.cards())
     assert first.name == "NVIDIA GeForce RTX 3060"
-    assert first.uuid == "GPU-11111111-2222-3333-4444-555555555555"
+    assert first.identity == "GPU-11111111-2222-3333-4444-555555555555"
     assert first.bus == "0000:01:00.0"
-    assert (first.total, first.free, first.ours) == (12 * GIB, 10 * GIB, GIB)
-    assert first.capability == (8, 6)
+    assert (first.memory_total, first.memory_free, ours) == (12 * GIB, 10 * GIB, GIB)
+    assert first.architecture == "8.6"
     assert first.link == PcieLink(1, 8, 4, 16)
     assert first.missing == ()
     assert second.bus == "0000:41:00.0"
-    assert second.ours is None  # others compute on it
+    assert others is None  # others compute on it
 
 
 def test_readings(nvml: FakeNvml) -> None:
     nvml.records(TWO_CARDS)
     with Nvml() as library:
-        reading = library.cards()[0].reading(os.getpid())
-    assert (reading.percent, reading.used, reading.ours) == (37.0, 2 * GIB, GIB)
+        reading = library.cards()[0].sample()
+    assert (reading.percent, reading.memory_used, reading.memory_ours) == (37.0, 2 * GIB, GIB)
     assert (reading.temperature, reading.power) == (61.0, 115.5)
 
 
@@ -40,8 +38,8 @@ def test_what_a_card_does_not_tell(nvml: FakeNvml) -> None:
     nvml.records(LAPTOP)
     with Nvml() as library:
         (card,) = library.cards()
-        facts, reading = card.facts(os.getpid()), card.reading(os.getpid())
-    assert (facts.total, facts.ours, reading.power) == (4 * GIB, None, None)
+        (facts, ours), reading = card.facts(), card.sample()
+    assert (facts.memory_total, ours, reading.power) == (4 * GIB, None, None)
     assert (reading.percent, reading.temperature) == (3.0, 40.0)
     reasons = {entry.fact: entry.reason for entry in card.missing()}
     assert reasons == {
@@ -54,7 +52,7 @@ def test_an_answer_nobody_knows(nvml: FakeNvml) -> None:
     nvml.records(LAPTOP.replace("0.busy 3", "0.busy !77"))
     with Nvml() as library:
         (card,) = library.cards()
-        assert card.reading(os.getpid()).percent is None
+        assert card.sample().percent is None
     reason = {entry.fact: entry.reason for entry in card.missing()}["percent"]
     assert reason.startswith("NVIDIA's driver answered: ")
     assert "Out of patience" in reason
@@ -63,11 +61,11 @@ def test_an_answer_nobody_knows(nvml: FakeNvml) -> None:
 def test_parts_of_a_divided_card(nvml: FakeNvml) -> None:
     nvml.records(DIVIDED)
     with Nvml() as library:
-        parts = [card.facts(os.getpid()) for card in library.cards()]
-    assert [part.uuid[:12] for part in parts] == ["MIG-aaaaaaaa", "MIG-bbbbbbbb"]
-    assert [part.total for part in parts] == [20 * GIB, 10 * GIB]
+        parts = [card.facts()[0] for card in library.cards()]
+    assert [part.identity[:12] for part in parts] == ["MIG-aaaaaaaa", "MIG-bbbbbbbb"]
+    assert [part.memory_total for part in parts] == [20 * GIB, 10 * GIB]
     assert {part.bus for part in parts} == {"0000:07:00.0"}
-    assert {part.capability for part in parts} == {(8, 0)}
+    assert {part.architecture for part in parts} == {"8.0"}
 
 
 def test_a_card_that_disappears(nvml: FakeNvml) -> None:
@@ -75,8 +73,8 @@ def test_a_card_that_disappears(nvml: FakeNvml) -> None:
     with Nvml() as library:
         first, second = library.cards()
         with pytest.raises(Lost, match="GPU is lost"):
-            first.facts(os.getpid())
-        assert second.reading(os.getpid()).percent == 0
+            first.facts()
+        assert second.sample().percent == 0
 
 
 def test_a_card_that_does_not_start(nvml: FakeNvml) -> None:
@@ -116,6 +114,6 @@ def test_a_driver_that_stops(nvml: FakeNvml) -> None:
         card = library.cards()[0]
         library.close()
         with pytest.raises(Lost):
-            card.reading(os.getpid())
+            card.sample()
         with pytest.raises(Lost):
             library.cards()

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from stand_in_torch import GIB, card, torch_with
 
-from engine.devices.accelerators.torch_build import TorchBuild, read_build, torch_build
 from engine.devices.accelerators.torch_devices import (
+    TorchBuild,
     held_by_torch,
     look,
     not_built_for,
     plain_uuid,
+    read_build,
+    torch_build,
 )
 from engine.machine.facts import Vendor
 
@@ -90,9 +92,10 @@ def test_devices_of_nvidia() -> None:
         )
     )
     first, second = sight.devices
-    assert (first.device, first.uuid, first.bus, first.ours) == ("cuda:0", uuid, "", 7)
+    assert (first.device, first.identity, first.bus) == ("cuda:0", uuid, "")
+    assert sight.held == {"cuda:0": 7, "cuda:1": 7}
     assert (first.architecture, first.unusable) == ("8.9", "")
-    assert (second.device, second.uuid, second.bus) == ("cuda:1", "", "0000:41:00.0")
+    assert (second.device, second.identity, second.bus) == ("cuda:1", "", "0000:41:00.0")
     assert (
         "6.1 is older than the PyTorch installed here supports (7.5 and later)" in second.unusable
     )
@@ -113,9 +116,9 @@ def test_devices_of_amd() -> None:
 def test_devices_of_intel_and_apple() -> None:
     arc = card("Arc B580", (0, 0), 12 * GIB, driver_version="1.6")
     (found,) = look(torch_with(xpu=[arc])).devices
-    assert (found.device, found.free, found.driver) == ("xpu:0", 5 * GIB, "1.6")
+    assert (found.device, found.memory_free, found.driver) == ("xpu:0", 5 * GIB, "1.6")
     (found,) = look(torch_with(mps=11 * GIB)).devices
-    assert (found.device, found.total, found.integrated) == ("mps", 11 * GIB, True)
+    assert (found.device, found.memory_total, found.unified) == ("mps", 11 * GIB, True)
 
 
 def test_trouble_is_told_and_kept_from_the_rest() -> None:

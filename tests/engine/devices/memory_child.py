@@ -1,6 +1,6 @@
 """Builds a model of random weights in a process of its own; prints its ledger and what that grew.
 
-    python accounting_child.py SHAPE FORMAT BLOCKS CONTEXT FILLED
+    python memory_child.py SHAPE FORMAT BLOCKS CONTEXT FILLED
 
 BLOCKS: 0 for all of them. FILLED: tokens of the context whose keys are there in the end.
 """
@@ -18,8 +18,7 @@ from engine.backend.sequence import SequenceState
 from engine.bench.recipes import tensor_kinds
 from engine.bench.shapes import shape
 from engine.commands import WeightFormat
-from engine.devices.accounting import MemoryWatch
-from engine.devices.memory import give_memory_back
+from engine.devices.memory import MemoryWatch, give_memory_back
 from engine.model.config import ModelConfig
 from engine.model.weights.random_weights import RandomWeights
 from engine.request import SamplingParams

@@ -11,10 +11,9 @@ import psutil
 import pytest
 from recorded import record
 
-from engine.devices.host import probe_host
-from engine.devices.watching import monitor
-from engine.devices.watching.accelerator_watch import AcceleratorWatch
-from engine.devices.watching.monitor import DeviceMonitor
+from engine.devices import monitor
+from engine.devices.monitor import AcceleratorWatch, DeviceMonitor
+from engine.devices.probe import probe_host
 from engine.events import DeviceSample
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.system_files import SystemFiles

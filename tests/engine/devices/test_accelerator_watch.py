@@ -15,12 +15,11 @@ from stand_in_torch import card, torch_with
 from engine.backend.cpu import native_is_built
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import SimulatedSpec
+from engine.devices import card_watch
 from engine.devices.accelerators.nvml import Nvml
-from engine.devices.accelerators.pci_gpus import DEVICES
-from engine.devices.watching import watch_nvml
-from engine.devices.watching.accelerator_watch import AcceleratorWatch
-from engine.devices.watching.rest import PAUSE_S, can_sleep
-from engine.devices.watching.watch_nvml import RETRY_S
+from engine.devices.accelerators.system_gpus import DEVICES
+from engine.devices.card_watch import PAUSE_S, RETRY_S, can_sleep
+from engine.devices.monitor import AcceleratorWatch
 from engine.events import AcceleratorSample
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.system_files import SystemFiles
@@ -62,7 +61,7 @@ AMD = {
 
 @pytest.fixture(autouse=True)
 def _linux(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch_nvml, "LINUX", True)
+    monkeypatch.setattr(card_watch, "LINUX", True)
 
 
 @pytest.fixture
@@ -79,7 +78,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             seen.append("end")
             super().close()
 
-    monkeypatch.setattr(watch_nvml, "Nvml", Counted)
+    monkeypatch.setattr(card_watch, "Nvml", Counted)
     return seen
 
 

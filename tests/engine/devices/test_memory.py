@@ -15,8 +15,8 @@ from recorded_nvml import GIB, TWO_CARDS, FakeNvml
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.spec import simulated_accelerator
-from engine.devices import accounting
-from engine.devices.accounting import (
+from engine.devices import memory
+from engine.devices.memory import (
     MemoryComparison,
     MemoryWatch,
     held_by_driver,
@@ -24,7 +24,7 @@ from engine.devices.accounting import (
 )
 from engine.machine.facts import Accelerator, Host, Machine
 
-CHILD = Path(__file__).with_name("accounting_child.py")
+CHILD = Path(__file__).with_name("memory_child.py")
 
 
 @pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
@@ -43,7 +43,7 @@ def test_the_ledger_knows_what_the_process_has_grown_by() -> None:
 
 def test_what_has_no_counter_lies_in_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     process, card = [1000], [50]
-    monkeypatch.setattr(accounting, "own_memory", lambda: process[0])
+    monkeypatch.setattr(memory, "own_memory", lambda: process[0])
     watch = MemoryWatch({"cuda:0": lambda: card[0], "cuda:1": lambda: None})
     devices = ("cpu", "cuda:0", "cuda:1", "simulated:0")
     ledgers = {device: Ledger(device, device) for device in devices}
