@@ -11,8 +11,7 @@ from pathlib import Path
 from app.paths import Paths
 from app.reports import ReportFolder
 from engine.devices.kept_estimates import estimates_folder
-from engine.devices.kept_learnt import learnt_folder
-from engine.devices.kept_speeds import speeds_folder
+from engine.devices.kept_measurements import learnt_folder, speeds_folder
 from engine.hub.download.cache import cache_folder
 from engine.language import later
 

@@ -21,8 +21,7 @@ from engine.backend.simulated.spec import (
 )
 from engine.commands import Mode
 from engine.devices.kept_estimates import KeptEstimates
-from engine.devices.kept_learnt import KeptLearnt
-from engine.devices.kept_speeds import KeptSpeeds
+from engine.devices.kept_measurements import KeptLearnt, KeptSpeeds
 from engine.devices.probe import probe_host, probe_machine
 from engine.language import tr
 from engine.machine.facts import CPU, Accelerator, Machine

@@ -424,12 +424,8 @@ def cards_matched_by_their_order() -> None:
     """Torch counts the fastest first, drivers go by the bus: one's memory, the other's speed."""
     from engine.devices.accelerators import facts as accelerators
 
-    taken: list[Any] = []
-
-    def next_one(devices: Any, _uuid: str, _bus: str) -> Any:
-        left = [device for device in devices if device not in taken]
-        taken.extend(left[:1])
-        return left[0] if left else None
+    def next_one(left: Any, _gpu: Any) -> Any:
+        return next(iter(left), None)
 
     accelerators._by_identity = next_one
 

@@ -18,14 +18,14 @@ def limits_of_outer_groups_ignored() -> None:
 
 def speeds_of_other_cards_kept() -> None:
     """Speeds on disk by the processor alone: with another card in the machine they are wrong."""
-    from engine.devices import kept_speeds
+    from engine.devices import kept_measurements
 
-    honest = kept_speeds.identity
+    honest = kept_measurements.identity
 
     def identity(machine: Any, threads: int) -> str:
         return honest(replace(machine, accelerators=()), threads)
 
-    kept_speeds.identity = identity
+    kept_measurements.identity = identity
 
 
 def calibration_deaf_to_a_stop() -> None:

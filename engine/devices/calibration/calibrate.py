@@ -10,7 +10,6 @@ from time import perf_counter
 
 from engine.backend.cpu import CpuDevice, native_is_built, threads_for
 from engine.backend.device import Device
-from engine.devices.calibration.bandwidth import device_reader, host_reader, measure_link
 from engine.devices.calibration.fit import Beside, fit_beside, fit_product
 from engine.devices.calibration.small_model import (
     CONTEXT,
@@ -20,7 +19,16 @@ from engine.devices.calibration.small_model import (
     SmallModel,
     SmallShape,
 )
-from engine.devices.calibration.timing import MOST_ROUNDS, Course, Progress, Timings, undisturbed
+from engine.devices.calibration.timing import (
+    MOST_ROUNDS,
+    Course,
+    Progress,
+    Timings,
+    device_reader,
+    host_reader,
+    measure_link,
+    undisturbed,
+)
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.machine.facts import CPU, Machine

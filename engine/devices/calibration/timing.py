@@ -1,43 +1,41 @@
-"""Forwards timed in turns, within a time that is set beforehand, called off at any of them."""
+"""Work timed on a device, within a time that is set beforehand, and called off at any moment.
+
+Forwards of small models take turns; memory is read on the host and on torch's devices, and copied
+between the two.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from engine.devices.calibration.small_model import Sample
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.cpu import native_is_built
+from engine.backend.device import Device
+from engine.backend.ledger import Account
+from engine.devices.calibration.small_model import OWNER, Sample, SmallModel
 from engine.errors import Cancelled
+from engine.machine.speeds import LinkSpeed
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LONGEST_S = 0.15
 """A forward that would take longer is left out: a stop has to take effect meanwhile."""
 
 MOST_ROUNDS = 30
 
+COPIED = 64 << 20
+FEW = 1024
+RUNS = 8
+PIECE = 16 << 20
+
 Progress = Callable[[str, float], None]
 """Told what is being done, in words, and which part of the whole is over."""
-
-
-class TimedModel(Protocol):
-    """The part of `SmallModel` that timing needs."""
-
-    def run(self, rows: int, context: int) -> None:
-        """Run one forward."""
-        ...
-
-    def sample(self, rows: int, context: int, seconds: float) -> Sample:
-        """Return the sample of a forward that took so many seconds."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class TimedForward:
-    """A forward that is timed again and again."""
-
-    model: TimedModel
-    rows: int
-    context: int
 
 
 @dataclass(slots=True)
@@ -90,6 +88,15 @@ class Course:
         return self.clock() - start
 
 
+@dataclass(frozen=True, slots=True)
+class TimedForward:
+    """A forward that is timed again and again."""
+
+    model: SmallModel
+    rows: int
+    context: int
+
+
 @dataclass(slots=True)
 class Timings:
     """Seconds of forwards. Models take turns, so that each finds the caches filled by others."""
@@ -97,14 +104,14 @@ class Timings:
     course: Course
     spent: dict[TimedForward, list[float]] = field(default_factory=dict)
 
-    def first(self, models: Sequence[tuple[TimedModel, int]], rows: Sequence[int]) -> None:
+    def first(self, models: Sequence[tuple[SmallModel, int]], rows: Sequence[int]) -> None:
         """Time every model once behind its context, over ascending rows.
 
         Rows that take too long are left out.
         """
         for model, _ in models:
             self.course.seconds(partial(model.run, 1, 0))  # threads awake, pages in place
-        per_row: dict[tuple[TimedModel, int], float] = {}
+        per_row: dict[tuple[SmallModel, int], float] = {}
         for count in rows:
             for model, context in models:
                 known = per_row.get((model, context), 0.0)
@@ -122,7 +129,7 @@ class Timings:
                 if sum(spent) < fair:
                     self._time(forward)
 
-    def samples(self, models: Collection[tuple[TimedModel, int]]) -> list[Sample]:
+    def samples(self, models: Collection[tuple[SmallModel, int]]) -> list[Sample]:
         """Return a sample per timed forward of these models, at its undisturbed time."""
         return [
             forward.model.sample(forward.rows, forward.context, undisturbed(spent))
@@ -139,3 +146,69 @@ class Timings:
 def undisturbed(spent: Sequence[float]) -> float:
     """Return the lower quartile: other programs make a forward longer, nothing makes it shorter."""
     return sorted(spent)[(len(spent) - 1) // 4]
+
+
+def host_reader(
+    device: Device, nbytes: int, threads: int | None, check: Callable[[], None]
+) -> Callable[[], None]:
+    """Return a function that reads so many bytes of the host's memory, laid out as weights are.
+
+    `check` is called now and then while the bytes are written; it may raise `Cancelled`.
+
+    Raises:
+        OutOfMemory: the device's budget is too small.
+    """
+    if not native_is_built():
+        words = np.empty(nbytes // 8, dtype=np.uint64)
+        _fill(words.view(np.uint8), check)
+        return lambda: _forget(words.max())
+    from engine.backend.native.library import library, pointer
+    from engine.backend.native.memory import Arena
+    from engine.backend.native.pool import shared_pool
+
+    data = Arena(Account(device.ledger, OWNER)).take(nbytes)
+    _fill(data, check)
+    pool = shared_pool(threads)
+    return lambda: _forget(library().dt_checksum(pool.handle, pointer(data), len(data)))
+
+
+def _fill(data: NDArray[np.uint8], check: Callable[[], None]) -> None:
+    for start in range(0, len(data), PIECE):
+        check()
+        data[start : start + PIECE] = 1
+
+
+def device_reader(name: str, nbytes: int) -> Callable[[], None]:
+    """Return a function that reads so many bytes of the device's memory, and waits for the end."""
+    import torch
+
+    numbers = torch.ones(nbytes // 4, dtype=torch.float32, device=name)
+    return lambda: _forget(numbers.sum().item())
+
+
+def measure_link(name: str, course: Course, nbytes: int = COPIED) -> LinkSpeed:
+    """Time copies there and back, from pinned memory where the device has it."""
+    import torch
+
+    pinned = torch.device(name).type in ("cuda", "xpu")
+    wait = torch.get_device_module(torch.device(name)).synchronize
+    host = torch.ones(nbytes, dtype=torch.uint8, pin_memory=pinned)
+    there = torch.ones(nbytes, dtype=torch.uint8, device=name)
+
+    def copy(target: Tensor, source: Tensor) -> None:
+        target.copy_(source, non_blocking=True)
+        wait()
+
+    def seconds(target: Tensor, source: Tensor) -> float:
+        copy(target, source)
+        spent = [course.seconds(partial(copy, target, source)) for _ in range(RUNS)]
+        return undisturbed(spent)
+
+    latency = max(seconds(there[:FEW], host[:FEW]), seconds(host[:FEW], there[:FEW]))
+    both = seconds(there, host), seconds(host, there)
+    to, back = (nbytes / max(each - latency, each / 2) for each in both)
+    return LinkSpeed(name, to, back, latency)
+
+
+def _forget(_: object) -> None:
+    """Discard what was read."""

@@ -10,10 +10,9 @@ import pytest
 
 from engine.backend.cpu import CpuDevice
 from engine.devices.calibration import calibrate as calibration
-from engine.devices.calibration.bandwidth import device_reader, measure_link
 from engine.devices.calibration.calibrate import calibrate, calibrate_kinds
 from engine.devices.calibration.small_model import SmallShape
-from engine.devices.calibration.timing import Course
+from engine.devices.calibration.timing import Course, device_reader, measure_link
 from engine.devices.probe import probe_host
 from engine.machine.facts import Accelerator, Machine
 from engine.machine.speeds import DeviceSpeeds, Speeds
@@ -62,7 +61,7 @@ def test_this_machine() -> None:
 
 
 def test_without_the_native_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("calibrate", "small_model", "bandwidth"):
+    for module in ("calibrate", "small_model", "timing"):
         name = f"engine.devices.calibration.{module}.native_is_built"
         monkeypatch.setattr(name, lambda: False)
     speeds = calibrate(

@@ -10,7 +10,7 @@ import pytest
 
 from engine.backend.segment import Share
 from engine.commands import Mode
-from engine.devices.kept_learnt import MOST_KEPT, KeptLearnt, learnt_folder, pair_identity
+from engine.devices.kept_measurements import MOST_LEARNT, KeptLearnt, learnt_folder, pair_identity
 from engine.machine.facts import CPU, Host, Machine
 from engine.plan.plan import Plan
 from engine.speculative.costs import KnownMean, Learnt
@@ -74,9 +74,9 @@ def test_a_place_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 def test_only_so_many_pairs_are_remembered(tmp_path: Path) -> None:
     kept = KeptLearnt(tmp_path)
-    for number in range(MOST_KEPT + 3):
+    for number in range(MOST_LEARNT + 3):
         kept.keep(f"pair-{number}", LEARNT)
-    assert len(list(tmp_path.iterdir())) == MOST_KEPT
+    assert len(list(tmp_path.iterdir())) == MOST_LEARNT
 
 
 def test_another_machine_pair_or_place_is_another_identity() -> None:

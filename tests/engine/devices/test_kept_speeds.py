@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices import kept_speeds
-from engine.devices.kept_speeds import MOST_KEPT, KeptSpeeds, identity, speeds_folder
+from engine.devices import kept_measurements
+from engine.devices.kept_measurements import MOST_SPEEDS, KeptSpeeds, identity, speeds_folder
 from engine.machine.facts import Accelerator, Host, Machine
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
@@ -57,7 +57,7 @@ def test_it_is_measured_anew_when_the_hardware_changes(monkeypatch: pytest.Monke
     assert len(names) == len(others) + 1
     for name in ("_native_build", "_torch"):
         with monkeypatch.context() as patch:
-            patch.setattr(kept_speeds, name, lambda: "another")
+            patch.setattr(kept_measurements, name, lambda: "another")
             assert identity(MACHINE, 8) not in names
 
 
@@ -124,12 +124,12 @@ def test_a_folder_that_cannot_be_written_is_no_error(
 
 def test_machines_of_long_ago_are_forgotten() -> None:
     kept = KeptSpeeds()
-    for threads in range(1, MOST_KEPT + 4):
+    for threads in range(1, MOST_SPEEDS + 4):
         kept.keep(MACHINE, threads, SPEEDS)
         path = kept.folder / f"{identity(MACHINE, threads)}.json"
         os.utime(path, (threads, threads))
     kept.keep(MACHINE, 99, SPEEDS)
-    assert len(list(kept.folder.iterdir())) == MOST_KEPT
+    assert len(list(kept.folder.iterdir())) == MOST_SPEEDS
     assert kept.find(MACHINE, 1) is None
     assert kept.find(MACHINE, 99) == SPEEDS
     assert all(json.loads(path.read_bytes()) for path in kept.folder.iterdir())
