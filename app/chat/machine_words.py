@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.language import listed, tr, tr_count
 from engine.language.units import memory
-from engine.machine.cores.available import available_cores
+from engine.machine.cores import available_cores
 from engine.machine.facts import Accelerator, Machine
 
 

@@ -20,7 +20,7 @@ from app.engine_link.status import EngineStatus, Phase
 from engine.commands import Command, Load
 from engine.events import DeviceSample, Event, Failed, PlanReady, RoundFinished, TextDelta
 from engine.language import tr
-from engine.machine.cores.available import available_cores
+from engine.machine.cores import available_cores
 
 _log = logging.getLogger(__name__)
 

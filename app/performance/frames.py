@@ -12,7 +12,7 @@ from app.performance.feed import Feed
 from app.performance.model import ModelChange
 from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
-from engine.machine.cores.available import available_cores
+from engine.machine.cores import available_cores
 
 _FRAME_MS = 250
 _FRAME_ON_FEW_CORES_MS = 500

@@ -53,7 +53,7 @@ class KnownSpeeds(QObject):
 def _kept(machine: Machine) -> tuple[int, Speeds | None]:
     """Reads the disk, and imports what the window does without until now."""
     from engine.backend.native.pool import default_threads
-    from engine.hardware.kept_speeds import KeptSpeeds
+    from engine.devices.kept_measurements import KeptSpeeds
 
     threads = default_threads()
     return threads, KeptSpeeds().find(machine, threads)

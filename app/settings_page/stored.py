@@ -10,9 +10,8 @@ from pathlib import Path
 
 from app.data_folder.paths import Paths
 from app.diagnostics.reports import ReportFolder
-from engine.hardware.kept_estimates import estimates_folder
-from engine.hardware.kept_learnt import learnt_folder
-from engine.hardware.kept_speeds import speeds_folder
+from engine.devices.kept_estimates import estimates_folder
+from engine.devices.kept_measurements import learnt_folder, speeds_folder
 from engine.hub.download.cache import cache_folder
 from engine.language import later
 

@@ -38,7 +38,7 @@ from app.widgets.table_dialog import Index, TableModel
 from engine.language import tr
 
 if TYPE_CHECKING:
-    from engine.hardware.kept_estimates import ModelEstimates
+    from engine.devices.kept_estimates import ModelEstimates
 
 _WIDTH, _HEIGHT = 960, 620
 _MOST_SENTENCES = 4
@@ -46,7 +46,7 @@ _MOST_SENTENCES = 4
 
 def kept_estimates() -> tuple[ModelEstimates, ...]:
     """Return the kept estimates of all loads; reads files."""
-    from engine.hardware.kept_estimates import KeptEstimates
+    from engine.devices.kept_estimates import KeptEstimates
 
     return KeptEstimates().all()
 

@@ -17,7 +17,7 @@ from engine.language.units import gibibytes
 from engine.machine.memory import DeviceMemory
 
 if TYPE_CHECKING:
-    from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
+    from engine.devices.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 
 MEMORY, WHAT_FOR = later("Memory"), later("What for")
 LOADED, MODEL, MODE = later("Loaded"), later("Model"), later("Mode")

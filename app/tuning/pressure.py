@@ -254,7 +254,7 @@ class Pressure(QObject):
         return next((each for each in found if each.device == self._device), None)
 
     def _room_now(self, event: DeviceSample) -> GpuMemory | None:
-        from engine.plan.budgets import device_reserve  # the engine has imported it long ago
+        from engine.plan.memory import device_reserve  # the engine has imported it long ago
 
         card = self._card
         if self._load is None or card is None or not (self._planned or self._before):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from engine.backend.ledger import Ledger, as_planned
-from engine.hardware.accounting import MemoryComparison, touched
+from engine.devices.memory import MemoryComparison, touched
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory
 from engine.plan.plan import Plan

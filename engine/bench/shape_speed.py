@@ -19,8 +19,7 @@ from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shape_answers import ShapeAnswers, ShapeOptions, Speed
 from engine.bench.shapes import draft_shape, shape
 from engine.commands import Mode
-from engine.hardware.accounting import MemoryWatch, held_by_driver, torch_counters
-from engine.hardware.memory import give_memory_back
+from engine.devices.memory import MemoryWatch, give_memory_back, held_by_driver, torch_counters
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from engine.cli.columns import table_row
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options
-from engine.hardware import machine_file
+from engine.devices import machine_file
 from engine.language import listed, number, tr
 from engine.language.units import memory
 from engine.loading.devices import DeviceManager

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from engine.backend.simulated.spec import simulated_accelerator
 from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, WeightFormat
+from engine.devices import machine_file
 from engine.errors import UserFixable
-from engine.hardware import machine_file
 from engine.hub.local import resolve_model
 from engine.language import tr
 from engine.loading.devices import DeviceManager

@@ -23,10 +23,10 @@ from engine.cli.options import (
 )
 from engine.cli.plan_report import estimate_lines, estimate_report, memory_report, plan_report
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from engine.devices.kept_estimates import KeptEstimates
 from engine.errors import OutOfMemory
 from engine.events import WayOut
 from engine.events.curve import Curve, CurvePoint
-from engine.hardware.kept_estimates import KeptEstimates
 from engine.language import number, tr
 from engine.language.units import gibibytes, memory
 from engine.loading.alternatives import LoadFacts, alternatives

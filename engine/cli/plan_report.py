@@ -7,7 +7,7 @@ from datetime import datetime
 
 from engine.bench.memory_use import MemoryUse
 from engine.cli.columns import table_row
-from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
+from engine.devices.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.language import number, tr
 from engine.language.units import gibibytes, memory
 from engine.machine.memory import DeviceMemory

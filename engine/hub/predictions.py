@@ -23,9 +23,9 @@ from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
 from engine.model.heads.reduced import ReducedDraft
 from engine.model.local_model import LocalModel
-from engine.plan.budgets import COMFORTABLE_CONTEXT, host_reserve
 from engine.plan.facts import ModelFacts, Wish, usual_draft
 from engine.plan.footprint import footprint, weight_count
+from engine.plan.memory import COMFORTABLE_CONTEXT, host_reserve
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
 

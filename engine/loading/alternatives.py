@@ -16,7 +16,7 @@ from engine.errors import UserFixable
 from engine.events import WayOut
 from engine.language import later, listed, number, tr, tr_count
 from engine.language.units import memory
-from engine.plan.budgets import SMALLEST_CONTEXT
+from engine.plan.memory import SMALLEST_CONTEXT
 from engine.plan.plan import Plan
 
 MOST = 4

@@ -14,7 +14,7 @@ from engine.loading.devices import Devices
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory
 from engine.model.config import ModelConfig
-from engine.plan.budgets import KV_SHARE
+from engine.plan.memory import KV_SHARE
 from engine.plan.plan import Plan
 
 TARGETS_SHARE = 0.75

@@ -20,10 +20,9 @@ from engine.backend.simulated.spec import (
     simulated_speeds,
 )
 from engine.commands import Mode
-from engine.hardware.kept_estimates import KeptEstimates
-from engine.hardware.kept_learnt import KeptLearnt
-from engine.hardware.kept_speeds import KeptSpeeds
-from engine.hardware.probe import probe_host, probe_machine
+from engine.devices.kept_estimates import KeptEstimates
+from engine.devices.kept_measurements import KeptLearnt, KeptSpeeds
+from engine.devices.probe import probe_host, probe_machine
 from engine.language import tr
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.speeds import Speeds
@@ -92,7 +91,7 @@ class DeviceManager:
         Raises:
             Cancelled: the user wants something else.
         """
-        from engine.hardware.calibration.calibrate import calibrate
+        from engine.devices.calibration.calibrate import calibrate
 
         speeds = calibrate(machine, progress=progress, cancelled=cancelled)
         self._kept.keep(machine, default_threads(), speeds)
@@ -113,7 +112,7 @@ class DeviceManager:
         kinds = [kind for kind in dict.fromkeys(held) if kind in NATIVE_KINDS and kind not in known]
         if not kinds:
             return speeds
-        from engine.hardware.calibration.calibrate import calibrate_kinds
+        from engine.devices.calibration.calibrate import calibrate_kinds
 
         measured = self._kept.find(machine, default_threads()) or speeds
         more = calibrate_kinds(measured, kinds, machine, cancelled=self._cancelled)

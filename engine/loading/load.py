@@ -12,8 +12,8 @@ from engine.backend.ledger import Account
 from engine.backend.native.pool import default_threads
 from engine.backend.prefix_cache import PrefixCache
 from engine.commands import Load, Mode
+from engine.devices.kept_measurements import KeptLearnt, pair_identity
 from engine.events import PlanSummary
-from engine.hardware.kept_learnt import KeptLearnt, pair_identity
 from engine.language import tr
 from engine.loading.cache_budgets import set_cache_budgets, warm_up
 from engine.loading.decoder_builder import DecoderBuilder

@@ -1,7 +1,9 @@
-"""Bytes that every cut of a target takes on the CPU and on an accelerator, and a draft on either.
+"""Memory of plans: what devices have to give, for how long a context, and what every cut takes.
 
-How much a segment, a cache or a call takes, the backends say by plain arithmetic; here is which of
-them there are.
+The context depends on the model, on memory and on the accelerator's size, never on the ceiling of
+VRAM: moving the slider does not change what a conversation may hold, and what is on the accelerator
+only grows with it. How much a segment, a cache or a call takes, the backends say by plain
+arithmetic; here is which of them there are.
 """
 
 from __future__ import annotations
@@ -27,16 +29,137 @@ from engine.backend.native.sizes import (
     verifying_bytes,
 )
 from engine.commands import WeightFormat
-from engine.machine.facts import Accelerator
+from engine.errors import NotPossible
+from engine.language import tr
+from engine.machine.facts import Accelerator, Host, Vendor
 from engine.model.config import ModelConfig
-from engine.plan.facts import HEAD_WIDTH
+from engine.plan.facts import HEAD_WIDTH, DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
 
 Bytes = NDArray[np.int64]
 Taps = tuple[Bytes, Bytes]
 
+KV_SHARE = 0.25
+"""Share of the free memory that the KV caches of all conversations may take together."""
+
+DEVICE_KV_SHARE = 0.125
+"""Share of an accelerator's memory that the KV cache of one conversation may need."""
+
+SMALLEST_CONTEXT = 256
+COMFORTABLE_CONTEXT = 4096
+"""An accelerator's size does not cut the context below this."""
+
+MIB = 2**20
+
+_HOST_RESERVE, _HOST_RESERVE_SHARE = 512 * MIB, 1 / 32
+_DEVICE_RESERVE, _DEVICE_RESERVE_SHARE = 200 * MIB, 1 / 32
+TORCH_BYTES = 500 * MIB
+"""Bytes of the host that torch takes where it drives an accelerator."""
+_RUNTIMES = {Vendor.NVIDIA: 500 * MIB, Vendor.AMD: 500 * MIB, Vendor.INTEL: 300 * MIB}
+_MOST_RUNTIME = 4096 * MIB
+"""More was never the device's own software."""
+_SLACK = 64
+_USUALLY_FREE = 15 / 16
+"""Share of an accelerator's memory to count on for a context that stays the same."""
+_CHUNKS = 192
+"""Tokens by which caches are rounded up, at most."""
+
 _KEPT = 64
 """Results that are remembered: a slider asks for the same models again and again."""
+
+
+# ---- what devices have to give -----------------------------------------------------------------
+
+
+def host_reserve(host: Host) -> int:
+    """Return the bytes of free memory that are left alone, so that nothing has to be swapped."""
+    return int(min(_HOST_RESERVE, host.memory_available * _HOST_RESERVE_SHARE))
+
+
+def device_reserve(found: Accelerator) -> int:
+    """Return the bytes of an accelerator's free memory that are left to other programs."""
+    if found.shares_host_memory:
+        return 0
+    return int(max(_DEVICE_RESERVE, (found.memory_total or 0) * _DEVICE_RESERVE_SHARE))
+
+
+def device_limit(found: Accelerator) -> int:
+    """The most that our process may hold on an accelerator."""
+    free = found.memory_total if found.memory_free is None else found.memory_free
+    return max((free or 0) - device_reserve(found), 0)
+
+
+def runtime_bytes(found: Accelerator) -> int:
+    """Return the bytes of a device's software and fixed memory: measured, or else the usual."""
+    if found.declared_software is not None:
+        return found.declared_software
+    if found.software is not None:
+        return min(max(found.software, device_sizes.shared_bytes()), _MOST_RUNTIME)
+    return device_sizes.shared_bytes() + _RUNTIMES.get(found.vendor, 0)
+
+
+def with_slack(found: Accelerator, nbytes: Bytes) -> Bytes:
+    """Add what torch's allocator loses by rounding to numbers of bytes."""
+    return nbytes if found.takes_core else nbytes + nbytes // _SLACK
+
+
+# ---- how long the context is -------------------------------------------------------------------
+
+
+def context_for(
+    host_budget: int,
+    accelerator: Accelerator | None,
+    target: ModelFacts,
+    drafts: Sequence[DraftFacts],
+    wish: Wish,
+) -> int:
+    """Return the planned context in tokens.
+
+    Raises:
+        NotPossible: more were asked for than the model handles.
+    """
+    if wish.context is not None:
+        if not 1 <= wish.context <= target.max_positions:
+            raise NotPossible(
+                tr(
+                    "A context of {context} tokens is not possible: {model} handles up to {most}."
+                ).format(context=wish.context, model=target.name, most=target.max_positions),
+                tr("Choose between 1 and {most}.").format(most=target.max_positions),
+            )
+        return wish.context
+    held = [target.footprint, *(draft.model.footprint for draft in drafts[:1])]
+    weights = sum(each.weight_bytes for each in held)
+    per_token = sum(each.kv_bytes_per_token for each in held)
+    features = sum(each.feature_bytes_per_token for each in held)
+    tokens = _tokens((host_budget - weights) * KV_SHARE, per_token + features)
+    if accelerator is not None:
+        size = accelerator.memory_total or 0
+        if tokens < COMFORTABLE_CONTEXT and not accelerator.shares_host_memory:
+            tokens = _tokens((host_budget + size - weights) * KV_SHARE, per_token)
+        tokens = min(tokens, max(_tokens(size * DEVICE_KV_SHARE, per_token), COMFORTABLE_CONTEXT))
+        tokens = min(tokens, target.max_positions)
+        whole = _that_leave_room(accelerator, held, tokens)
+        if COMFORTABLE_CONTEXT <= whole < tokens:
+            tokens = whole
+    return min(target.max_positions, max(tokens, SMALLEST_CONTEXT))
+
+
+def _that_leave_room(found: Accelerator, models: Sequence[Footprint], tokens: int) -> int:
+    """Return how many tokens let all models just fit on an accelerator; at most `tokens`."""
+    usable = int((found.memory_total or 0) * _USUALLY_FREE) - device_reserve(found)
+    rooms = [_device_room(held, tokens, heads=True) for held in models]
+    usable -= sum(room.own for room in rooms) + max((room.shared for room in rooms), default=0)
+    usable -= usable // _SLACK + runtime_bytes(found)
+    usable -= sum(held.weight_bytes for held in models)
+    per_token = sum(held.kv_bytes_per_token for held in models)
+    return min(_tokens(usable, per_token) - MAX_TREE - _CHUNKS, tokens)
+
+
+def _tokens(nbytes: float, per_token: int) -> int:
+    return int(max(nbytes, 0)) // max(per_token, 1)
+
+
+# ---- what every cut takes ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +228,7 @@ def on_accelerator(held: Footprint, context: int, found: Accelerator) -> Planned
     kv_bytes = held.kv_bytes if found.takes_core else held.device_kv_bytes
     kv = [kv_bytes(context, cut) if cut else 0 for cut in range(count + 1)]
     some, whole = (_room(held, context, found, heads=heads) for heads in (False, True))
-    rooms = [NO_ROOM, *[some] * count, whole]
+    rooms = [_NO_ROOM, *[some] * count, whole]
     return PlannedMemory.of(
         np.append(blocks, blocks[-1] + held.head.nbytes),
         [*kv, kv[-1]],
@@ -117,7 +240,7 @@ def on_accelerator(held: Footprint, context: int, found: Accelerator) -> Planned
 @lru_cache(maxsize=_KEPT)
 def draft_on_cpu(held: Footprint, context: int) -> PlannedMemory:
     """Return the memory of a draft on the CPU."""
-    room = native_draft_room(held.config, context + MAX_TREE) if held.config else 0
+    room = _native_draft_room(held.config, context) if held.config else 0
     weights = np.array([held.weight_bytes], dtype=np.int64)
     return PlannedMemory.of(weights, [held.kv_bytes(context, len(held.blocks))], [room])
 
@@ -130,9 +253,9 @@ def draft_on_accelerator(held: Footprint, context: int, found: Accelerator) -> P
     if held.config is None:
         return replace(whole, weights=weights)
     if not found.takes_core:
-        work = whole.workspace + device_draft_room(held.config)
+        work = whole.workspace + device_sizes.drafting_bytes(held.config)
         return replace(whole, weights=weights, workspace=work)
-    room = native_draft_room(held.config, context + MAX_TREE)
+    room = _native_draft_room(held.config, context)
     return PlannedMemory.of(weights, [int(whole.kv[0])], [room])
 
 
@@ -168,7 +291,7 @@ def tap_rooms(target: Footprint, head: Footprint, cuts: int, found: Accelerator 
     if target.config is None:
         return NOTHING.own, NOTHING.own
     on_host, on_device = (
-        [native_tap_room(target.config, count) for count in counts] for counts in (here, there)
+        [_native_tap_room(target.config, count) for count in counts] for counts in (here, there)
     )
     return np.array(on_host, dtype=np.int64), np.array(on_device, dtype=np.int64)
 
@@ -178,44 +301,49 @@ def _cumulated(held: Footprint) -> Bytes:
     return np.cumsum([0, *(part.nbytes for part in held.blocks)], dtype=np.int64)
 
 
-def _native_room(held: Footprint, cut: int, context: int, *, heads: bool) -> int:
-    """Return the CPU's native workspace; the embedding may have a segment of its own."""
-    if held.config is None:
-        return 0
-    return native_room(held.config, cut, context + MAX_TREE, embeds=True, heads=heads)
-
-
-def _room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> DeviceRoom:
-    config = held.config
-    if config is None:
-        return NO_ROOM
-    slots = context + MAX_TREE
-    if found.takes_core:
-        return DeviceRoom(native_room(config, 0, slots, embeds=False, heads=heads), 0)
-    return device_room(config, slots, heads=heads)
-
-
 # ---- working memory ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRoom:
+class _Room:
     """Workspace on an accelerator: `own`, and `shared`, of which models need only the largest."""
 
     own: int
     shared: int
 
 
-NO_ROOM = DeviceRoom(0, 0)
+_NO_ROOM = _Room(0, 0)
 
 
-def native_room(config: ModelConfig, cut: int, slots: int, *, embeds: bool, heads: bool) -> int:
+def _room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> _Room:
+    if found.takes_core:
+        return _Room(_native_room(held, 0, context, embeds=False, heads=heads), 0)
+    return _device_room(held, context, heads=heads)
+
+
+def _device_room(held: Footprint, context: int, *, heads: bool) -> _Room:
+    """Return the workspace of a torch segment with all blocks of a model."""
+    config, slots = held.config, context + MAX_TREE
+    if config is None:
+        return _NO_ROOM
+    blocks = range(config.num_layers)
+    working = device_sizes.working_bytes(config, blocks, slots, head=heads)
+    recorded = device_sizes.recorded_bytes(config, blocks, slots, head=heads)
+    return _Room(device_sizes.segment_bytes(config, blocks, slots), shared=working + recorded)
+
+
+def _native_room(
+    held: Footprint, cut: int, context: int, *, embeds: bool = True, heads: bool
+) -> int:
     """Return the workspace bytes of native segments with the blocks from `cut` on.
 
     Args:
         embeds: the embedding is here, in a segment of its own unless all else is as well.
         heads: the head is here.
     """
+    config, slots = held.config, context + MAX_TREE
+    if config is None:
+        return 0
     rest, whole = config.blocks[cut:], cut == 0
     room = 0
     if heads or rest:
@@ -227,7 +355,7 @@ def native_room(config: ModelConfig, cut: int, slots: int, *, embeds: bool, head
     return room + (drawing_bytes(config.vocab_size) if embeds else 0)
 
 
-def native_tap_room(config: ModelConfig, taps: int) -> int:
+def _native_tap_room(config: ModelConfig, taps: int) -> int:
     """Return the extra workspace of native segments that output so many blocks' hidden states."""
     if not taps:
         return 0
@@ -235,22 +363,8 @@ def native_tap_room(config: ModelConfig, taps: int) -> int:
     return rows_bytes(taps * PREFILL_ROWS, hidden) + rows_bytes(taps * VERIFIED_ROWS, hidden)
 
 
-def native_draft_room(config: ModelConfig, slots: int) -> int:
+def _native_draft_room(config: ModelConfig, context: int) -> int:
     """Return the workspace bytes of a draft wholly in one native segment."""
     drafting = drafting_bytes(config, DEPTH, HEAD_WIDTH if config.fusion else WIDTH)
+    slots = context + MAX_TREE
     return segment_bytes(config, config.blocks, head=True, slots=slots) + drafting
-
-
-def device_draft_room(config: ModelConfig) -> int:
-    """Return the workspace bytes that drafting adds to a torch segment with a whole draft."""
-    return device_sizes.drafting_bytes(config)
-
-
-def device_room(config: ModelConfig, slots: int, *, heads: bool) -> DeviceRoom:
-    """Return the workspace of a torch segment with all blocks of a model."""
-    blocks = range(config.num_layers)
-    working = device_sizes.working_bytes(config, blocks, slots, head=heads)
-    recorded = device_sizes.recorded_bytes(config, blocks, slots, head=heads)
-    return DeviceRoom(
-        own=device_sizes.segment_bytes(config, blocks, slots), shared=working + recorded
-    )

@@ -9,12 +9,10 @@ from engine.commands import Mode, WeightFormat
 from engine.language import tr
 from engine.language.units import memory
 from engine.machine.facts import CPU, Machine
-from engine.plan.budgets import device_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.memory import together
+from engine.plan.memory import device_reserve, together
 from engine.plan.plan import Plan
 from engine.plan.search import Placement, PlacementSearch
-from engine.plan.throughput import Strategy
 
 GIB = 2**30
 _WORTH_TELLING = 1.02
@@ -232,10 +230,6 @@ def _loop(told: Told) -> Iterator[str]:
             "instead of {best:.1f}."
         )
         yield said.format(share=share, rate=both.rate, best=told.placement.rate)
-
-
-def _in_turns(strategy: Strategy) -> bool:
-    return strategy.draft is not None and not strategy.parallel
 
 
 def _draft_left_out(told: Told) -> Iterator[str]:

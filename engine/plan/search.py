@@ -14,26 +14,24 @@ from numpy.typing import NDArray
 
 from engine.commands import Mode
 from engine.machine.facts import CPU, Accelerator, Host
-from engine.plan.budgets import (
-    TORCH_BYTES,
-    device_limit,
-    host_reserve,
-    runtime_bytes,
-    with_slack,
-)
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.memory import (
     NOTHING,
+    TORCH_BYTES,
     Bytes,
     PlannedMemory,
     Taps,
+    device_limit,
     draft_on_accelerator,
     draft_on_cpu,
+    host_reserve,
     lent_to_head,
     on_accelerator,
     on_cpu,
+    runtime_bytes,
     tap_rooms,
     together,
+    with_slack,
 )
 from engine.plan.plan import Expectation
 from engine.plan.throughput import Strategy, StrategyThroughput, Throughput

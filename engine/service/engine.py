@@ -54,6 +54,7 @@ from engine.commands import (
     Stop,
     Unload,
 )
+from engine.devices.monitor import AcceleratorWatch, DeviceMonitor
 from engine.errors import Cancelled, DeviceLost, failed
 from engine.events import (
     AnswerStats,
@@ -67,8 +68,6 @@ from engine.events import (
     LoadProgress,
     MachineFound,
 )
-from engine.hardware.watching.accelerator_watch import AcceleratorWatch
-from engine.hardware.watching.monitor import DeviceMonitor
 from engine.language import tr
 from engine.loading.devices import DeviceManager
 from engine.loading.planned_load import PlannedLoad

@@ -14,15 +14,15 @@ from queue import SimpleQueue
 from time import perf_counter, time
 
 from engine.backend.ledger import Held, Ledger, Purpose
-from engine.events import DeviceHeld, HeldLine, MemoryHeld
-from engine.hardware.accounting import MemoryWatch, held_by_driver, touched
-from engine.hardware.kept_estimates import (
+from engine.devices.kept_estimates import (
     DeviceEstimate,
     KeptEstimates,
     LoadEstimate,
     ModelEstimates,
     identity_of,
 )
+from engine.devices.memory import MemoryWatch, held_by_driver, touched
+from engine.events import DeviceHeld, HeldLine, MemoryHeld
 from engine.loading.load import LoadedPair
 from engine.loading.planned_load import PlannedLoad
 from engine.machine.facts import CPU, Machine, Vendor

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from time import perf_counter
 
 from engine.commands import Load
+from engine.devices.memory import give_memory_back
 from engine.errors import OutOfMemory
 from engine.events import Event, Failed, LoadProgress, PlanReady, Unloaded
-from engine.hardware.memory import give_memory_back
 from engine.loading.devices import DeviceManager, IsCancelled, close
 from engine.loading.load import LoadedPair, fits_beside, load
 from engine.loading.planned_load import PlannedLoad, plan_inspected, plan_load

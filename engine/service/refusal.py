@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.devices.accelerators.nvml import holders_on_card
+from engine.devices.holders import holders_on_host, simulated_holder
 from engine.errors import OutOfMemory, failed
 from engine.events import Failed
-from engine.hardware.holders import holders_on_card, holders_on_host, simulated_holder
 from engine.loading.planned_load import PlannedLoad, loads_that_fit
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import Holder

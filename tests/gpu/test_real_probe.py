@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from time import perf_counter
 
 import pytest
 
-from engine.hardware.accelerators.nvml import Nvml, Unavailable
-from engine.hardware.probe import probe_machine
-from engine.hardware.watching.accelerator_watch import AcceleratorWatch
+from engine.devices.accelerators.nvml import Nvml, Unavailable
+from engine.devices.monitor import AcceleratorWatch
+from engine.devices.probe import probe_machine
 
 pytestmark = pytest.mark.gpu
 MIB = 2**20
@@ -54,10 +53,10 @@ def test_names_are_torchs() -> None:
 def test_probing_opens_no_context() -> None:
     """Of NVIDIA's, in a process of its own: a context takes hundreds of megabytes."""
     ask = (
-        "import os; from engine.hardware.probe import probe_machine\n"
-        "from engine.hardware.accelerators.nvml import Nvml, Unavailable\n"
+        "from engine.devices.probe import probe_machine\n"
+        "from engine.devices.accelerators.nvml import Nvml, Unavailable\n"
         "machine = probe_machine()\n"
-        "try: print([card.held_by(os.getpid()) for card in Nvml().cards()])\n"
+        "try: print([card.held() for card in Nvml().cards()])\n"
         "except Unavailable: pass"
     )
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
@@ -81,7 +80,7 @@ def test_every_card_of_nvidia_answers() -> None:
         pytest.skip("no card of NVIDIA's")
     with opened as library:
         for card in library.cards():
-            facts = card.facts(os.getpid())
-            assert facts.uuid
+            facts, _ = card.facts()
+            assert facts.identity
             assert facts.bus
             assert facts.name

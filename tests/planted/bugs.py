@@ -422,14 +422,10 @@ def spaces_behind_control_tokens_doubled() -> None:
 
 def cards_matched_by_their_order() -> None:
     """Torch counts the fastest first, drivers go by the bus: one's memory, the other's speed."""
-    from engine.hardware.accelerators import facts as accelerators
+    from engine.devices.accelerators import facts as accelerators
 
-    taken: list[Any] = []
-
-    def next_one(devices: Any, _uuid: str, _bus: str) -> Any:
-        left = [device for device in devices if device not in taken]
-        taken.extend(left[:1])
-        return left[0] if left else None
+    def next_one(left: Any, _gpu: Any) -> Any:
+        return next(iter(left), None)
 
     accelerators._by_identity = next_one
 
@@ -543,11 +539,11 @@ BUGS: dict[str, Bug] = {
         Bug(length_counts_the_first_token, ("tests/engine/session/test_tally.py",)),
         Bug(
             cards_matched_by_their_order,
-            ("tests/engine/hardware/accelerators/test_accelerators.py",),
+            ("tests/engine/devices/accelerators/test_accelerators.py",),
         ),
-        Bug(limits_of_outer_groups_ignored, ("tests/engine/hardware/host/test_host.py",)),
-        Bug(speeds_of_other_cards_kept, ("tests/engine/hardware/test_kept_speeds.py",)),
-        Bug(calibration_deaf_to_a_stop, ("tests/engine/hardware/test_calibration.py",)),
+        Bug(limits_of_outer_groups_ignored, ("tests/engine/devices/test_host.py",)),
+        Bug(speeds_of_other_cards_kept, ("tests/engine/devices/test_kept_speeds.py",)),
+        Bug(calibration_deaf_to_a_stop, ("tests/engine/devices/test_calibration.py",)),
         Bug(sizes_taken_for_hashes, ("tests/engine/hub/test_download_parts.py",)),
         Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),
         Bug(room_for_the_largest_download_only, ("tests/engine/hub/test_download_parts.py",)),

@@ -10,7 +10,7 @@ from typing import Any
 
 def limits_of_outer_groups_ignored() -> None:
     """A container's own group has no limit; the one around it has."""
-    from engine.machine.cores import cgroup
+    from engine.machine import cgroup
 
     honest = cgroup._groups
     cgroup._groups = lambda files, controller: islice(honest(files, controller), 1)
@@ -18,19 +18,19 @@ def limits_of_outer_groups_ignored() -> None:
 
 def speeds_of_other_cards_kept() -> None:
     """Speeds on disk by the processor alone: with another card in the machine they are wrong."""
-    from engine.hardware import kept_speeds
+    from engine.devices import kept_measurements
 
-    honest = kept_speeds.identity
+    honest = kept_measurements.identity
 
     def identity(machine: Any, threads: int) -> str:
         return honest(replace(machine, accelerators=()), threads)
 
-    kept_speeds.identity = identity
+    kept_measurements.identity = identity
 
 
 def calibration_deaf_to_a_stop() -> None:
     """A stop is noticed between stages, not between forwards."""
-    from engine.hardware.calibration.timing import Course
+    from engine.devices.calibration.timing import Course
 
     def seconds(self: Any, work: Callable[[], None]) -> float:
         start = self.clock()

@@ -216,7 +216,7 @@ class Measurement:
 
 
 def _cores() -> int:
-    from engine.machine.cores.available import available_cores
+    from engine.machine.cores import available_cores
 
     return available_cores()
 

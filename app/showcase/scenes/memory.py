@@ -9,8 +9,8 @@ from app.shell.memory_detail import MemoryDialog
 from app.showcase.scenes.shoot import Shoot
 from app.showcase.script import sample
 from app.showcase.stage import Stage, catch_up, settle
+from engine.devices.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.events import AcceleratorSample, DeviceHeld, DeviceSample, HeldLine, MemoryHeld
-from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory
 

@@ -7,7 +7,7 @@ import weakref
 from functools import cache
 
 from engine.backend.native.library import library
-from engine.machine.cores.available import available_cores
+from engine.machine.cores import available_cores
 
 
 class ThreadPool:

@@ -25,9 +25,9 @@ from engine.bench.modes.candidates import (
 from engine.bench.modes.measurement import MeasuredMode, ask, borrowed, own_states
 from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Compare, Load
+from engine.devices.memory import give_memory_back
 from engine.errors import Cancelled, DeviceLost, failed
 from engine.events import CompareProgress, ModeRun
-from engine.hardware.memory import give_memory_back
 from engine.loading.devices import DeviceManager, close
 from engine.loading.load import LoadedPair, fits_beside, load
 from engine.loading.planned_load import PlannedLoad

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from engine.bench.modes.report import ComparisonReport, Hardware, ModeRow
 from engine.commands import Mode
-from engine.hardware.typed_json import decoded, encoded
+from engine.devices.typed_json import decoded, encoded
 from engine.language import listed, number, tr
 from engine.language.units import duration, gibibytes, memory
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.devices.typed_json import decoded, encoded
 from engine.errors import UserFixable
-from engine.hardware.typed_json import decoded, encoded
 from engine.hub.download.cache import CachePlace, bytes_here
 from engine.hub.download.job import DownloadSpeed, Job, JobReport, JobState
 from engine.hub.json_file import write_json

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from engine.hardware.typed_json import decoded
+from engine.devices.typed_json import decoded
 from engine.hub import starter
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config

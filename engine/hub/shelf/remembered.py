@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
+from engine.devices.typed_json import decoded, encoded
 from engine.errors import UserFixable
-from engine.hardware.typed_json import decoded, encoded
 from engine.hub.json_file import write_json
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.language import tr

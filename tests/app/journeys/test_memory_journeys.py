@@ -21,8 +21,8 @@ from app.theme.theme import Theme
 from app.widgets.banner import Banner
 from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import Load, Mode, WeightFormat
+from engine.devices.probe import probe_host
 from engine.events import DeviceSample
-from engine.hardware.host import probe_host
 from engine.hub.local import default_target
 from engine.machine.facts import Machine
 from engine.machine.memory import DeviceMemory

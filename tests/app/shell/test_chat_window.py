@@ -147,7 +147,9 @@ def test_what_was_interrupted_is_there_after_a_restart_and_goes_on(open_desk: Op
     saved = desk.assembly.store
     conversation = desk.session.current
     assert conversation is not None
-    desk.bot.waitUntil(lambda: saved.branches.messages(conversation.id)[-1].text == "one two three ")
+    desk.bot.waitUntil(
+        lambda: saved.branches.messages(conversation.id)[-1].text == "one two three "
+    )
     # As after a kill: the history is let go of with the answer still open.
     saved.close()
     desk.session.writer.live = None

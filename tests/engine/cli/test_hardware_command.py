@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from command_line import Duotail
 
-from engine.hardware import machine_file
-from engine.hardware.calibration import calibrate as calibration
+from engine.devices import machine_file
+from engine.devices.calibration import calibrate as calibration
 from engine.machine.facts import Accelerator, Host, Machine, Missing, Vendor
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 

@@ -8,7 +8,7 @@ import pytest
 from command_line import Duotail
 from folder_models import FOLDER_TARGET
 
-from engine.hardware.machine_file import write
+from engine.devices.machine_file import write
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import Speeds
 

@@ -11,7 +11,7 @@ from command_line import Duotail
 from engine_session import Session
 
 from engine.cli.plan_report import estimate_lines, estimate_report
-from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
+from engine.devices.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.machine.memory import DeviceMemory
 
 MIB = 2**20

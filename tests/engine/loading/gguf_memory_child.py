@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from engine.commands import DraftChoice, Load
-from engine.hardware.memory import give_memory_back
+from engine.devices.memory import give_memory_back
 from engine.loading.devices import DeviceManager
 from engine.loading.load import load
 from engine.loading.planned_load import plan_load

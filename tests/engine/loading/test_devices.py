@@ -10,8 +10,8 @@ from folder_models import FOLDER_TARGET
 
 from engine.backend.native.pool import default_threads
 from engine.commands import Load
+from engine.devices.calibration import calibrate as calibration
 from engine.errors import Cancelled
-from engine.hardware.calibration import calibrate as calibration
 from engine.loading.devices import DeviceManager
 from engine.loading.planned_load import plan_load
 from engine.machine.facts import Machine

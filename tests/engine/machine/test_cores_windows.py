@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from engine.machine.cores.core_counts import CoreCounts
-from engine.machine.cores.cores_windows import cores_in, parse
+from engine.machine.cores import CoreCounts, parse_cores, windows_cores
 
 
 def record(efficiency: int, *masks: tuple[int, int]) -> bytes:
@@ -25,21 +24,21 @@ HYBRID = (
 
 
 def test_a_hybrid_processor() -> None:
-    assert cores_in(parse(HYBRID), None) == CoreCounts(6, 8, 2)
+    assert windows_cores(parse_cores(HYBRID), None) == CoreCounts(6, 8, 2)
 
 
 def test_an_affinity_mask() -> None:
-    assert cores_in(parse(HYBRID), 0b10011) == CoreCounts(2, 3, 1)
-    assert cores_in(parse(HYBRID), 1 << 60) is None
+    assert windows_cores(parse_cores(HYBRID), 0b10011) == CoreCounts(2, 3, 1)
+    assert windows_cores(parse_cores(HYBRID), 1 << 60) is None
 
 
 def test_several_groups() -> None:
     """More than 64 processors: a mask speaks of the first group alone."""
     both = b"".join(record(0, (0b11 << (2 * n), group)) for group in (0, 1) for n in range(32))
-    assert cores_in(parse(both), None) == CoreCounts(64, 128)
-    assert cores_in(parse(both), 0b1111) == CoreCounts(2, 4)
+    assert windows_cores(parse_cores(both), None) == CoreCounts(64, 128)
+    assert windows_cores(parse_cores(both), 0b1111) == CoreCounts(2, 4)
 
 
 def test_what_is_cut_off_or_empty() -> None:
-    assert cores_in(parse(b""), None) is None
-    assert cores_in(parse(struct.pack("<II", 0, 0)), None) is None
+    assert windows_cores(parse_cores(b""), None) is None
+    assert windows_cores(parse_cores(struct.pack("<II", 0, 0)), None) is None

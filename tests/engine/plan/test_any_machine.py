@@ -12,8 +12,8 @@ from engine.commands import Mode
 from engine.errors import UserFixable
 from engine.machine.facts import CPU, Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
-from engine.plan.budgets import device_limit, host_reserve
 from engine.plan.facts import Wish
+from engine.plan.memory import device_limit, host_reserve
 from engine.plan.planner import Planning, plan
 
 gibibytes = st.floats(0, 160).map(lambda size: int(size * GIB))

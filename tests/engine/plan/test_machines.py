@@ -12,8 +12,8 @@ from engine.commands import Mode
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.machine.facts import CPU, Machine
 from engine.machine.speeds import Speeds
-from engine.plan.budgets import device_limit, host_reserve
 from engine.plan.facts import Wish
+from engine.plan.memory import device_limit, host_reserve
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning, plan
 

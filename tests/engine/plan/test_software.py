@@ -10,8 +10,8 @@ from engine.backend.simulated.spec import SimulatedSpec, simulated_accelerator
 from engine.commands import Mode
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import Speeds
-from engine.plan.budgets import runtime_bytes
 from engine.plan.facts import Wish
+from engine.plan.memory import runtime_bytes
 from engine.plan.planner import plan
 
 CARD = Accelerator("cuda:0", "A card", Vendor.NVIDIA, 12 * GIB, 12 * GIB)

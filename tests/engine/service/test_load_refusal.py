@@ -16,9 +16,9 @@ import engine.service.refusal
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.spec import DEVICE
 from engine.commands import ALL_LAYERS, Load, Mode, Preview, WeightFormat
+from engine.devices.probe import probe_host
 from engine.errors import OutOfMemory, failed
 from engine.events import Failed, FailureKind, Previewed, Unloaded
-from engine.hardware.host import probe_host
 from engine.loading.devices import DeviceManager
 from engine.loading.planned_load import plan_load
 from engine.machine.facts import CPU, Machine

@@ -13,8 +13,8 @@ from stopwatch import least
 
 from engine.backend.ledger import Ledger, Purpose
 from engine.commands import Load, Unload
+from engine.devices.kept_estimates import KeptEstimates, estimates_folder
 from engine.events import MemoryHeld, PlanReady, Unloaded
-from engine.hardware.kept_estimates import KeptEstimates, estimates_folder
 from engine.loading.load import LoadedPair
 from engine.machine.facts import CPU
 from engine.service.memory_book import held_as_planned

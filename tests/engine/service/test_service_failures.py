@@ -25,6 +25,7 @@ import engine.service.model_slot
 from engine.backend.cpu import native_is_built
 from engine.backend.decoder import Decoder
 from engine.commands import Load, Unload
+from engine.devices.memory import give_memory_back
 from engine.events import (
     DeviceSample,
     Event,
@@ -38,7 +39,6 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
-from engine.hardware.memory import give_memory_back
 from engine.loading.load import LoadedPair
 from engine.machine.facts import CPU
 from engine.model.local_model import LocalModel

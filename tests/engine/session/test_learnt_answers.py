@@ -9,7 +9,7 @@ import pytest
 from engine_session import Session
 
 from engine.commands import Mode
-from engine.hardware.kept_learnt import KeptLearnt, learnt_folder
+from engine.devices.kept_measurements import KeptLearnt, learnt_folder
 from engine.speculative.costs import Learnt
 
 

@@ -18,6 +18,7 @@ from engine.backend.simulated.device import SimulatedDevice
 from engine.bench.modes import comparison
 from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Calibrate, Command, Compare, DraftChoice, Load, Mode, Stop, Unload
+from engine.devices.probe import probe_host
 from engine.errors import OutOfMemory
 from engine.events import (
     Calibrated,
@@ -33,7 +34,6 @@ from engine.events import (
     TextDelta,
     Unloaded,
 )
-from engine.hardware.probe import probe_host
 from engine.loading import devices
 from engine.loading.devices import DeviceManager
 from engine.machine.facts import Machine

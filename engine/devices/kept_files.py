@@ -1,0 +1,93 @@
+"""JSON files that Duotail keeps in its cache: measured or counted once, read at later starts.
+
+A folder holds one file per value, named by a hash of everything that the value depends on. All of
+it can be made anew, so nothing that goes wrong (read-only, full, damaged, gone) is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import platformdirs
+
+from engine.devices.typed_json import decoded, encoded
+
+T = TypeVar("T")
+
+MOST_BYTES = 1 << 20
+"""Longer files are not read to their end, and so count as damaged."""
+
+_log = logging.getLogger(__name__)
+
+
+def cache_subfolder(name: str) -> Path:
+    """Return a folder of Duotail's cache; DUOTAIL_CACHE_DIR chooses another place for all."""
+    chosen = os.environ.get("DUOTAIL_CACHE_DIR")
+    root = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("Duotail", False)
+    return root / name
+
+
+class KeptFiles(Generic[T]):
+    """Values of one dataclass in one folder. Several processes may use it at once.
+
+    Args:
+        kind: the dataclass.
+        folder: where the files are; it need not exist.
+        name_of: a value's name, which is also that of its file.
+        most: files that stay, the newest.
+    """
+
+    def __init__(
+        self, kind: type[T], folder: Path, name_of: Callable[[T], str], *, most: int
+    ) -> None:
+        self.folder = folder
+        self._kind, self._name_of, self._most = kind, name_of, most
+
+    def find(self, name: str) -> T | None:
+        """Return the value of this name; None where there is none, or only a damaged one."""
+        try:
+            with self._path(name).open("rb") as stream:
+                found = decoded(self._kind, json.loads(stream.read(MOST_BYTES)), "file")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            _log.info("%s of %s is not used: %r", name, self.folder.name, error)
+            return None
+        return found if self._name_of(found) == name else None
+
+    def all(self) -> list[T]:
+        """Return every value, the newest first."""
+        found = (self.find(path.stem) for path in self._newest_first()[: self._most])
+        return [each for each in found if each is not None]
+
+    def keep(self, value: T) -> None:
+        """Write a value down as a whole or not at all, and delete the oldest files."""
+        name, content = self._name_of(value), json.dumps(encoded(value), allow_nan=False)
+        part = self.folder / f"{name}-{os.getpid()}-{secrets.token_hex(4)}.part"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(content, "utf-8")
+            part.replace(self._path(name))
+        except OSError as error:
+            _log.info("%s of %s cannot be kept: %s", name, self.folder.name, error)
+            with suppress(OSError):
+                part.unlink()
+        for path in self._newest_first()[self._most :]:
+            with suppress(OSError):
+                path.unlink()
+
+    def _newest_first(self) -> list[Path]:
+        try:
+            return sorted(self.folder.glob("*.json"), key=lambda path: -path.stat().st_mtime_ns)
+        except OSError:  # another process deletes files at the same time
+            return []
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"

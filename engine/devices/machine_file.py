@@ -1,0 +1,135 @@
+"""A machine and its speeds as a JSON file: to keep, to send, to plan for a machine elsewhere.
+
+    {"machine": {"host": {"cores": 8, "memory_total": ..., "memory_available": ...},
+                 "accelerators": [{"device": "cuda:0", "name": "...", ...}]},
+     "speeds": {"devices": {"cpu": {"device": "cpu", "read_bytes_per_s": ..., ...}}, ...}}
+
+Members are those of `engine.machine.facts` and `engine.machine.speeds`; what has a default there
+may be left out, the speeds altogether.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.devices.typed_json import WrongMember, decoded, encoded
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.machine.facts import CPU, Machine
+from engine.machine.speeds import DeviceSpeeds, ProductSpeed, Speeds
+
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMachine:
+    """Content of a machine file."""
+
+    machine: Machine
+    speeds: Speeds = field(default_factory=lambda: Speeds({}))
+
+
+def write(path: Path, machine: Machine, speeds: Speeds) -> None:
+    """Write the file that `read` reads.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.write_text(text(machine, speeds), "utf-8")
+
+
+def text(machine: Machine, speeds: Speeds) -> str:
+    """Return the file's content, one line."""
+    return json.dumps(encoded(DescribedMachine(machine, speeds)), allow_nan=False) + "\n"
+
+
+def read(path: Path) -> tuple[Machine, Speeds]:
+    """A machine and its speeds; none where the file has none.
+
+    Raises:
+        UserFixable: there is no such file, or it is not one of a machine.
+    """
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UserFixable(
+            tr("{path} cannot be read.").format(path=path.name),
+            tr("Give the path of a file that `duotail hardware --json` has printed."),
+            str(error),
+        ) from error
+    try:
+        if len(content) > MOST_BYTES:
+            raise WrongMember(tr("it is too large"))
+        found = decoded(DescribedMachine, _without_corrections(json.loads(content)), "file")
+        _check(found)
+    except WrongMember as error:
+        raise _not_of_a_machine(path, str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise _not_of_a_machine(path, tr("it is not valid JSON"), str(error)) from error
+    return found.machine, found.speeds
+
+
+def _without_corrections(content: object) -> object:
+    """Drop what files of earlier versions say besides: factors for predicted memory."""
+    if isinstance(content, dict) and isinstance(machine := content.get("machine"), dict):
+        machine.pop("corrections", None)
+    return content
+
+
+def _not_of_a_machine(path: Path, reason: str, details: str = "") -> UserFixable:
+    return UserFixable(
+        tr("{path} does not describe a machine: {reason}.").format(path=path.name, reason=reason),
+        tr("Correct it, or make a new one with `duotail hardware --json`."),
+        details or str(path),
+    )
+
+
+def check_speeds(speeds: Speeds) -> None:
+    """Refuse speeds that nobody can plan with.
+
+    Raises:
+        WrongMember: in words.
+    """
+    for name, device in speeds.devices.items():
+        place = f"file.speeds.devices.{name}"
+        if device.device != name:
+            raise WrongMember(tr("“{place}” is called otherwise").format(place=f"{place}.device"))
+        _check_device(device, place)
+    for name, link in speeds.links.items():
+        if min(link.to_bytes_per_s, link.from_bytes_per_s) <= 0:
+            raise _not_positive(f"file.speeds.links.{name}")
+
+
+def _check(found: DescribedMachine) -> None:
+    host = found.machine.host
+    if host.cores < 1 or host.memory_total < 1:
+        raise _not_positive("file.machine.host")
+    if any(accelerator.device == CPU for accelerator in found.machine.accelerators):
+        raise WrongMember(tr("an accelerator is called “cpu”"))
+    check_speeds(found.speeds)
+
+
+def _check_device(device: DeviceSpeeds, place: str) -> None:
+    if device.read_bytes_per_s <= 0:
+        raise _not_positive(f"{place}.read_bytes_per_s")
+    for kind, product in device.products.items():
+        _check_product(product, f"{place}.products.{kind}")
+    if device.attention is not None:
+        _check_product(device.attention, f"{place}.attention")
+    if device.small is not None:
+        _check_device(device.small, f"{place}.small")
+
+
+def _check_product(product: ProductSpeed, place: str) -> None:
+    rows = product.rows
+    if not rows or rows[0] != 1 or list(rows) != sorted(set(rows)):
+        raise WrongMember(tr("“{place}” should ascend from 1").format(place=f"{place}.rows"))
+    if len(rows) != len(product.bytes_per_s) or min(product.bytes_per_s) <= 0:
+        raise _not_positive(f"{place}.bytes_per_s")
+
+
+def _not_positive(place: str) -> WrongMember:
+    return WrongMember(tr("the numbers of “{place}” should be above 0").format(place=place))

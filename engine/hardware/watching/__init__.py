@@ -1,1 +1,0 @@
-"""What the machine is doing, sampled on a thread of its own."""

@@ -1,1 +1,0 @@
-"""How many cores this process has, by operating system."""
