@@ -27,7 +27,7 @@ from app.performance.export import write
 from app.performance.table_dialog import TableDialog
 from app.settings.rows import plain_label
 from app.tuning.plan_texts import is_simulated, mode_name
-from engine.bench.modes.report_text import facts, markdown
+from engine.bench.modes.report import facts, markdown
 from engine.commands import Mode
 from engine.errors import UserFixable
 from engine.language import sentences, tr

@@ -10,8 +10,7 @@ from engine.backend.device import Device
 from engine.backend.ledger import Account
 from engine.backend.segment import Backend, Share
 from engine.backend.shared import Lent, Loan
-from engine.bench.drafts import RandomPair
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import RandomModel, RandomPair
 from engine.bench.shape_answers import ShapeOptions
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.loading.devices import DeviceManager, whole

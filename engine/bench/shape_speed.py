@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.backend.decoder import Decoder
-from engine.bench.drafts import SMALL, RandomPair, random_draft
 from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forwards
 from engine.bench.memory_use import MemoryUse, memory_uses
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
 from engine.bench.placement import Placed, Placing, build, plan_models
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import SMALL, RandomModel, RandomPair, random_draft
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shape_answers import ShapeAnswers, ShapeOptions, Speed
 from engine.bench.shapes import draft_shape, shape

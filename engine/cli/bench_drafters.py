@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from engine.bench.drafters import Fixed, LookupUse, strategies_of
 from engine.bench.harness import ALL, PLAIN, Figures, figures
+from engine.bench.pair_writer import Fixed, LookupUse, strategies_of
 from engine.cli.bench_prompts import (
     add_prompt_options,
     chosen_prompts,

@@ -12,14 +12,16 @@ from dataclasses import asdict
 from engine.bench.forward import (
     DecoderSide,
     Side,
+    Subject,
     forwards_in_turns,
     prefills_in_turns,
+    random_subject,
+    stored_subject,
 )
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import llama_cpp
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shapes import shape
-from engine.bench.subject import Subject, random_subject, stored_subject
 from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options, one_or_more

@@ -9,14 +9,15 @@ from datetime import datetime
 from importlib import metadata
 from queue import SimpleQueue
 
-from engine.bench.modes.report import ComparisonReport, report
-from engine.bench.modes.report_text import (
+from engine.bench.modes.report import (
+    ComparisonReport,
     cells,
     facts,
     heads,
     markdown,
     notes,
     option_name,
+    report,
     to_table,
 )
 from engine.cli.columns import left, right, width

@@ -7,9 +7,8 @@ import json
 import sys
 from dataclasses import asdict
 
-from engine.bench.drafts import NAMES, SMALL, RandomPair
 from engine.bench.placement import Placing, plan_models
-from engine.bench.random_model import DRAFT_FORMAT
+from engine.bench.random_model import DRAFT_FORMAT, NAMES, SMALL, RandomPair
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_answers import DEPTHS, ShapeOptions
 from engine.bench.shape_speed import ShapeSpeed, measure_shape

@@ -11,8 +11,7 @@ from dataclasses import asdict
 from engine.bench.harness import ALL, PLAIN, Figures, MeasuredStrategy, figures
 from engine.bench.pair_writer import PairWriter, without_draft
 from engine.bench.peer.process import find_interpreter
-from engine.bench.peer.side import PeerSettings
-from engine.bench.peer.writer import peer_writer
+from engine.bench.peer.side import PeerSettings, peer_writer
 from engine.cli.bench_prompts import (
     add_prompt_options,
     chosen_prompts,

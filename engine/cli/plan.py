@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from engine.bench.drafts import NAMES, random_draft
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import NAMES, RandomModel, random_draft
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.cli.columns import table_row
 from engine.cli.exit_code import ExitCode

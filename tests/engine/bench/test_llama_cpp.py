@@ -20,8 +20,7 @@ from engine.backend.native.library import Format
 from engine.bench.forward import forwards_in_turns
 from engine.bench.pair_writer import PairWriter, without_draft
 from engine.bench.peer.process import PeerProcess, find_interpreter
-from engine.bench.peer.side import llama_cpp
-from engine.bench.peer.writer import peer_writer
+from engine.bench.peer.side import llama_cpp, peer_writer
 from engine.cli import main
 from engine.commands import DraftChoice, Load
 from engine.errors import Absent
