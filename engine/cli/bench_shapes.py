@@ -7,11 +7,10 @@ import json
 import sys
 from dataclasses import asdict
 
-from engine.bench.placement import Placing, plan_models
 from engine.bench.random_model import DRAFT_FORMAT, NAMES, SMALL, RandomPair
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_answers import DEPTHS, ShapeOptions
-from engine.bench.shape_speed import ShapeSpeed, measure_shape
+from engine.bench.shape_speed import MemoryUse, Placing, ShapeSpeed, measure_shape, plan_models
 from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
@@ -22,7 +21,7 @@ from engine.cli.options import (
     one_or_more,
     probability,
 )
-from engine.cli.plan_report import plan_report, use_report
+from engine.cli.plan_report import memory_report, plan_report
 from engine.commands import Mode
 from engine.language import number, tr
 
@@ -151,7 +150,7 @@ def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
         "t_verify_ms": {rows: 1e3 * seconds for rows, seconds in measured.verify.items()},
         "t_draft_ms": None if draft is None else 1e3 * draft,
         "c": None if draft is None else draft / measured.verify[1],
-        "memory": {device: use_report(use) for device, use in measured.memory.items()},
+        "memory": {device: _use(use) for device, use in measured.memory.items()},
         "predicted_tokens_per_s": plan.tokens_per_s,
         "predicted_plain_tokens_per_s": plan.plain_tokens_per_s,
         "plan": plan_report(plan),
@@ -184,6 +183,20 @@ def _beside_peer(measured: ShapeSpeed) -> dict[str, object]:
         },
         "ratio_to_peer_attainable": measured.auto.tokens_per_s / speed if measured.auto else None,
         "best_ratio_to_peer_attainable": best / speed if best else None,
+    }
+
+
+def _use(use: MemoryUse) -> dict[str, object]:
+    """Return the bytes of one device as planned, as in its ledger, and as the system counts."""
+    return {
+        "predicted": memory_report(use.predicted),
+        "ledger": memory_report(use.ledger),
+        "touched": use.touched,
+        "measured": use.measured,
+        "driver": use.driver,
+        "peak": use.peak,
+        "budget": use.budget,
+        "kept_to_budget": use.kept_to_budget,
     }
 
 

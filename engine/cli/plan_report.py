@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from engine.bench.memory_use import MemoryUse
 from engine.cli.columns import table_row
 from engine.hardware.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.language import number, tr
@@ -39,20 +38,6 @@ def plan_report(plan: Plan) -> dict[str, object]:
         "depth": plan.depth,
         "knee": plan.knee,
         "reasons": list(plan.reasons),
-    }
-
-
-def use_report(use: MemoryUse) -> dict[str, object]:
-    """Return the bytes of one device as planned, as in its ledger, and as the system counts."""
-    return {
-        "predicted": memory_report(use.predicted),
-        "ledger": memory_report(use.ledger),
-        "touched": use.touched,
-        "measured": use.measured,
-        "driver": use.driver,
-        "peak": use.peak,
-        "budget": use.budget,
-        "kept_to_budget": use.kept_to_budget,
     }
 
 
