@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from dataclasses import asdict
 
 from engine.bench.random_model import DRAFT_FORMAT, NAMES, SMALL, RandomPair
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_answers import DEPTHS, ShapeOptions
 from engine.bench.shape_speed import MemoryUse, Placing, ShapeSpeed, measure_shape, plan_models
-from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_gpu_options,
-    add_hardware_option,
     add_options,
     known_machine,
     one_or_more,
     probability,
 )
+from engine.cli.output import show, table
 from engine.cli.plan_report import memory_report, plan_report
 from engine.commands import Mode
 from engine.language import number, tr
@@ -32,12 +29,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "shapes",
         help=tr("measure speculative decoding on random weights, with a scripted acceptance"),
     )
-    parser.add_argument(
-        "--shape",
-        required=True,
-        metavar="S",
-        help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
-    )
+    add_options(parser, "--shape", required=True)
     add_options(parser, "--mode")
     parser.add_argument(
         "--acceptance",
@@ -54,15 +46,8 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     _add_models(parser)
     add_gpu_options(parser)
-    add_hardware_option(parser)
-    add_options(parser, "--threads")
-    parser.add_argument(
-        "--tokens",
-        type=one_or_more,
-        default=64,
-        metavar="N",
-        help=tr("write this many tokens in every answer"),
-    )
+    add_options(parser, "--hardware", "--threads")
+    add_options(parser, "--tokens", default=64)
     parser.add_argument(
         "--runs",
         type=one_or_more,
@@ -131,11 +116,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         threads=arguments.threads,
         peer=arguments.peer is not None,
     )
-    if arguments.json:
-        sys.stdout.write(json.dumps(report(measured, options)) + "\n")
-    else:
-        sys.stdout.write(_table(measured))
-    return ExitCode.DONE
+    return show(arguments, report(measured, options), _table(measured))
 
 
 def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
@@ -200,7 +181,7 @@ def _use(use: MemoryUse) -> dict[str, object]:
     }
 
 
-def _table(measured: ShapeSpeed) -> str:
+def _table(measured: ShapeSpeed) -> list[str]:
     plain = measured.plain_tokens_per_s
     rows = [(tr("plain"), plain)]
     if measured.auto:
@@ -215,18 +196,13 @@ def _table(measured: ShapeSpeed) -> str:
     ):
         if could:
             rows.append((name.format(depth=could.depth), could.tokens_per_s))
-    lines = [left(tr("way"), 34) + right(tr("tokens/s"), 10) + right(tr("speed-up"), 10)]
-    lines += [
-        left(name, 34)
-        + right(number(speed, ".2f"), 10)
-        + right(number(speed / plain, ".2f") + "x", 10)
-        for name, speed in rows
-    ]
+    cells = [(name, number(n, ".2f"), number(n / plain, ".2f") + "x") for name, n in rows]
+    lines = table([(tr("way"), tr("tokens/s"), tr("speed-up")), *cells])
     lines.append(_times("", measured.verify, measured.draft))
     if peer:
         lines += [_times("llama.cpp: ", peer.verify, peer.draft), str(peer.settings)]
     lines.append(tr("texts equal") if measured.exact else tr("TEXTS DIFFER"))
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _times(whose: str, verify: dict[int, float], draft: float | None) -> str:
