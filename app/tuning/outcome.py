@@ -10,7 +10,7 @@ from app.tuning.plan_texts import about_speed, kind_of_card, mode_name, short_ru
 from app.tuning.running import RunWish
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.language import listed, number, sentences, tr
 from engine.machine.facts import Machine
 

@@ -16,8 +16,7 @@ from engine.events import FinishReason
 from engine.language import tr
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest
-from engine.speculative.drafters.combined import CombinedDrafter
-from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.drafters.drafter import CombinedDrafter, DraftContext, Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.loops import Plain, Serial
 from engine.speculative.serial_controller import SerialController

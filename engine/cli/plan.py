@@ -22,7 +22,7 @@ from engine.cli.plan_report import estimate_lines, estimate_report, memory_repor
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory
 from engine.events import WayOut
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.hardware.kept_estimates import KeptEstimates
 from engine.language import number, tr
 from engine.language.units import gibibytes, memory

@@ -24,7 +24,7 @@ from app.tuning.budget.model import BudgetModel, MeasuredPoint
 from app.tuning.budget.tables import of_curve
 from app.tuning.budget.wording import curve_words, measured_words, sentence, speed
 from app.tuning.plan_texts import mode_name
-from engine.events.curve import Curve
+from engine.events.models import Curve
 from engine.language import number, tr
 from engine.language.units import memory
 
