@@ -62,20 +62,6 @@ class Side(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardTimes:
-    """Median seconds of a forward over n new tokens, logits of all rows and commit included."""
-
-    context: int
-    seconds: dict[int, float]
-    runs: int
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Plain decoding speed."""
-        return 1 / self.seconds[1]
-
-
 def decoder_for(
     config: ModelConfig, weights: Weights, wish: WeightFormat, threads: int | None = None
 ) -> Decoder:
@@ -133,23 +119,19 @@ def next_tokens(vocab: int, count: int) -> list[int]:
     return [token % vocab for token in range(7, 7 + count)]
 
 
-def time_forwards(
-    decoder: Decoder, counts: Sequence[int], *, context: int = CONTEXT, runs: int = 20
-) -> ForwardTimes:
-    """Time forwards of our own side alone."""
-    return forwards_in_turns([DecoderSide(decoder, context)], counts, runs, context)[0]
-
-
 def forwards_in_turns(
-    sides: Sequence[Side], counts: Sequence[int], runs: int, context: int = CONTEXT
-) -> list[ForwardTimes]:
-    """Time `runs` forwards over each of `counts` new tokens, side by side."""
+    sides: Sequence[Side], counts: Sequence[int], runs: int
+) -> list[dict[int, float]]:
+    """Time `runs` forwards over each of `counts` new tokens, side by side.
+
+    Returns:
+        For each side the median seconds by count, logits of all rows and commit included.
+    """
     times: list[list[list[float]]] = [[[] for _ in counts] for _ in sides]
     for side, spent, share in _turns(sides, times, runs):
         for collected, added in zip(spent, side.forwards(counts, share), strict=True):
             collected.extend(added)
-    medians = [dict(zip(counts, map(median, spent), strict=True)) for spent in times]
-    return [ForwardTimes(context, seconds, runs) for seconds in medians]
+    return [dict(zip(counts, map(median, spent), strict=True)) for spent in times]
 
 
 def prefills_in_turns(sides: Sequence[Side], runs: int) -> list[float]:
@@ -180,18 +162,16 @@ class Subject:
     weights: Readable
 
 
-def random_subject(
-    config: ModelConfig, wanted: str, threads: int | None = None, seed: int = 0
-) -> Subject:
+def random_subject(config: ModelConfig, wanted: str, threads: int | None = None) -> Subject:
     """A model of random weights in one of `engine.bench.recipes.FORMATS`.
 
     Raises:
         Absent: the native backend is not built.
     """
     kinds = tensor_kinds(config, wanted)
-    ours = RandomWeights(config, kinds, seed, readable=NATIVE_KINDS)
+    ours = RandomWeights(config, kinds, readable=NATIVE_KINDS)
     decoder = Decoder.build(config, ours, NativeBackend(None, shared_pool(threads)))
-    return Subject(decoder, config, RandomWeights(config, kinds, seed))
+    return Subject(decoder, config, RandomWeights(config, kinds))
 
 
 def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -> Subject:

@@ -12,7 +12,7 @@ from engine.backend.device import Device
 from engine.backend.ledger import Account, Ledger, as_planned
 from engine.backend.segment import Backend, Share
 from engine.backend.shared import Lent, Loan
-from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forwards
+from engine.bench.forward import DecoderSide, Side, forwards_in_turns
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
 from engine.bench.random_model import SMALL, RandomModel, RandomPair, random_draft
@@ -259,7 +259,8 @@ def measure_shape(
         verify, beside = _forwards_beside_peer(pair, placed.target, options, threads)
     else:
         runs = _FORWARDS * options.runs
-        verify, beside = time_forwards(placed.target, options.rows, runs=runs).seconds, None
+        (verify,) = forwards_in_turns([DecoderSide(placed.target)], options.rows, runs)
+        beside = None
     return ShapeSpeed(
         plan=placed.plan,
         plain_tokens_per_s=answers.plain_tokens_per_s,
@@ -281,12 +282,12 @@ def _forwards_beside_peer(
     """Seconds of our forwards by their rows, and llama.cpp's of target and draft."""
     large, small, runs = pair.target, pair.draft, _FORWARDS * options.runs
     with llama_cpp(small.config, small.weights(as_stored=True), threads) as peer:
-        draft = forwards_in_turns([peer], (1,), runs)[0].seconds[1]
+        draft = forwards_in_turns([peer], (1,), runs)[0][1]
     with llama_cpp(large.config, large.weights(as_stored=True), threads) as peer:
         sides: list[Side] = [DecoderSide(target), peer]
         ours, theirs = forwards_in_turns(sides, options.rows, runs)
-    best = attainable(theirs.seconds, draft, options.acceptance)
-    return ours.seconds, PeerSpeed(theirs.seconds, draft, best, peer.settings)
+    best = attainable(theirs, draft, options.acceptance)
+    return ours, PeerSpeed(theirs, draft, best, peer.settings)
 
 
 def _built(

@@ -69,7 +69,7 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def run_decode(arguments: argparse.Namespace) -> ExitCode:
     """Plain decoding speed."""
     with _sides(arguments) as (sides, settings):
-        speeds = [t.tokens_per_s for t in forwards_in_turns(sides, (1,), arguments.runs)]
+        speeds = [1 / seconds[1] for seconds in forwards_in_turns(sides, (1,), arguments.runs)]
     return _report(arguments, {**_compared(speeds), "runs": arguments.runs, **settings})
 
 
@@ -77,7 +77,7 @@ def run_verify(arguments: argparse.Namespace) -> ExitCode:
     """Milliseconds of a forward by its rows."""
     with _sides(arguments) as (sides, settings):
         times = forwards_in_turns(sides, VERIFY_ROWS, arguments.runs)
-    milliseconds = [[1e3 * side.seconds[n] for n in VERIFY_ROWS] for side in times]
+    milliseconds = [[1e3 * seconds[n] for n in VERIFY_ROWS] for seconds in times]
     named = dict(zip(("ms", "peer_ms"), milliseconds, strict=False))
     return _report(arguments, {"n": list(VERIFY_ROWS), **named, **settings})
 

@@ -178,15 +178,12 @@ def options_of(load: Load) -> list[str]:
     return [word for name, value in said if value is not None for word in (name, str(value))]
 
 
-def known_machine(
-    described: Path | None, simulate_gpu: int | None, *, measured: bool = False
-) -> tuple[Machine, Speeds]:
+def known_machine(described: Path | None, simulate_gpu: int | None) -> tuple[Machine, Speeds]:
     """Return the machine in a file, or this one, and its speeds.
 
     Args:
         described: a file that `duotail hardware --json` has written; None: this machine.
         simulate_gpu: memory of a simulated GPU in place of the machine's own, in bytes.
-        measured: measure this machine now if that was never done.
 
     Raises:
         UserFixable: the file describes no machine.
@@ -194,10 +191,7 @@ def known_machine(
     manager = DeviceManager()
     if described is None:
         machine = manager.look(simulate_gpu)
-        speeds = manager.speeds(machine)
-        if measured and not speeds.measured:
-            speeds = manager.measure_all(machine, lambda _stage, _fraction: None, lambda: False)
-        return machine, speeds
+        return machine, manager.speeds(machine)
     machine, speeds = machine_file.read(described)
     if simulate_gpu is None:
         return machine, speeds
