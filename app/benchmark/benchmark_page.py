@@ -27,7 +27,7 @@ from app.widgets.card import Card
 from app.widgets.labels import plain_label
 from app.widgets.page_frame import PageFrame
 from app.widgets.table_dialog import TableDialog
-from engine.bench.modes.report_text import facts, markdown
+from engine.bench.modes.report import facts, markdown
 from engine.commands import Mode
 from engine.errors import UserFixable
 from engine.language import sentences, tr

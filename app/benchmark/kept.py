@@ -9,8 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.bench.modes.report import ComparisonReport
-from engine.bench.modes.report_text import from_table, to_table
+from engine.bench.modes.report import ComparisonReport, from_table, to_table
 
 VERSION = 1
 _MOST_BYTES = 1 << 20

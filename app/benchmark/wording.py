@@ -8,8 +8,7 @@ from app.benchmark.benchmark import Benchmark, BenchmarkStage
 from app.engine_link.plan_texts import mode_name
 from app.widgets.table import Table
 from engine.bench.modes.questions import QUESTIONS
-from engine.bench.modes.report import ModeRow
-from engine.bench.modes.report_text import cells, heads
+from engine.bench.modes.report import ModeRow, cells, heads
 from engine.commands import Compare, Mode
 from engine.events import Previewed
 from engine.language import number, sentences, tr, tr_count

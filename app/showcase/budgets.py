@@ -9,7 +9,7 @@ from time import perf_counter
 from app.showcase.script import MACHINE, PLAN
 from engine.commands import DraftChoice, Load, Mode
 from engine.events import Failed, PlanSummary, Previewed
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import Accelerator, Host, Machine, PcieLink, Vendor
 from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds

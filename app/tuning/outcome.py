@@ -16,7 +16,7 @@ from app.engine_link.plan_texts import (
 from app.engine_link.running import RunWish
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.language import listed, number, sentences, tr
 from engine.machine.facts import Machine
 

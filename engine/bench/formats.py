@@ -11,9 +11,8 @@ import numpy as np
 
 from engine.backend.native.matrix import NATIVE_KINDS, pack, unpack
 from engine.backend.native.pool import shared_pool
-from engine.bench.forward import DecoderSide
+from engine.bench.forward import DecoderSide, random_subject
 from engine.bench.recipes import UNIFORM, tensor_kinds
-from engine.bench.subject import random_subject
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights

@@ -9,15 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from engine.backend.cpu import choose_format, cpu_backend
+from engine.backend.cpu import NATIVE_FORMATS, choose_format, cpu_backend
 from engine.backend.decoder import Decoder
+from engine.backend.native.library import Format
+from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.native.pool import shared_pool
+from engine.backend.native.segment import NativeBackend
+from engine.bench.peer.export import BlockWeights
+from engine.bench.recipes import tensor_kinds
 from engine.commands import WeightFormat
+from engine.loading.inspection import own_model
 from engine.model.config import ModelConfig
-from engine.model.weights.readable import Weights
+from engine.model.local_model import LocalModel
+from engine.model.weights.random_weights import RandomWeights
+from engine.model.weights.readable import Readable, Weights
 from engine.plan.footprint import weight_count
 
 CONTEXT = 512
@@ -50,20 +60,6 @@ class Side(Protocol):
     def prefills(self, runs: int) -> list[float]:
         """Seconds from an empty sequence to the logits of a prompt's last token."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardTimes:
-    """Median seconds of a forward over n new tokens, logits of all rows and commit included."""
-
-    context: int
-    seconds: dict[int, float]
-    runs: int
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Plain decoding speed."""
-        return 1 / self.seconds[1]
 
 
 def decoder_for(
@@ -123,23 +119,19 @@ def next_tokens(vocab: int, count: int) -> list[int]:
     return [token % vocab for token in range(7, 7 + count)]
 
 
-def time_forwards(
-    decoder: Decoder, counts: Sequence[int], *, context: int = CONTEXT, runs: int = 20
-) -> ForwardTimes:
-    """Time forwards of our own side alone."""
-    return forwards_in_turns([DecoderSide(decoder, context)], counts, runs, context)[0]
-
-
 def forwards_in_turns(
-    sides: Sequence[Side], counts: Sequence[int], runs: int, context: int = CONTEXT
-) -> list[ForwardTimes]:
-    """Time `runs` forwards over each of `counts` new tokens, side by side."""
+    sides: Sequence[Side], counts: Sequence[int], runs: int
+) -> list[dict[int, float]]:
+    """Time `runs` forwards over each of `counts` new tokens, side by side.
+
+    Returns:
+        For each side the median seconds by count, logits of all rows and commit included.
+    """
     times: list[list[list[float]]] = [[[] for _ in counts] for _ in sides]
     for side, spent, share in _turns(sides, times, runs):
         for collected, added in zip(spent, side.forwards(counts, share), strict=True):
             collected.extend(added)
-    medians = [dict(zip(counts, map(median, spent), strict=True)) for spent in times]
-    return [ForwardTimes(context, seconds, runs) for seconds in medians]
+    return [dict(zip(counts, map(median, spent), strict=True)) for spent in times]
 
 
 def prefills_in_turns(sides: Sequence[Side], runs: int) -> list[float]:
@@ -159,3 +151,44 @@ def _turns(
             with side.awake():
                 side.forwards((1,), 2)  # caches and threads are cold after a switch
                 yield side, result, min(most, runs - first)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A decoder alone, without tokenizer, draft and plan; and its weights as it holds them."""
+
+    decoder: Decoder
+    config: ModelConfig
+    weights: Readable
+
+
+def random_subject(config: ModelConfig, wanted: str, threads: int | None = None) -> Subject:
+    """A model of random weights in one of `engine.bench.recipes.FORMATS`.
+
+    Raises:
+        Absent: the native backend is not built.
+    """
+    kinds = tensor_kinds(config, wanted)
+    ours = RandomWeights(config, kinds, readable=NATIVE_KINDS)
+    decoder = Decoder.build(config, ours, NativeBackend(None, shared_pool(threads)))
+    return Subject(decoder, config, RandomWeights(config, kinds))
+
+
+def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -> Subject:
+    """The model in a folder.
+
+    Raises:
+        UserFixable: it cannot be used.
+    """
+    config, weights, fmt = own_model(LocalModel.inspect(path), wish)
+    return _subject(config, weights, fmt, threads)
+
+
+def _subject(
+    config: ModelConfig, weights: Weights, wish: WeightFormat, threads: int | None
+) -> Subject:
+    decoder = decoder_for(config, weights, wish, threads)
+    fmt = NATIVE_FORMATS.get(choose_format(wish, weight_count(config)))
+    if fmt is None and isinstance(weights, Readable):
+        return Subject(decoder, config, weights)
+    return Subject(decoder, config, BlockWeights(config, weights, fmt or Format.BF16))

@@ -1,14 +1,17 @@
-"""A model of random weights: what the planner is told of it, and where its weights come from."""
+"""Models of random weights: published shapes, and drafts for them by name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.bench.recipes import tensor_kinds
-from engine.bench.shapes import shape
-from engine.model.config import ModelConfig
+from engine.bench.shapes import SHAPES, draft_shape, head_shape, shape
+from engine.errors import UserFixable
+from engine.language import tr
+from engine.model.config import Fusion, ModelConfig
 from engine.model.tensors import borrowed_tensors
 from engine.model.weights.random_weights import RandomWeights
 from engine.plan.facts import ModelFacts
@@ -16,6 +19,14 @@ from engine.plan.footprint import stored_footprint
 
 DRAFT_FORMAT = "q8_0"
 """Format of drafts, which are small."""
+SMALL = "small"
+"""A few million weights beside its matrix of all tokens."""
+NAMES = "small|dgf-1..9|eagle|eagle3|S"
+"""For people; S is a published shape."""
+
+_DGF = re.compile(r"dgf-([1-9])")
+_EAGLE3_ROWS = 32000
+"""Tokens that published EAGLE-3 heads can propose, where their targets have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +76,63 @@ class RandomModel:
         """Made on demand, in types that our segments read or as a file would have them."""
         readable = None if as_stored else NATIVE_KINDS
         return RandomWeights(self.config, self.kinds, self.seed, readable)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomPair:
+    """Two models of random weights, of which one drafts for the other."""
+
+    target: RandomModel
+    draft: RandomModel
+
+    @classmethod
+    def published(
+        cls, shape: str, wanted: str, draft: str = SMALL, draft_wanted: str = DRAFT_FORMAT
+    ) -> RandomPair:
+        """A published shape and a draft for it, see `random_draft`.
+
+        Raises:
+            UserFixable: there is none of that name.
+        """
+        target = RandomModel.published(shape, wanted)
+        return cls(target, random_draft(target, draft, draft_wanted))
+
+
+def random_draft(target: RandomModel, name: str, wanted: str = DRAFT_FORMAT) -> RandomModel:
+    """A draft for this target; what a head borrows has the target's types.
+
+    Args:
+        name: see `NAMES`.
+        wanted: how its own weights are held, one of `engine.bench.recipes.FORMATS`.
+
+    Raises:
+        UserFixable: there is none of that name.
+    """
+    if name == SMALL:
+        return RandomModel(SMALL, draft_shape(target.config), wanted, seed=1)
+    head = _head(name, target.config)
+    if head is not None:
+        return RandomModel(name, head, wanted, seed=1, lender=target)
+    if name not in SHAPES:
+        raise UserFixable(
+            tr("There is no draft “{name}”.").format(name=name),
+            tr("Choose one of {known}, where S is a published shape.").format(known=NAMES),
+        )
+    found = RandomModel.published(name, wanted)
+    config = replace(found.config, vocab_size=target.config.vocab_size)
+    return replace(found, config=config, seed=1)
+
+
+def _head(name: str, target: ModelConfig) -> ModelConfig | None:
+    hidden = target.hidden_size
+    if found := _DGF.fullmatch(name):
+        return head_shape(target, Fusion("dgf", hidden), int(found[1]))
+    if name == "eagle":
+        return head_shape(target, Fusion("linear", hidden, bias=True), 1)
+    if name == "eagle3":
+        last = target.num_layers - 1
+        taps = min(1, last), last // 2, max(last - 3, 0)
+        rows = _EAGLE3_ROWS if target.vocab_size > _EAGLE3_ROWS else None
+        head = head_shape(target, Fusion("eagle3", hidden, taps, own_head=True), 1)
+        return replace(head, rows=rows)
+    return None

@@ -23,8 +23,7 @@ from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import ParallelDraft
 from engine.speculative.drafters.drafter import Drafter
-from engine.speculative.drafters.feature_head import HeadDrafter
-from engine.speculative.drafters.model import StandaloneDrafter
+from engine.speculative.drafters.model import HeadDrafter, StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.sampler import Sampler

@@ -1,32 +1,184 @@
-"""Speculative decoding on a published shape: scripted acceptance, real times."""
+"""Speculative decoding on a published shape, placed as planned: scripted acceptance, real times."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from engine.backend.decoder import Decoder
-from engine.bench.drafts import SMALL, RandomPair, random_draft
-from engine.bench.forward import DecoderSide, Side, forwards_in_turns, time_forwards
-from engine.bench.memory_use import MemoryUse, memory_uses
+from engine.backend.device import Device
+from engine.backend.ledger import Account, Ledger, as_planned
+from engine.backend.segment import Backend, Share
+from engine.backend.shared import Lent, Loan
+from engine.bench.forward import DecoderSide, Side, forwards_in_turns
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
-from engine.bench.placement import Placed, Placing, build, plan_models
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import SMALL, RandomModel, RandomPair, random_draft
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shape_answers import ShapeAnswers, ShapeOptions, Speed
 from engine.bench.shapes import draft_shape, shape
-from engine.commands import Mode
-from engine.devices.memory import MemoryWatch, give_memory_back, held_by_driver, torch_counters
-from engine.machine.facts import Machine
+from engine.commands import ALL_LAYERS, Mode, WeightFormat
+from engine.devices.memory import (
+    MemoryComparison,
+    MemoryWatch,
+    give_memory_back,
+    held_by_driver,
+    torch_counters,
+    touched,
+)
+from engine.loading.devices import DeviceManager, whole
+from engine.machine.facts import CPU, Machine
+from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import Speeds
+from engine.plan.facts import DraftFacts, Wish
 from engine.plan.plan import Plan
+from engine.plan.planner import plan
 from engine.plan.throughput import expected_tokens
 
+Known = tuple[Machine, Speeds]
+"""A machine, and how fast its devices are."""
 _FORWARDS = 2
 """Single forwards of each size, for every run."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes on one device.
+
+    Attributes:
+        predicted: by the plan.
+        ledger: the same purposes, by the allocators.
+        touched: what of that the system has handed out by now; caches grow into the rest.
+        measured: by how much our process has grown since before the models came, as the system
+            counts; None where nobody tells.
+        peak: the most that the ledger ever held at once.
+        budget: what it may hold; None is no limit.
+        driver: all that our process holds there, as NVIDIA's driver counts, to be held against the
+            whole of `ledger`; None where it does not tell.
+    """
+
+    predicted: DeviceMemory
+    ledger: DeviceMemory
+    touched: int
+    measured: int | None
+    peak: int
+    budget: int | None
+    driver: int | None = None
+
+    @property
+    def kept_to_budget(self) -> bool:
+        """True unless somebody knows of a moment at which more was held."""
+        return self.budget is None or max(self.peak, self.driver or 0) <= self.budget
+
+
+def memory_uses(
+    plan: Plan,
+    ledgers: Collection[Ledger],
+    compared: Mapping[str, MemoryComparison],
+    driver: Mapping[str, int],
+) -> dict[str, MemoryUse]:
+    """Return the memory use of every device that has a ledger, the CPU first."""
+    uses = {}
+    for ledger in sorted(ledgers, key=lambda ledger: (ledger.device != CPU, ledger.device)):
+        device, found = ledger.device, compared.get(ledger.device)
+        uses[device] = MemoryUse(
+            predicted=plan.on(device),
+            ledger=as_planned(device, ledger.lines()),
+            touched=touched(ledger),
+            measured=None if found is None else found.measured,
+            peak=ledger.peak,
+            budget=ledger.budget,
+            driver=driver.get(device),
+        )
+    return uses
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """The wished placement of a target and its draft; sizes in bytes.
+
+    Attributes:
+        layers_on_gpu: exactly so many of the target's blocks, or ALL_LAYERS.
+    """
+
+    mode: Mode = Mode.AUTO
+    vram: int | None = None
+    layers_on_gpu: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Both models built; without a draft where the plan has none."""
+
+    plan: Plan
+    devices: Mapping[str, Device]
+    target: Decoder
+    draft: Decoder | None
+
+
+def plan_models(known: Known, pair: RandomPair, placing: Placing, options: ShapeOptions) -> Plan:
+    """Plan where the models run, for the middle of the answers that are wished for.
+
+    Raises:
+        UserFixable: it cannot be done.
+    """
+    mode, layers = placing.mode, placing.layers_on_gpu
+    target = pair.target
+    draft = DraftFacts(pair.draft.facts, options.acceptance, options.width(pair.draft.config))
+    wish = Wish(
+        mode,
+        options.context,
+        lookup=False,
+        forced=mode not in (Mode.AUTO, Mode.PLAIN),
+        vram=placing.vram,
+        layers_on_gpu=target.config.num_layers if layers == ALL_LAYERS else layers,
+        parallel=mode is Mode.DUO,
+        tokens=options.prompt + options.tokens // 2,
+    )
+    return plan(*known, target.facts, [] if mode is Mode.PLAIN else [draft], wish)
+
+
+def build(plan: Plan, machine: Machine, pair: RandomPair, threads: int | None = None) -> Placed:
+    """Open the plan's devices and fill them.
+
+    Raises:
+        Absent: a device is not here.
+        OutOfMemory: a device's budget does not do.
+    """
+    devices = DeviceManager().open(machine, replace(plan, threads=threads) if threads else plan)
+    theirs = _backends(plan.target, devices, "target")
+    target = _decoder(pair.target, plan.target, theirs)
+    if plan.draft is None or plan.draft_device is None:
+        return Placed(plan, devices, target, None)
+    if (fusion := pair.draft.config.fusion) is not None:
+        target.feed(fusion, Account(devices[CPU].ledger, "target"))
+    shares = whole(pair.draft.config.num_layers, plan.draft_device)
+    own = _backends(shares, devices, "draft", pair.draft.lent, theirs)
+    return Placed(plan, devices, target, _decoder(pair.draft, shares, own))
+
+
+def _backends(
+    shares: Sequence[Share],
+    devices: Mapping[str, Device],
+    owner: str,
+    lent: Mapping[str, Lent] | None = None,
+    lenders: Mapping[str, Backend] | None = None,
+) -> dict[str, Backend]:
+    """Return the backends by device; a head's have what the target's hold on the same device."""
+
+    def loan(device: str) -> Loan | None:
+        return Loan(lent, (lenders or {}).get(device)) if lent else None
+
+    names = dict.fromkeys(share.device for share in shares)
+    return {name: devices[name].backend(WeightFormat.STORED, owner, loan(name)) for name in names}
+
+
+def _decoder(
+    model: RandomModel, shares: Sequence[Share], backends: Mapping[str, Backend]
+) -> Decoder:
+    return Decoder.placed(model.config, model.weights(), shares, backends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +259,8 @@ def measure_shape(
         verify, beside = _forwards_beside_peer(pair, placed.target, options, threads)
     else:
         runs = _FORWARDS * options.runs
-        verify, beside = time_forwards(placed.target, options.rows, runs=runs).seconds, None
+        (verify,) = forwards_in_turns([DecoderSide(placed.target)], options.rows, runs)
+        beside = None
     return ShapeSpeed(
         plan=placed.plan,
         plain_tokens_per_s=answers.plain_tokens_per_s,
@@ -129,12 +282,12 @@ def _forwards_beside_peer(
     """Seconds of our forwards by their rows, and llama.cpp's of target and draft."""
     large, small, runs = pair.target, pair.draft, _FORWARDS * options.runs
     with llama_cpp(small.config, small.weights(as_stored=True), threads) as peer:
-        draft = forwards_in_turns([peer], (1,), runs)[0].seconds[1]
+        draft = forwards_in_turns([peer], (1,), runs)[0][1]
     with llama_cpp(large.config, large.weights(as_stored=True), threads) as peer:
         sides: list[Side] = [DecoderSide(target), peer]
         ours, theirs = forwards_in_turns(sides, options.rows, runs)
-    best = attainable(theirs.seconds, draft, options.acceptance)
-    return ours.seconds, PeerSpeed(theirs.seconds, draft, best, peer.settings)
+    best = attainable(theirs, draft, options.acceptance)
+    return ours, PeerSpeed(theirs, draft, best, peer.settings)
 
 
 def _built(

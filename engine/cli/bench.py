@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 
 from engine.cli import (
-    bench_drafters,
-    bench_formats,
+    bench_answers,
     bench_forward,
     bench_modes,
     bench_round,
     bench_shapes,
-    bench_speculate,
 )
 from engine.language import tr
 
@@ -20,10 +18,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the sub-command."""
     parser = commands.add_parser("bench", help=tr("measure speed, acceptance or quality"))
     kinds = parser.add_subparsers(dest="kind", required=True)
-    bench_speculate.add_parser(kinds)
+    bench_answers.add_parsers(kinds)
     bench_forward.add_parsers(kinds)
     bench_round.add_parser(kinds)
     bench_shapes.add_parser(kinds)
-    bench_drafters.add_parser(kinds)
     bench_modes.add_parser(kinds)
-    bench_formats.add_parser(kinds)

@@ -1,28 +1,29 @@
-"""`duotail bench decode|verify|prefill`: what forwards cost, on a model or on a published shape."""
+"""`duotail bench decode|verify|prefill|formats`: what forwards cost, of a model or a shape."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 
+from engine.bench.formats import FormatCost, measure_formats
 from engine.bench.forward import (
     DecoderSide,
     Side,
+    Subject,
     forwards_in_turns,
     prefills_in_turns,
+    random_subject,
+    stored_subject,
 )
 from engine.bench.peer.process import find_interpreter
-from engine.bench.peer.side import llama_cpp
-from engine.bench.recipes import FORMATS, SHAPE_FORMAT
+from engine.bench.peer.side import PeerSettings, llama_cpp
+from engine.bench.recipes import FORMATS, SHAPE_FORMAT, UNIFORM
 from engine.bench.shapes import shape
-from engine.bench.subject import Subject, random_subject, stored_subject
-from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import add_options, one_or_more
+from engine.cli.options import add_options
+from engine.cli.output import left, or_dash, show, show_progress, table
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
@@ -30,6 +31,7 @@ from engine.language import listed, number, tr
 
 VERIFY_ROWS = (1, 2, 4, 5, 8, 16)
 MOST_PREFILLS = 5
+SHAPE = "bench"
 
 
 def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,14 +43,7 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     ):
         parser = kinds.add_parser(name, help=words)
         which = parser.add_mutually_exclusive_group()
-        which.add_argument(
-            "--model", metavar="NAME|PATH", help=tr("the target model (default: the starter model)")
-        )
-        which.add_argument(
-            "--shape",
-            metavar="S",
-            help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
-        )
+        add_options(which, "--model", "--shape")
         parser.add_argument(
             "--format",
             choices=dict.fromkeys((*map(str, WeightFormat), *FORMATS)),
@@ -57,19 +52,24 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                 formats=", ".join(FORMATS)
             ),
         )
-        add_options(parser, "--threads")
-        parser.add_argument(
-            "--runs", type=one_or_more, default=20, metavar="N", help=tr("measure this many times")
-        )
-        add_options(parser, "--peer")
-        add_options(parser, "--json")
+        add_options(parser, "--threads", "--peer", "--json")
+        add_options(parser, "--runs", default=20)
         parser.set_defaults(run=run)
+    parser = kinds.add_parser("formats", help=tr("measure memory and speed of every weight format"))
+    add_options(parser, "--shape", default=SHAPE)
+    parser.add_argument(
+        "--formats", type=_formats, default=tuple(UNIFORM), metavar="F,F",
+        help=tr("weight formats to measure (default: all)"),
+    )  # fmt: skip
+    add_options(parser, "--threads", "--json")
+    add_options(parser, "--runs", default=5)
+    parser.set_defaults(run=run_formats)
 
 
 def run_decode(arguments: argparse.Namespace) -> ExitCode:
     """Plain decoding speed."""
     with _sides(arguments) as (sides, settings):
-        speeds = [t.tokens_per_s for t in forwards_in_turns(sides, (1,), arguments.runs)]
+        speeds = [1 / seconds[1] for seconds in forwards_in_turns(sides, (1,), arguments.runs)]
     return _report(arguments, {**_compared(speeds), "runs": arguments.runs, **settings})
 
 
@@ -77,7 +77,7 @@ def run_verify(arguments: argparse.Namespace) -> ExitCode:
     """Milliseconds of a forward by its rows."""
     with _sides(arguments) as (sides, settings):
         times = forwards_in_turns(sides, VERIFY_ROWS, arguments.runs)
-    milliseconds = [[1e3 * side.seconds[n] for n in VERIFY_ROWS] for side in times]
+    milliseconds = [[1e3 * seconds[n] for n in VERIFY_ROWS] for seconds in times]
     named = dict(zip(("ms", "peer_ms"), milliseconds, strict=False))
     return _report(arguments, {"n": list(VERIFY_ROWS), **named, **settings})
 
@@ -134,15 +134,62 @@ def _known(wanted: str, formats: Sequence[str]) -> str:
 
 
 def _report(arguments: argparse.Namespace, result: dict[str, object]) -> ExitCode:
-    if arguments.json:
-        sys.stdout.write(json.dumps(result, default=asdict) + "\n")
-        return ExitCode.DONE
-    for name, value in result.items():
-        sys.stdout.write(left(name, 18) + _words(value) + "\n")
-    return ExitCode.DONE
+    lines = [left(name, 18) + _words(value) for name, value in result.items()]
+    if isinstance(settings := result.get("peer"), PeerSettings):
+        result["peer"] = asdict(settings)
+    return show(arguments, result, lines)
 
 
 def _words(value: object) -> str:
     if isinstance(value, list):
         return "".join(left(_words(part), 10) for part in value)
     return number(value, ".5g") if isinstance(value, float) else str(value)
+
+
+# ---- formats ---------------------------------------------------------------------------------
+
+
+def run_formats(arguments: argparse.Namespace) -> ExitCode:
+    """Memory and speed of every weight format."""
+    costs = measure_formats(
+        shape(arguments.shape),
+        arguments.formats,
+        threads=arguments.threads,
+        runs=arguments.runs,
+        progress=lambda done, total: show_progress(f"{done}/{total} "),
+    )
+    rows = {name: _row(cost) for name, cost in costs.items()}
+    return show(arguments, {"shape": arguments.shape, "formats": rows}, _table(rows))
+
+
+def _row(cost: FormatCost) -> dict[str, float | None]:
+    """Differences, bytes, milliseconds, and GB (10^9 bytes) per second."""
+    return {
+        "max_error": cost.error,
+        "bytes_per_weight": cost.bytes_per_weight,
+        "ms_1": 1e3 * cost.seconds[1],
+        "ms_8": 1e3 * cost.seconds[8],
+        "ratio": cost.ratio,
+        "gb_per_s": cost.bytes_per_s / 1e9,
+    }
+
+
+def _table(rows: dict[str, dict[str, float | None]]) -> list[str]:
+    heads = (
+        tr("format"), tr("error"), tr("bytes/weight"), tr("1 token, ms"), tr("8 tokens, ms"),
+        tr("ratio"), tr("GB/s"),
+    )  # fmt: skip
+    cells = [
+        (name, or_dash(error, "g"), *(number(value or 0, ".3f") for value in others))
+        for name, (error, *others) in ((name, row.values()) for name, row in rows.items())
+    ]
+    return table([heads, *cells])
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    chosen = text.split(",")
+    if not set(chosen) <= set(UNIFORM):
+        raise argparse.ArgumentTypeError(
+            tr("{text!r} is not among {names}").format(text=text, names=listed(UNIFORM))
+        )
+    return tuple(dict.fromkeys(chosen))

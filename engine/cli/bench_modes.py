@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from datetime import datetime
 from importlib import metadata
 from queue import SimpleQueue
 
-from engine.bench.modes.report import ComparisonReport, report
-from engine.bench.modes.report_text import (
+from engine.bench.modes.report import (
+    ComparisonReport,
     cells,
     facts,
     heads,
     markdown,
     notes,
     option_name,
+    report,
     to_table,
 )
-from engine.cli.columns import left, right, width
 from engine.cli.exit_code import ExitCode, on_interrupt
-from engine.cli.options import add_model_options, load_command, one_or_more
+from engine.cli.options import add_model_options, add_options, load_command, one_or_more
+from engine.cli.output import show, show_progress, table
 from engine.commands import Compare, Stop
 from engine.errors import Absent, UserFixable
 from engine.events import (
@@ -44,13 +43,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = kinds.add_parser("modes", help=tr("measure a model in every mode that runs here"))
     add_model_options(parser)
     usual = Compare()
-    parser.add_argument(
-        "--tokens",
-        type=one_or_more,
-        default=usual.tokens,
-        metavar="N",
-        help=tr("write this many tokens in every answer"),
-    )
+    add_options(parser, "--tokens", default=usual.tokens)
     parser.add_argument(
         "--passes",
         type=one_or_more,
@@ -72,10 +65,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         made = bench.measure(arguments, wish)
     finally:
         bench.engine.close()
-    if arguments.json:
-        sys.stdout.write(json.dumps(to_table(made)) + "\n")
-    else:
-        sys.stdout.write(markdown(made) if arguments.markdown else _table(made))
+    lines = markdown(made).splitlines() if arguments.markdown else _table(made)
+    show(arguments, to_table(made), lines)
     return ExitCode.DONE if made.complete else ExitCode.INTERRUPTED
 
 
@@ -132,21 +123,13 @@ class _Bench:
 
 
 def _progress(event: CompareProgress) -> None:
-    if sys.stderr.isatty():
-        done = number(event.fraction, ".0%")
-        sys.stderr.write("\r" + tr("{done} {mode}").format(done=done, mode=event.mode) + " " * 12)
-        sys.stderr.flush()
+    done = number(event.fraction, ".0%")
+    show_progress(tr("{done} {mode}").format(done=done, mode=event.mode) + " ")
 
 
-def _table(made: ComparisonReport) -> str:
+def _table(made: ComparisonReport) -> list[str]:
     rows = [cells(row, option_name(row)) for row in made.rows if row.tokens_per_s is not None]
-    columns = [*zip(heads(), *rows, strict=True)]
-    widths = [max(map(width, column)) + 2 for column in columns]
-    lines = [made.model, *facts(made), ""]
-    for first, *others in (heads(), *rows):
-        rest = "".join(map(right, others, widths[1:]))
-        lines.append(left(first, widths[0]) + rest)
-    lines += ["", *notes(made.rows)]
+    lines = [made.model, *facts(made), "", *table([heads(), *rows]), "", *notes(made.rows)]
     if made.winner is not None:
         lines.append(tr("Best here: {mode}").format(mode=made.winner))
-    return "\n".join(lines) + "\n"
+    return lines

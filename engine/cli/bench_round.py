@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from dataclasses import asdict, fields
 from pathlib import Path
 
 from engine.bench.prompts import BenchPrompt, read_prompts
 from engine.bench.rounds import RoundProfile, RoundTimes, profile_rounds
-from engine.cli.columns import left, right
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_model_options, add_sampling_options, load_pair, sampling
+from engine.cli.output import show, table
 from engine.language import number, tr
 
 PROMPTS = (
@@ -50,21 +48,17 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         prompts = read_prompts(arguments.prompts)
     most = arguments.max_tokens or DEFAULT_MAX_TOKENS
     profile = profile_rounds(load_pair(arguments), prompts, sampling(arguments), max_tokens=most)
-    if arguments.json:
-        sys.stdout.write(json.dumps(asdict(profile)) + "\n")
-    else:
-        sys.stdout.write(_table(profile))
-    return ExitCode.DONE
+    return show(arguments, asdict(profile), _table(profile))
 
 
-def _table(profile: RoundProfile) -> str:
+def _table(profile: RoundProfile) -> list[str]:
     names = [field.name for field in fields(RoundTimes)]
-    lines = [left("", 10) + right(tr("rounds"), 8) + "".join(right(name, 14) for name in names)]
+    rows = [["", tr("rounds"), *names]]
     for kind, count, times in (
         (tr("drafting"), profile.drafting_rounds, profile.drafting),
         (tr("plain"), profile.plain_rounds, profile.plain),
     ):
         if times is not None:
-            values = [right(number(getattr(times, name), ".1f"), 14) for name in names]
-            lines.append(left(kind, 10) + right(str(count), 8) + "".join(values))
-    return "\n".join(lines) + "\n"
+            values = [number(getattr(times, name), ".1f") for name in names]
+            rows.append([kind, str(count), *values])
+    return table(rows)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from dataclasses import asdict
 
-from engine.bench.drafts import NAMES, SMALL, RandomPair
-from engine.bench.placement import Placing, plan_models
-from engine.bench.random_model import DRAFT_FORMAT
+from engine.bench.random_model import DRAFT_FORMAT, NAMES, SMALL, RandomPair
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_answers import DEPTHS, ShapeOptions
-from engine.bench.shape_speed import ShapeSpeed, measure_shape
-from engine.cli.columns import left, right
+from engine.bench.shape_speed import MemoryUse, Placing, ShapeSpeed, measure_shape, plan_models
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_gpu_options,
-    add_hardware_option,
     add_options,
     known_machine,
     one_or_more,
     probability,
 )
-from engine.cli.plan_report import plan_report, use_report
+from engine.cli.output import show, table
+from engine.cli.plan_report import memory_report, plan_report
 from engine.commands import Mode
 from engine.language import number, tr
 
@@ -34,12 +29,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "shapes",
         help=tr("measure speculative decoding on random weights, with a scripted acceptance"),
     )
-    parser.add_argument(
-        "--shape",
-        required=True,
-        metavar="S",
-        help=tr("random weights of a published shape, such as qwen2.5-1.5b"),
-    )
+    add_options(parser, "--shape", required=True)
     add_options(parser, "--mode")
     parser.add_argument(
         "--acceptance",
@@ -56,15 +46,8 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     _add_models(parser)
     add_gpu_options(parser)
-    add_hardware_option(parser)
-    add_options(parser, "--threads")
-    parser.add_argument(
-        "--tokens",
-        type=one_or_more,
-        default=64,
-        metavar="N",
-        help=tr("write this many tokens in every answer"),
-    )
+    add_options(parser, "--hardware", "--threads")
+    add_options(parser, "--tokens", default=64)
     parser.add_argument(
         "--runs",
         type=one_or_more,
@@ -133,11 +116,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         threads=arguments.threads,
         peer=arguments.peer is not None,
     )
-    if arguments.json:
-        sys.stdout.write(json.dumps(report(measured, options)) + "\n")
-    else:
-        sys.stdout.write(_table(measured))
-    return ExitCode.DONE
+    return show(arguments, report(measured, options), _table(measured))
 
 
 def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
@@ -152,7 +131,7 @@ def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
         "t_verify_ms": {rows: 1e3 * seconds for rows, seconds in measured.verify.items()},
         "t_draft_ms": None if draft is None else 1e3 * draft,
         "c": None if draft is None else draft / measured.verify[1],
-        "memory": {device: use_report(use) for device, use in measured.memory.items()},
+        "memory": {device: _use(use) for device, use in measured.memory.items()},
         "predicted_tokens_per_s": plan.tokens_per_s,
         "predicted_plain_tokens_per_s": plan.plain_tokens_per_s,
         "plan": plan_report(plan),
@@ -188,7 +167,21 @@ def _beside_peer(measured: ShapeSpeed) -> dict[str, object]:
     }
 
 
-def _table(measured: ShapeSpeed) -> str:
+def _use(use: MemoryUse) -> dict[str, object]:
+    """Return the bytes of one device as planned, as in its ledger, and as the system counts."""
+    return {
+        "predicted": memory_report(use.predicted),
+        "ledger": memory_report(use.ledger),
+        "touched": use.touched,
+        "measured": use.measured,
+        "driver": use.driver,
+        "peak": use.peak,
+        "budget": use.budget,
+        "kept_to_budget": use.kept_to_budget,
+    }
+
+
+def _table(measured: ShapeSpeed) -> list[str]:
     plain = measured.plain_tokens_per_s
     rows = [(tr("plain"), plain)]
     if measured.auto:
@@ -203,18 +196,13 @@ def _table(measured: ShapeSpeed) -> str:
     ):
         if could:
             rows.append((name.format(depth=could.depth), could.tokens_per_s))
-    lines = [left(tr("way"), 34) + right(tr("tokens/s"), 10) + right(tr("speed-up"), 10)]
-    lines += [
-        left(name, 34)
-        + right(number(speed, ".2f"), 10)
-        + right(number(speed / plain, ".2f") + "x", 10)
-        for name, speed in rows
-    ]
+    cells = [(name, number(n, ".2f"), number(n / plain, ".2f") + "x") for name, n in rows]
+    lines = table([(tr("way"), tr("tokens/s"), tr("speed-up")), *cells])
     lines.append(_times("", measured.verify, measured.draft))
     if peer:
         lines += [_times("llama.cpp: ", peer.verify, peer.draft), str(peer.settings)]
     lines.append(tr("texts equal") if measured.exact else tr("TEXTS DIFFER"))
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _times(whose: str, verify: dict[int, float], draft: float | None) -> str:

@@ -11,7 +11,13 @@ from queue import SimpleQueue
 from time import perf_counter
 
 from engine.cli.exit_code import ExitCode, on_interrupt
-from engine.cli.options import add_model_options, add_sampling_options, load_command, sampling
+from engine.cli.options import (
+    add_model_options,
+    add_options,
+    add_sampling_options,
+    load_command,
+    sampling,
+)
 from engine.commands import Generate, Stop
 from engine.errors import Absent, OutOfMemory, UserFixable
 from engine.events import (
@@ -56,11 +62,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--prompt", metavar="TEXT", help=tr("the prompt to answer (default: standard input)")
     )
-    parser.add_argument(
-        "--system",
-        metavar="TEXT",
-        help=tr("the system prompt, which goes before every conversation"),
-    )
+    add_options(parser, "--system")
     parser.add_argument(
         "--stop",
         action="append",

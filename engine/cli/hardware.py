@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from engine.cli.columns import table_row
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options
+from engine.cli.output import show_progress, table
 from engine.devices import machine_file
 from engine.language import listed, number, tr
 from engine.language.units import memory
@@ -18,7 +18,6 @@ from engine.machine.speeds import DeviceSpeeds, LinkSpeed, Speeds
 
 ROWS = (1, 4, 8, 16, 64)
 GIGA = 1e9
-_WIDTHS = 24, 8
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     machine = manager.look(arguments.simulate_gpu)
     if arguments.calibrate:
         speeds = manager.measure_all(machine, _progress, lambda: False)
-        _end_of_progress()
+        show_progress("")
     else:
         speeds = manager.speeds(machine)
     if arguments.json:
@@ -52,14 +51,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _progress(stage: str, fraction: float) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{number(fraction, '.0%')} {stage}")
-        sys.stderr.flush()
-
-
-def _end_of_progress() -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
+    show_progress(f"{number(fraction, '.0%')} {stage}")
 
 
 def _machine(machine: Machine) -> Iterator[str]:
@@ -120,10 +112,10 @@ def _device(device: DeviceSpeeds, link: LinkSpeed | None) -> Iterator[str]:
     if device.threads:
         reading += tr(" with {threads} threads").format(threads=device.threads)
     yield reading
-    yield "  " + table_row(tr("weights, GB/s by rows"), map(str, ROWS), _WIDTHS)
+    rows = [[tr("weights, GB/s by rows"), *map(str, ROWS)]]
     for kind, product in device.products.items():
-        speeds = (_giga(1 / product.seconds_per_byte(count)) for count in ROWS)
-        yield "  " + table_row(kind, speeds, _WIDTHS)
+        rows.append([kind, *(_giga(1 / product.seconds_per_byte(count)) for count in ROWS)])
+    yield from (f"  {line}" for line in table(rows))
     beside = tr("besides: {forward} per forward, {block} per block, {row} for a further row")
     times = device.forward_s, device.block_s, device.row_s
     forward, block, row = (_microseconds(seconds) for seconds in times)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from engine.cli.output import show_progress
 from engine.errors import UserFixable
 from engine.hub.download.job import Job, JobReport, JobState
 from engine.hub.download.queue import Downloads
@@ -46,7 +46,7 @@ def download(repository: Repository, variant: Variant, access: Access, data: Pat
             path = _wait(told)
         finally:
             downloads.close()
-            _clear_line()
+            show_progress("")
     _keep(path, job, data)
     return path
 
@@ -65,8 +65,6 @@ def _wait(told: queue.SimpleQueue[_Reports]) -> Path:
 
 
 def _show(report: JobReport) -> None:
-    if not sys.stderr.isatty():
-        return
     total = report.job.nbytes
     line = tr("{share} of {size}").format(
         share=number(report.done / total if total else 0.0, ".0%"), size=file_size(total)
@@ -78,13 +76,7 @@ def _show(report: JobReport) -> None:
         line = sentences(line, tr("{size} a second").format(size=speed))
         if report.seconds_left is not None:
             line = sentences(line, tr("{time} left").format(time=duration(report.seconds_left)))
-    sys.stderr.write(f"\r\033[K{line}")
-    sys.stderr.flush()
-
-
-def _clear_line() -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
+    show_progress(line)
 
 
 def _keep(path: Path, job: Job, data: Path) -> None:

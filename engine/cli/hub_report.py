@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from engine.cli.columns import left, right, width
+from engine.cli.output import table
 from engine.hub.remote.listing import FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import listed, number, sentences, tr, tr_count
@@ -18,7 +18,6 @@ from engine.language.units import file_size
 Models = Sequence[FoundRepository]
 
 _UNITS = ((1e9, "B"), (1e6, "M"), (1e3, "k"))
-_GAP = 2
 
 
 def write_found(found: Models, *, as_json: bool) -> None:
@@ -40,7 +39,7 @@ def write_found(found: Models, *, as_json: bool) -> None:
         for each in found
     ]
     head = (tr("Model"), tr("Format"), tr("Parameters"), tr("Downloads"), tr("Licence"))
-    _lines(_table([head, *rows], numbers=(2, 3)))
+    _lines(table([head, *rows], texts=(0, 1, 4)))
 
 
 def write_repository(repository: Repository, page: str, *, as_json: bool) -> None:
@@ -66,7 +65,7 @@ def write_repository(repository: Repository, page: str, *, as_json: bool) -> Non
         (each.name, str(each.packaging), file_size(each.nbytes), _files(each))
         for each in repository.variants
     ]
-    lines += ["", *_table(rows, numbers=(2,))] if rows else [tr("Nothing here can be used.")]
+    lines += ["", *table(rows, texts=(0, 1, 3))] if rows else [tr("Nothing here can be used.")]
     if repository.unusable:
         lines += ["", tr("Left out:"), *(f"  {line}" for line in repository.unusable)]
     _lines(lines)
@@ -81,7 +80,7 @@ def write_kept(models: Iterable[KeptModel], *, as_json: bool) -> None:
         (model.name, model.kind, file_size(model.weight_bytes), model.problem or str(model.path))
         for model in models
     ]
-    _lines(_table(rows, numbers=(2,)))
+    _lines(table(rows, texts=(0, 1, 3)))
 
 
 def write_fetched(repository: Repository, variant: Variant, path: Path, *, as_json: bool) -> None:
@@ -144,20 +143,6 @@ def _short(count: int) -> str:
         if count >= size:
             return number(count / size, ".1f" if count < 99.95 * size else ",.0f") + unit
     return number(count)
-
-
-def _table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[str]:
-    """Return rows with their columns below each other; the last one as long as it is."""
-    columns = range(len(rows[0]) if rows else 0)
-    widths = [max(width(row[column]) for row in rows) for column in columns]
-    gap = " " * _GAP
-    return [
-        gap.join(
-            right(cell, cells) if column in numbers else left(cell, cells)
-            for column, (cell, cells) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _lines(lines: Iterable[str]) -> None:

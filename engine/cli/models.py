@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from engine.backend.native.packed_cache import PackedCache
-from engine.cli.columns import left
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options
+from engine.cli.output import show, table
 from engine.hub.local import bundled_models, resolve_model
 from engine.language import tr
 from engine.language.units import file_size
@@ -45,19 +43,17 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     for path in arguments.paths:
         models += [(str(model.path), model) for model in _models_at(resolve_model(path))]
     held = {"path": str(cache.folder), "bytes": cache.usage(), "freed_bytes": freed}
-    if arguments.json:
-        rows = [_row(name, model) for name, model in models]
-        sys.stdout.write(json.dumps({"models": rows, "cache": held}) + "\n")
-        return ExitCode.DONE
-    for name, model in models:
-        about = left(model.name, 28) + left(model.kind, 8) + left(file_size(model.weight_bytes), 10)
-        sys.stdout.write(f"{left(name, 20)} {about} {model.path}{_draft_for(model)}\n")
+    rows = [
+        (name, each.name, each.kind, file_size(each.weight_bytes), f"{each.path}{_draft_for(each)}")
+        for name, each in models
+    ]
     kept = tr("{kept:.1f} GB of quantised weights in {folder}")
     if freed:
         kept = tr("{kept:.1f} GB of quantised weights in {folder}, {freed:.1f} GB deleted")
     sizes = {"kept": cache.usage() / 1e9, "freed": freed / 1e9}
-    sys.stdout.write(kept.format(**sizes, folder=cache.folder) + "\n")
-    return ExitCode.DONE
+    lines = [*table(rows, texts=range(5)), kept.format(**sizes, folder=cache.folder)]
+    answer = {"models": [_row(name, model) for name, model in models], "cache": held}
+    return show(arguments, answer, lines)
 
 
 def _models_at(path: Path) -> Iterator[LocalModel]:

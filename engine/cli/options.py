@@ -28,11 +28,11 @@ GIB = 2**30
 Number = TypeVar("Number", int, float)
 
 
-def add_options(parser: argparse._ActionsContainer, *names: str) -> None:
-    """Declare options of `_shared_options` by their names."""
+def add_options(parser: argparse._ActionsContainer, *names: str, **more: object) -> None:
+    """Declare options of `_shared_options` by their names; `more`: arguments of `add_argument`."""
     known = _shared_options()
     for name in names:
-        parser.add_argument(name, **known[name])
+        parser.add_argument(name, **known[name] | more)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -45,11 +45,6 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_gpu_options(parser: argparse.ArgumentParser) -> None:
     """Declare --vram, --layers-on-gpu and --simulate-gpu; sizes come as bytes."""
     add_options(parser, "--vram", "--layers-on-gpu", "--simulate-gpu")
-
-
-def add_hardware_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --hardware, which `known_machine` reads."""
-    add_options(parser, "--hardware")
 
 
 def _shared_options() -> dict[str, dict[str, Any]]:
@@ -96,6 +91,20 @@ def _shared_options() -> dict[str, dict[str, Any]]:
             "type": Path,
             "metavar": "FILE.json",
             "help": tr("plan for another machine, as `duotail hardware --json` has described it"),
+        },
+        "--system": {
+            "metavar": "TEXT",
+            "help": tr("the system prompt, which goes before every conversation"),
+        },
+        "--shape": {
+            "metavar": "S",
+            "help": tr("random weights of a published shape, such as qwen2.5-1.5b"),
+        },
+        "--runs": {"type": one_or_more, "metavar": "N", "help": tr("measure this many times")},
+        "--tokens": {
+            "type": one_or_more,
+            "metavar": "N",
+            "help": tr("write this many tokens in every answer"),
         },
         "--threads": {"type": one_or_more, "metavar": "N", "help": tr("number of CPU threads")},
         "--peer": {
@@ -169,15 +178,12 @@ def options_of(load: Load) -> list[str]:
     return [word for name, value in said if value is not None for word in (name, str(value))]
 
 
-def known_machine(
-    described: Path | None, simulate_gpu: int | None, *, measured: bool = False
-) -> tuple[Machine, Speeds]:
+def known_machine(described: Path | None, simulate_gpu: int | None) -> tuple[Machine, Speeds]:
     """Return the machine in a file, or this one, and its speeds.
 
     Args:
         described: a file that `duotail hardware --json` has written; None: this machine.
         simulate_gpu: memory of a simulated GPU in place of the machine's own, in bytes.
-        measured: measure this machine now if that was never done.
 
     Raises:
         UserFixable: the file describes no machine.
@@ -185,10 +191,7 @@ def known_machine(
     manager = DeviceManager()
     if described is None:
         machine = manager.look(simulate_gpu)
-        speeds = manager.speeds(machine)
-        if measured and not speeds.measured:
-            speeds = manager.measure_all(machine, lambda _stage, _fraction: None, lambda: False)
-        return machine, speeds
+        return machine, manager.speeds(machine)
     machine, speeds = machine_file.read(described)
     if simulate_gpu is None:
         return machine, speeds
@@ -228,19 +231,19 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
 def one_or_more(text: str) -> int:
     """Parse a whole number of 1 or more."""
     wrong = tr("{text!r} is not a whole number of 1 or more")
-    return _parsed(text, int, lambda number: number >= 1, wrong)
+    return parsed(text, int, lambda number: number >= 1, wrong)
 
 
 def gibibytes(text: str) -> int:
     """Parse a size in GiB; returns bytes."""
     wrong = tr("{text!r} is not a size in GiB")
-    return round(_parsed(text, float, lambda number: 0 <= number < inf, wrong) * GIB)
+    return round(parsed(text, float, lambda number: 0 <= number < inf, wrong) * GIB)
 
 
 def probability(text: str) -> float:
     """Parse a number from 0 to 1."""
     wrong = tr("{text!r} is not a number from 0 to 1")
-    return _parsed(text, float, lambda number: 0 <= number <= 1, wrong)
+    return parsed(text, float, lambda number: 0 <= number <= 1, wrong)
 
 
 def layers(text: str) -> int:
@@ -254,7 +257,7 @@ def layers(text: str) -> int:
     return int(text)
 
 
-def _parsed(
+def parsed(
     text: str, convert: Callable[[str], Number], fits: Callable[[Number], bool], wrong: str
 ) -> Number:
     """Convert an option's value, or raise ArgumentTypeError with `wrong` where it does not fit."""

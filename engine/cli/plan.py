@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from engine.bench.drafts import NAMES, random_draft
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import NAMES, RandomModel, random_draft
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
-from engine.cli.columns import table_row
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import (
     add_gpu_options,
@@ -21,12 +17,13 @@ from engine.cli.options import (
     load_command,
     probability,
 )
+from engine.cli.output import show, table
 from engine.cli.plan_report import estimate_lines, estimate_report, memory_report, plan_report
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.devices.kept_estimates import KeptEstimates
 from engine.errors import OutOfMemory
 from engine.events import WayOut
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.language import number, tr
 from engine.language.units import gibibytes, memory
 from engine.loading.alternatives import LoadFacts, alternatives
@@ -40,7 +37,6 @@ from engine.plan.planner import Planning
 CURVE_POINTS = 9
 _Sample = tuple[int, CurvePoint | None]
 """A ceiling in bytes, and what it gives."""
-_MEMORY_WIDTHS, _CURVE_WIDTHS = (26, 14), (12, 12)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -100,13 +96,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         raise
     points = list(_evenly(planning.curve())) if arguments.curve else []
     known = None if arguments.hardware else KeptEstimates().find(planning.models)
-    if arguments.json:
-        told = report(plan, speeds, points) | {"estimates": estimate_report(known)}
-        sys.stdout.write(json.dumps(told) + "\n")
-    else:
-        lines = *_table(plan, machine, speeds, points), *estimate_lines(known)
-        sys.stdout.write("\n".join(lines) + "\n")
-    return ExitCode.DONE
+    told = report(plan, speeds, points) | {"estimates": estimate_report(known)}
+    lines = *_table(plan, machine, speeds, points), *estimate_lines(known)
+    return show(arguments, told, lines)
 
 
 def report(plan: Plan, speeds: Speeds, points: list[_Sample]) -> dict[str, object]:
@@ -223,13 +215,11 @@ def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[_Sample]) 
     yield ""
     heads = tr("weights"), tr("draft"), tr("keys, values"), tr("features"), tr("work")
     more = tr("runtime"), tr("all"), tr("of")
-    yield table_row("", (*heads, *more), _MEMORY_WIDTHS)
-    for each in plan.memory:
-        yield _memory(names.get(each.device, each.device), each)
+    rows = [_memory(names.get(each.device, each.device), each) for each in plan.memory]
+    yield from table([("", *heads, *more), *rows])
     if points:
         yield ""
-        yield table_row(tr("budget"), (tr("tokens/s"), tr("layers")), _CURVE_WIDTHS)
-        yield from map(_point, points)
+        yield from table([(tr("budget"), tr("tokens/s"), tr("layers")), *map(_point, points)])
     yield ""
     yield from plan.reasons
 
@@ -251,17 +241,15 @@ def _speed(plan: Plan, speeds: Speeds) -> str:
     )
 
 
-def _memory(name: str, each: DeviceMemory) -> str:
+def _memory(name: str, each: DeviceMemory) -> tuple[str, ...]:
     models, work = (each.target, each.draft, each.kv, each.features), each.workspace
     every = (*models, work, each.runtime, each.total, each.budget)
-    return table_row(name, (memory(nbytes) if nbytes else "" for nbytes in every), _MEMORY_WIDTHS)
+    return (name, *(memory(nbytes) if nbytes else "" for nbytes in every))
 
 
-def _point(sample: _Sample) -> str:
+def _point(sample: _Sample) -> tuple[str, ...]:
     ceiling, point = sample
-    cells = (
-        ()
-        if point is None
-        else (number(point.tokens_per_s, ".1f"), number(point.layers_on_gpu, "d"))
-    )
-    return table_row(gibibytes(ceiling / 2**30), cells, _CURVE_WIDTHS)
+    budget = gibibytes(ceiling / 2**30)
+    if point is None:
+        return budget, "", ""
+    return budget, number(point.tokens_per_s, ".1f"), number(point.layers_on_gpu, "d")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from engine.bench.memory_use import MemoryUse
-from engine.cli.columns import table_row
+from engine.cli.output import table
 from engine.devices.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.language import number, tr
 from engine.language.units import gibibytes, memory
@@ -17,7 +16,6 @@ PURPOSES = ("target", "draft", "kv", "features", "workspace", "runtime")
 """Purposes of memory: fields of `DeviceMemory`, in the order of tables."""
 MOST_LOADS = 3
 _GIB = 2**30
-_WIDTHS = 40, 13
 
 
 def plan_report(plan: Plan) -> dict[str, object]:
@@ -39,20 +37,6 @@ def plan_report(plan: Plan) -> dict[str, object]:
         "depth": plan.depth,
         "knee": plan.knee,
         "reasons": list(plan.reasons),
-    }
-
-
-def use_report(use: MemoryUse) -> dict[str, object]:
-    """Return the bytes of one device as planned, as in its ledger, and as the system counts."""
-    return {
-        "predicted": memory_report(use.predicted),
-        "ledger": memory_report(use.ledger),
-        "touched": use.touched,
-        "measured": use.measured,
-        "driver": use.driver,
-        "peak": use.peak,
-        "budget": use.budget,
-        "kept_to_budget": use.kept_to_budget,
     }
 
 
@@ -102,20 +86,19 @@ def estimate_lines(known: ModelEstimates | None) -> Iterator[str]:
         said = tr("Estimates for this model are typically off by {share}.")
         yield said.format(share=number(known.typical_error, ".1%"))
     heads = tr("predicted"), tr("held"), tr("difference"), tr("system")
-    yield table_row(tr("loaded before"), heads, _WIDTHS)
-    for load in known.loads[:MOST_LOADS]:
-        yield from _load(load)
+    rows = [row for load in known.loads[:MOST_LOADS] for row in _load(load)]
+    yield from table([(tr("loaded before"), *heads), *rows])
 
 
-def _load(load: LoadEstimate) -> Iterator[str]:
+def _load(load: LoadEstimate) -> Iterator[tuple[str, ...]]:
     when = f"{datetime.fromtimestamp(load.at).astimezone():%Y-%m-%d %H:%M} {load.mode}"
     for each in load.devices:
         sizes = each.predicted.total, each.held.total, each.system
-        yield table_row(f"{when} {each.device}", _sizes(*sizes), _WIDTHS)
+        yield f"{when} {each.device}", *_sizes(*sizes)
         for name in PURPOSES:
             predicted, held = getattr(each.predicted, name), getattr(each.held, name)
             if predicted or held:
-                yield table_row(f"  {name}", _sizes(predicted, held, None), _WIDTHS)
+                yield f"  {name}", *_sizes(predicted, held, None)
 
 
 def _sizes(predicted: int, held: int, system: int | None) -> tuple[str, ...]:

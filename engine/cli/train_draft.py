@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from math import inf
 from pathlib import Path
-from types import FrameType
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.exit_code import ExitCode
-from engine.cli.options import one_or_more
+from engine.cli.exit_code import ExitCode, on_interrupt
+from engine.cli.options import add_options, one_or_more, parsed
+from engine.cli.output import show
 from engine.commands import WeightFormat
 from engine.hub.local import resolve_model
 from engine.language import tr
@@ -35,10 +33,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "train-draft", help=tr("train a draft for a model"), argument_default=argparse.SUPPRESS
     )
-    parser.add_argument(
-        "--model", metavar="NAME|PATH", default=None,
-        help=tr("the target model (default: the starter model)"),
-    )  # fmt: skip
+    add_options(parser, "--model", default=None)
     parser.add_argument(
         "--data", nargs="+", type=Path, required=True, metavar="PATH",
         help=tr("conversations (.jsonl, .jsonl.zst), texts (.txt, .md), or folders with them"),
@@ -65,17 +60,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--precision", default="auto", choices=["auto", "fp32", "bf16"],
         help=tr("precision of matrix products; bf16 is faster on processors that have it"),
     )  # fmt: skip
-    parser.add_argument(
-        "--format", default=WeightFormat.AUTO, choices=[str(each) for each in WeightFormat],
-        help=tr("weight format of the target"),
-    )  # fmt: skip
+    add_options(parser, "--format")
     length = parser.add_mutually_exclusive_group()
     for name, field, kind, metavar, words in _options():
         group = length if field in ("tokens", "seconds") else parser
         group.add_argument(name, dest=field, type=kind, metavar=metavar, help=words)
-    parser.add_argument(
-        "--json", action="store_true", default=False, help=tr("print one JSON object on stdout")
-    )
+    add_options(parser, "--json", default=False)
     parser.set_defaults(run=run)
 
 
@@ -129,21 +119,18 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from engine.train.training import train
 
     settings = _settings(arguments)
-    with interruptible() as stop:
+    stop = Event()
+    with on_interrupt(stop.set):
         try:
-            result = train(settings, _tell, lambda: bool(stop), _tell_recording)
+            result = train(settings, _tell, stop.is_set, _tell_recording)
         except Paused as paused:
             steps = paused.progress.steps
             words = tr("Stopped after {steps} steps. Go on with --resume.").format(steps=steps)
             sys.stderr.write(words + "\n")
-            if arguments.json:
-                answer = {"finished": False, "out": str(settings.out)}
-                answer |= {"steps": steps, "tokens": paused.progress.tokens}
-                sys.stdout.write(json.dumps(answer) + "\n")
+            answer = {"finished": False, "out": str(settings.out)}
+            show(arguments, answer | {"steps": steps, "tokens": paused.progress.tokens}, ())
             return ExitCode.INTERRUPTED
-    told = json.dumps(_row(result, settings)) if arguments.json else _words(result)
-    sys.stdout.write(told + "\n")
-    return ExitCode.DONE
+    return show(arguments, _row(result, settings), [_words(result)])
 
 
 def _settings(arguments: argparse.Namespace) -> TrainingSettings:
@@ -170,22 +157,6 @@ def _fields(
     kind: type[DraftShape | Schedule | TrainingSettings], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {field.name: given[field.name] for field in fields(kind) if field.name in given}
-
-
-@contextmanager
-def interruptible() -> Iterator[list[bool]]:
-    """Let the first Ctrl-C put something into the list that is given, and only the second end."""
-    stop: list[bool] = []
-
-    def asked(_number: int, _frame: FrameType | None) -> None:
-        stop.append(True)
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, asked)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _tell_recording(report: RecordingReport) -> None:
@@ -260,40 +231,26 @@ def _words(result: Result) -> str:
 
 
 def tokens(text: str) -> int:
-    """Read a number of tokens: 500000, 500k, 2M."""
+    """Parse a number of tokens: 500000, 500k, 2M."""
     factor = _SUFFIXES.get(text[-1:], 1)
-    try:
-        number = float(text[:-1] if factor > 1 else text) * factor
-    except ValueError:
-        number = 0
-    if not 1 <= number < inf:
-        raise argparse.ArgumentTypeError(
-            tr("{text!r} is no number of tokens, such as 500k or 2M").format(text=text)
-        )
-    return int(number)
+    wrong = tr("{text!r} is no number of tokens, such as 500k or 2M").format(text=text)
+    digits = text[:-1] if factor > 1 else text
+    return int(parsed(digits, float, lambda number: 1 <= number * factor < inf, wrong) * factor)
 
 
 def not_negative(text: str) -> float:
-    """Read a finite number of 0 or more."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < inf:
-        raise argparse.ArgumentTypeError(
-            tr("{text!r} is not a number of 0 or more").format(text=text)
-        )
-    return number
+    """Parse a finite number of 0 or more."""
+    wrong = tr("{text!r} is not a number of 0 or more")
+    return parsed(text, float, lambda number: 0 <= number < inf, wrong)
 
 
 def positive(text: str) -> float:
-    """Read a finite number above 0."""
-    number = not_negative(text)
-    if number == 0:
+    """Parse a finite number above 0."""
+    if not not_negative(text):
         raise argparse.ArgumentTypeError(tr("{text!r} is not above 0").format(text=text))
-    return number
+    return float(text)
 
 
 def minutes(text: str) -> float:
-    """Read a time in minutes, above 0, as seconds."""
+    """Parse a time in minutes, above 0, as seconds."""
     return 60 * positive(text)

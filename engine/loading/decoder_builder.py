@@ -15,7 +15,7 @@ from engine.backend.shared import Loan
 from engine.commands import WeightFormat
 from engine.language import tr
 from engine.loading.devices import Devices, IsCancelled, Progress
-from engine.loading.inspected_model import InspectedModel
+from engine.loading.inspection import InspectedModel
 from engine.loading.streamed_weights import StreamedWeights
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from engine.backend.segment import Share
 from engine.commands import Mode
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import DeviceSpeeds, Speeds

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from engine.commands import Load, Mode
 from engine.errors import OutOfMemory, UserFixable
 from engine.events import Counted, Previewed
-from engine.events.curve import Curve
+from engine.events.models import Curve
 from engine.loading.devices import DeviceManager
 from engine.loading.inspection import Inspection
 from engine.loading.load import LoadedPair
@@ -23,7 +23,7 @@ from engine.loading.planned_load import plan_inspected, planning_of
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 from engine.request import ChatRequest
-from engine.service.refusal import refused
+from engine.service.model_slot import refused
 from engine.session.answer import read
 
 Question = TypeVar("Question")

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
-from math import exp, inf
 from threading import Condition, Lock, Thread
 from time import perf_counter
 
@@ -104,7 +103,7 @@ class DraftWorker:
         self._given_up = 0.0  # when the running step became hopeless; 0: it is not
         self._span = 0.0  # since when step has followed step; 0: at rest
         self._spans: list[Interval] = []
-        self._times: list[tuple[int, float, float]] = []
+        self._times: list[tuple[int, float]] = []
         self._error: BaseException | None = None
         self._told = False
         self._version = self._seen = 0
@@ -198,10 +197,10 @@ class DraftWorker:
             self._changed.notify_all()
             return DraftActivity(self._take_spans(), merit.useful, merit.wasted, hit)
 
-    def step_times(self) -> list[tuple[int, float, float]]:
+    def step_times(self) -> list[tuple[int, float]]:
         """Return the steps that have ended since the last call and were not cancelled.
 
-        Each is (rows computed, seconds, probability of the first node's first candidate).
+        Each is (rows computed, seconds).
         """
         with self._changed:
             self._check()
@@ -362,8 +361,7 @@ class DraftWorker:
                 self._settled = True
             elif found is not None and found.rows:
                 self._step_seconds.observe(len(step.nodes), seconds)
-                first = next((own[0][1] for own in found.candidates if own), -inf)
-                self._times.append((found.rows, seconds, exp(first)))
+                self._times.append((found.rows, seconds))
             self._tell()
 
     # -- for those who have the lock -----------------------------------------------------------

@@ -114,18 +114,17 @@ class ParallelController(Controller):
         return kept
 
     def observe(
-        self, done: Round, seconds: float, steps: Iterable[tuple[int, float, float]], *, ready: bool
+        self, done: Round, seconds: float, steps: Iterable[tuple[int, float]], *, ready: bool
     ) -> None:
         """Learn from a finished round.
 
         Args:
             done: the round.
             seconds: it took, waiting for the draft included.
-            steps: of the draft that have ended meanwhile: nodes, seconds, probability of the
-                likeliest candidate.
+            steps: of the draft that have ended meanwhile: nodes, seconds.
             ready: whether the worker knew the committed tokens when the round began.
         """
-        for nodes, spent, _ in steps:
+        for nodes, spent in steps:
             self._draft.add(nodes, spent)
         opening, self._opening = self._opening, False
         if not opening or not self._verified:

@@ -17,7 +17,7 @@ from torch import Tensor
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.train.batches import BatchPlace
-from engine.train.whole_file import write_whole
+from engine.train.recording import write_whole
 
 FILE = "training.safetensors"
 _VERSION = "2"
@@ -48,7 +48,7 @@ class Checkpoint:
 
     Attributes:
         identity: of target, data and settings; only a training of the same identity resumes it.
-        tensors: see `engine.train.optimisers.Optimisers.tensors`.
+        tensors: see `engine.train.trainer.Optimisers.tensors`.
     """
 
     identity: str

@@ -20,8 +20,8 @@ from engine.model.heads.reduced import OURS as OUR_MODEL
 from engine.model.heads.reduced import read_reduced
 from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
+from engine.train.recording import write_whole
 from engine.train.settings import DraftKind, DraftShape
-from engine.train.whole_file import write_whole
 
 _FUSIONS: dict[DraftKind, FusionKind] = {
     DraftKind.DGF: "dgf",

@@ -12,7 +12,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.tensors import HEAD_IDS
 from engine.model.weights.safetensors_folder import SafetensorsFolder
-from engine.train.losses import DraftVocabulary
+from engine.train.learner import DraftVocabulary
 from engine.train.modules import DraftModule
 
 _ROWS = 32_768

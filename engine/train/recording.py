@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +22,6 @@ from torch import Tensor
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.weights.readable import Floats
-from engine.train.whole_file import write_whole
 
 SHARD_TOKENS = 32_768
 """Tokens of a file; a killed process loses fewer."""
@@ -28,6 +29,36 @@ HELD_OUT = 64
 """One sequence in so many is never trained on."""
 _BEGINNING = 32
 """Tokens that identify a text without a question."""
+
+
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file so that it is there whole, or as it was before.
+
+    Raises:
+        UserFixable: the disk is full, or cannot be written to.
+    """
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with new.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(file)
+    except BaseException as error:
+        new.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _unwritten(file, error) from error
+        raise
+
+
+def _unwritten(file: Path, error: OSError) -> UserFixable:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        cause = tr("The disk is full: {file} was not written.")
+        remedy = tr("Make room, then go on with --resume.")
+    else:
+        cause = tr("{file} cannot be written.")
+        remedy = tr("Choose a folder that you may write to.")
+    return UserFixable(cause.format(file=file), remedy, str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,14 @@ from engine.model.config import ModelConfig
 from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
 from engine.model.text.vocabulary.same_tokens import fingerprint
+from engine.train.answers import given_answers, own_answers
 from engine.train.batches import Batches
 from engine.train.checkpoint import FILE, Checkpoint, TrainingProgress
 from engine.train.conversations import ShuffledExamples, SourceFile, find_sources
 from engine.train.draft_folder import describe_draft, draft_config, write_draft
-from engine.train.given_answers import given_answers
 from engine.train.initial_weights import init_from_target, init_other_rows, load_weights
-from engine.train.learner import Learner, LossWeights
-from engine.train.losses import DraftVocabulary
+from engine.train.learner import DraftVocabulary, Learner, LossWeights
 from engine.train.modules import DraftModule
-from engine.train.own_answers import own_answers
 from engine.train.recording import (
     Recording,
     RecordingReport,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import copyfile
 
+import gguf
 import numpy as np
 from head_folders import block, llama, noise
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from engine.model.config import ModelConfig
 from engine.model.local_model import LocalModel
+from engine.model.model_files import PACKED
 from engine.model.text.vocabulary.same_tokens import fingerprint
 
 HIDDEN, BLOCKS = 64, 2
@@ -40,3 +43,21 @@ def write_reduced(folder: Path, target: Path, seed: int = 0) -> Path:
     (folder / "config.json").write_text(json.dumps(config))
     save_file(tensors, folder / "model.safetensors")
     return folder
+
+
+def write_packed(folder: Path, out: Path, kind: str) -> Path:
+    """A draft's folder with its matrices in one of ggml's types, in one GGUF file."""
+    stored = gguf.GGMLQuantizationType[kind.upper()]
+    out.mkdir()
+    writer = gguf.GGUFWriter(out / PACKED, "duotail-draft")
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        if tensor.ndim == 2:
+            writer.add_tensor(name, gguf.quants.quantize(tensor, stored), raw_dtype=stored)
+        else:
+            writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    copyfile(folder / "config.json", out / "config.json")
+    return out / PACKED

@@ -8,15 +8,14 @@ from typing import Any
 
 def head_keeps_keys_of_guessed_features() -> None:
     """Drafted pairs that were accepted stay, though the head had guessed their features."""
-    from engine.speculative.drafters.feature_head import HeadDrafter
-    from engine.speculative.drafters.model import StandaloneDrafter
+    from engine.speculative.drafters.model import HeadDrafter, StandaloneDrafter
 
     HeadDrafter.observe = StandaloneDrafter.observe  # type: ignore[method-assign, assignment]
 
 
 def head_pairs_shifted() -> None:
     """A token goes with its own feature, which the head has yet to foresee."""
-    from engine.speculative.drafters.feature_head import HeadDrafter
+    from engine.speculative.drafters.model import HeadDrafter
 
     def features(_self: Any, context: Any, start: int, stop: int) -> Any:
         return context.features.rows(start + 1, stop + 1)
@@ -26,7 +25,7 @@ def head_pairs_shifted() -> None:
 
 def pairs_of_another_beginning() -> None:
     """A head's tokens lack the first, and all features after it tell of it."""
-    from engine.speculative.drafters.feature_head import HeadDrafter
+    from engine.speculative.drafters.model import HeadDrafter
 
     HeadDrafter._forget_others = lambda _self, _context: None  # type: ignore[method-assign]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from engine.backend.cpu import CpuDevice
 from engine.backend.prefix_cache import PrefixCache
+from engine.bench.forward import random_subject
 from engine.bench.recipes import SHAPE_FORMAT
 from engine.bench.shapes import shape
-from engine.bench.subject import random_subject
 from engine.commands import Load, Mode
 from engine.events import PlanSummary
 from engine.hub.local import default_target

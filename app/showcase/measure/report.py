@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median, quantiles
 
 from app.showcase.measure.probe import Spent, Waits
-from engine.cli.columns import left, right
+from engine.cli.output import left, right
 from engine.language import number, tr, tr_count
 
 

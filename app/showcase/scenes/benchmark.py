@@ -20,7 +20,7 @@ from engine.events import (
     PlanSummary,
     Previewed,
 )
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import Accelerator
 from engine.machine.memory import DeviceMemory
 

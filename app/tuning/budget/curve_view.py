@@ -24,7 +24,7 @@ from app.tuning.budget.tables import of_curve
 from app.tuning.budget.wording import curve_words, measured_words, sentence, speed
 from app.widgets.painted import SIDE, TOP, Painted, ground, hatch
 from app.widgets.table import Table
-from engine.events.curve import Curve
+from engine.events.models import Curve
 from engine.language import number, tr
 from engine.language.units import memory
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from app.widgets.memory_parts import Stack, stacked
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import CPU, Accelerator, Host, Machine
 from engine.machine.memory import DeviceMemory
 from engine.plan.memory import device_reserve, host_reserve

@@ -99,7 +99,7 @@ class NativeDraws:
         limit: int,
         stop_ids: Collection[int] = (),
     ) -> Verified:
-        """Walk a tree with the target's own draws; see `engine.speculative.verify.verify`.
+        """Walk a tree with the target's own draws; see `engine.speculative.decoding.verify`.
 
         Args:
             nodes: token of each node, the root's first; it is the last of `tokens`.

@@ -14,15 +14,18 @@ from time import perf_counter
 from traceback import clear_frames
 
 from engine.bench.harness import to_and_fro
-from engine.bench.modes.candidates import (
+from engine.bench.modes.measurement import (
     MODES,
+    MeasuredMode,
     ModeCandidate,
     Station,
+    ask,
+    borrowed,
     find_candidates,
+    own_states,
     same_run,
     stations,
 )
-from engine.bench.modes.measurement import MeasuredMode, ask, borrowed, own_states
 from engine.bench.modes.questions import QUESTIONS
 from engine.commands import Compare, Load
 from engine.devices.memory import give_memory_back

@@ -5,19 +5,44 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isclose, log, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.bench.peer.metadata import Metadata, architecture_of, main_rope, metadata_of, refused
+from engine.backend.native.ggml_rows import BLOCK, TYPES, ggml_rows
+from engine.backend.native.library import Format
+from engine.backend.native.matrix import pack
+from engine.backend.native.pool import shared_pool
+from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.config import ModelConfig
+from engine.model.config import ModelConfig, RopeConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.rope import rope_frequencies
 from engine.model.tensors import expected_tensors
-from engine.model.weights.readable import Readable
+from engine.model.weights.readable import Floats, Readable, Stretch, Weights
 
+ARCHITECTURES = {
+    "llama": "llama",
+    "mistral": "llama",
+    "smollm3": "smollm3",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "qwen3_moe": "qwen3moe",
+    "gemma2": "gemma2",
+    "gemma3_text": "gemma3",
+    "phi3": "phi3",
+    "gpt_oss": "gpt-oss",
+}
+"""llama.cpp's names of our families."""
+
+_PERIODS = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2}
+"""Every so many blocks one has no window, the others have one: llama.cpp knows without a word."""
+
+_PLAIN_PERIOD = 4
+"""SmolLM3 rotates in all but every fourth block."""
+
+Metadata = dict[str, str | int | float]
 Bytes = NDArray[np.uint8]
 
 _WHOLE = {
@@ -62,6 +87,155 @@ _NAMES = {
 
 _NEIGHBOURS = ("llama", "smollm3")
 """Families for which llama.cpp rotates neighbouring numbers; else halves, as we always do."""
+
+
+class BlockWeights:
+    """Weights as packing in one native format leaves them, told in ggml's blocks.
+
+    Packing rounds every row by itself, so these are the weights that a decoder holds.
+    """
+
+    def __init__(self, config: ModelConfig, weights: Weights, fmt: Format) -> None:
+        self._shapes = expected_tensors(config)
+        self._weights, self._format = weights, fmt
+
+    def float32(self, name: str) -> Floats:
+        """The tensor as it was before; vectors are never packed."""
+        return self._weights.float32(name)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self._shapes[name]
+
+    def kind(self, name: str) -> str:
+        """Return the type of a tensor, in ggml's words."""
+        return TYPES[self._format] if len(self._shapes[name]) == 2 else "F32"
+
+    def stretches(self, name: str) -> Iterator[Stretch]:
+        """A matrix in one piece.
+
+        Raises:
+            ValueError: ggml cannot hold rows of this length in blocks of 32.
+        """
+        packed = pack(shared_pool(), self._weights, [name], self._format)
+        cols = packed.struct.cols
+        if cols % BLOCK:
+            raise ValueError(f"rows of {cols} weights do not divide into blocks of {BLOCK}")
+        rows = ggml_rows(packed.struct, 0, packed.struct.rows)
+        floats = self._format in (Format.BF16, Format.F16)
+        yield rows.view(np.uint16) if floats else rows
+
+
+def refused(why: str) -> UserFixable:
+    """The error for a model that llama.cpp cannot have alike."""
+    return UserFixable(
+        tr("This model cannot be compared with llama.cpp: {why}.").format(why=why),
+        tr("Measure it without --peer."),
+    )
+
+
+def architecture_of(config: ModelConfig) -> str:
+    """llama.cpp's name of the family.
+
+    Raises:
+        UserFixable: it has none, or none with these features.
+    """
+    architecture = ARCHITECTURES.get(config.family)
+    if architecture is None:
+        raise refused(tr("its family is “{family}”").format(family=config.family))
+    blocks = range(config.num_layers)
+    period = _PERIODS.get(architecture)
+    windows = [period is not None and n % period < period - 1 for n in blocks]
+    if period is not None and windows != [block.window > 0 for block in config.blocks]:
+        raise refused(tr("its windows are in other blocks than there"))
+    plain = [architecture == "smollm3" and n % _PLAIN_PERIOD == _PLAIN_PERIOD - 1 for n in blocks]
+    if plain != [block.rope is None for block in config.blocks]:
+        raise refused(tr("other blocks than there do without positions"))
+    if not isclose(config.attention_scale, config.head_dim**-0.5, rel_tol=1e-6):
+        raise refused(tr("its attention has another scale"))
+    return architecture
+
+
+def metadata_of(config: ModelConfig) -> Metadata:
+    """The pairs of the file, without a vocabulary.
+
+    Raises:
+        UserFixable: as `architecture_of`, and for positions that GGUF cannot describe.
+    """
+    architecture = architecture_of(config)
+    own: Metadata = {
+        "context_length": config.max_positions,
+        "embedding_length": config.hidden_size,
+        "block_count": config.num_layers,
+        "feed_forward_length": config.intermediate_size,
+        "attention.head_count": config.num_heads,
+        "attention.head_count_kv": config.num_kv_heads,
+        "attention.key_length": config.head_dim,
+        "attention.value_length": config.head_dim,
+        "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
+        "vocab_size": config.vocab_size,
+        **_positions(config),
+        **_extras(config, architecture),
+    }
+    prefixed = {f"{architecture}.{key}": value for key, value in own.items()}
+    # Tokens go in and logits come out as numbers: llama.cpp needs no words.
+    return {**prefixed, "tokenizer.ggml.model": "none"}
+
+
+def main_rope(config: ModelConfig) -> RopeConfig:
+    """Return the rotation of the blocks without windows, which the file describes first."""
+    ropes = [(block.window, block.rope) for block in config.blocks if block.rope is not None]
+    return min(ropes, key=lambda pair: pair[0] > 0)[1]
+
+
+def _extras(config: ModelConfig, architecture: str) -> Metadata:
+    """Keys that only some families have."""
+    own: Metadata = {}
+    if architecture in _PERIODS:
+        own["attention.sliding_window"] = max(block.window for block in config.blocks)
+    if config.attention_softcap:
+        own["attn_logit_softcapping"] = config.attention_softcap
+    if config.logit_softcap:
+        own["final_logit_softcapping"] = config.logit_softcap
+    if experts := config.blocks[0].experts:
+        own["expert_count"] = experts.count
+        own["expert_used_count"] = experts.used
+        own["expert_feed_forward_length"] = experts.intermediate_size
+    return own
+
+
+def _positions(config: ModelConfig) -> Metadata:
+    rope = main_rope(config)
+    own: Metadata = {"rope.dimension_count": rope.dim, "rope.freq_base": rope.theta}
+    local = next((block.rope for block in config.blocks if block.window and block.rope), rope)
+    if local.theta != rope.theta:
+        own["rope.freq_base_swa"] = local.theta
+    if rope.kind in ("none", "llama3"):  # llama3's frequencies are a tensor
+        return own
+    original = {"rope.scaling.original_context_length": rope.original_max_positions}
+    if rope.kind == "linear":
+        return own | {"rope.scaling.type": "linear", "rope.scaling.factor": rope.factor}
+    if rope.kind == "longrope":
+        return own | original | {"rope.scaling.attn_factor": _longrope_attention(rope)}
+    if rope.kind == "yarn":
+        usual = 0.1 * log(rope.factor) + 1
+        return own | {
+            "rope.scaling.type": "yarn",
+            "rope.scaling.factor": rope.factor,
+            **original,
+            "rope.scaling.attn_factor": (rope.attention_factor or usual) / usual,
+            "rope.scaling.yarn_beta_fast": rope.beta_fast,
+            "rope.scaling.yarn_beta_slow": rope.beta_slow,
+        }
+    raise refused(tr("positions stretched by “{kind}” are not handed over").format(kind=rope.kind))
+
+
+def _longrope_attention(rope: RopeConfig) -> float:
+    if rope.attention_factor is not None:
+        return rope.attention_factor
+    if rope.factor <= 1:
+        return 1.0
+    return sqrt(1 + log(rope.factor) / log(rope.original_max_positions))
 
 
 @dataclass(frozen=True, slots=True)

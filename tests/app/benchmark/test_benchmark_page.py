@@ -32,7 +32,7 @@ from engine.events import (
     ModeRun,
     Previewed,
 )
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import Accelerator
 
 # What a window without a screen cannot do, Qt says for every dialog.

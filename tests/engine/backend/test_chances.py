@@ -13,8 +13,8 @@ from engine.backend.native.library import Isa, library
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Verified
 from engine.backend.tree import TokenTree
+from engine.speculative.decoding import verify
 from engine.speculative.sampler import Sampler
-from engine.speculative.verify import verify
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
 pytestmark = pytest.mark.usefixtures("isa_as_before")

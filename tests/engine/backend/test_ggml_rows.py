@@ -10,7 +10,7 @@ from engine.backend.native.ggml_rows import TYPES, ggml_rows
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import Packed, pack, unpack
 from engine.backend.native.pool import ThreadPool
-from engine.bench.peer.blocks import BlockWeights
+from engine.bench.peer.export import BlockWeights
 from engine.model.families import parse_config
 from engine.model.tensors import EMBEDDING
 from engine.model.weights.readable import Floats

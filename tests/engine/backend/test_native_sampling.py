@@ -17,8 +17,8 @@ from engine.backend.ranking import rank
 from engine.backend.tree import TokenTree
 from engine.errors import InvalidLogits
 from engine.request import SamplingParams
+from engine.speculative.decoding import verify
 from engine.speculative.sampler import Sampler
-from engine.speculative.verify import verify
 
 Floats = NDArray[np.float32]
 

@@ -11,8 +11,8 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend
-from engine.bench.peer.blocks import BlockWeights
-from engine.bench.subject import Subject
+from engine.bench.forward import Subject
+from engine.bench.peer.export import BlockWeights
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
 from engine.model.tensors import expected_tensors

@@ -7,8 +7,7 @@ import pytest
 from peer_models import Random, small_config
 
 from engine.backend.native.library import Format
-from engine.bench.peer.blocks import BlockWeights
-from engine.bench.peer.export import Tensor, export
+from engine.bench.peer.export import BlockWeights, Tensor, export
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
 from engine.model.rope import rope_frequencies

@@ -20,8 +20,7 @@ from engine.backend.native.library import Format
 from engine.bench.forward import forwards_in_turns
 from engine.bench.pair_writer import PairWriter, without_draft
 from engine.bench.peer.process import PeerProcess, find_interpreter
-from engine.bench.peer.side import llama_cpp
-from engine.bench.peer.writer import peer_writer
+from engine.bench.peer.side import llama_cpp, peer_writer
 from engine.cli import main
 from engine.commands import DraftChoice, Load
 from engine.errors import Absent
@@ -80,7 +79,7 @@ def test_it_sleeps_between_its_turns_and_leaves_nothing_behind() -> None:
         with peer.awake():
             assert child.status() != psutil.STATUS_STOPPED
         assert _stops(child.pid)
-        seconds = forwards_in_turns([peer], (1, 16), runs=3)[0].seconds
+        seconds = forwards_in_turns([peer], (1, 16), runs=3)[0]
         assert seconds[1] > 0
         assert seconds[16] > 0
         assert peer.settings.threads == 1

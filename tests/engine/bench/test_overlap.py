@@ -11,9 +11,9 @@ from engine.backend.native.cancel import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates, Ranking, Round, Verified
 from engine.backend.sequence import SequenceState
+from engine.bench.forward import random_subject
 from engine.bench.scripted_draft import Script, ScriptedDraft
 from engine.bench.shapes import draft_shape, shape
-from engine.bench.subject import random_subject
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import ParallelDraft

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from peer_models import small_config
 
+from engine.bench.forward import random_subject
 from engine.bench.recipes import FORMATS, UNIFORM, tensor_kinds
 from engine.bench.shapes import draft_shape, shape
-from engine.bench.subject import random_subject
 from engine.model.config import ModelConfig
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.model.tensors import expected_tensors

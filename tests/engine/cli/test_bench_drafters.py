@@ -9,8 +9,8 @@ import pytest
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
-from engine.bench.drafters import LOOKUP, strategies_of
 from engine.bench.harness import PLAIN
+from engine.bench.pair_writer import LOOKUP, strategies_of
 from engine.cli import main
 from engine.cli.exit_code import ExitCode
 from engine.commands import Load

@@ -11,9 +11,9 @@ import pytest
 from command_line import Duotail
 
 from engine.bench import shape_speed
+from engine.bench.forward import random_subject
 from engine.bench.peer.side import PeerSettings
 from engine.bench.shapes import SHAPES, shape
-from engine.bench.subject import random_subject
 from engine.errors import Absent
 
 QUICK = ("bench", "shapes", "--shape", "small", "--threads", "1", "--runs", "2", "--tokens", "24")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from command_line import Duotail
 
-import engine.cli.bench_speculate
 from engine.bench.harness import PLAIN, BenchAnswer, MeasuredStrategy, figures
 from engine.bench.prompts import BenchPrompt, first_of_each_category, read_prompts
 from engine.request import ChatRequest
@@ -153,7 +152,7 @@ def test_ctrl_c_in_a_benchmark(
     def interrupted(*_arguments: object, **_more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine.cli.bench_speculate, "measured_prompts", interrupted)
+    monkeypatch.setattr("engine.cli.bench_answers.measured_prompts", interrupted)
     done = duotail("bench", "speculate", "--prompts", prompts, "--json")
     assert (done.code, done.out) == (130, "")
 

@@ -12,7 +12,7 @@ from engine_session import Session
 from folder_models import FOLDER_TARGET
 from head_folders import change_tensors, write_head
 from machines import machine_with
-from reduced_drafts import write_reduced
+from reduced_drafts import write_packed, write_reduced
 
 from engine.backend.cpu import native_is_built
 from engine.commands import Load, Mode, WeightFormat
@@ -26,7 +26,6 @@ from engine.model.local_model import LocalModel
 from engine.model.model_files import PACKED, chosen_file, own_files
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
 from engine.request import SamplingParams
-from engine.train.packed_draft import PackedKind, write_packed
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -49,7 +48,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "head": write_head(root / "head", "our reduced dgf", config),
         "model": write_reduced(root / "model", FOLDER_TARGET),
     }
-    kinds: dict[str, PackedKind] = {"head": "q4_1", "model": "q8_0"}
+    kinds = {"head": "q4_1", "model": "q8_0"}
     for name, kind in kinds.items():
         packed = root / f"packed {name}"
         write_packed(found[name], packed, kind)

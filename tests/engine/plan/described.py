@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from engine.bench.drafts import random_draft
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import RandomModel, random_draft
 from engine.bench.recipes import tensor_kinds
 from engine.bench.shapes import SHAPES
 from engine.commands import WeightFormat

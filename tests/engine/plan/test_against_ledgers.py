@@ -12,9 +12,8 @@ from engine.backend.device import Device
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import DEVICE, SimulatedSpec, simulated_accelerator
-from engine.bench.drafts import RandomPair, random_draft
-from engine.bench.placement import build
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import RandomModel, RandomPair, random_draft
+from engine.bench.shape_speed import build
 from engine.commands import Mode, WeightFormat
 from engine.machine.facts import CPU, Host, Machine
 from engine.machine.speeds import Speeds

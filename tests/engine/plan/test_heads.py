@@ -9,8 +9,7 @@ import pytest
 from described import GIB, MACHINES, TARGETS, card, head, host, model
 
 from engine.backend.decoder import MAX_TREE
-from engine.bench.drafts import random_draft
-from engine.bench.random_model import RandomModel
+from engine.bench.random_model import RandomModel, random_draft
 from engine.bench.shapes import shape
 from engine.commands import Mode
 from engine.errors import NotPossible, OutOfMemory

@@ -12,7 +12,6 @@ from hollow_models import LLAMA_13B, write_hollow_model
 
 import engine.loading.devices
 import engine.service.model_slot
-import engine.service.refusal
 from engine.backend.ledger import Ledger, Purpose
 from engine.backend.simulated.spec import DEVICE
 from engine.commands import ALL_LAYERS, Load, Mode, Preview, WeightFormat
@@ -37,7 +36,7 @@ def small_pc(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(engine.loading.devices, "probe_host", lambda: host)
     machine = Machine(host)
     monkeypatch.setattr(engine.loading.devices, "probe_machine", lambda: machine)
-    monkeypatch.setattr(engine.service.refusal, "holders_on_host", lambda: FIREFOX)
+    monkeypatch.setattr(engine.service.model_slot, "holders_on_host", lambda: FIREFOX)
     return machine
 
 

@@ -74,7 +74,7 @@ class PaperLane:
     _committed: int = 0
     _ends: float | None = None
     _begins: float = 0.0
-    _times: list[tuple[int, float, float]] = field(default_factory=list)
+    _times: list[tuple[int, float]] = field(default_factory=list)
     _spans: list[Interval] = field(default_factory=list)
     _choices: list[int] = field(default_factory=list)
 
@@ -136,7 +136,7 @@ class PaperLane:
         spans, self._spans = tuple(self._spans), []
         return DraftActivity(spans, merit.useful, merit.wasted, hit)
 
-    def step_times(self) -> list[tuple[int, float, float]]:
+    def step_times(self) -> list[tuple[int, float]]:
         times, self._times = self._times, []
         return times
 
@@ -158,7 +158,7 @@ class PaperLane:
                 assert step is not None
                 found = [self._candidates(node) for node in step.nodes]
                 self._speculation.end_step(found, at - self._begins)
-                self._times.append((len(step.nodes), at - self._begins, 0.5))
+                self._times.append((len(step.nodes), at - self._begins))
                 self._end(at)
             if self._pace is None or now < self.pair.catching_up:
                 return

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, chain
 from engine.request import SamplingParams
-from engine.speculative.drafters.combined import CombinedDrafter
-from engine.speculative.drafters.drafter import DraftContext
+from engine.speculative.drafters.drafter import CombinedDrafter, DraftContext
 from engine.speculative.sampler import Sampler
 
 BUDGET = Budget(nodes=8, depth=4, width=4)

@@ -16,8 +16,8 @@ from scipy import stats
 
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
+from engine.speculative.decoding import verify
 from engine.speculative.sampler import Sampler
-from engine.speculative.verify import verify
 
 VOCAB, DRAWS, LEVEL = 24, 6000, 1e-3
 TOKENS = [3, 5, 5, 7, 9, 9, 9, 2]

@@ -13,7 +13,7 @@ from engine.backend.round import Budget
 from engine.backend.sequence import SequenceState
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.feature_head import HeadDrafter
+from engine.speculative.drafters.model import HeadDrafter
 from engine.speculative.sampler import Sampler
 
 CONTEXT = 200

@@ -7,8 +7,8 @@ import numpy as np
 from engine.backend.round import Verified
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
+from engine.speculative.decoding import verify
 from engine.speculative.sampler import Sampler
-from engine.speculative.verify import verify
 
 # The root 9 has the children 5 and 6; 5 has the children 7 and 8.
 TREE = TokenTree.build(9, [(0, 5, -0.1), (1, 7, -0.2), (1, 8, -0.3), (0, 6, -1.0)])

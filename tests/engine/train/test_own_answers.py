@@ -15,7 +15,7 @@ from engine.backend.native.batch import SequenceBatch
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeSegment
 from engine.errors import NotPossible
-from engine.train.own_answers import LANES, TEMPERATURES, TargetWriter
+from engine.train.answers import LANES, TEMPERATURES, TargetWriter
 from engine.train.recording import Recorded
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native backend is not built")

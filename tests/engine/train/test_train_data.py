@@ -18,9 +18,9 @@ from engine.model.local_model import LocalModel
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
+from engine.train.answers import Renderer
 from engine.train.batches import Batch, Batches, BatchPlace
 from engine.train.conversations import Example, ShuffledExamples, find_sources
-from engine.train.given_answers import Renderer
 from engine.train.recording import Recorded, Recording, RecordingWriter, held_out, shard_files
 
 

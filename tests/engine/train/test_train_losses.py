@@ -7,11 +7,9 @@ import pytest
 import torch
 from head_models import HeadWeights, head_config
 
-from engine.train import losses
 from engine.train.batches import Batch
 from engine.train.draft_folder import describe_draft, draft_config
-from engine.train.learner import Learner, LossWeights
-from engine.train.losses import DraftVocabulary, soft_cross_entropy
+from engine.train.learner import DraftVocabulary, Learner, LossWeights, soft_cross_entropy
 from engine.train.modules import DraftModule
 from engine.train.settings import DraftKind, DraftShape
 
@@ -31,7 +29,7 @@ def _plain(
 def test_soft_cross_entropy_in_stretches_has_the_gradient_of_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(losses, "SLICE", 50 * 16)
+    monkeypatch.setattr("engine.train.learner.SLICE", 50 * 16)
     target = DraftVocabulary(_numbers(50, 12, seed=3), softcap=2.0)
     goal = _numbers(45, 12, seed=4)
     found, wanted = [], []

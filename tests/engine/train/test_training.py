@@ -26,7 +26,7 @@ from engine.model.families import open_config
 from engine.model.heads.description import HeadDescription
 from engine.model.local_model import LocalModel
 from engine.model.tensors import borrowed_tensors, expected_tensors
-from engine.train import given_answers, whole_file
+from engine.train import answers, recording
 from engine.train.checkpoint import FILE
 from engine.train.draft_folder import describe_draft, draft_config
 from engine.train.recording import Recorded
@@ -203,7 +203,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(
             raise OSError(errno.ENOSPC, "no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(whole_file.os, "fsync", full)
+        patch.setattr(recording.os, "fsync", full)
         with pytest.raises(UserFixable, match="disk is full") as told:
             run(settings(chat_model, data, out, every_steps=3))
     assert "--resume" in told.value.remedy
@@ -254,7 +254,7 @@ def test_an_error_of_the_target_ends_the_training(
     chat_model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was recorded by then is kept, and the next start records only what is missing."""
-    whole, asked = given_answers._computed, list[int]()
+    whole, asked = answers._computed, list[int]()
 
     def breaking(target: Decoder, state: SequenceState, index: int, *rest: Any) -> Recorded:
         asked.append(index)
@@ -262,7 +262,7 @@ def test_an_error_of_the_target_ends_the_training(
             raise RuntimeError("the target is gone")
         return whole(target, state, index, *rest)
 
-    monkeypatch.setattr(given_answers, "_computed", breaking)
+    monkeypatch.setattr(answers, "_computed", breaking)
     out = tmp_path / "out"
     with pytest.raises(RuntimeError, match="the target is gone"):
         run(settings(chat_model, data, out))

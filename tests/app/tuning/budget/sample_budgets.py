@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
 from engine.commands import Mode
 from engine.events import PlanSummary
-from engine.events.curve import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import Accelerator, Host
 from engine.machine.memory import DeviceMemory
 

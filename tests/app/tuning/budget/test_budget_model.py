@@ -22,7 +22,7 @@ from app.tuning.budget.wording import (
 from app.widgets.memory_parts import MemoryPart
 from engine.commands import Load, Mode
 from engine.events import Previewed
-from engine.events.curve import Curve
+from engine.events.models import Curve
 from engine.language.units import memory
 from engine.machine.facts import Machine
 

@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from engine.bench.harness import acceptance_length
 from engine.bench.modes.measurement import MeasuredMode, winner
-from engine.bench.modes.report import ComparisonReport, ModeRow, command_line, report
-from engine.bench.modes.report_text import from_table, markdown, to_table
+from engine.bench.modes.report import (
+    ComparisonReport,
+    ModeRow,
+    command_line,
+    from_table,
+    markdown,
+    report,
+    to_table,
+)
 from engine.commands import ALL_LAYERS, Compare, DraftChoice, Load, Mode, WeightFormat
 from engine.events import AnswerStats, Compared, ModeRun, PlanSummary
 from engine.machine.facts import Accelerator, Host, Machine
