@@ -57,6 +57,11 @@ class ChoiceRow(QWidget):
         self.note.setVisible(bool(note))
         self._describe()
 
+    @property
+    def room_for_note(self) -> int:
+        """Return the logical pixels that the words at the end take."""
+        return self.note.sizeHint().width() + 8 if self.note.text() else 0
+
     def _describe(self) -> None:
         texts = (self.note.text(), self.about.text())
         self.button.setAccessibleDescription("\n".join(text for text in texts if text))

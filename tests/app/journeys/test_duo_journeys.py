@@ -13,11 +13,11 @@ from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
 from app.chat.messages.answer_texts import answer_table
-from app.engine_link.running import RunWish
 from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.performance import PerformancePanel
 from app.performance.timeline import overlap
+from app.settings.profiles import ModelProfile
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
 from app.widgets.banner import Banner
@@ -57,7 +57,7 @@ def run(guest: Traveller, mode: Mode) -> None:
     opened = panel(guest)
     opened.modes.rows[mode].button.click()
     opened.apply_button.click()
-    guest.until(lambda: guest.assembly.settings.value.mode is mode)
+    guest.until(lambda: guest.assembly.settings.value.profiles[0].profile.mode is mode)
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
 
 
@@ -133,7 +133,7 @@ def test_what_cannot_draft_ahead_is_told_and_the_model_goes_on(
     opened.hide()
     head = write_head(tmp_path / "my head", "dgf", LocalModel.inspect(default_target()).config)
     before = guest.assembly.bridge.status.plan
-    guest.assembly.models.running.apply(RunWish(Mode.DUO, head))
+    guest.assembly.models.running.apply(ModelProfile(Mode.DUO, head))
     guest.until(lambda: "my head" in told(guest))
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
     assert guest.assembly.bridge.status.plan == before
