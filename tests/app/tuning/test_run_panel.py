@@ -25,7 +25,13 @@ from engine.machine.facts import Accelerator, Machine
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
-CARD = Accelerator("simulated:0", "Simulated accelerator", memory_total=4 * GIB, simulated=True)
+CARD = Accelerator(
+    "simulated:0",
+    "Simulated accelerator",
+    memory_total=4 * GIB,
+    memory_free=4 * GIB,
+    simulated=True,
+)
 WITH_CARD = replace(MACHINE, accelerators=(CARD,))
 
 
