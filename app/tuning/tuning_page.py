@@ -85,7 +85,7 @@ class TuningPage(PageFrame):
         self.hardware.cancel_asked.connect(lambda: bridge.submit(Stop()))
         self.refusal.chosen.connect(lambda load: self.choosing.take(ModelProfile.of(load)))
         self.bar.apply_asked.connect(self._apply)
-        self.bar.now_asked.connect(lambda: self._interruption.apply(self.choosing.profile))
+        self.bar.now_asked.connect(self._apply_now)
         self.bar.undo_asked.connect(self._undo)
         self.bar.cancel_asked.connect(lambda: bridge.submit(Stop()))
         self.choosing.changed.connect(self._chosen)
@@ -161,12 +161,23 @@ class TuningPage(PageFrame):
         again = not self.choosing.differs
         self._running.apply(self.choosing.profile, again=again)
         self.show_state()
+        self._keep_keyboard()
+
+    def _apply_now(self) -> None:
+        self._interruption.apply(self.choosing.profile)
+        self._keep_keyboard()
 
     def _undo(self) -> None:
         if self.choosing.differs:
             self.choosing.undo()
         else:
             self._running.take_back()
+        self._keep_keyboard()
+
+    def _keep_keyboard(self) -> None:
+        """Stay on the page: the button that was pressed goes away."""
+        if (first := self._first) is not None:
+            first.setFocus(Qt.FocusReason.OtherFocusReason)
 
     # -- what is shown ---------------------------------------------------------------------
 

@@ -130,11 +130,13 @@ class PlacementSearch:
     @property
     def knee(self) -> int:
         """Smallest ceiling with about the best speed that the device's limit allows."""
-        rates, vram = self._rate[self._order], self._vram[self._order]
-        if self._before_speed():
-            return self.limit
-        enough = vram[rates >= KNEE * rates[0]] if len(rates) else vram
-        return int(enough.min()) if len(enough) else 0
+        order = self._order
+        if not len(order):
+            return 0
+        for key in self._before_speed():  # what ranks before speed is not given up for memory
+            order = order[key[order] == key[order[0]]]
+        rates, vram = self._rate[order], self._vram[order]
+        return int(vram[rates >= KNEE * rates[0]].min())
 
     @property
     def possible(self) -> bool:
@@ -238,19 +240,12 @@ class PlacementSearch:
         order = np.lexsort((self._ram, self._vram, -self._rate, *self._before_speed()))
         self._order = order[fits[order]]
 
-    def _before_speed(self) -> list[NDArray[np.bool_] | Bytes]:
-        """Return the keys that rank before speed in a forced Dovetail: draft on the accelerator.
-
-        On a simulated accelerator, which is no faster than the CPU, also as many layers as fit: it
-        is there to show them.
-        """
+    def _before_speed(self) -> list[NDArray[np.bool_]]:
+        """Return the keys that rank before speed in a forced Dovetail: draft on the accelerator."""
         if self.wish.mode is not Mode.DOVETAIL or self.accelerator is None:
             return []
         elsewhere = [each.found.strategy.draft_device == CPU for each in self._options]
-        keys: list[NDArray[np.bool_] | Bytes] = [np.repeat(elsewhere, self.cuts)]
-        if self.accelerator.takes_core:
-            keys.insert(0, -np.tile(np.arange(self.cuts), len(self._options)))
-        return keys
+        return [np.repeat(elsewhere, self.cuts)]
 
     def _allowed(self, strategy: Strategy) -> NDArray[np.bool_]:
         """Return [cuts]: whether the wish allows each cut."""

@@ -57,7 +57,9 @@ def run(guest: Traveller, mode: Mode) -> None:
     opened = panel(guest)
     opened.modes.rows[mode].button.click()
     opened.apply_button.click()
-    guest.until(lambda: guest.assembly.settings.value.profiles[0].profile.mode is mode)
+    guest.until(
+        lambda: [each.profile.mode for each in guest.assembly.settings.value.profiles] == [mode]
+    )
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
 
 

@@ -97,9 +97,9 @@ def test_a_13b_at_16_bit_on_a_small_machine(
     traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
     has_free(monkeypatch, 11 * GIB)
     traveller.bot.keyClick(button(told, "4-bit weights"), Qt.Key.Key_Space)
-    traveller.until(lambda: traveller.assembly.settings.value.fits)
-    (fit,) = traveller.assembly.settings.value.fits
-    assert (fit.model, fit.weights) == (str(small), WeightFormat.Q4)
+    traveller.until(lambda: bool(traveller.assembly.settings.value.profiles))
+    (kept,) = traveller.assembly.settings.value.profiles
+    assert (kept.model, kept.profile.weights) == (str(small), WeightFormat.Q4)
     traveller.until(lambda: "small" in traveller.assembly.bridge.status.model_name)
     assert traveller.assembly.settings.value.model == str(small)
 

@@ -132,6 +132,14 @@ def test_a_start_with_a_model_that_does_not_fit_any_more(
     assert loads(desk)[-1].context == 2048
 
 
+def test_ones_own_budget_is_not_blamed_on_other_programs() -> None:
+    own = replace(LACKING, device="cuda:0", name="RTX 3060", budgeted=True)
+    told = refusal(replace(REFUSED, shortage=own)).remedy
+    assert "Your budget on RTX 3060 is" in told
+    assert "Raise your own budget" in told
+    assert "ther programs" not in told
+
+
 def test_words_of_a_card() -> None:
     lacking = replace(LACKING, device="cuda:0", name="RTX 3060", holders=(Holder("game", 3, None),))
     told = refusal(replace(REFUSED, shortage=lacking, details="raw"))

@@ -143,7 +143,9 @@ def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:
     planned(card, page)
     assert len(loads(card)) == 1
     assert card.assembly.bridge.status.plan is before
+    page.bar.apply_button.setFocus()
     page.bar.apply_button.click()
+    assert slider.hasFocus(), "the button goes away, the keyboard stays"
     card.bot.waitUntil(lambda: len(loads(card)) == 2)
     assert loads(card)[-1].vram == 0
     card.bot.waitUntil(lambda: card.assembly.bridge.status.plan is not before)
