@@ -26,6 +26,7 @@ class ModelProfile:
         vram: bytes of the accelerator at most; None as many as are useful.
         context: planned tokens; None as many as are reasonable.
         weights: format that the target's weights are held in.
+        threads: of the CPU; None by the size of its share.
     """
 
     mode: Mode = Mode.AUTO
@@ -33,11 +34,12 @@ class ModelProfile:
     vram: int | None = None
     context: int | None = None
     weights: WeightFormat = WeightFormat.AUTO
+    threads: int | None = None
 
     @classmethod
     def of(cls, load: Load) -> ModelProfile:
         """Return the profile of a load."""
-        return cls(load.mode, load.draft, load.vram, load.context, load.weights)
+        return cls(load.mode, load.draft, load.vram, load.context, load.weights, load.threads)
 
     def put_into(self, load: Load) -> Load:
         """Return a load of the same model that runs like this, after the answer in progress."""
@@ -48,6 +50,7 @@ class ModelProfile:
             vram=self.vram,
             context=self.context,
             weights=self.weights,
+            threads=self.threads,
             layers_on_gpu=None,
             after_answer=True,
         )
@@ -79,6 +82,7 @@ _FIELDS: dict[str, SettingKind] = {
     "vram": Number(0, 100_000),
     "context": Whole(1, 2**31 - 1),
     "weights": Choice(WeightFormat, tuple(WeightFormat)),
+    "threads": Whole(1, 4096),
 }
 
 

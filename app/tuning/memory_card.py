@@ -12,6 +12,7 @@ from app.widgets.painted import SIDE
 from engine.events import PlanSummary
 from engine.language import number, tr
 from engine.language.units import memory
+from engine.machine.facts import Machine
 
 _SMALLEST = 1024
 
@@ -21,6 +22,8 @@ class MemoryCard(Card):
 
     context_chosen = Signal(object)
     """Tokens, or None."""
+    threads_chosen = Signal(object)
+    """A number, or None."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Memory"), "", parent)
@@ -33,13 +36,23 @@ class MemoryCard(Card):
             self.context,
             self,
         )
-        if (inside := self.context_row.layout()) is not None:
-            inside.setContentsMargins(SIDE, 4, SIDE, 0)
+        self.threads = ThreadsBox(self)
+        self.threads_row = LabelledRow(
+            tr("CPU threads"),
+            tr("Fewer leave the processor to other programs. Predictions are for Automatic."),
+            self.threads,
+            self,
+        )
+        for row in (self.context_row, self.threads_row):
+            if (inside := row.layout()) is not None:
+                inside.setContentsMargins(SIDE, 4, SIDE, 0)
         self.column.setSpacing(12)
         self.column.addWidget(self.ceiling)
         self.column.addWidget(divider(self))
         self.column.addWidget(self.context_row)
+        self.column.addWidget(self.threads_row)
         self.context.chosen.connect(self.context_chosen)
+        self.threads.chosen.connect(self.threads_chosen)
 
 
 class ContextBox(QComboBox):
@@ -65,6 +78,32 @@ class ContextBox(QComboBox):
         self._shown = choices
         self.setCurrentIndex(choices.index(context))
         self.setEnabled(plan is not None)
+
+
+class ThreadsBox(QComboBox):
+    """Numbers of CPU threads, up to one a thread of the processor."""
+
+    chosen = Signal(object)
+    """A number, or None for automatic; comes from the user only."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(tr("CPU threads"))
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self._shown: tuple[int | None, ...] = ()
+        self.activated.connect(lambda place: self.chosen.emit(self._shown[place]))
+
+    def show_threads(self, threads: int | None, machine: Machine | None) -> None:
+        """Show what is chosen, among what the processor can do at once."""
+        most = max(machine.host.threads, machine.host.cores) if machine is not None else 0
+        every = sorted({*range(1, most + 1), *(() if threads is None else (threads,))})
+        choices: tuple[int | None, ...] = (None, *every)
+        if choices != self._shown:
+            self._shown = choices
+            self.clear()
+            self.addItems([tr("Automatic") if n is None else number(n) for n in choices])
+        self.setCurrentIndex(choices.index(threads))
+        self.setEnabled(machine is not None)
 
 
 def context_choices(plan: PlanSummary | None, context: int | None) -> list[int]:

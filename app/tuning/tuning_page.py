@@ -77,6 +77,7 @@ class TuningPage(PageFrame):
         self.memory.ceiling.chosen.connect(lambda vram: choose(vram=vram))
         self.memory.ceiling.mode_chosen.connect(lambda mode: choose(mode=mode))
         self.memory.context_chosen.connect(lambda context: choose(context=context))
+        self.memory.threads_chosen.connect(lambda threads: choose(threads=threads))
         self.mode.mode_chosen.connect(lambda mode: choose(mode=mode))
         self.mode.draft_chosen.connect(lambda draft: choose(draft=draft))
         self.mode.drafts.folder_asked.connect(lambda: self._ask_draft(ask_draft_folder))
@@ -230,6 +231,7 @@ class TuningPage(PageFrame):
         self.mode.reasons.show_plan(plan)
         self.memory.ceiling.show_profile(profile)
         self.memory.context.show_context(profile.context, plan)
+        self.memory.threads.show_threads(profile.threads, self.choosing.machine)
         if not self.choosing.differs or self.previews.current is not None:
             self.refusal.show_refusal(self.choosing.refusal)
         self._show_bar()

@@ -184,6 +184,18 @@ def test_undo_brings_back_what_runs(card: Desk) -> None:
     assert page.memory.context.currentIndex() == 0
 
 
+def test_threads_are_chosen_like_everything_else(card: Desk) -> None:
+    page = opened(card)
+    box = page.memory.threads
+    assert [box.itemText(n) for n in range(3)] == ["Automatic", "1", "2"]
+    assert box.count() == 1 + budgets.HOST.threads
+    box.activated.emit(3)
+    assert page.choosing.profile.threads == 3
+    planned(card, page)
+    page.bar.apply_button.click()
+    card.bot.waitUntil(lambda: loads(card)[-1].threads == 3)
+
+
 def test_round_numbers_of_context_tell_their_memory(card: Desk) -> None:
     page = opened(card)
     words = [page.memory.context.itemText(n) for n in range(page.memory.context.count())]
@@ -403,6 +415,7 @@ def test_everything_is_reached_with_tab(card: Desk) -> None:
         page.memory.ceiling.auto_button,
         page.memory.ceiling.lock_button,
         page.memory.context,
+        page.memory.threads,
         page.mode.modes.rows[Mode.AUTO].button,
         page.mode.drafts.rows[DraftChoice.AUTO].button,
         page.mode.drafts.folder_button,
