@@ -33,7 +33,8 @@ class CeilingChoice(QWidget):
         super().__init__(parent)
         self.budget = BudgetView(self, pictures=pictures)
         self.note = plain_label("", self, "muted")
-        self.note.setContentsMargins(SIDE, 0, SIDE, 0)
+        side = SIDE if pictures else 0
+        self.note.setContentsMargins(side, 0, side, 0)
         self.auto_button = _choice(tr("Auto"), self)
         self.auto_button.setToolTip(tr("As much graphics memory as is useful, and no more"))
         self.lock_button = _choice(tr("Lock"), self)

@@ -118,7 +118,7 @@ class BudgetModel:
         if any(point.vram for point in self.points) or not self.points:
             return None
         using = [curve for curve in self.curves[1:] if curve.points and curve.points[-1].vram]
-        return max(using, key=lambda curve: curve.points[-1].tokens_per_s, default=None)
+        return max(using, key=lambda curve: curve.at_best.tokens_per_s, default=None)
 
     @property
     def steps(self) -> tuple[int, ...]:

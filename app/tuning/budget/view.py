@@ -55,7 +55,7 @@ class BudgetView(QWidget):
         self.model: BudgetModel | None = None
         self._ceiling: int | None = None
         self._stale = False
-        self.sentence = plain_label("", self, "heading")
+        self.sentence = plain_label("", self, "heading" if pictures else "title")
         self.note = plain_label("", self, "muted")
         self.rival_button = QPushButton(self)
         self.rival_button.setAutoDefault(False)
@@ -66,18 +66,19 @@ class BudgetView(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(_GAP)
+        side = SIDE if pictures else 0
         texts = (self.sentence, self.note)
         for label in texts:
             column.addWidget(label)
         offer = QHBoxLayout()
-        offer.setContentsMargins(SIDE, 2, SIDE, 2)
+        offer.setContentsMargins(side, 2, side, 2)
         offer.addWidget(self.rival_button)
         offer.addStretch(1)
         column.addLayout(offer)
         for part in (self.curve, self.slider, self.forbidden, *self._below):
             column.addWidget(part)
         for label in (*texts, self.forbidden):
-            label.setContentsMargins(SIDE, 0, SIDE, 0)
+            label.setContentsMargins(side, 0, side, 0)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.slider.moved.connect(self._moved)
         self.slider.settled.connect(self._settle)

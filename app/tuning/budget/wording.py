@@ -88,7 +88,7 @@ def knee_words(model: BudgetModel) -> str:
 
 def _idle_words(model: BudgetModel, at: CurvePoint, rival: Curve) -> str:
     """Return why a mode leaves the GPU alone whatever the ceiling, against one that does not."""
-    best = rival.at() or rival.points[-1]
+    best = rival.at_best
     return tr(
         "{wished} uses no graphics memory, whatever the budget: {mode} reaches about {speed}"
         " tokens/s here, {rival} with {size} about {other}."
