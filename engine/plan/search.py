@@ -130,13 +130,15 @@ class PlacementSearch:
     @property
     def knee(self) -> int:
         """Smallest ceiling with about the best speed that the device's limit allows."""
-        order = self._order
-        if not len(order):
-            return 0
-        for key in self._before_speed():  # what ranks before speed is not given up for memory
-            order = order[key[order] == key[order[0]]]
-        rates, vram = self._rate[order], self._vram[order]
-        return int(vram[rates >= KNEE * rates[0]].min())
+        steps = self.steps
+        if self.wish.mode is Mode.DOVETAIL:  # a draft on the accelerator is not given up for speed
+            steps = [
+                each
+                for each in steps
+                if each.strategy.draft_device == steps[-1].strategy.draft_device
+            ] or steps
+        fastest = max((each.rate for each in steps), default=0.0)
+        return min((each.vram for each in steps if each.rate >= KNEE * fastest), default=0)
 
     @property
     def possible(self) -> bool:
@@ -240,12 +242,19 @@ class PlacementSearch:
         order = np.lexsort((self._ram, self._vram, -self._rate, *self._before_speed()))
         self._order = order[fits[order]]
 
-    def _before_speed(self) -> list[NDArray[np.bool_]]:
-        """Return the keys that rank before speed in a forced Dovetail: draft on the accelerator."""
+    def _before_speed(self) -> list[NDArray[np.bool_] | Bytes]:
+        """Return the keys that rank before speed in a forced Dovetail: draft on the accelerator.
+
+        On a simulated accelerator, which is no faster than the CPU, also as many layers as the
+        ceiling allows: it is there to show them to who asks for them.
+        """
         if self.wish.mode is not Mode.DOVETAIL or self.accelerator is None:
             return []
         elsewhere = [each.found.strategy.draft_device == CPU for each in self._options]
-        return [np.repeat(elsewhere, self.cuts)]
+        keys: list[NDArray[np.bool_] | Bytes] = [np.repeat(elsewhere, self.cuts)]
+        if self.accelerator.takes_core:
+            keys.insert(0, -np.tile(np.arange(self.cuts), len(self._options)))
+        return keys
 
     def _allowed(self, strategy: Strategy) -> NDArray[np.bool_]:
         """Return [cuts]: whether the wish allows each cut."""

@@ -17,7 +17,7 @@ from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.performance import PerformancePanel
 from app.performance.timeline import overlap
-from app.settings.profiles import ModelProfile
+from app.settings.profiles import GIB, ModelProfile
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
 from app.widgets.banner import Banner
@@ -52,10 +52,11 @@ def panel(guest: Traveller) -> RunPanel:
     return button.panel
 
 
-def run(guest: Traveller, mode: Mode) -> None:
+def run(guest: Traveller, mode: Mode, vram: int | None = None) -> None:
     """Choose a mode with the mouse, and wait for it."""
     opened = panel(guest)
     opened.modes.rows[mode].button.click()
+    opened.choosing.choose(vram=vram)
     opened.apply_button.click()
     guest.until(
         lambda: [each.profile.mode for each in guest.assembly.settings.value.profiles] == [mode]
@@ -76,7 +77,7 @@ def told(guest: Traveller) -> str:
 
 def test_both_lanes_are_seen_at_work_and_the_text_is_the_same(guest: Traveller) -> None:
     """The same question in turns and with both lanes at once: one text."""
-    run(guest, Mode.DOVETAIL)
+    run(guest, Mode.DOVETAIL, vram=GIB)
     in_turns = guest.ask(QUESTION).message
     run(guest, Mode.DUO)
     status = guest.assembly.bridge.status

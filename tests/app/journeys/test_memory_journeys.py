@@ -133,7 +133,7 @@ def on_card(traveller: Traveller) -> DeviceMemory | None:
 def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     """Journey 11: chat goes on, a notice offers a smaller plan, and later the former one."""
     guest.start()
-    guest.assembly.models.running.apply(ModelProfile(Mode.DOVETAIL))
+    guest.assembly.models.running.apply(ModelProfile(Mode.DOVETAIL, vram=GIB))
     guest.until(lambda: on_card(guest) is not None)
     before = on_card(guest)
     assert before is not None
@@ -156,7 +156,7 @@ def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     guest.until(lambda: _less(guest, before))
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
     assert guest.ask("Thank you.").message.state in WHOLE
-    assert guest.assembly.settings.value.profiles[0].profile.vram is None, (
+    assert guest.assembly.settings.value.profiles[0].profile.vram == GIB, (
         "the next start knows nothing of it"
     )
 
@@ -166,7 +166,7 @@ def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     guest.until(lambda: (now := on_card(guest)) is not None and now.total == before.total)
     last = guest.assembly.bridge.last_load
     assert isinstance(last, Load)
-    assert last.vram is None
+    assert last.vram == GIB
     assert guest.ask("Bye").message.state in WHOLE
 
 
