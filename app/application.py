@@ -44,6 +44,7 @@ from app.theme.theme import Theme
 from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
+from app.tuning.run_choice import RunChoice
 from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
 
@@ -112,6 +113,7 @@ class Assembly:
         panel = performance_panel(feed, without)
         running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
+        choosing = RunChoice(running, self.bridge)
         self.library = Library(
             hub or self._real_hub,
             self.models,
@@ -119,10 +121,10 @@ class Assembly:
             lambda: self.window.chat.banners,
         )
         pages = page_makers(
-            self.library, running, feed, without, self.session, self.measured, paths
+            self.library, choosing, feed, without, self.session, self.measured, paths
         )
         services = Services(
-            self.bridge, self.session, self.settings, theme, self.models, panel, pages
+            self.bridge, self.session, self.settings, theme, self.models, choosing, panel, pages
         )
         self.window = MainWindow(services)
         self._starter: Callable[[], Path | None] = self._starter_here
@@ -241,7 +243,7 @@ def performance_panel(feed: Feed, without: WithoutDraft) -> PerformancePanel:
 
 def page_makers(
     library: Library,
-    running: Running,
+    choosing: RunChoice,
     feed: Feed,
     without: WithoutDraft,
     session: ChatSession,
@@ -253,13 +255,13 @@ def page_makers(
     def tuning() -> PageFrame:
         from app.tuning.tuning_page import TuningPage
 
-        return TuningPage(running, session, measured)
+        return TuningPage(choosing, session, measured)
 
     def performance() -> PageFrame:
         from app.performance.known_speeds import KnownSpeeds
         from app.performance.performance_page import PerformancePage
 
-        bridge = running.bridge
+        bridge = choosing.running.bridge
         return PerformancePage(feed, without, KnownSpeeds(bridge, bridge))
 
     def benchmark() -> PageFrame:
@@ -268,7 +270,7 @@ def page_makers(
         from app.benchmark.kept import KeptReports
 
         kept = KeptReports(paths.benchmarks)
-        return BenchmarkPage(Benchmark(running, kept, parent=running.bridge))
+        return BenchmarkPage(Benchmark(choosing.running, kept, parent=choosing.running.bridge))
 
     return {
         PageName.MODELS: library.page,

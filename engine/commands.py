@@ -56,6 +56,7 @@ class Load:
     `context` is the planned number of tokens (None: the model's own limit, capped by memory);
     `weights` is the target's format, a draft's is chosen by its size.
     `vram`: bytes of an accelerator that may be used at most (None: as many as are useful);
+    `threads`: of the CPU (None: by the size of its share);
     `layers_on_gpu`: exactly so many target blocks on it (None: the planner chooses);
     `simulate_gpu`: plan with a simulated accelerator of so many bytes instead of real ones.
     `after_answer`: an answer in progress is written to its end first. So the split of a model is
@@ -71,6 +72,7 @@ class Load:
     weights: WeightFormat = WeightFormat.AUTO
     vram: int | None = None
     layers_on_gpu: int | None = None
+    threads: int | None = None
     simulate_gpu: int | None = None
     after_answer: bool = False
     unless_so: bool = False

@@ -138,7 +138,7 @@ class BenchmarkPage(PageFrame):
         _say(self.facts, "\n".join(self._facts()))
         for button in (self.copy_button, self.save_button):
             button.setVisible(last is not None)
-        wish = benchmark.running.wish.mode
+        wish = benchmark.running.profile.mode
         other = last is not None and winner is not None and wish is not winner
         if winner is not None:
             words = tr("Use {mode} from now on").format(mode=mode_name(winner))

@@ -129,7 +129,7 @@ def outcome_words(benchmark: Benchmark) -> str:
     if last is None or last.winner is None or last.best is None:
         return ""
     name = row_name(last.best)
-    in_use = benchmark.running.wish.mode is last.winner
+    in_use = benchmark.running.profile.mode is last.winner
     if last.winner is Mode.AUTO:
         best = tr("{mode} is as fast as any mode here.").format(mode=name)
     else:

@@ -2,76 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.bridge import EngineBridge
 from app.settings import SettingsStore
-from app.settings.drafts import DraftOf, DraftSource
-from app.settings.fits import FitOf
-from app.settings.modes import ModeOf
-from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from app.settings.profiles import ModelProfile
+from engine.commands import DraftChoice, Load, Mode
 from engine.events import Calibrated, Compared, Failed, PlanReady, Unloaded
-
-GIB = 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class RunWish:
-    """Wishes that a user can have for how a model runs.
-
-    Attributes:
-        vram: bytes of the accelerator at most; None as many as are useful.
-        context: planned tokens; None as many as are reasonable.
-        weights: how the target's are held.
-    """
-
-    mode: Mode = Mode.AUTO
-    draft: Path | DraftChoice = DraftChoice.AUTO
-    vram: int | None = None
-    context: int | None = None
-    weights: WeightFormat = WeightFormat.AUTO
-
-    @classmethod
-    def of(cls, load: Load) -> RunWish:
-        """Return the wishes of a load."""
-        return cls(load.mode, load.draft, load.vram, load.context, load.weights)
-
-    def put_into(self, load: Load) -> Load:
-        """Return a load of the same model that runs like this."""
-        return replace(
-            load,
-            mode=self.mode,
-            draft=self.draft,
-            vram=self.vram,
-            context=self.context,
-            weights=self.weights,
-            layers_on_gpu=None,
-            after_answer=True,
-        )
 
 
 class Running(QObject):
-    """Changes how the model runs between two answers, and remembers what worked.
+    """Changes how the model runs between two answers, and remembers what worked, model by model.
 
-    A wish that cannot be met leaves the model as it is; the engine says why. Only where that would
-    leave no model at all, at the start, the model is loaded as Duotail thinks best, with the draft
-    that was wished as long as that is not the trouble.
+    A profile that is applied by hand and cannot be met leaves the model as it is; the engine says
+    why. A kept profile that cannot be met any more gives way to Automatic, with the kept draft as
+    long as that is not the trouble; it stays kept for another time.
 
     Args:
         bridge: to the engine.
-        settings: where the last wish is kept.
+        settings: where the profiles are kept.
         simulate_gpu: bytes of a simulated accelerator that takes the place of real ones.
     """
 
     changed = Signal()
-    """The wish has changed, or whether it is in force."""
+    """The profile has changed, or whether it is in force."""
     waiting = Signal()
     """A change waits for the end of the answer that is being written."""
-    fell_back = Signal()
-    """The wish of the last time could not be met at the start; the model runs automatically."""
+    fell_back = Signal(str)
+    """The model runs automatically instead of as it was kept; the reason in a sentence."""
 
     def __init__(
         self,
@@ -86,9 +47,12 @@ class Running(QObject):
         self._simulate_gpu = simulate_gpu
         self._asked: Load | None = None
         self._in_force: Load | None = None
-        self._failed = False
-        self._fitted = False
-        """True if what was asked for changes what is remembered for this model alone."""
+        self._kept: Load | None = None
+        """The load that was last made of a kept profile, or instead of it."""
+        self._refused: Failed | None = None
+        """Why `_kept`, or what it gives way to, was not possible."""
+        self.falls_back = False
+        """Whether a kept profile was refused just now, and another load takes its place."""
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
         for measured in (Calibrated, Compared):
@@ -97,15 +61,15 @@ class Running(QObject):
         bridge.status_changed.connect(lambda _status: self.changed.emit())
 
     @property
-    def wish(self) -> RunWish:
-        """Return the wish that is in force, or under way."""
+    def profile(self) -> ModelProfile:
+        """Return the profile that is in force, or under way."""
         last = self.bridge.last_load
-        return RunWish.of(last) if last is not None else RunWish()
+        return ModelProfile.of(last) if last is not None else ModelProfile()
 
     @property
-    def in_force(self) -> RunWish | None:
-        """Return the wish that the present model was loaded with."""
-        return None if self._in_force is None else RunWish.of(self._in_force)
+    def in_force(self) -> ModelProfile | None:
+        """Return the profile that the present model was loaded with."""
+        return None if self._in_force is None else ModelProfile.of(self._in_force)
 
     @property
     def possible(self) -> bool:
@@ -123,85 +87,67 @@ class Running(QObject):
         last = self.bridge.last_load
         if last is None:
             return []
-        known = self._drafts_of(last.model)
-        wished = [last.draft] if isinstance(last.draft, Path) else []
-        return known + [path for path in wished if path not in known]
+        kept = self._settings.value.profiled(last.model)
+        known = kept.with_profile(ModelProfile.of(last)).drafts
+        return [Path(each) for each in known]
 
     def command(self, model: Path) -> Load:
-        """Return the load of a model: as the last one ran, with the draft chosen for this one.
+        """Return the load of a model as it is kept; without a draft that is gone.
 
         Reads the disk.
         """
-        value = self._settings.value
-        draft: Path | DraftChoice = DraftChoice.AUTO
-        if value.draft is not DraftSource.CHOSEN:
-            draft = DraftChoice(value.draft.value)
-        else:
-            there = (path for path in self._drafts_of(model) if path.exists())
-            draft = next(there, DraftChoice.AUTO)
-        vram = None if value.vram is None else round(value.vram * GIB)
-        fits = (each for each in value.fits if each.model == str(model))
-        fit = next(fits, FitOf(str(model)))
-        return Load(
-            model,
-            draft=draft,
-            mode=self.kept_mode(model) or value.mode,
-            context=fit.context,
-            weights=fit.weights,
-            vram=vram,
-            simulate_gpu=self._simulate_gpu,
-        )
-
-    def kept_mode(self, model: Path) -> Mode | None:
-        """The mode that is kept for a model; None where it runs in the one of all."""
-        kept = self._settings.value.modes
-        return next((each.mode for each in kept if each.model == str(model)), None)
+        profile = self._settings.value.profiled(model).profile
+        if isinstance(profile.draft, Path) and not profile.draft.exists():
+            profile = replace(profile, draft=DraftChoice.AUTO)
+        load = profile.put_into(Load(model, simulate_gpu=self._simulate_gpu))
+        self._kept = replace(load, after_answer=False)
+        return self._kept
 
     def keep_mode(self, mode: Mode) -> None:
         """Run the present model in this mode from now on, until another one is chosen for it."""
         last = self.bridge.last_load
         if last is not None:
-            others = self._modes_of_others(last.model)
-            self._settings.change(modes=(ModeOf(str(last.model), mode), *others))
-            self.apply(replace(self.wish, mode=mode))
+            kept = self._settings.value.profiled(last.model).profile
+            self._keep(last.model, replace(kept, mode=mode))
+            self.apply(replace(self.profile, mode=mode))
 
-    def _modes_of_others(self, model: Path) -> list[ModeOf]:
-        return [each for each in self._settings.value.modes if each.model != str(model)]
+    def keep_draft(self, model: Path, draft: Path) -> None:
+        """Run a model with this draft whenever it is loaded."""
+        kept = self._settings.value.profiled(model).profile
+        self._keep(model, replace(kept, draft=draft))
 
-    def apply(self, wish: RunWish, *, now: bool = False, again: bool = False) -> None:
+    def apply(self, profile: ModelProfile, *, now: bool = False, again: bool = False) -> None:
         """Run the same model like this from the next answer on.
 
         Args:
-            wish: how.
+            profile: how.
             now: stop an answer that is being written.
             again: plan anew even if nothing else is wished.
         """
         last = self.bridge.last_load
-        if last is None or (wish == self.wish and not (again or (now and self.pending))):
+        if last is None or (profile == self.profile and not (again or (now and self.pending))):
             return
-        load = replace(wish.put_into(last), after_answer=not now)
-        self._asked, self._failed = load, False
-        self._fitted = (wish.context, wish.weights) != (self.wish.context, self.wish.weights)
-        self._submit(load)
+        self._asked = replace(profile.put_into(last), after_answer=not now)
+        self._submit(self._asked)
 
     def take(self, load: Load) -> None:
         """Load what was offered instead of something that does not fit, and remember it."""
-        self._asked, self._failed = replace(load, after_answer=True), False
-        self._fitted = True
+        self._asked = replace(load, after_answer=True)
         self._submit(self._asked)
 
     def for_now(self, load: Load) -> None:
         """Run the same model otherwise from the next answer on; the next start knows nothing."""
-        self._asked, self._failed = None, False
+        self._asked = None
         self._submit(replace(load, after_answer=True))
 
     def take_back(self) -> None:
         """Leave the model as it is: a change that waits is not made."""
         if self.pending and self._in_force is not None:
-            self._asked, self._failed = None, False
+            self._asked = None
             self._submit(replace(self._in_force, after_answer=True, unless_so=True))
 
     def _submit(self, load: Load) -> None:
+        self._forget_failure()
         self.bridge.submit(load)
         self.changed.emit()
         if self.pending:
@@ -209,55 +155,53 @@ class Running(QObject):
 
     def draft_with(self, draft: Path | DraftChoice) -> None:
         """Run the same model with another source of drafts."""
-        self.apply(replace(self.wish, draft=draft))
+        self.apply(replace(self.profile, draft=draft))
 
-    def _drafts_of(self, model: Path) -> list[Path]:
-        return [
-            Path(each.draft) for each in self._settings.value.drafts if each.model == str(model)
-        ]
+    def _keep(self, model: Path, profile: ModelProfile) -> None:
+        self._settings.change(profiles=self._settings.value.with_profile(model, profile))
 
     def _loaded(self, event: PlanReady) -> None:
-        self._failed, self._in_force = False, event.load
-        if event.load is not None and event.load == self._asked:
+        load, refused = event.load, self._refused
+        if self._falls_back(refused, present=load):
+            return
+        self._in_force = load
+        if load is not None and load == self._asked:
             self._asked = None
-            self._remember(event.load)
+            self._keep(load.model, ModelProfile.of(load))
+        elif refused is not None and load == self._kept:
+            self.fell_back.emit(refused.cause)
+        self._forget_failure()
         self.changed.emit()
 
-    def _remember(self, load: Load) -> None:
-        vram = None if load.vram is None else load.vram / GIB
-        known, source = self._settings.value.drafts, DraftSource.CHOSEN
-        if isinstance(load.draft, Path):
-            used = DraftOf(str(load.model), str(load.draft))
-            known = (used, *(each for each in known if each != used))
-        else:
-            source = DraftSource(load.draft.value)
-        fits = self._settings.value.fits
-        if self._fitted:
-            fit = FitOf.of(load)
-            rest = tuple(each for each in fits if each.model != fit.model)
-            fits = rest if fit.as_usual else (fit, *rest)
-        self._settings.change(draft=source, drafts=known, vram=vram, fits=fits)
-        if load.mode is not self.kept_mode(load.model):  # chosen by hand, which goes first
-            others = tuple(self._modes_of_others(load.model))
-            self._settings.change(mode=load.mode, modes=others)
-
     def _note_failure(self, event: Failed) -> None:
-        self._failed = event.request_id is None
+        """Remember why a kept profile is not possible; what the engine runs next comes after it."""
+        kept = self._kept
+        refused = event.request_id is None and kept is not None and kept == self.bridge.last_load
+        self.falls_back = refused and ModelProfile.of(kept) != ModelProfile() if kept else False
+        self._refused = event if self.falls_back else None
 
     def _forget_failure(self) -> None:
         """Forget a failed measurement, which no model goes away with."""
-        self._failed = False
+        self._refused, self.falls_back = None, False
 
     def _unloaded(self, _event: Unloaded) -> None:
         self._in_force = None
-        last, failed = self.bridge.last_load, self._failed
-        self._failed = False
-        if not failed or last is None or RunWish.of(last) == RunWish():
-            return
-        only_draft = RunWish.of(last) == RunWish(draft=last.draft)
-        draft = DraftChoice.AUTO if only_draft else last.draft
-        self.bridge.submit(Load(last.model, draft=draft, simulate_gpu=self._simulate_gpu))
-        self.fell_back.emit()
+        if not self._falls_back(self._refused, present=None):
+            self._forget_failure()
+
+    def _falls_back(self, refused: Failed | None, present: Load | None) -> bool:
+        """Ask for less than the kept profile where that was refused; whether it was."""
+        kept = self._kept
+        if not self.falls_back or kept is None or _same(kept, present):
+            return False
+        self._in_force, self.falls_back = present, False
+        only_draft = ModelProfile.of(kept) == ModelProfile(draft=kept.draft)
+        draft = DraftChoice.AUTO if only_draft else kept.draft
+        self._kept = Load(kept.model, draft=draft, simulate_gpu=self._simulate_gpu)
+        self.bridge.submit(self._kept)
+        self._refused = refused
+        self.changed.emit()
+        return True
 
 
 def _same(one: Load | None, other: Load | None) -> bool:

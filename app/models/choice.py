@@ -11,7 +11,6 @@ from app.engine_link.background import in_background
 from app.engine_link.running import Running
 from app.models.installed import Installed, inspect, installed
 from app.settings import SettingsStore
-from app.settings.drafts import DraftOf, DraftSource
 from engine.commands import Load, Unload
 from engine.errors import UserFixable
 from engine.events import PlanReady
@@ -63,9 +62,7 @@ class ModelChoice(QObject):
     def load_with_draft(self, model: Path, draft: Path | None) -> None:
         """Load a model with the draft that was chosen for it; None: as it was run before."""
         if draft is not None:
-            chosen = DraftOf(str(model), str(draft))
-            others = (each for each in self._settings.value.drafts if each != chosen)
-            self._settings.change(draft=DraftSource.CHOSEN, drafts=(chosen, *others))
+            self.running.keep_draft(model, draft)
         self.load(model)
 
     def forget(self, model: Path) -> None:

@@ -12,7 +12,7 @@ from app.performance.sight import Sight
 from app.performance.tables import of_depths
 from app.theme.theme import current
 from app.widgets.table import Table
-from engine.language import tr
+from engine.language import number, tr
 
 _BARS = 44
 _WIDEST = 40
@@ -85,7 +85,7 @@ class DepthView(PaintedView):
             painter.drawRect(bar.adjusted(0.5, 0.5, -0.5, -0.5))
             column = QRectF(middle - step / 2, area.top() - line, step, line)
             painter.setPen(QColor(tokens.text))
-            painter.drawText(column, Qt.AlignmentFlag.AlignCenter, f"{100 * share:.0f}")
+            painter.drawText(column, Qt.AlignmentFlag.AlignCenter, number(100 * share, ".0f"))
             column.moveTop(area.bottom() + 2)
             painter.setPen(QColor(tokens.muted))
             painter.drawText(column, Qt.AlignmentFlag.AlignCenter, str(index + 1))

@@ -23,12 +23,13 @@ from app.settings.presets import (
     Preset,
     Presets,
 )
+from app.settings.profiles import carried_forward
 from engine.errors import UserFixable
 from engine.language import tr
 
 _log = logging.getLogger(__name__)
 
-VERSION = 3
+VERSION = 4
 _HEADER = "# Duotail's settings. Change them in the window, or here while Duotail is closed.\n"
 
 
@@ -115,6 +116,7 @@ def _written(*presets: Preset) -> list[Any]:
 _MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
     _named_presets,
     _starter_preset,
+    carried_forward,
 )
 """The n-th leads from version n to n + 1."""
 

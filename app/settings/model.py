@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from pathlib import Path
 
 from app.history.records import ChatSetup
-from app.settings.drafts import DraftOf, DraftSource, ModelDrafts
-from app.settings.fits import FitOf, Fits
 from app.settings.hub_access import usable_cache, usable_endpoint, usable_proxy
 from app.settings.kinds import Choice, Number, SettingKind, Switch, Whole, Word, Words
-from app.settings.modes import ModeOf, Modes
 from app.settings.presets import BUILT_IN, PRECISE, STARTER, Preset, Presets
+from app.settings.profiles import ModelProfile, ProfiledModel, Profiles
 from app.theme.theme import ThemeChoice
-from engine.commands import Mode
 from engine.hub.remote.addresses import USUAL_ENDPOINT
 from engine.language import LANGUAGES, PSEUDO, later
 
@@ -22,7 +20,6 @@ SYSTEM = "system"
 BY_MODEL = ""
 """The starter model's own preset for it, the precise one for all others."""
 SMALLEST_FONT, LARGEST_FONT, FONT_STEP = 0.8, 1.6, 0.1
-SMALLEST_VRAM = 0.25
 _MOST = 2**63 - 1
 
 
@@ -214,20 +211,10 @@ class Settings:
             later("Reads the access token that “hf auth login” keeps, where none is entered here."),
         ),
     )
-    model: str = field(default="", metadata=_kept(Word(longest=4096)))
+    model: str = field(default="", metadata=_kept(Word(longest=4096), key="last_model"))
     """The model used last; empty for the starter model."""
-    mode: Mode = field(default=Mode.AUTO, metadata=_kept(Choice(Mode, tuple(Mode))))
-    draft: DraftSource = field(
-        default=DraftSource.AUTO, metadata=_kept(Choice(DraftSource, tuple(DraftSource)))
-    )
-    drafts: tuple[DraftOf, ...] = field(default=(), metadata=_kept(ModelDrafts(), key="draft_of"))
-    """Drafts that were chosen for models, the last used first."""
-    fits: tuple[FitOf, ...] = field(default=(), metadata=_kept(Fits(), key="fit_of"))
-    """Settings of models that do not fit as they are, the last used first."""
-    modes: tuple[ModeOf, ...] = field(default=(), metadata=_kept(Modes(), key="mode_of"))
-    """Modes that the benchmark has found best for models; they go before `mode`."""
-    vram: float | None = field(default=None, metadata=_kept(Number(SMALLEST_VRAM, 100_000)))
-    """GiB of a graphics card that may be used at most; None: as many as are useful."""
+    profiles: tuple[ProfiledModel, ...] = field(default=(), metadata=_kept(Profiles(), key="model"))
+    """How models run, the last used first."""
     recent_models: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))
     """Folders of models used before, the latest first."""
     sidebar_visible: bool = field(default=True, metadata=_kept(Switch()))
@@ -235,6 +222,18 @@ class Settings:
     last_conversation: int | None = field(default=None, metadata=_kept(Whole(0, _MOST)))
     window_width: int = field(default=1280, metadata=_kept(Whole(400, 20_000)))
     window_height: int = field(default=800, metadata=_kept(Whole(300, 20_000)))
+
+    def profiled(self, model: Path) -> ProfiledModel:
+        """Return how a model runs; as the planner thinks best where nothing is kept."""
+        names = (str(model),) if self.model else (str(model), "")
+        kept = {each.model: each for each in self.profiles}
+        found = next((kept[name] for name in names if name in kept), ProfiledModel(str(model)))
+        return replace(found, model=str(model))
+
+    def with_profile(self, model: Path, profile: ModelProfile) -> tuple[ProfiledModel, ...]:
+        """Return the kept profiles with another one for this model."""
+        others = (each for each in self.profiles if each.model != str(model))
+        return (self.profiled(model).with_profile(profile), *others)
 
     def font_scale_after(self, steps: int) -> float:
         """The text size so many steps up or down; none is the system's."""

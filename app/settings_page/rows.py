@@ -22,7 +22,6 @@ class SettingRow(LabelledRow):
         super().__init__(tr(spec.label), tr(spec.about), self.editor, parent)
         self.name = name
         self._store = store
-        self._at_start = getattr(store.value, name)
         self.editor.name(tr(spec.label), tr(spec.about))
         self.note = plain_label(tr("Takes effect at the next start."), self, "muted")
         self._texts.addWidget(self.note)
@@ -50,6 +49,6 @@ class SettingRow(LabelledRow):
         value = getattr(settings, self.name)
         self.editor.show_settings(settings)
         self.back.setVisible(value != getattr(DEFAULTS, self.name))
-        waits = SPECS[self.name].restart and value != self._at_start
+        waits = SPECS[self.name].restart and value != getattr(self._store.at_start, self.name)
         self.note.setVisible(waits)
         self.restart.setVisible(waits)

@@ -17,7 +17,6 @@ from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
 from app.chat.page import ChatPage
 from app.conversations.sidebar import Sidebar
 from app.engine_link.bridge import EngineBridge
-from app.engine_link.running import RunWish
 from app.engine_link.status import Phase
 from app.history import Conversation, Hit
 from app.models.choice import ModelChoice
@@ -37,8 +36,9 @@ from app.theme.keys import with_keys
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.refusal import button_words, refusal
 from app.tuning.run_button import RunButton
+from app.tuning.run_choice import RunChoice
 from engine.events import DeviceSample, Failed, MachineFound, MemoryHeld, PlanReady
-from engine.language import tr
+from engine.language import sentences, tr
 
 if TYPE_CHECKING:
     from engine.model.model_files import SeveralModels
@@ -63,6 +63,7 @@ class Services:
     settings: SettingsStore
     theme: Theme
     models: ModelChoice
+    choosing: RunChoice
     performance: QWidget
     """The performance panel; shown as it is."""
     pages: PageMakers
@@ -88,7 +89,7 @@ class MainWindow(QMainWindow):
             services.session, services.bridge, services.settings, self.starter_offer, self
         )
         self.model_button = ModelButton(services.models, self)
-        self.run_button = RunButton(services.models.running, self)
+        self.run_button = RunButton(services.choosing, self)
         self.chat.add_to_header(self.model_button)
         self.chat.add_to_header(self.run_button)
         self.performance = services.performance
@@ -184,7 +185,7 @@ class MainWindow(QMainWindow):
         self._services.models.problem.connect(self.chat.show_trouble)
         self._services.models.several.connect(self._choose_file)
         self.model_button.running_asked.connect(self.run_button.open_panel)
-        self.run_button.page_asked.connect(self._open_tuning)
+        self.run_button.page_asked.connect(lambda: self.pages.open(PageName.TUNING))
         self._tell_of_running()
         bridge = self._services.bridge
         bridge.subscribe_newest(DeviceSample, self.memory.take_sample)
@@ -213,15 +214,6 @@ class MainWindow(QMainWindow):
         else:
             self._below.addWidget(self.chat.banners)
             self.chat.banners.keep_below(_BELOW_BANNERS)
-
-    def _open_tuning(self, wish: RunWish) -> None:
-        """Go on there with what was begun in the panel."""
-        from app.tuning.tuning_page import TuningPage  # made when first asked for
-
-        self.pages.open(PageName.TUNING)
-        page = self.pages.page(PageName.TUNING)
-        if isinstance(page, TuningPage):
-            page.choose(wish)
 
     def _replaces(self, area: QWidget) -> bool:
         """Return whether the page on show makes a side area needless."""
@@ -268,7 +260,9 @@ class MainWindow(QMainWindow):
             lambda: notice(tr("The change takes effect when this answer is finished."))
         )
         running.fell_back.connect(
-            lambda: notice(tr("What you chose last is not possible now: Duotail chooses itself."))
+            lambda cause: notice(
+                sentences(tr("Your last settings don't fit right now; using Automatic."), cause)
+            )
         )
 
     def _tell_caveat(self, event: PlanReady) -> None:
@@ -278,7 +272,7 @@ class MainWindow(QMainWindow):
 
     def _failed(self, event: Failed) -> None:
         """Offer another try for a model that did not load, or an engine that did not start."""
-        if event.request_id is not None:
+        if event.request_id is not None or self._services.models.running.falls_back:
             return
         bridge = self._services.bridge
         problem = refusal(event)

@@ -115,24 +115,26 @@ QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus {
     border: 2px solid $accent; padding: 5px 7px; }
 QFrame[look="card"] QPlainTextEdit:focus { border: none; padding: 0; }
 QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { border: none; padding: 4px 6px; }
+/* A list below the box: the style's own popup hides entries behind its scroll buttons. */
+QComboBox { combobox-popup: 0; }
 QComboBox::drop-down { border: none; width: 24px; subcontrol-origin: padding;
     subcontrol-position: right center; }
-QComboBox::down-arrow { image: url("$chevron"); width: 14px; height: 14px; }
+QComboBox::down-arrow { image: url("$chevron"); width: ${arrow}px; height: ${arrow}px; }
 QComboBox QAbstractItemView { background: $surface; border: 1px solid $border_strong;
     selection-background-color: $selected; selection-color: $text; outline: none; }
 QCheckBox { spacing: 8px; border: 2px solid transparent; border-radius: 6px; padding: 2px; }
 QCheckBox[look="bare"] { spacing: 0; }
 QCheckBox:focus { border-color: $accent; }
-QCheckBox::indicator { width: 16px; height: 16px; border: 1px solid $muted;
+QCheckBox::indicator { width: ${tick_side}px; height: ${tick_side}px; border: 1px solid $muted;
     border-radius: 4px; background: $surface; }
 QCheckBox::indicator:checked { background: $accent; border-color: $accent; image: url("$tick"); }
 QRadioButton { spacing: 8px; border: 2px solid transparent; border-radius: 6px; padding: 2px; }
 QRadioButton:focus { border-color: $accent; }
 QRadioButton:disabled { color: $muted; }
-QRadioButton::indicator { width: 14px; height: 14px; border: 1px solid $muted;
-    border-radius: 8px; background: $surface; }
-QRadioButton::indicator:checked { width: 6px; height: 6px; border: 5px solid $accent;
-    background: $on_accent; }
+QRadioButton::indicator { width: ${dot_side}px; height: ${dot_side}px; border: 1px solid $muted;
+    border-radius: ${dot_radius}px; background: $surface; }
+QRadioButton::indicator:checked { width: ${dot_inner}px; height: ${dot_inner}px;
+    border: ${dot_ring}px solid $accent; background: $on_accent; }
 QRadioButton::indicator:disabled { border-color: $border_strong; }
 QSlider::groove:horizontal { height: 4px; background: $border_strong; border-radius: 2px; }
 QSlider::sub-page:horizontal { background: $accent; border-radius: 2px; }
@@ -179,15 +181,25 @@ _SHEET = Template(
 )
 
 
-def style_sheet(tokens: Tokens, points: float = 10.0) -> str:
-    """The application's style sheet in these colours, for running text of `points`."""
+def style_sheet(tokens: Tokens, points: float = 10.0, scale: float = 1.0) -> str:
+    """The application's style sheet in these colours, for running text of `points`.
+
+    `scale`: of the text size, which marks of boxes and buttons grow with.
+    """
     shade = "dark" if tokens.dark else "light"
+    ring, inner = round(5 * scale), round(6 * scale)
     return _SHEET.substitute(
         asdict(tokens),
         radius=RADIUS,
         heading=round(points * HEADING, 1),
         section=round(points * SECTION, 1),
         small=round(points * SMALL, 1),
+        tick_side=round(16 * scale),
+        arrow=round(14 * scale),
+        dot_side=inner + 2 * ring - 2,  # as large as when it is checked: borders come on top
+        dot_radius=(inner + 2 * ring) // 2,
+        dot_inner=inner,
+        dot_ring=ring,
         tick=(_ICONS / f"checkmark-{shade}.svg").as_posix(),
         chevron=(_ICONS / f"chevron-down-{shade}.svg").as_posix(),
     )

@@ -108,7 +108,9 @@ class Theme(QObject):
         self.tokens = high_contrast(tokens) if self._wants_contrast() else tokens
         _InForce.tokens = self.tokens
         self._application.setPalette(palette(self.tokens))
-        self._application.setStyleSheet(style_sheet(self.tokens, ui_font().pointSizeF()))
+        self._application.setStyleSheet(
+            style_sheet(self.tokens, ui_font().pointSizeF(), font_scale())
+        )
         self.changed.emit()
 
     def _wants_contrast(self) -> bool:

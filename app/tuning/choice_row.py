@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.theme.fonts import keep_sized, scaled
 from app.widgets.labels import plain_label
 
 _INDENT = 28
@@ -29,7 +30,7 @@ class ChoiceRow(QWidget):
         self.button.setAccessibleName(label)
         self.button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.about = plain_label("", self, "small")
-        self.about.setContentsMargins(_INDENT, 0, 0, 0)
+        keep_sized(self.about, lambda: self.about.setContentsMargins(scaled(_INDENT), 0, 0, 0))
         self.note = QLabel(self)
         self.note.setTextFormat(Qt.TextFormat.PlainText)
         self.note.setProperty("look", "muted")
@@ -57,6 +58,11 @@ class ChoiceRow(QWidget):
         self.note.setVisible(bool(note))
         self._describe()
 
+    @property
+    def room_for_note(self) -> int:
+        """Return the logical pixels that the words at the end take."""
+        return self.note.sizeHint().width() + 8 if self.note.text() else 0
+
     def _describe(self) -> None:
         texts = (self.note.text(), self.about.text())
         self.button.setAccessibleDescription("\n".join(text for text in texts if text))
@@ -65,7 +71,7 @@ class ChoiceRow(QWidget):
         """Shorten a label that is wider than so many logical pixels."""
         metrics = self.button.fontMetrics()
         label = self._label.replace("&", "&&")
-        shown = metrics.elidedText(label, Qt.TextElideMode.ElideMiddle, width - _INDENT)
+        shown = metrics.elidedText(label, Qt.TextElideMode.ElideMiddle, width - scaled(_INDENT))
         self.button.setText(shown)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802

@@ -10,6 +10,8 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from app.engine_link.running import Running
 from engine.language import tr
 
+AskDraft = Callable[[QWidget, Running, Callable[[Path], None]], None]
+
 
 def ask_draft_folder(parent: QWidget, running: Running, chosen: Callable[[Path], None]) -> None:
     """Let the user choose a folder with a draft: a head, or a model."""

@@ -9,7 +9,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.tuning.choice_row import ChoiceRow
-from engine.commands import DraftChoice
+from app.tuning.run_choice import RunChoice
+from engine.commands import DraftChoice, Mode
 from engine.language import later, tr
 
 _MOST = 4
@@ -64,11 +65,14 @@ class DraftList(QWidget):
         """Return all choices."""
         return self._rows
 
-    def show_draft(self, draft: Path | DraftChoice, known: Sequence[Path]) -> None:
-        """Show which one is chosen, among these drafts of the model."""
+    def show_choice(self, choice: RunChoice) -> bool:
+        """Show which one is chosen, among the model's drafts; whether there are other rows now."""
+        draft, known, before = choice.profile.draft, choice.running.drafts, list(self._rows)
         own = list(dict.fromkeys([*([draft] if isinstance(draft, Path) else []), *known]))
         self._offer([DraftChoice.AUTO, *own[:_MOST], DraftChoice.LOOKUP, DraftChoice.NONE])
         self._rows[draft].button.setChecked(True)
+        self.setEnabled(choice.profile.mode is not Mode.PLAIN)
+        return list(self._rows) != before
 
     def fit(self, width: int) -> None:
         """Make room for so many logical pixels."""

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.engine_link.status import EngineStatus
+from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.hardware_words import DeviceWords, device_words
@@ -34,7 +35,7 @@ class DeviceRow(QWidget):
         super().__init__(parent)
         self._symbol = ""
         self._icon = QLabel(self)
-        self._icon.setFixedSize(_ICON, _ICON)
+        keep_sized(self._icon, lambda: self._icon.setFixedSize(scaled(_ICON), scaled(_ICON)))
         self.name = plain_label("", self, "title")
         self.facts = plain_label("", self, "small")
         self.speeds = plain_label("", self, "small")
@@ -75,7 +76,7 @@ class DeviceRow(QWidget):
     def _recolour(self) -> None:
         if self._symbol:
             colour = current().warning if self._symbol == "warning" else current().muted
-            self._icon.setPixmap(icon(self._symbol, colour).pixmap(_ICON, _ICON))
+            self._icon.setPixmap(icon(self._symbol, colour).pixmap(scaled(_ICON), scaled(_ICON)))
 
 
 class HardwareCard(Card):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject
 
-from app.engine_link.running import Running, RunWish
+from app.engine_link.running import Running
 from app.history import Conversation
 from app.session.session import ChatSession
+from app.settings.profiles import ModelProfile
 
 
 class Interruption(QObject):
@@ -26,7 +27,7 @@ class Interruption(QObject):
         """True if there is an answer that could go on by itself: the one on show."""
         return self._session.shows_live
 
-    def apply(self, wish: RunWish) -> None:
+    def apply(self, wish: ModelProfile) -> None:
         """Run the model like this at once."""
         live = self._session.live
         self._answer = live.base.id if live is not None and self.possible else None

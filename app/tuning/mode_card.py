@@ -8,17 +8,15 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
-from app.engine_link.plan_texts import about_speed, mode_name
-from app.engine_link.running import Running, RunWish
+from app.engine_link.plan_texts import mode_name
 from app.theme.fonts import scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
+from app.tuning.run_choice import RunChoice
 from app.widgets.card import SIDE, Card, divider
 from app.widgets.labels import plain_label
-from engine.commands import Mode
-from engine.events import PlanSummary, Previewed
+from engine.events import PlanSummary
 from engine.language import tr
-from engine.machine.facts import Machine
 
 _SIDE_BY_SIDE = 700
 """Narrower than so many logical pixels, the drafts go below the modes."""
@@ -66,29 +64,13 @@ class ModeCard(Card):
             self.reasons.more,
         ]
 
-    def show_choice(
-        self, wish: RunWish, running: Running, machine: Machine | None, told: Previewed | None
-    ) -> None:
+    def show_choice(self, choice: RunChoice) -> None:
         """Show what is chosen, and what each choice should come to."""
-        curves = () if told is None else told.curves
-        refusals = {curve.mode: curve.refusal for curve in curves if curve.refusal}
-        self.modes.show_mode(wish.mode, machine, wish.draft, refusals)
-        before = list(self.drafts.rows)
-        self.drafts.show_draft(wish.draft, running.drafts)
-        self.drafts.setEnabled(wish.mode is not Mode.PLAIN)
-        if list(self.drafts.rows) != before:
+        self.modes.show_choice(choice)
+        if self.drafts.show_choice(choice):
             for first, second in pairwise(self.stops):
                 QWidget.setTabOrder(first, second)
-            self._fit()
-
-    def show_speeds(self, wish: RunWish, told: Previewed | None) -> None:
-        """Show the speed that each mode should reach with the chosen ceiling."""
-        notes = {}
-        for curve in () if told is None else told.curves:
-            point = curve.at(wish.vram)
-            if point is not None:
-                notes[curve.mode] = about_speed(point.tokens_per_s)
-        self.modes.tell(notes)
+        self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Side by side or one above the other."""
@@ -103,8 +85,7 @@ class ModeCard(Card):
         modes = (width - _GAP) * 3 // 5 if beside else width
         drafts = (width - _GAP) * 2 // 5 if beside else width
         for row in self.modes.rows.values():
-            note = row.note.sizeHint().width() + 8 if row.note.text() else 0
-            row.fit(modes - note)
+            row.fit(modes - row.room_for_note)
         self.drafts.fit(drafts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QVBoxLayout, QWidget
@@ -13,12 +12,13 @@ from app.engine_link.plan_texts import (
     MODE_SENTENCES,
     NO_ACCELERATOR,
     NO_DRAFT_MODEL,
+    about_speed,
     accelerator_of,
 )
 from app.tuning.choice_row import ChoiceRow
+from app.tuning.run_choice import RunChoice
 from engine.commands import DraftChoice, Mode
 from engine.language import tr
-from engine.machine.facts import Machine
 
 _MODES = tuple(MODE_NAMES)
 
@@ -44,18 +44,14 @@ class ModeList(QWidget):
             column.addWidget(self.rows[mode])
         self._group.idClicked.connect(lambda number: self.chosen.emit(_MODES[number]))
 
-    def show_mode(
-        self,
-        mode: Mode,
-        machine: Machine | None,
-        draft: Path | DraftChoice,
-        refusals: Mapping[Mode, str] | None = None,
-    ) -> None:
-        """Show which one is chosen, and what can be chosen on this machine with this draft.
+    def show_choice(self, choice: RunChoice) -> None:
+        """Show which one is chosen, what can be chosen with the draft, and each one's speed.
 
-        `refusals`: why one finds no room now; it can be chosen all the same, to see a way out.
+        What finds no room now says why; it can be chosen all the same, to see a way out.
         """
-        self._refusals = refusals or {}
+        told, mode, draft = choice.told, choice.profile.mode, choice.profile.draft
+        machine, curves = choice.machine, () if told is None else told.curves
+        self._refusals = {curve.mode: curve.refusal for curve in curves if curve.refusal}
         self.rows[mode].button.setChecked(True)
         for free in (Mode.AUTO, Mode.CPU, Mode.PLAIN):
             self._offer(free, "", chosen=mode is free)
@@ -65,14 +61,13 @@ class ModeList(QWidget):
         if card and draft in (DraftChoice.LOOKUP, DraftChoice.NONE):
             missing = NO_DRAFT_MODEL
         self._offer(Mode.DUO, missing, chosen=mode is Mode.DUO)
+        points = {curve.mode: curve.at(choice.profile.vram) for curve in curves}
+        for each, row in self.rows.items():
+            point = points.get(each) if row.button.isEnabled() else None
+            row.tell("" if point is None else about_speed(point.tokens_per_s))
 
     def _offer(self, mode: Mode, missing: str, *, chosen: bool) -> None:
         """Enable a mode, or say what it lacks. What is chosen stays so: the engine says no."""
         row = self.rows[mode]
         row.button.setEnabled(chosen or not missing)
         row.say(tr(missing) if missing else self._refusals.get(mode) or tr(MODE_SENTENCES[mode]))
-
-    def tell(self, notes: Mapping[Mode, str]) -> None:
-        """Show a few words on the speed of each mode; none where nothing is known."""
-        for mode, row in self.rows.items():
-            row.tell(notes.get(mode, ""))

@@ -13,7 +13,7 @@ from app.engine_link.plan_texts import (
     short_run_words,
     speed_words,
 )
-from app.engine_link.running import RunWish
+from app.settings.profiles import ModelProfile
 from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.events.models import Curve, CurvePoint
@@ -64,7 +64,7 @@ class LoadOutcome:
         )
 
 
-def step_of(told: Previewed | None, wish: RunWish) -> tuple[Curve, CurvePoint] | None:
+def step_of(told: Previewed | None, wish: ModelProfile) -> tuple[Curve, CurvePoint] | None:
     """Return the curve and step of a wish; None where nothing is known or fits."""
     for curve in () if told is None else told.curves:
         point = curve.at(wish.vram)
@@ -73,7 +73,7 @@ def step_of(told: Previewed | None, wish: RunWish) -> tuple[Curve, CurvePoint] |
     return None
 
 
-def predicted_now(told: Previewed | None, running: RunWish, plan: PlanSummary) -> float | None:
+def predicted_now(told: Previewed | None, running: ModelProfile, plan: PlanSummary) -> float | None:
     """The speed of what runs, by what is known today; as it was planned where that is not told."""
     if told is not None and told.load.draft == running.draft:
         step = step_of(told, running)

@@ -15,7 +15,10 @@ from engine.machine.memory import DeviceMemory, Holder, Shortage
 def refusal(event: Failed) -> UserFixable:
     """The failure in the words of a card, whose buttons are the ways out."""
     lacking, remedy = event.shortage, event.remedy
-    if event.ways_out:
+    own = lacking is not None and lacking.budgeted
+    if event.ways_out and own:
+        remedy = tr("Raise your own budget, or choose what would fit:")
+    elif event.ways_out:
         remedy = tr("Close other programs and try again, or choose what would fit:")
     if lacking is None:
         return UserFixable(event.cause, remedy, event.details)
@@ -42,9 +45,12 @@ def _missing(lacking: Shortage) -> Iterator[str]:
     size = memory(lacking.missing)
     if lacking.device == CPU:
         yield tr("{size} of memory are missing.").format(size=size)
+    elif lacking.budgeted:
+        said = tr("Your budget on {device} is {size} too small.")
+        yield said.format(size=size, device=lacking.name)
     else:
         yield tr("{size} of {device} are missing.").format(size=size, device=lacking.name)
-    if lacking.holders:
+    if lacking.holders and not lacking.budgeted:
         named = listed(map(holder_words, lacking.holders))
         yield tr("Other programs that hold much: {programs}.").format(programs=named)
 

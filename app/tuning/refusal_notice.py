@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.refusal import button_words
@@ -27,7 +28,7 @@ class RefusalNotice(QFrame):
         self.setProperty("look", "warning")
         self._refusal: Failed | None = None
         self._icon = QLabel(self)
-        self._icon.setFixedSize(_ICON, _ICON)
+        keep_sized(self._icon, lambda: self._icon.setFixedSize(scaled(_ICON), scaled(_ICON)))
         self.cause = plain_label("", self, "title")
         self.remedy = plain_label("", self)
         self.buttons: list[QPushButton] = []
@@ -52,7 +53,9 @@ class RefusalNotice(QFrame):
         if refusal is None or refusal == self._refusal:
             return
         self._refusal = refusal
-        self._icon.setPixmap(icon("warning", current().warning).pixmap(_ICON, _ICON))
+        self._icon.setPixmap(
+            icon("warning", current().warning).pixmap(scaled(_ICON), scaled(_ICON))
+        )
         told = in_words(refusal)
         self.cause.setText(told.cause)
         self.remedy.setText(told.remedy)

@@ -2,85 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.engine_link.plan_texts import chosen_words, mode_name, run_words
-from app.engine_link.running import Running, RunWish
 from app.theme.keys import with_keys
-from app.tuning.draft_dialog import ask_draft_file, ask_draft_folder
+from app.tuning.draft_dialog import AskDraft, ask_draft_file, ask_draft_folder
+from app.tuning.run_choice import RunChoice
 from app.tuning.run_panel import RunPanel
 from engine.language import tr
 
 _OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
-KEYS = "Ctrl+Shift+M"
+KEYS = "Ctrl+Shift+T"
 _BELOW = 4
 
 
 class RunButton(QToolButton):
     """Shows the mode that was chosen, and what came of it."""
 
-    page_asked = Signal(object)
-    """The page with everything about it; the `RunWish` that was begun in the panel."""
+    page_asked = Signal()
+    """The page with everything about it; what was begun in the panel goes on there."""
 
-    def __init__(self, running: Running, parent: QWidget | None = None) -> None:
+    def __init__(self, choosing: RunChoice, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._running = running
+        self._choosing, self._running = choosing, choosing.running
         self._panel: RunPanel | None = None
         self._making = False
         self.setProperty("look", "quiet")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.clicked.connect(lambda _=False: self.open_panel())
-        running.changed.connect(self._show)
+        self._running.changed.connect(self._show)
         self._show()
 
     @property
     def panel(self) -> RunPanel:
         """The panel; made when it is first wanted."""
         if self._panel is None:
-            self._panel = RunPanel(self._running, self)
+            self._panel = RunPanel(self._choosing, self)
             self._panel.folder_asked.connect(self.ask_folder)
             self._panel.file_asked.connect(self.ask_file)
-            self._panel.page_asked.connect(lambda: self.page_asked.emit(self.panel.wish))
+            self._panel.page_asked.connect(self.page_asked)
         return self._panel
 
     def _make_panel(self) -> None:
         """While nobody waits for it: to make it and to measure its texts takes a moment each."""
         QTimer.singleShot(0, self.panel, self.panel.measure)
 
-    def open_panel(self, wish: RunWish | None = None) -> None:
-        """Open the panel below the button; `wish`: what shall be chosen in it already."""
+    def open_panel(self) -> None:
+        """Open the panel below the button."""
         if self._running.possible:
             place = self if self.isVisible() else self.window()
             corner = QPoint(place.width(), self.height() + _BELOW)
-            self.panel.open_below(place.mapToGlobal(corner), wish)
+            self.panel.open_below(place.mapToGlobal(corner))
 
     def ask_folder(self) -> None:
         """Let the user choose a folder with a draft: a head, or a model."""
-        ask_draft_folder(self, self._running, self._asking())
+        self._ask(ask_draft_folder)
 
     def ask_file(self) -> None:
         """Let the user choose a draft model in a GGUF file."""
-        ask_draft_file(self, self._running, self._asking())
+        self._ask(ask_draft_file)
 
-    def _asking(self) -> Callable[[Path], None]:
-        """Put the panel aside; what brings it back with the draft chosen in it."""
-        wish = self._panel.wish if self._panel and self._panel.isVisible() else self._running.wish
+    def _ask(self, ask: AskDraft) -> None:
+        """Put the panel aside; it comes back with the draft chosen in it."""
         if self._panel is not None:
-            self._panel.hide()
-        return lambda draft: self.open_panel(replace(wish, draft=draft))
+            self._panel.put_aside()
+        ask(self, self._running, self._chosen)
+
+    def _chosen(self, draft: Path) -> None:
+        self._choosing.choose(draft=draft)
+        self.open_panel()
 
     def _show(self) -> None:
         running = self._running
         status = running.bridge.status
-        words = chosen_words(running.wish.mode, status.plan)
+        words = chosen_words(running.profile.mode, status.plan)
         if running.pending:
-            words = tr("Next: {mode}").format(mode=mode_name(running.wish.mode))
+            words = tr("Next: {mode}").format(mode=mode_name(running.profile.mode))
         self.setText(f"{words} {_OPENER}")
         self.setEnabled(running.possible)
         self.setAccessibleName(tr("How the model runs: {mode}").format(mode=words))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -19,13 +18,15 @@ from PySide6.QtWidgets import (
 )
 
 from app.engine_link.plan_texts import run_words
-from app.engine_link.running import Running, RunWish
+from app.settings.profiles import ModelProfile
 from app.theme.fonts import keep_sized, scaled
+from app.tuning.budget.model import BudgetModel
+from app.tuning.ceiling_choice import CeilingChoice
 from app.tuning.draft_list import DraftList
-from app.tuning.memory_row import MemoryRow
 from app.tuning.mode_list import ModeList
+from app.tuning.refusal_notice import RefusalNotice
+from app.tuning.run_choice import RunChoice
 from app.widgets.labels import plain_label
-from engine.commands import Mode
 from engine.language import tr
 
 _WIDTH = 500
@@ -43,17 +44,19 @@ class RunPanel(QFrame):
     page_asked = Signal()
     """All there is to know about it shall be shown."""
 
-    def __init__(self, running: Running, parent: QWidget | None = None) -> None:
+    def __init__(self, choosing: RunChoice, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setProperty("look", "notice")
         self.setAccessibleName(tr("How the model runs"))
-        self._running = running
-        self._wish = RunWish()
+        self.choosing, self._running = choosing, choosing.running
+        self._before: ModelProfile | None = None
+        """What closing goes back to; None: nothing, as the choice goes on elsewhere."""
         self._anchor = QPoint()
         self._now = plain_label("", self, "small")
         self.modes = ModeList(self)
         self.drafts = DraftList(self)
-        self.memory = MemoryRow(self)
+        self.memory = CeilingChoice(self, pictures=False)
+        self.refusal = RefusalNotice(self)
         self.apply_button = QPushButton(self)
         self.apply_button.setProperty("look", "primary")
         self.page_button = QToolButton(self)
@@ -63,14 +66,18 @@ class RunPanel(QFrame):
         self.page_button.setCursor(Qt.CursorShape.PointingHandCursor)
         self._arrange()
         keep_sized(self, lambda: self.setFixedWidth(scaled(_WIDTH)))
-        self.modes.chosen.connect(lambda mode: self._choose(mode=mode))
-        self.drafts.chosen.connect(lambda draft: self._choose(draft=draft))
-        self.memory.chosen.connect(lambda vram: self._choose(vram=vram))
+        choose = choosing.choose
+        self.modes.chosen.connect(lambda mode: choose(mode=mode))
+        self.drafts.chosen.connect(lambda draft: choose(draft=draft))
+        self.memory.chosen.connect(lambda vram: choose(vram=vram))
+        self.memory.mode_chosen.connect(lambda mode: choose(mode=mode))
+        self.refusal.chosen.connect(lambda load: choosing.take(ModelProfile.of(load)))
         self.drafts.folder_asked.connect(self.folder_asked)
         self.drafts.file_asked.connect(self.file_asked)
         self.page_button.clicked.connect(self._leave)
         self.apply_button.clicked.connect(self.apply)
-        running.changed.connect(self._follow)
+        for news in (choosing.changed, choosing.previews.changed, choosing.running.changed):
+            news.connect(self._follow)
 
     def _arrange(self) -> None:
         self._inside = QWidget(self)
@@ -79,10 +86,16 @@ class RunPanel(QFrame):
         column.setSpacing(6)
         parts = ((tr("Mode"), self.modes), (tr("Draft"), self.drafts))
         column.addWidget(self._now)
-        for title, part in (*parts, (tr("Graphics memory"), self.memory)):
+        for title, part in parts:
             column.addSpacing(6)
             column.addWidget(_title(title, part))
             column.addWidget(part)
+        column.addSpacing(6)
+        line = QHBoxLayout()
+        line.addWidget(_title(tr("Graphics memory"), self.memory), 1)
+        line.addWidget(self.memory.buttons)
+        column.addLayout(line)
+        column.addWidget(self.memory)
         self._scroll = QScrollArea(self)
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -100,20 +113,16 @@ class RunPanel(QFrame):
         layout.setContentsMargins(1, 1, 1, 1)
         layout.setSpacing(0)
         layout.addWidget(self._scroll, 1)
+        notices = QVBoxLayout()
+        notices.setContentsMargins(_MARGIN, 4, _MARGIN, 4)
+        notices.addWidget(self.refusal)
+        layout.addLayout(notices)
         layout.addLayout(self._foot)
 
-    @property
-    def wish(self) -> RunWish:
-        """Return the choice in the panel."""
-        return self._wish
-
-    def open_below(self, place: QPoint, wish: RunWish | None = None) -> None:
-        """Open with the upper right corner at `place`, in screen coordinates, within the screen.
-
-        `wish`: what is chosen already; without it, what is in force.
-        """
-        self._anchor = place
-        self._wish = wish or self._running.wish
+    def open_below(self, place: QPoint) -> None:
+        """Open with the upper right corner at `place`, in screen coordinates, within the screen."""
+        self._anchor, self._before = place, self.choosing.profile
+        self.choosing.watch(self, watching=True)
         self._show_state()
         self._fit()
         self.show()
@@ -126,11 +135,23 @@ class RunPanel(QFrame):
 
     def apply(self) -> None:
         """Run the model as it is chosen here."""
+        self.put_aside()
+        self._running.apply(self.choosing.profile)
+
+    def put_aside(self) -> None:
+        """Close, and leave what is chosen as it is."""
+        self._before = None
         self.hide()
-        self._running.apply(self._wish)
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """Go back to what was chosen before."""
+        super().hideEvent(event)
+        self.choosing.watch(self, watching=False)
+        if self._before is not None:
+            self.choosing.take(self._before)
 
     def _leave(self) -> None:
-        self.hide()
+        self.put_aside()
         self.page_asked.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
@@ -147,42 +168,43 @@ class RunPanel(QFrame):
         """Keyboard users land on the mode, or on what is left to do."""
         super().showEvent(event)
         ready = self.apply_button.isEnabled()
-        first = self.apply_button if ready else self.modes.rows[self._wish.mode].button
+        first = self.apply_button if ready else self.modes.rows[self.choosing.profile.mode].button
         first.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Labels are shortened to the width there is."""
         super().resizeEvent(event)
+        self._fit_labels()
+
+    def _fit_labels(self) -> None:
         room = self.width() - 2 * _MARGIN - 16
         for row in self.modes.rows.values():
-            row.fit(room)
+            row.fit(room - row.room_for_note)
         self.drafts.fit(room)
 
     def _follow(self) -> None:
         """The engine has told something new."""
         if self.isVisible():
             self._show_state()
-
-    def _choose(self, **values: object) -> None:
-        self._wish = replace(self._wish, **values)  # type: ignore[arg-type]
-        self._show_state()
+            self._fit()
 
     def _show_state(self) -> None:
         if not self._running.possible:
             self.hide()
             return
-        status, wish = self._running.bridge.status, self._wish
-        plan = status.plan
+        choosing, status = self.choosing, self._running.bridge.status
+        plan, told, machine = status.plan, choosing.told, choosing.machine
         self._now.setText("" if plan is None else f"{run_words(plan, status.machine)}.")
         self._now.setVisible(plan is not None)
         self._now.setToolTip("" if plan is None else "\n".join(plan.reasons))
-        self.modes.show_mode(wish.mode, status.machine, wish.draft)
-        self.drafts.show_draft(wish.draft, self._running.drafts)
+        self.modes.show_choice(choosing)
+        self.drafts.show_choice(choosing)
         self._order_tabs()
-        self.drafts.setEnabled(wish.mode is not Mode.PLAIN)
-        self.memory.show_ceiling(wish.vram, status.machine, plan)
-        self.memory.setEnabled(wish.mode is not Mode.CPU)
-        self.apply_button.setEnabled(wish != self._running.wish)
+        self._fit_labels()
+        self.memory.show_budget(None if told is None else BudgetModel.of(told, plan), machine)
+        self.memory.show_profile(choosing.profile)
+        self.refusal.show_refusal(choosing.refusal)
+        self.apply_button.setEnabled(choosing.differs and choosing.refusal is None)
         self.apply_button.setText(tr("Apply after this answer") if status.busy else tr("Apply"))
 
     def _order_tabs(self) -> None:
@@ -192,9 +214,8 @@ class RunPanel(QFrame):
             *(row.button for row in rows),
             self.drafts.folder_button,
             self.drafts.file_button,
-            self.memory.automatic,
-            self.memory.slider,
-            self.memory.number,
+            *self.memory.stops,
+            *self.refusal.buttons,
             self.page_button,
             self.apply_button,
         ]
@@ -204,7 +225,9 @@ class RunPanel(QFrame):
     def _fit(self) -> None:
         """Take the height of the content, as far as the screen goes."""
         self._inside.ensurePolished()
-        foot = self._foot.sizeHint().height()
+        foot = self._foot.sizeHint().height() + 8
+        if not self.refusal.isHidden():
+            foot += self.refusal.heightForWidth(self.width() - 2 * _MARGIN - 2)
         wanted = self._inside.heightForWidth(self.width() - 2) + foot + _FRAME
         screen = self.screen().availableGeometry()
         height = min(wanted, screen.bottom() - self._anchor.y() - _NEAR)

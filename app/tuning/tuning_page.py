@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.engine_link.measured import Measured, MeasuredSpeeds
-from app.engine_link.running import Running, RunWish
 from app.engine_link.status import Phase
 from app.session.session import ChatSession
+from app.settings.profiles import ModelProfile
 from app.tuning.apply_bar import ApplyBar
 from app.tuning.budget.model import BudgetModel
-from app.tuning.draft_dialog import ask_draft_file, ask_draft_folder
+from app.tuning.draft_dialog import AskDraft, ask_draft_file, ask_draft_folder
 from app.tuning.hardware_card import HardwareCard
 from app.tuning.interruption import Interruption
 from app.tuning.measured_points import points_for
 from app.tuning.memory_card import MemoryCard
 from app.tuning.mode_card import ModeCard
 from app.tuning.outcome import LoadOutcome, changes, newest_of, now_words, predicted_now, step_of
-from app.tuning.previews import Previews
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
 from app.widgets.page_frame import PageFrame
 from engine.commands import Calibrate, Stop
 from engine.events import Calibrated, DeviceSample, PlanSummary
 from engine.language import tr
-from engine.machine.facts import Machine
 
 _WIDEST = 960
 
@@ -43,15 +39,15 @@ class TuningPage(PageFrame):
 
     def __init__(
         self,
-        running: Running,
+        choosing: RunChoice,
         session: ChatSession,
         measured: MeasuredSpeeds,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(tr("Tuning"), parent, widest=_WIDEST)
-        self._running, self._bridge, self._measured = running, running.bridge, measured
-        self.choosing = RunChoice(running, self)
-        self.previews = Previews(self._bridge, self)
+        self.choosing, self.previews = choosing, choosing.previews
+        running = self._running = choosing.running
+        self._bridge, self._measured = running.bridge, measured
         self._interruption = Interruption(running, session, self)
         self._measuring_asked = False
         self._others: dict[str, int] = {}
@@ -78,17 +74,19 @@ class TuningPage(PageFrame):
 
     def _connect(self) -> None:
         choose, bridge = self.choosing.choose, self._bridge
-        self.memory.vram_chosen.connect(lambda vram: choose(vram=vram))
+        self.memory.ceiling.chosen.connect(lambda vram: choose(vram=vram))
+        self.memory.ceiling.mode_chosen.connect(lambda mode: choose(mode=mode))
         self.memory.context_chosen.connect(lambda context: choose(context=context))
+        self.memory.threads_chosen.connect(lambda threads: choose(threads=threads))
         self.mode.mode_chosen.connect(lambda mode: choose(mode=mode))
         self.mode.draft_chosen.connect(lambda draft: choose(draft=draft))
         self.mode.drafts.folder_asked.connect(lambda: self._ask_draft(ask_draft_folder))
         self.mode.drafts.file_asked.connect(lambda: self._ask_draft(ask_draft_file))
         self.hardware.measure_asked.connect(self._measure)
         self.hardware.cancel_asked.connect(lambda: bridge.submit(Stop()))
-        self.refusal.chosen.connect(lambda load: self.choosing.take(RunWish.of(load)))
+        self.refusal.chosen.connect(lambda load: self.choosing.take(ModelProfile.of(load)))
         self.bar.apply_asked.connect(self._apply)
-        self.bar.now_asked.connect(lambda: self._interruption.apply(self.choosing.wish))
+        self.bar.now_asked.connect(self._apply_now)
         self.bar.undo_asked.connect(self._undo)
         self.bar.cancel_asked.connect(lambda: bridge.submit(Stop()))
         self.choosing.changed.connect(self._chosen)
@@ -99,10 +97,6 @@ class TuningPage(PageFrame):
         bridge.subscribe_newest(DeviceSample, self._sampled)
 
     # -- what the page is asked ------------------------------------------------------------
-
-    def choose(self, wish: RunWish) -> None:
-        """Go on with a choice that was begun elsewhere."""
-        self.choosing.take(wish)
 
     def take_keyboard(self) -> None:
         """The budget is what is moved first; without one, the mode."""
@@ -119,8 +113,11 @@ class TuningPage(PageFrame):
     @property
     def _first(self) -> QWidget | None:
         """Return the shown widget that is used first."""
-        slider, button = self.memory.budget.slider, self.mode.modes.rows[self.choosing.wish.mode]
-        shown = (each for each in (slider, button.button) if each.isVisibleTo(self))
+        slider, row = (
+            self.memory.ceiling.budget.slider,
+            self.mode.modes.rows[self.choosing.profile.mode],
+        )
+        shown = (each for each in (slider, row.button) if each.isVisibleTo(self))
         return next((each for each in shown if each.isEnabled()), None)
 
     def _pass_keyboard_on(self) -> None:
@@ -132,13 +129,13 @@ class TuningPage(PageFrame):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Ask for previews, as somebody looks now."""
         super().showEvent(event)
-        self.previews.set_active(active=True)
+        self.choosing.watch(self, watching=True)
         self.show_state()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         """Stop asking for previews, as nobody looks any more."""
         super().hideEvent(event)
-        self.previews.set_active(active=False)
+        self.choosing.watch(self, watching=False)
         self._later.stop()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -149,7 +146,7 @@ class TuningPage(PageFrame):
 
     # -- what is done ----------------------------------------------------------------------
 
-    def _ask_draft(self, ask: Callable[[QWidget, Running, Callable[[Path], None]], None]) -> None:
+    def _ask_draft(self, ask: AskDraft) -> None:
         ask(self, self._running, lambda draft: self.choosing.choose(draft=draft))
 
     def _measure(self) -> None:
@@ -163,14 +160,25 @@ class TuningPage(PageFrame):
 
     def _apply(self) -> None:
         again = not self.choosing.differs
-        self._running.apply(self.choosing.wish, again=again)
+        self._running.apply(self.choosing.profile, again=again)
         self.show_state()
+        self._keep_keyboard()
+
+    def _apply_now(self) -> None:
+        self._interruption.apply(self.choosing.profile)
+        self._keep_keyboard()
 
     def _undo(self) -> None:
         if self.choosing.differs:
             self.choosing.undo()
         else:
             self._running.take_back()
+        self._keep_keyboard()
+
+    def _keep_keyboard(self) -> None:
+        """Stay on the page: the button that was pressed goes away."""
+        if (first := self._first) is not None:
+            first.setFocus(Qt.FocusReason.OtherFocusReason)
 
     # -- what is shown ---------------------------------------------------------------------
 
@@ -200,39 +208,33 @@ class TuningPage(PageFrame):
     def _chosen(self) -> None:
         """Follow a choice at once, perhaps made by dragging."""
         if self.isVisible():
-            self.previews.ask(self.choosing.load)
             self._show_choice()
 
     def show_state(self) -> None:
         """Show everything as it is."""
         self._later.stop()
-        self.previews.ask(self.choosing.load)
         told, status = self.previews.last, self._bridge.status
         for card in (self.memory, self.mode):
             card.setVisible(self._running.possible)
         speeds = told.speeds if told is not None else None
-        self.hardware.show_machine(self._machine, speeds)
+        self.hardware.show_machine(self.choosing.machine, speeds)
         self.hardware.show_measuring(status, speeds, asked=self._measuring_asked)
-        self.memory.show_budget(self._budget(), self._machine)
+        self.memory.ceiling.show_budget(self._budget(), self.choosing.machine)
         self._show_choice()
         if told is not None:
             self._pass_keyboard_on()
 
     def _show_choice(self) -> None:
-        wish, told = self.choosing.wish, self.previews.last
+        profile, told = self.choosing.profile, self.previews.last
         plan = self._bridge.status.plan if told is None or told.plan is None else told.plan
-        self.mode.show_choice(wish, self._running, self._machine, told)
-        self.mode.show_speeds(wish, told)
+        self.mode.show_choice(self.choosing)
         self.mode.reasons.show_plan(plan)
-        self.memory.show_wish(wish)
-        self.memory.context.show_context(wish.context, plan)
-        self._show_refusal()
+        self.memory.ceiling.show_profile(profile)
+        self.memory.context.show_context(profile.context, plan)
+        self.memory.threads.show_threads(profile.threads, self.choosing.machine)
+        if not self.choosing.differs or self.previews.current is not None:
+            self.refusal.show_refusal(self.choosing.refusal)
         self._show_bar()
-
-    @property
-    def _machine(self) -> Machine | None:
-        told = self.previews.last
-        return self._bridge.status.machine if told is None else told.machine
 
     @property
     def _points(self) -> list[Measured]:
@@ -250,12 +252,6 @@ class TuningPage(PageFrame):
         others = self._others.get(model.card.device) if model.card is not None else None
         return model if others is None else model.with_others(others)
 
-    def _show_refusal(self) -> None:
-        if not self.choosing.differs:
-            self.refusal.show_refusal(None)
-        elif (told := self.previews.current) is not None:
-            self.refusal.show_refusal(told.refusal)
-
     def _show_bar(self) -> None:
         status, running, bar = self._bridge.status, self._running, self.bar
         if not running.possible or (status.plan is None and status.phase is not Phase.LOADING):
@@ -268,8 +264,8 @@ class TuningPage(PageFrame):
             self._show_change(status.plan, busy=status.busy)
 
     def _show_change(self, plan: PlanSummary, *, busy: bool) -> None:
-        running, bar, machine = self._running, self.bar, self._machine
-        in_force = running.in_force or running.wish
+        running, bar, machine = self._running, self.bar, self.choosing.machine
+        in_force = running.in_force or running.profile
         predicted = predicted_now(self.previews.last, in_force, plan)
         now = LoadOutcome.of_plan(plan, predicted)
         words = now_words(plan, machine, predicted, newest_of(plan, self._points))
@@ -297,12 +293,12 @@ class TuningPage(PageFrame):
 
     def _outcome(self) -> LoadOutcome | None:
         """Return the outcome of the choice; None while it is being found out, or impossible."""
-        told, wish = self.previews.last, self.choosing.wish
+        told, profile = self.previews.last, self.choosing.profile
         fresh = self.previews.current
         if fresh is not None and fresh.plan is not None:
             return LoadOutcome.of_plan(fresh.plan)
-        asked = None if told is None else RunWish.of(told.load)
-        if asked is None or (asked.draft, asked.context) != (wish.draft, wish.context):
+        asked = None if told is None else ModelProfile.of(told.load)
+        if asked is None or (asked.draft, asked.context) != (profile.draft, profile.context):
             return None
-        step = step_of(told, wish)
+        step = step_of(told, profile)
         return None if step is None else LoadOutcome.of_step(*step)

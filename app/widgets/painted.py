@@ -232,14 +232,14 @@ def blend(colour: str, background: str, share: float) -> QColor:
     return QColor(*mixed)
 
 
-_CARD = "section"
+_CARDS = ("section", "notice")
 
 
 def ground(widget: QWidget, tokens: Tokens) -> str:
     """The colour the widget lies on: that of a card, or its window's."""
     above: QWidget | None = widget
     while above is not None:
-        if above.property("look") == _CARD:
+        if above.property("look") in _CARDS:
             return tokens.surface
         above = above.parentWidget()
     colour = widget.palette().color(QPalette.ColorRole.Window)

@@ -56,6 +56,11 @@ class Curve:
     context: int
     refusal: str = ""
 
+    @property
+    def at_best(self) -> CurvePoint:
+        """Return the point of the knee, of a curve that has points."""
+        return self.at() or self.points[-1]
+
     def at(self, vram: int | None = None) -> CurvePoint | None:
         """Return the point of a ceiling, by default the knee's; None where nothing fits."""
         ceiling = self.knee if vram is None else vram

@@ -215,7 +215,8 @@ def load(
             _leave_room(devices, beside)
         pair = _loaded(planned, devices, progress, cancelled)
         if kept is not None:
-            pair.identity = pair_identity(machine, default_threads(), planned.planning.models, plan)
+            threads = planned.inspection.command.threads or default_threads()
+            pair.identity = pair_identity(machine, threads, planned.planning.models, plan)
             pair.recall(kept)
         return pair
     except BaseException as error:

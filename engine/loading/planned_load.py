@@ -158,6 +158,7 @@ def planning_for(
         command.forces_drafting,
         vram=command.vram,
         layers_on_gpu=len(target.footprint.blocks) if layers == ALL_LAYERS else layers,
+        threads=command.threads,
         parallel=command.mode in (Mode.AUTO, Mode.DUO),
     )
     candidates = [usual_draft(draft, acceptance) for draft in drafts] if drafting else []

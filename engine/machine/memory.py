@@ -54,6 +54,7 @@ class Shortage:
         needed: memory that the smallest plan for the wish needs, by purpose.
         free: memory that Duotail might take there.
         holders: other programs that hold memory there, the largest first.
+        budgeted: whether it is the user's own budget that ends there, not what other programs hold.
     """
 
     device: str
@@ -61,6 +62,7 @@ class Shortage:
     needed: DeviceMemory
     free: int
     holders: tuple[Holder, ...] = ()
+    budgeted: bool = False
 
     @property
     def missing(self) -> int:

@@ -76,6 +76,7 @@ class Wish:
         forced: always draft, as the mode or the draft was asked for by name.
         vram: bytes of an accelerator at most; None: as many as are useful.
         layers_on_gpu: exactly so many target blocks there; None: the planner chooses.
+        threads: of the CPU; None: by the size of its share. Speeds are predicted with the latter.
         parallel: whether drafting and verifying at the same time can be chosen.
         tokens: of the conversation that speeds are predicted for.
     """
@@ -86,6 +87,7 @@ class Wish:
     forced: bool
     vram: int | None = None
     layers_on_gpu: int | None = None
+    threads: int | None = None
     parallel: bool = True
     tokens: int = USUAL_TOKENS
 

@@ -234,7 +234,9 @@ class Planning:
         return cpu, replace(device, runtime=runtime_bytes(found))
 
     def _threads(self, placement: Placement) -> int | None:
-        """Return one thread less than cores in Duo with a simulated accelerator; else None."""
+        """Return the wished threads; in Duo with a simulated accelerator one less than cores."""
+        if self._wish.threads is not None:
+            return self._wish.threads
         found, cores = self._search.accelerator, self._machine.host.cores
         beside = placement.strategy.parallel and found is not None and found.takes_core
         return max(cores - 1, 1) if beside else None

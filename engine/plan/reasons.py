@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.commands import Mode, WeightFormat
-from engine.language import tr
+from engine.language import number, tr
 from engine.language.units import memory
 from engine.machine.facts import CPU, Machine
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
@@ -68,6 +68,9 @@ def caveat(target: ModelFacts) -> str:
 
 def _reasons(told: Told) -> Iterator[str]:
     plan, target = told.plan, told.target
+    idle = plan.accelerator is None  # then that is what needs a reason
+    if idle:
+        yield from _accelerators(told)
     yield _where(told)
     if target.footprint.format is WeightFormat.F32 and not target.other_family:
         yield tr("Without Duotail's native backend (a C compiler builds it) this is slow.")
@@ -77,12 +80,13 @@ def _reasons(told: Told) -> Iterator[str]:
     if plan.draft_device is not None and not told.wish.forced:
         yield tr("If drafting does not pay, the target decodes alone for a while.")
     yield from _draft_left_out(told)
-    yield from _accelerators(told)
+    if not idle:
+        yield from _accelerators(told)
     if plan.context < target.max_positions and told.wish.context is None:
         cut = tr("The context is cut to {context} tokens to fit the free memory.")
         if plan.accelerator is not None:
             cut = tr("The context is cut to {context} tokens to leave room on {device}.")
-        yield cut.format(context=plan.context, device=told.device)
+        yield cut.format(context=number(plan.context), device=told.device)
     yield from _budget(told)
 
 
@@ -96,11 +100,11 @@ def _where(told: Told) -> str:
     names = {"model": told.target.name, "format": held.words, "device": told.device}
     size = held.weight_bytes / GIB
     if not layers:
-        said = tr("{model} runs on the CPU: {size:.2f} GiB of weights in {format}.")
-        return said.format(size=size, **names)
+        said = tr("{model} runs on the CPU: {size} GiB of weights in {format}.")
+        return said.format(size=number(size, ".2f"), **names)
     if told.placement.cut > count:
-        said = tr("{model} fits on {device} whole: {size:.2f} GiB of weights in {format}.")
-        return said.format(size=size, **names)
+        said = tr("{model} fits on {device} whole: {size} GiB of weights in {format}.")
+        return said.format(size=number(size, ".2f"), **names)
     if told.wish.layers_on_gpu is not None:
         said = tr(
             "{layers} of {count} layers of {model} are on {device}, as you asked; the CPU has the "
@@ -127,28 +131,28 @@ def _split(told: Told, layers: int, count: int) -> str:
         )
     elif beside and wished:
         said = tr(
-            "{model} needs {needed:.1f} GiB, your budget is {budget:.1f}: {layers} of {count} "
+            "{model} needs {needed} GiB, your budget is {budget}: {layers} of {count} "
             "layers fit beside the draft, so the CPU verifies the rest (Dovetail)."
         )
     elif beside:
         said = tr(
-            "{model} needs {needed:.1f} GiB, and {device} has {budget:.1f} free: {layers} of "
+            "{model} needs {needed} GiB, and {device} has {budget} free: {layers} of "
             "{count} layers fit beside the draft, so the CPU verifies the rest (Dovetail)."
         )
     elif wished:
         said = tr(
-            "{model} needs {needed:.1f} GiB, your budget is {budget:.1f}: {layers} of {count} "
+            "{model} needs {needed} GiB, your budget is {budget}: {layers} of {count} "
             "layers fit, and the CPU has the rest."
         )
     else:
         said = tr(
-            "{model} needs {needed:.1f} GiB, and {device} has {budget:.1f} free: {layers} of "
+            "{model} needs {needed} GiB, and {device} has {budget} free: {layers} of "
             "{count} layers fit, and the CPU has the rest."
         )
     return said.format(
         model=told.target.name,
-        needed=int(together(search.device_memory, None)[-1]) / GIB,
-        budget=told.ceiling / GIB,
+        needed=number(int(together(search.device_memory, None)[-1]) / GIB, ".1f"),
+        budget=number(told.ceiling / GIB, ".1f"),
         layers=layers,
         count=count,
         device=told.device,
@@ -203,7 +207,7 @@ def _loop(told: Told) -> Iterator[str]:
     plan, search = told.plan, told.search
     if plan.draft is None or not plan.layers_on_gpu:
         return
-    share = search.draft_share(told.placement)
+    share = number(search.draft_share(told.placement), ".2f")
     if plan.mode is Mode.DUO:
         turns = search.other(
             told.ceiling, lambda each: each.draft is not None and not each.parallel
@@ -211,25 +215,29 @@ def _loop(told: Told) -> Iterator[str]:
         if turns is None:
             said = tr(
                 "Drafting and verifying run at the same time (DuoDecoding): a drafted token takes "
-                "{share:.2f} of a verification."
+                "{share} of a verification."
             )
             yield said.format(share=share)
             return
         said = tr(
             "Drafting and verifying run at the same time (DuoDecoding): a drafted token takes "
-            "{share:.2f} of a verification, and in turns it would be {rate:.1f} tokens/s instead "
-            "of {best:.1f}."
+            "{share} of a verification, and in turns it would be {rate} tokens/s instead "
+            "of {best}."
         )
-        yield said.format(share=share, rate=turns.rate, best=told.placement.rate)
+        yield said.format(share=share, rate=_rate(turns), best=_rate(told.placement))
         return
     both = search.other(told.ceiling, lambda each: each.parallel)
     if both is not None:
         said = tr(
-            "Drafting and verifying take turns: a drafted token takes {share:.2f} of a "
-            "verification, and at the same time (DuoDecoding) it would be {rate:.1f} tokens/s "
-            "instead of {best:.1f}."
+            "Drafting and verifying take turns: a drafted token takes {share} of a "
+            "verification, and at the same time (DuoDecoding) it would be {rate} tokens/s "
+            "instead of {best}."
         )
-        yield said.format(share=share, rate=both.rate, best=told.placement.rate)
+        yield said.format(share=share, rate=_rate(both), best=_rate(told.placement))
+
+
+def _rate(placement: Placement) -> str:
+    return number(placement.rate, ".1f")
 
 
 def _draft_left_out(told: Told) -> Iterator[str]:
@@ -245,8 +253,8 @@ def _draft_left_out(told: Told) -> Iterator[str]:
             draft=name
         )
         return
-    said = tr("{draft} was left out: drafting with it would give {gain:.2f} times the speed.")
-    yield said.format(draft=name, gain=drafted.drafting / told.placement.rate)
+    said = tr("{draft} was left out: drafting with it would give {gain} times the speed.")
+    yield said.format(draft=name, gain=number(drafted.drafting / told.placement.rate, ".2f"))
 
 
 # ---- accelerators ----------------------------------------------------------------------------
@@ -274,16 +282,14 @@ def _accelerators(told: Told) -> Iterator[str]:
     else:
         there = told.search.other_on_device(told.ceiling)
         if there is None:
-            said = tr("{name} is not used: too little of its memory is free ({free:.1f} GiB).")
-            yield said.format(name=name, free=told.ceiling / GIB)
+            said = tr("{name} is not used: too little of its memory is free ({free} GiB).")
+            yield said.format(name=name, free=number(told.ceiling / GIB, ".1f"))
         elif there.rate * _WORTH_TELLING < told.placement.rate:
-            said = tr(
-                "{name} is not used: the CPU alone is faster ({best:.1f} tokens/s to {rate:.1f})."
-            )
-            yield said.format(name=name, best=told.placement.rate, rate=there.rate)
+            said = tr("{name} is not used: the CPU alone is faster ({best} tokens/s to {rate}).")
+            yield said.format(name=name, best=_rate(told.placement), rate=_rate(there))
         else:
-            said = tr("{name} is not used: the CPU alone is about as fast ({best:.1f} tokens/s).")
-            yield said.format(name=name, best=told.placement.rate)
+            said = tr("{name} is not used: the CPU alone is about as fast ({best} tokens/s).")
+            yield said.format(name=name, best=_rate(told.placement))
 
 
 def _budget(told: Told) -> Iterator[str]:
@@ -300,5 +306,5 @@ def _budget(told: Told) -> Iterator[str]:
             device=told.device
         )
     elif reserve := device_reserve(found):
-        said = tr("{reserve:.1f} GiB of {device} are left to other programs.")
-        yield said.format(reserve=reserve / GIB, device=told.device)
+        said = tr("{reserve} GiB of {device} are left to other programs.")
+        yield said.format(reserve=number(reserve / GIB, ".1f"), device=told.device)

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
-from engine.language import sentences, tr
+from engine.language import number, sentences, tr
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory, Shortage
 from engine.model.gguf.kinds import KIND_OF_NAME
@@ -132,29 +132,30 @@ def does_not_fit(
     """
     ram, vram, wish, found = nearest.ram, nearest.vram, search.wish, search.accelerator
     host, name = search.host, search.target.name
-    needed, free = (ram + host_reserve(host)) / GIB, host.memory_available / GIB
+    whole, free = (ram + host_reserve(host)) / GIB, _gib(host.memory_available / GIB)
     remedy, lacking = _remedy(search, drafts), _shortage(search, nearest, memory, ceiling)
+    if lacking.budgeted:
+        remedy = tr("Raise the budget, or choose a mode that needs less of the graphics card.")
     if found is None or found.unified or not vram:
-        said = tr("{model} needs {needed:.1f} GiB of memory here, and {free:.1f} GiB are free.")
-        cause = said.format(model=name, needed=needed, free=free)
+        said = tr("{model} needs {needed} GiB of memory here, and {free} GiB are free.")
+        cause = said.format(model=name, needed=_gib(whole), free=free)
         return OutOfMemory(cause, remedy, shortage=lacking)
-    names = {"model": name, "device": found.name, "budget": ceiling / GIB}
+    names = {"model": name, "device": found.name, "budget": _gib(ceiling / GIB)}
     if vram > ceiling and (wish.layers_on_gpu is not None or wish.mode is Mode.DUO):
         said = tr(
-            "{model} needs {needed:.1f} GiB of {device} for that, and the budget there is "
-            "{budget:.1f} GiB."
+            "{model} needs {needed} GiB of {device} for that, and the budget there is {budget} GiB."
         )
         return OutOfMemory(
-            said.format(needed=vram / GIB, **names),
+            said.format(needed=_gib(vram / GIB), **names),
             tr("Raise the budget, put fewer layers there, or choose a smaller model."),
             shortage=lacking,
         )
     said = tr(
-        "{model} needs {needed:.1f} GiB in all; {free:.1f} GiB of memory are free, and "
-        "{budget:.1f} GiB of {device} may be used."
+        "{model} needs {needed} GiB in all; {free} GiB of memory are free, and "
+        "{budget} GiB of {device} may be used."
     )
-    both = needed if search.one_memory else needed + vram / GIB
-    return OutOfMemory(said.format(needed=both, free=free, **names), remedy, shortage=lacking)
+    both = whole if search.one_memory else whole + vram / GIB
+    return OutOfMemory(said.format(needed=_gib(both), free=free, **names), remedy, shortage=lacking)
 
 
 def _shortage(
@@ -163,12 +164,18 @@ def _shortage(
     """Return the shortage of the device that lacks more."""
     found, most, (on_host, *there) = search.accelerator, search.host_budget, memory
     if found is not None and there and nearest.vram - ceiling > max(nearest.ram - most, 0):
-        return Shortage(found.device, found.name, _whole(there[0], nearest.vram), ceiling)
+        own = search.wish.vram is not None and nearest.vram <= search.limit
+        needed = _whole(there[0], nearest.vram)
+        return Shortage(found.device, found.name, needed, ceiling, budgeted=own)
     if there and search.one_memory:
         purposes = [each.name for each in fields(DeviceMemory) if each.name not in _NOT_BYTES]
         sums = {name: getattr(on_host, name) + getattr(there[0], name) for name in purposes}
         on_host = DeviceMemory(CPU, on_host.budget, **sums)
     return Shortage(CPU, tr("Memory"), _whole(on_host, nearest.ram), most)
+
+
+def _gib(size: float) -> str:
+    return number(size, ".1f")
 
 
 _NOT_BYTES = ("device", "budget")
@@ -188,13 +195,13 @@ def _remedy(search: PlacementSearch, drafts: Sequence[DraftFacts]) -> str:
     tokens = spare // max(held.kv_bytes_per_token, 1) * 9 // 10
     if wish.context is not None and SMALLEST_CONTEXT <= tokens < wish.context:
         return tr("Choose a context of at most {tokens} tokens, or close other programs.").format(
-            tokens=tokens
+            tokens=number(tokens)
         )
     small = four_bit_bytes(held)
     if small < held.weight_bytes * _MUCH_SMALLER and small < spare + held.weight_bytes:
         return tr(
-            "In the format {format} it would take about {size:.1f} GiB; or choose a smaller model."
-        ).format(format=WeightFormat.Q4, size=small / GIB)
+            "In the format {format} it would take about {size} GiB; or choose a smaller model."
+        ).format(format=WeightFormat.Q4, size=_gib(small / GIB))
     return tr("Close other programs, choose a shorter context or a smaller model.")
 
 

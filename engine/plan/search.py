@@ -128,11 +128,15 @@ class PlacementSearch:
     @property
     def knee(self) -> int:
         """Smallest ceiling with about the best speed that the device's limit allows."""
-        rates, vram = self._rate[self._order], self._vram[self._order]
-        if self._before_speed():
-            return self.limit
-        enough = vram[rates >= KNEE * rates[0]] if len(rates) else vram
-        return int(enough.min()) if len(enough) else 0
+        steps = self.steps
+        if self.wish.mode is Mode.DOVETAIL:  # a draft on the accelerator is not given up for speed
+            steps = [
+                each
+                for each in steps
+                if each.strategy.draft_device == steps[-1].strategy.draft_device
+            ] or steps
+        fastest = max((each.rate for each in steps), default=0.0)
+        return min((each.vram for each in steps if each.rate >= KNEE * fastest), default=0)
 
     @property
     def possible(self) -> bool:
@@ -239,8 +243,8 @@ class PlacementSearch:
     def _before_speed(self) -> list[NDArray[np.bool_] | Bytes]:
         """Return the keys that rank before speed in a forced Dovetail: draft on the accelerator.
 
-        On a simulated accelerator, which is no faster than the CPU, also as many layers as fit: it
-        is there to show them.
+        On a simulated accelerator, which is no faster than the CPU, also as many layers as the
+        ceiling allows: it is there to show them to who asks for them.
         """
         if self.wish.mode is not Mode.DOVETAIL or self.accelerator is None:
             return []

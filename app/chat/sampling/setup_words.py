@@ -56,8 +56,10 @@ def temperature_words(value: float) -> str:
         return tr("Always the most likely word. The same question gives the same answer.")
     if value <= 0.5:
         return tr("Close to the most likely words.")
-    if value <= 1:
-        return tr("Varied, the way the model was trained.")
+    if value < 1:
+        return tr("Varied, still leaning towards the likely words.")
+    if value == 1:
+        return tr("Varied, with the probabilities that the model itself gives.")
     return tr("Very varied; the text may lose its thread.")
 
 

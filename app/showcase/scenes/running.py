@@ -8,8 +8,8 @@ from pathlib import Path
 from time import perf_counter
 
 from app.chat.messages.answer_details import AnswerDetails
-from app.engine_link.running import RunWish
 from app.performance.panel import PerformancePanel
+from app.settings.profiles import ModelProfile
 from app.showcase.lanes import answer_stats
 from app.showcase.scenes.shoot import Shoot, answer, new_chat
 from app.showcase.script import MACHINE, MODEL_NAME, PLAN, words
@@ -65,8 +65,10 @@ def panel(stage: Stage, shoot: Shoot) -> None:
     new_chat(stage)
     popup = stage.window.run_button.panel
 
-    def picture(name: str, wish: RunWish | None = None) -> None:
-        stage.window.run_button.open_panel(wish)
+    def picture(name: str, wish: ModelProfile | None = None) -> None:
+        stage.window.run_button.open_panel()
+        if wish is not None:
+            popup.choosing.take(wish)
         settle()
         shoot(name, popup)
         popup.hide()
@@ -80,7 +82,7 @@ def panel(stage: Stage, shoot: Shoot) -> None:
     picture("run-panel-dovetail")
     _real(stage)
     shoot("dovetail-card")
-    wish = RunWish(Mode.CPU, _LONG_HEAD, 5 * 2**30)
+    wish = ModelProfile(Mode.CPU, _LONG_HEAD, 5 * 2**30)
     picture("run-panel-cpu-only", wish)
     picture("run-panel-alone", replace(wish, mode=Mode.PLAIN))
     _while_writing(stage, shoot, picture)
@@ -104,8 +106,8 @@ def _while_writing(stage: Stage, shoot: Shoot, picture: Callable[..., None]) -> 
     text = "The draft sits on the card, the model on the CPU, and what they agree on is kept. "
     session.send("What does Dovetail do?")
     stage.stream(text * 6)
-    picture("run-panel-writing", RunWish(Mode.CPU))
-    running.apply(RunWish(Mode.CPU))
+    picture("run-panel-writing", ModelProfile(Mode.CPU))
+    running.apply(ModelProfile(Mode.CPU))
     catch_up()
     shoot("change-waits")
     stage.finish(text * 6)

@@ -68,7 +68,7 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
 
 
 def _writing(stage: Stage, shoot: Shoot, page: TuningPage) -> None:
-    wish = page.choosing.wish
+    wish = page.choosing.profile
     stage.window.pages.show_chat()
     stage.assembly.session.send("What is a budget?")
     stage.stream(_TEXT * 3)

@@ -96,7 +96,7 @@ class CurveView(Painted):
     def axis(self) -> Axis:
         """The ceilings, in the coordinates of the area inside the margins."""
         left, right = self._sides
-        total = 0 if self._model is None else self._model.total
+        total = 0 if self._model is None else self._model.extent
         return Axis(total, left, max(self.room - left - right, 1.0))
 
     @property
@@ -281,7 +281,8 @@ class CurveView(Painted):
         if model is None or point is None or not model.total:
             return
         tokens = current()
-        spot = QPointF(self.axis.x(point.vram), self._y(plot, point.tokens_per_s))
+        x = self.axis.x(model.steps[model.index(self._ceiling)])
+        spot = QPointF(x, self._y(plot, point.tokens_per_s))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(QColor(tokens.accent), 1))
         painter.drawLine(QPointF(spot.x(), plot.top()), QPointF(spot.x(), plot.bottom()))
@@ -341,7 +342,7 @@ class CurveView(Painted):
             return measured_words(model.measured[min(near)[1]])
         if not plot.contains(inside) or not model.points:
             return ""
-        return sentence(model, model.points[model.nearest(self.axis.vram(inside.x()))].vram)
+        return sentence(model, model.steps[model.nearest(self.axis.vram(inside.x()))])
 
 
 def _ticks(model: BudgetModel | None) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from app.widgets.memory_parts import Stack, stacked
 from engine.commands import Mode
@@ -19,6 +20,10 @@ _LEAST_SPREAD, _USUAL_SPREAD, _GUESSED_SPREAD, _MOST_SPREAD = 0.05, 0.15, 0.35, 
 """Relative errors of predictions: at best, measured speeds, assumed speeds, at worst."""
 _FINEST = 512
 """Number of parts of a GPU's memory that can be told apart in a picture."""
+_ROOM = GIB // 4
+"""Bytes that say nothing where they stay free."""
+_BEHIND = 1.15
+"""Length of the axis, in sizes of the most that can be used."""
 _NO_CURVE = Curve(Mode.AUTO, (), 0, 0, 0, 0)
 
 
@@ -108,28 +113,57 @@ class BudgetModel:
         return self.main.points
 
     @property
+    def rival(self) -> Curve | None:
+        """Return the fastest curve that would use memory, where the wished mode uses none."""
+        if any(point.vram for point in self.points) or not self.points:
+            return None
+        using = [curve for curve in self.curves[1:] if curve.points and curve.points[-1].vram]
+        return max(using, key=lambda curve: curve.at_best.tokens_per_s, default=None)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The ceilings that can be chosen: where something changes, for the rival if for nobody."""
+        source = self.points if (rival := self.rival) is None else rival.points
+        found = {point.vram for point in source} | ({0} if rival is not None else set())
+        return tuple(sorted(found))
+
+    @property
+    def extent(self) -> int:
+        """Return where the axis ends: with the GPU, or where nothing more can be used."""
+        most = max((curve.points[-1].vram for curve in self.curves if curve.points), default=0)
+        others = [point.vram for curve in self.curves for point in curve.points]
+        widest = max((b - a for a, b in pairwise(sorted({0, *others}))), default=0)
+        if not most or self.limit - most <= max(widest, _ROOM):
+            return self.total
+        return min(round(most * _BEHIND), self.total)
+
+    @property
     def last(self) -> int:
         """The step that End leads to: the last one before the forbidden zone, the first at least.
 
         -1 where there are no steps.
         """
-        fitting = bisect_right(self.points, self.limit, key=lambda point: point.vram)
-        return min(max(fitting - 1, 0), len(self.points) - 1)
+        fitting = bisect_right(self.steps, self.limit)
+        return min(max(fitting - 1, 0), len(self.steps) - 1)
 
     @property
     def knee(self) -> int:
         """The ceiling of Auto: the smallest one with about the best speed that fits now."""
-        return min(self.main.knee, self.points[self.last].vram) if self.points else 0
+        return min(self.main.knee, self.steps[self.last]) if self.points else 0
 
     def index(self, ceiling: int | None) -> int:
         """The step that a ceiling, or Auto, comes to; the first at least, -1 without steps."""
         wanted = self.knee if ceiling is None else ceiling
-        place = bisect_right(self.points, wanted, key=lambda point: point.vram)
-        return min(max(place - 1, 0), len(self.points) - 1)
+        place = bisect_right(self.steps, wanted)
+        return min(max(place - 1, 0), len(self.steps) - 1)
 
     def at(self, ceiling: int | None) -> CurvePoint | None:
         """Return the use of a ceiling, or of Auto; None where nothing fits."""
-        return self.points[self.index(ceiling)] if self.points else None
+        if not self.points:
+            return None
+        wanted = self.knee if ceiling is None else ceiling
+        place = bisect_right(self.points, wanted, key=lambda point: point.vram)
+        return self.points[max(place - 1, 0)]
 
     def fits(self, ceiling: int | None) -> bool:
         """Return whether what the ceiling is used for is outside of the forbidden zone."""
@@ -145,11 +179,11 @@ class BudgetModel:
 
     def nearest(self, vram: float) -> int:
         """The step nearest to so many bytes that fits; -1 without steps."""
-        if not self.points:
+        if not self.steps:
             return -1
-        above = bisect_right(self.points, vram, key=lambda point: point.vram)
+        above = bisect_right(self.steps, vram)
         around = [min(max(place, 0), self.last) for place in (above - 1, above)]
-        return min(around, key=lambda place: abs(self.points[place].vram - vram))
+        return min(around, key=lambda place: abs(self.steps[place] - vram))
 
     def stepped(self, index: int, by: int) -> int:
         """Return the index so many steps further, as far as fits; a step is mostly one layer."""
@@ -159,7 +193,7 @@ class BudgetModel:
         """Return the index so many GiB further, at least one step."""
         if not self.points:
             return -1
-        found = self.nearest(self.points[index].vram + by * GIB)
+        found = self.nearest(self.steps[index] + by * GIB)
         one = self.stepped(index, 1 if by > 0 else -1)
         return max(found, one) if by > 0 else min(found, one)
 

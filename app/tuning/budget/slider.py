@@ -76,9 +76,9 @@ class BudgetSlider(QSlider):
         """Show other steps, or another forbidden zone."""
         self._model = model
         self._showing = True
-        self.setRange(0, max(len(model.points) - 1, 0))
+        self.setRange(0, max(len(model.steps) - 1, 0))
         self._showing = False
-        self.setEnabled(bool(model.points))
+        self.setEnabled(bool(model.steps))
         self.refresh()
 
     def show_step(self, index: int) -> None:
@@ -99,7 +99,7 @@ class BudgetSlider(QSlider):
         """Return where which ceiling is."""
         left = max(self._sides[0], _HANDLE + 2)
         right = max(self._sides[1], _HANDLE + 2)
-        total = self._model.total if self._model is not None else 0
+        total = self._model.extent if self._model is not None else 0
         return Axis(total, left, max(self.width() - left - right, 1.0))
 
     def refresh(self) -> None:
@@ -207,8 +207,8 @@ class BudgetSlider(QSlider):
         painter = QPainter(self)
         painter.drawPixmap(0, 0, self._picture)
         model = self._model
-        if model is not None and model.points:
-            self._paint_handle(painter, self.axis.x(model.points[self.value()].vram))
+        if model is not None and model.steps:
+            self._paint_handle(painter, self.axis.x(model.steps[self.value()]))
         painter.end()
 
     def _paint_handle(self, painter: QPainter, x: float) -> None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
-from app.engine_link.plan_texts import unbroken
+from app.engine_link.plan_texts import mode_name, unbroken
 from app.tuning.budget.curve_view import CurveView
 from app.tuning.budget.layer_map import LayerMap
 from app.tuning.budget.layers import LayerPlaces
@@ -24,7 +31,7 @@ from app.tuning.budget.wording import (
 )
 from app.widgets.labels import plain_label
 from app.widgets.painted import SIDE, Painted
-from engine.language import sentences
+from engine.language import sentences, tr
 
 _GAP = 6
 _RIGHT = 14
@@ -39,13 +46,19 @@ class BudgetView(QWidget):
     settled = Signal(object)
     """Bytes; the user let go."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    mode_chosen = Signal(object)
+    """The `Mode` of the button that offers one."""
+
+    def __init__(self, parent: QWidget | None = None, *, pictures: bool = True) -> None:
         super().__init__(parent)
+        self._pictures = pictures
         self.model: BudgetModel | None = None
         self._ceiling: int | None = None
         self._stale = False
-        self.sentence = plain_label("", self, "heading")
+        self.sentence = plain_label("", self, "heading" if pictures else "title")
         self.note = plain_label("", self, "muted")
+        self.rival_button = QPushButton(self)
+        self.rival_button.setAutoDefault(False)
         self.curve, self.slider = CurveView(self), BudgetSlider(self)
         self.forbidden = plain_label("", self, "small")
         self.layers = LayerMap(self)
@@ -53,14 +66,23 @@ class BudgetView(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(_GAP)
+        side = SIDE if pictures else 0
         texts = (self.sentence, self.note)
-        for part in (*texts, self.curve, self.slider, self.forbidden, *self._below):
+        for label in texts:
+            column.addWidget(label)
+        offer = QHBoxLayout()
+        offer.setContentsMargins(side, 2, side, 2)
+        offer.addWidget(self.rival_button)
+        offer.addStretch(1)
+        column.addLayout(offer)
+        for part in (self.curve, self.slider, self.forbidden, *self._below):
             column.addWidget(part)
         for label in (*texts, self.forbidden):
-            label.setContentsMargins(SIDE, 0, SIDE, 0)
+            label.setContentsMargins(side, 0, side, 0)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.slider.moved.connect(self._moved)
         self.slider.settled.connect(self._settle)
+        self.rival_button.clicked.connect(lambda _=False: self._take_rival())
         self.curve.pointed.connect(self.slider.move_to)
         self.curve.let_go.connect(self.slider.settle)
         for view in self.views:
@@ -103,10 +125,15 @@ class BudgetView(QWidget):
     # -- what the user does ----------------------------------------------------------------
 
     def _moved(self, index: int) -> None:
-        if self.model is not None and self.model.points:
-            self._ceiling = self.model.points[index].vram
+        if self.model is not None and self.model.steps:
+            self._ceiling = self.model.steps[index]
             self._show_ceiling()
             self.ceiling_changed.emit(self._ceiling)
+
+    def _take_rival(self) -> None:
+        rival = None if self.model is None else self.model.rival
+        if rival is not None:
+            self.mode_chosen.emit(rival.mode)
 
     def _settle(self) -> None:
         self._describe()
@@ -125,8 +152,15 @@ class BudgetView(QWidget):
         if model is None:
             return
         there = bool(model.total)
-        for part in (self.curve, self.slider, self.forbidden, self.layers, self.card):
-            part.setVisible(there)
+        self.slider.setVisible(there)
+        self.forbidden.setVisible(there)
+        for picture in (self.curve, self.layers, self.card):
+            picture.setVisible(there and self._pictures)
+        self.host.setVisible(self._pictures)
+        rival = model.rival if there else None
+        self.rival_button.setVisible(rival is not None)
+        if rival is not None:
+            self.rival_button.setText(tr("Use {mode}").format(mode=mode_name(rival.mode)))
         self.curve.show_model(model)
         self.slider.show_model(model)
         self.forbidden.setText(forbidden_words(model))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from app.engine_link.plan_texts import mode_name
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
 from app.widgets.memory_parts import MemoryPart, Stack
-from engine.events.models import CurvePoint
+from engine.events import Curve, CurvePoint
 from engine.language import listed, number, sentences, tr
 from engine.language.units import gibibytes, memory
 from engine.machine.facts import CPU, Accelerator, Machine
@@ -74,6 +74,8 @@ def knee_words(model: BudgetModel) -> str:
     at = model.at(None)
     if at is None:
         return ""
+    if (rival := model.rival) is not None:
+        return _idle_words(model, at, rival)
     last = model.points[model.last]
     if at is last and not _idle(model):
         return ""
@@ -82,6 +84,22 @@ def knee_words(model: BudgetModel) -> str:
     if last.tokens_per_s <= at.tokens_per_s * _HARDLY:
         return tr("Beyond {size} nothing is gained.").format(size=memory(at.vram))
     return tr("Beyond {size} hardly anything is gained.").format(size=memory(at.vram))
+
+
+def _idle_words(model: BudgetModel, at: CurvePoint, rival: Curve) -> str:
+    """Return why a mode leaves the GPU alone whatever the ceiling, against one that does not."""
+    best = rival.at_best
+    return tr(
+        "{wished} uses no graphics memory, whatever the budget: {mode} reaches about {speed}"
+        " tokens/s here, {rival} with {size} about {other}."
+    ).format(
+        wished=mode_name(model.main.mode),
+        mode=mode_name(at.mode),
+        speed=speed(at.tokens_per_s),
+        rival=mode_name(rival.mode),
+        size=size_words(best.vram),
+        other=speed(best.tokens_per_s),
+    )
 
 
 def _idle(model: BudgetModel) -> bool:
@@ -182,7 +200,7 @@ def curve_words(model: BudgetModel) -> str:
     """The curve from its beginning to its end, its knee, what is in the way, what was measured."""
     if not model.points:
         return sentence(model, None)
-    first, last = model.points[0], model.points[model.last]
+    first, last = model.points[0], model.at(model.steps[model.last]) or model.points[-1]
     said = tr("From about {slow} tokens/s with {little} to {fast} with {much}.").format(
         slow=speed(first.tokens_per_s),
         little=size_words(first.vram),

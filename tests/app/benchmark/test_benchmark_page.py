@@ -19,7 +19,6 @@ from app.benchmark.benchmark_page import BenchmarkPage
 from app.benchmark.kept import Kept, KeptReports, fingerprint
 from app.benchmark.wording import bars_words, details, plan_words
 from app.engine_link.status import Phase
-from app.settings.modes import ModeOf
 from app.shell.page_names import PageName
 from app.showcase.script import MACHINE, PLAN
 from app.widgets.table_dialog import TableDialog
@@ -109,7 +108,7 @@ def test_one_click_measures_and_uses_the_winner(desk: Desk) -> None:
     assert [row.mode for row in page.bars.rows] == [Mode.AUTO, Mode.DUO]
     assert "Measuring every mode (50" in desk.chat.status_line.text
     desk.script.gate.set()
-    desk.bot.waitUntil(lambda: page.benchmark.running.wish.mode is Mode.DUO)
+    desk.bot.waitUntil(lambda: page.benchmark.running.profile.mode is Mode.DUO)
     desk.ready()
     assert [row.mode for row in page.bars.rows] == [Mode.AUTO, Mode.DUO, Mode.PLAIN]
     assert "20.0 tokens per second, the best here" in page.bars.accessibleDescription()
@@ -117,8 +116,7 @@ def test_one_click_measures_and_uses_the_winner(desk: Desk) -> None:
     assert "There is no room." in page.notes.text()
     assert "CPU only would run as Automatic does." in page.notes.text()
     settings = desk.assembly.settings.value
-    assert settings.modes == (ModeOf(str(MODEL), Mode.DUO),)
-    assert settings.mode is Mode.AUTO, "other models are left alone"
+    assert settings.profiled(MODEL).profile.mode is Mode.DUO
     assert desk.assembly.models.running.command(MODEL).mode is Mode.DUO
     assert desk.assembly.models.running.command(Path("another")).mode is Mode.AUTO
 
@@ -137,10 +135,12 @@ def test_automatic_can_be_chosen_again(desk: Desk) -> None:
 def test_a_mode_chosen_by_hand_goes_before_the_one_that_was_kept(desk: Desk) -> None:
     page = measured(desk)
     running = desk.assembly.models.running
-    desk.bot.waitUntil(lambda: not running.pending and running.wish.mode is Mode.DUO)
-    running.apply(replace(running.wish, mode=Mode.PLAIN))
-    desk.bot.waitUntil(lambda: desk.assembly.settings.value.mode is Mode.PLAIN)
-    assert desk.assembly.settings.value.modes == ()
+    desk.bot.waitUntil(lambda: not running.pending and running.profile.mode is Mode.DUO)
+    running.apply(replace(running.profile, mode=Mode.PLAIN))
+    desk.bot.waitUntil(
+        lambda: desk.assembly.settings.value.profiled(MODEL).profile.mode is Mode.PLAIN
+    )
+    assert desk.assembly.settings.value.profiled(MODEL).profile.mode is not Mode.DUO
     assert running.command(MODEL).mode is Mode.PLAIN
     desk.bot.waitUntil(page.use_button.isVisible)
 
@@ -151,7 +151,7 @@ def test_within_noise_the_automatic_choice_stays(open_desk: Callable[..., Desk])
     page = measured(desk)
     assert len(of(desk, Load)) == 1, "nothing is loaded for it"
     desk.bot.waitUntil(lambda: "as fast as any mode" in page.outcome.text())
-    assert desk.assembly.models.running.kept_mode(MODEL) is Mode.AUTO
+    assert desk.assembly.models.running.command(MODEL).mode is Mode.AUTO
     assert not page.auto_button.isVisible()
 
 
@@ -164,7 +164,7 @@ def test_cancel_leaves_everything_as_it_was(desk: Desk) -> None:
     desk.bot.waitUntil(lambda: page.benchmark.stage is BenchmarkStage.IDLE)
     assert "not finished" in page.outcome.text()
     assert page.benchmark.report is None
-    assert desk.assembly.settings.value.modes == ()
+    assert desk.assembly.settings.value.profiled(MODEL).profile.mode is not Mode.DUO
     assert page.measure_button.isEnabled()
     assert desk.assembly.bridge.status.compared is None
 

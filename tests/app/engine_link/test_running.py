@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from desk import Desk
 from fake_engine import Script
 
-from app.engine_link.running import GIB, Running, RunWish
-from app.settings.drafts import DraftOf, DraftSource
+from app.engine_link.running import Running
 from app.settings.file import load, save
 from app.settings.model import Settings
+from app.settings.profiles import GIB, ModelProfile, ProfiledModel
 from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Generate, Load, Mode
 from engine.events import Failed
@@ -29,6 +28,10 @@ def loads(desk: Desk) -> list[Load]:
     return [command for command in desk.script.commands if isinstance(command, Load)]
 
 
+def kept_profile(desk: Desk) -> ModelProfile:
+    return desk.assembly.settings.value.profiled(MODEL).profile
+
+
 def banners(desk: Desk) -> list[str]:
     return [banner.text for banner in desk.chat.banners.findChildren(Banner)]
 
@@ -39,28 +42,28 @@ def test_a_wish_reloads_the_same_model_between_answers_and_is_remembered(
     head = tmp_path / "head"
     head.mkdir()
     before = loads(desk)[-1]
-    running(desk).apply(RunWish(Mode.DOVETAIL, head, 3 * GIB))
-    desk.bot.waitUntil(lambda: desk.assembly.settings.value.mode is Mode.DOVETAIL)
+    running(desk).apply(ModelProfile(Mode.DOVETAIL, head, 3 * GIB))
+    desk.bot.waitUntil(lambda: desk.assembly.settings.value.profiles != ())
     asked = loads(desk)[-1]
     assert asked == Load(before.model, head, Mode.DOVETAIL, vram=3 * GIB, after_answer=True)
     assert running(desk).drafts == [head]
     desk.assembly.settings.flush()
     kept = load(desk.assembly.settings.path).settings
-    assert (kept.mode, kept.draft, kept.vram) == (Mode.DOVETAIL, DraftSource.CHOSEN, 3.0)
-    assert kept.drafts == (DraftOf(str(MODEL), str(head)),)
+    profile = ModelProfile(Mode.DOVETAIL, head, 3 * GIB)
+    assert kept.profiles == (ProfiledModel(str(MODEL), profile, (str(head),)),)
     again = running(desk).command(MODEL)
     assert again == Load(MODEL, head, Mode.DOVETAIL, vram=3 * GIB)
-    assert running(desk).command(Path("other")).draft is DraftChoice.AUTO, "it was for one model"
+    assert running(desk).command(Path("other")) == Load(Path("other")), "it was for one model"
     head.rmdir()
     assert running(desk).command(MODEL).draft is DraftChoice.AUTO, "what is gone is not asked for"
 
 
 def test_the_same_wish_again_asks_for_nothing(desk: Desk) -> None:
-    running(desk).apply(RunWish())
+    running(desk).apply(ModelProfile())
     assert len(loads(desk)) == 1
     running(desk).draft_with(DraftChoice.NONE)
     running(desk).draft_with(DraftChoice.NONE)
-    desk.bot.waitUntil(lambda: desk.assembly.settings.value.draft is DraftSource.NONE)
+    desk.bot.waitUntil(lambda: kept_profile(desk).draft is DraftChoice.NONE)
     assert len(loads(desk)) == 2
 
 
@@ -68,14 +71,14 @@ def test_an_answer_is_written_to_its_end_first(desk: Desk) -> None:
     desk.script.hold_after = 1
     desk.type_and_send("Hello")
     desk.streaming("Hello!")
-    running(desk).apply(RunWish(Mode.PLAIN))
+    running(desk).apply(ModelProfile(Mode.PLAIN))
     assert running(desk).pending
     assert banners(desk) == ["The change takes effect when this answer is finished."]
     assert desk.assembly.window.run_button.text().startswith("Next: Target alone")
     assert "CPU only" in desk.chat.status_line.text, "what is still in force"
     desk.script.gate.set()
     assert desk.answered().message.text == desk.script.answer
-    desk.bot.waitUntil(lambda: desk.assembly.settings.value.mode is Mode.PLAIN)
+    desk.bot.waitUntil(lambda: kept_profile(desk).mode is Mode.PLAIN)
     desk.ready()
     assert not running(desk).pending
     order = [type(each) for each in desk.script.commands if isinstance(each, Load | Generate)]
@@ -87,12 +90,11 @@ def test_an_answer_is_written_to_its_end_first(desk: Desk) -> None:
 
 def test_a_draft_that_is_refused_changes_nothing(desk: Desk, tmp_path: Path) -> None:
     desk.script.fail_load = NO
-    running(desk).apply(RunWish(draft=tmp_path))
+    running(desk).apply(ModelProfile(draft=tmp_path))
     desk.bot.waitUntil(lambda: NO.cause in banners(desk))
-    desk.bot.waitUntil(lambda: running(desk).wish == RunWish())
+    desk.bot.waitUntil(lambda: running(desk).profile == ModelProfile())
     assert running(desk).drafts == []
-    value = desk.assembly.settings.value
-    assert (value.draft, value.drafts) == (DraftSource.AUTO, ())
+    assert desk.assembly.settings.value.profiles == ()
     assert desk.assembly.bridge.status.plan is not None
     desk.type_and_send("Hello")
     assert desk.answered().text.raw_text
@@ -115,12 +117,8 @@ def test_a_wish_that_is_impossible_at_the_start_leaves_a_model(
     open_desk: Callable[[Script | None], Desk], tmp_path: Path
 ) -> None:
     """First without the mode, then without the draft; what was kept is kept for another start."""
-    wished = Settings(
-        mode=Mode.DOVETAIL,
-        draft=DraftSource.CHOSEN,
-        drafts=(DraftOf(str(MODEL), str(tmp_path)),),
-        vram=2.0,
-    )
+    kept = ProfiledModel(str(MODEL), ModelProfile(Mode.DOVETAIL, tmp_path, 2 * GIB))
+    wished = Settings(profiles=(kept,))
     save(tmp_path / "config" / "settings.toml", wished)
     desk = open_desk(Picky())
     desk.ready()
@@ -130,28 +128,39 @@ def test_a_wish_that_is_impossible_at_the_start_leaves_a_model(
         (Mode.AUTO, tmp_path, None),
         (Mode.AUTO, DraftChoice.AUTO, None),
     ]
-    assert NO.cause in banners(desk)
-    assert any("Duotail chooses itself" in text for text in banners(desk))
-    value = desk.assembly.settings.value
-    assert (value.mode, value.draft, value.vram) == (Mode.DOVETAIL, DraftSource.CHOSEN, 2.0)
+    (told,) = banners(desk)
+    assert told.startswith("Your last settings don't fit right now; using Automatic.")
+    assert NO.cause in told
+    assert desk.assembly.settings.value.profiles == (kept,)
 
 
-@pytest.mark.parametrize(
-    ("text", "mode", "drafts"),
-    [
-        ('mode = "dovetail"', Mode.DOVETAIL, ()),
-        ('mode = "duo"', Mode.DUO, ()),
-        ('mode = "warp"', Mode.AUTO, ()),
-        ('[[draft_of]]\nmodel = "m"\ndraft = "d"', Mode.AUTO, (DraftOf("m", "d"),)),
-        ('[[draft_of]]\nmodel = "m"\ndraft = 3', Mode.AUTO, ()),
-        ("draft_of = 7", Mode.AUTO, ()),
-        ("vram = -1.0", Mode.AUTO, ()),
-    ],
-)
-def test_a_settings_file_that_somebody_wrote(
-    tmp_path: Path, text: str, mode: Mode, drafts: tuple[DraftOf, ...]
+def test_a_kept_mode_that_does_not_fit_gives_way_while_another_model_is_in_memory(
+    open_desk: Callable[[Script | None], Desk], tmp_path: Path
 ) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text(text)
-    found = load(file).settings
-    assert (found.mode, found.drafts, found.vram) == (mode, drafts, None)
+    """DuoDecoding was chosen for one model, and now its draft is gone: the load must not fail."""
+    other = Path("other")
+    kept = ProfiledModel(str(other), ModelProfile(Mode.DUO))
+    save(tmp_path / "config" / "settings.toml", Settings(profiles=(kept,)))
+    desk = open_desk(Picky())
+    desk.ready()
+    assert loads(desk)[-1].mode is Mode.AUTO, "the mode was chosen for another model"
+    desk.assembly.models.load(other)
+    desk.bot.waitUntil(lambda: bool(banners(desk)))
+    assert [(each.model, each.mode) for each in loads(desk)[1:]] == [
+        (other, Mode.DUO),
+        (other, Mode.AUTO),
+    ]
+    (told,) = banners(desk)
+    assert "using Automatic" in told
+    assert running(desk).in_force == ModelProfile()
+    assert desk.assembly.settings.value.profiled(other).profile.mode is Mode.DUO
+
+
+def test_what_is_applied_by_hand_does_not_give_way(
+    open_desk: Callable[[Script | None], Desk],
+) -> None:
+    desk = open_desk(Picky())
+    desk.ready()
+    running(desk).apply(ModelProfile(Mode.DUO))
+    desk.bot.waitUntil(lambda: banners(desk) == [NO.cause])
+    assert [each.mode for each in loads(desk)] == [Mode.AUTO, Mode.DUO]

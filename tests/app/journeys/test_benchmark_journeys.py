@@ -65,7 +65,7 @@ def test_one_click_and_the_winner_is_used(guest: Traveller) -> None:
     own = [row.mode for row in report.rows if row.same_as is None]
     guest.until(lambda: [row.mode for row in page.bars.rows] == own)
     running = guest.assembly.models.running
-    guest.until(lambda: running.wish.mode is report.winner and not running.pending)
+    guest.until(lambda: running.profile.mode is report.winner and not running.pending)
     assert running.command(default_target()).mode is report.winner
     assert "is simulated" in page.simulated.text()
     QTest.mouseClick(page.copy_button, Qt.MouseButton.LeftButton)
@@ -92,4 +92,4 @@ def test_a_message_goes_first(guest: Traveller) -> None:
     assert page.benchmark.outcome is not None
     assert not page.benchmark.outcome.complete
     assert guest.assembly.bridge.last_load == before
-    assert guest.assembly.settings.value.modes == ()
+    assert guest.assembly.settings.value.profiles == ()

@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
 from app.engine_link.status import Phase
-from app.settings.drafts import DraftSource
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
 from app.widgets.banner import Banner
@@ -49,6 +48,10 @@ def guest(tmp_path: Path, theme: Theme, qtbot: QtBot) -> Iterator[Traveller]:
 def click(widget: QLabel | QRadioButton | object) -> None:
     assert hasattr(widget, "rect")
     QTest.mouseClick(widget, Qt.MouseButton.LeftButton)  # type: ignore[call-overload]
+
+
+def kept_mode(guest: Traveller) -> Mode | None:
+    return next((each.profile.mode for each in guest.assembly.settings.value.profiles), None)
 
 
 def panel(traveller: Traveller) -> RunPanel:
@@ -94,8 +97,8 @@ def test_a_head_from_a_folder_drafts_and_the_text_stays(traveller: Traveller, he
     assert after.stats is not None
     assert after.stats.drafted > 0
     value = traveller.assembly.settings.value
-    assert value.draft is DraftSource.CHOSEN
-    assert [each.draft for each in value.drafts] == [str(head)]
+    assert [each.drafts for each in value.profiles] == [(str(head),)]
+    assert value.profiles[0].profile.draft == head
     click(panel(traveller).drafts.rows[DraftChoice.AUTO].button)
     click(traveller.window.run_button.panel.apply_button)
     traveller.until(lambda: "my head" not in drafts(traveller))
@@ -123,7 +126,7 @@ def test_what_cannot_draft_is_told_and_the_model_goes_on(
         traveller.until(lambda: not told(traveller))
     answer = traveller.ask("Hello").message
     assert answer.state in WHOLE
-    assert traveller.assembly.settings.value.drafts == ()
+    assert traveller.assembly.settings.value.profiles == ()
 
 
 def test_dovetail_in_the_middle_of_a_conversation(guest: Traveller, head: Path) -> None:
@@ -139,7 +142,7 @@ def test_dovetail_in_the_middle_of_a_conversation(guest: Traveller, head: Path) 
     guest.answered()
     assert guest.session.messages[-1].state in WHOLE, "it was written to its end"
     status = guest.assembly.bridge.status
-    guest.until(lambda: guest.assembly.settings.value.mode is Mode.DOVETAIL)
+    guest.until(lambda: kept_mode(guest) is Mode.DOVETAIL)
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
     status = guest.assembly.bridge.status
     assert status.plan is not None
@@ -153,7 +156,7 @@ def test_dovetail_in_the_middle_of_a_conversation(guest: Traveller, head: Path) 
     assert guest.session.current is not None
     click(panel(guest).modes.rows[Mode.PLAIN].button)
     click(guest.window.run_button.panel.apply_button)
-    guest.until(lambda: guest.assembly.settings.value.mode is Mode.PLAIN)
+    guest.until(lambda: kept_mode(guest) is Mode.PLAIN)
     again = guest.ask("Thank you.").message
     assert again.stats is not None
     assert (again.stats.mode, again.stats.drafted) == (Mode.PLAIN, 0)
@@ -162,15 +165,17 @@ def test_dovetail_in_the_middle_of_a_conversation(guest: Traveller, head: Path) 
 def test_a_ceiling_for_the_graphics_memory_holds(guest: Traveller) -> None:
     """Half a GiB with the keyboard alone; the plan stays below it."""
     guest.start()
-    guest.keys("Ctrl+Shift+M")
+    guest.keys("Ctrl+Shift+T")
     opened = guest.window.run_button.panel
     opened.modes.rows[Mode.DOVETAIL].button.click()
-    opened.memory.automatic.setFocus()
-    guest.keys("Space")
+    guest.until(lambda: opened.choosing.previews.current is not None)
+    opened.memory.budget.slider.setFocus()
     guest.keys("Home")
     guest.keys("Right")
+    wished = opened.choosing.profile.vram
     guest.keys("Return")
-    guest.until(lambda: guest.assembly.settings.value.vram == 0.5)
+    guest.until(lambda: bool(guest.assembly.settings.value.profiles))
+    assert guest.assembly.settings.value.profiles[0].profile.vram == wished
     plan = guest.assembly.bridge.status.plan
     assert plan is not None
     (card,) = [memory for memory in plan.memory if memory.device != "cpu"]

@@ -13,11 +13,11 @@ from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
 from app.chat.messages.answer_texts import answer_table
-from app.engine_link.running import RunWish
 from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.performance import PerformancePanel
 from app.performance.timeline import overlap
+from app.settings.profiles import GIB, ModelProfile
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
 from app.widgets.banner import Banner
@@ -52,12 +52,15 @@ def panel(guest: Traveller) -> RunPanel:
     return button.panel
 
 
-def run(guest: Traveller, mode: Mode) -> None:
+def run(guest: Traveller, mode: Mode, vram: int | None = None) -> None:
     """Choose a mode with the mouse, and wait for it."""
     opened = panel(guest)
     opened.modes.rows[mode].button.click()
+    opened.choosing.choose(vram=vram)
     opened.apply_button.click()
-    guest.until(lambda: guest.assembly.settings.value.mode is mode)
+    guest.until(
+        lambda: [each.profile.mode for each in guest.assembly.settings.value.profiles] == [mode]
+    )
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
 
 
@@ -74,7 +77,7 @@ def told(guest: Traveller) -> str:
 
 def test_both_lanes_are_seen_at_work_and_the_text_is_the_same(guest: Traveller) -> None:
     """The same question in turns and with both lanes at once: one text."""
-    run(guest, Mode.DOVETAIL)
+    run(guest, Mode.DOVETAIL, vram=GIB)
     in_turns = guest.ask(QUESTION).message
     run(guest, Mode.DUO)
     status = guest.assembly.bridge.status
@@ -133,7 +136,7 @@ def test_what_cannot_draft_ahead_is_told_and_the_model_goes_on(
     opened.hide()
     head = write_head(tmp_path / "my head", "dgf", LocalModel.inspect(default_target()).config)
     before = guest.assembly.bridge.status.plan
-    guest.assembly.models.running.apply(RunWish(Mode.DUO, head))
+    guest.assembly.models.running.apply(ModelProfile(Mode.DUO, head))
     guest.until(lambda: "my head" in told(guest))
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
     assert guest.assembly.bridge.status.plan == before

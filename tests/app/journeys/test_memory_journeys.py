@@ -15,8 +15,8 @@ from traveller import WHOLE, Traveller
 
 import app.tuning.pressure
 import engine.loading.devices
-from app.engine_link.running import RunWish
 from app.engine_link.status import Phase
+from app.settings.profiles import ModelProfile
 from app.theme.theme import Theme
 from app.widgets.banner import Banner
 from engine.backend.simulated.device import SimulatedDevice
@@ -97,9 +97,9 @@ def test_a_13b_at_16_bit_on_a_small_machine(
     traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
     has_free(monkeypatch, 11 * GIB)
     traveller.bot.keyClick(button(told, "4-bit weights"), Qt.Key.Key_Space)
-    traveller.until(lambda: traveller.assembly.settings.value.fits)
-    (fit,) = traveller.assembly.settings.value.fits
-    assert (fit.model, fit.weights) == (str(small), WeightFormat.Q4)
+    traveller.until(lambda: bool(traveller.assembly.settings.value.profiles))
+    (kept,) = traveller.assembly.settings.value.profiles
+    assert (kept.model, kept.profile.weights) == (str(small), WeightFormat.Q4)
     traveller.until(lambda: "small" in traveller.assembly.bridge.status.model_name)
     assert traveller.assembly.settings.value.model == str(small)
 
@@ -133,7 +133,7 @@ def on_card(traveller: Traveller) -> DeviceMemory | None:
 def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     """Journey 11: chat goes on, a notice offers a smaller plan, and later the former one."""
     guest.start()
-    guest.assembly.models.running.apply(RunWish(Mode.DOVETAIL))
+    guest.assembly.models.running.apply(ModelProfile(Mode.DOVETAIL, vram=GIB))
     guest.until(lambda: on_card(guest) is not None)
     before = on_card(guest)
     assert before is not None
@@ -156,7 +156,9 @@ def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     guest.until(lambda: _less(guest, before))
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
     assert guest.ask("Thank you.").message.state in WHOLE
-    assert guest.assembly.settings.value.vram is None, "the next start knows nothing of it"
+    assert guest.assembly.settings.value.profiles[0].profile.vram == GIB, (
+        "the next start knows nothing of it"
+    )
 
     simulated(guest).take_by_others(-taken)
     told = card(guest, "has room again")
@@ -164,7 +166,7 @@ def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     guest.until(lambda: (now := on_card(guest)) is not None and now.total == before.total)
     last = guest.assembly.bridge.last_load
     assert isinstance(last, Load)
-    assert last.vram is None
+    assert last.vram == GIB
     assert guest.ask("Bye").message.state in WHOLE
 
 

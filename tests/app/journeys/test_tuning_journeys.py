@@ -51,14 +51,21 @@ def planned(traveller: Traveller, page: TuningPage) -> None:
 def test_a_budget_is_chosen_applied_after_the_answer_and_measured(guest: Traveller) -> None:
     """Journey 6."""
     guest.start()
-    guest.assembly.models.running.apply(guest.assembly.models.running.wish)
+    guest.assembly.models.running.apply(guest.assembly.models.running.profile)
     page = tuning(guest)
     page.mode.modes.rows[Mode.DOVETAIL].button.click()
     planned(guest, page)
-    page.bar.apply_button.click()
-    guest.until(lambda: page.choosing.running.in_force == page.choosing.wish)
+    page.memory.ceiling.budget.slider.setFocus()
+    QTest.keyClick(page.memory.ceiling.budget.slider, Qt.Key.Key_End)
     planned(guest, page)
-    bridge, slider, budget = guest.assembly.bridge, page.memory.budget.slider, page.memory.budget
+    page.bar.apply_button.click()
+    guest.until(lambda: page.choosing.running.in_force == page.choosing.profile)
+    planned(guest, page)
+    bridge, slider, budget = (
+        guest.assembly.bridge,
+        page.memory.ceiling.budget.slider,
+        page.memory.ceiling.budget,
+    )
     model, before = budget.model, bridge.status.plan
     assert model is not None
     assert before is not None
@@ -69,11 +76,11 @@ def test_a_budget_is_chosen_applied_after_the_answer_and_measured(guest: Travell
     slider.setFocus()
     QTest.keyClick(slider, Qt.Key.Key_Home)
     said = {budget.sentence.text()}
-    steps = [page.choosing.wish.vram]
+    steps = [page.choosing.profile.vram]
     for _ in range(len(model.points) - 1):
         QTest.keyClick(slider, Qt.Key.Key_Right)
         said.add(budget.sentence.text())
-        steps.append(page.choosing.wish.vram)
+        steps.append(page.choosing.profile.vram)
     assert steps == [point.vram for point in model.points]
     assert len(said) == len(steps), "each step says something of its own"
     assert bridge.status.plan is before
@@ -115,7 +122,7 @@ def test_a_budget_is_chosen_applied_after_the_answer_and_measured(guest: Travell
     assert [point.tokens_per_s for point in guest.assembly.measured.all[known:]] == speeds
     assert newest.layers_on_gpu == wanted.layers_on_gpu
     page = tuning(guest)
-    shown = page.memory.budget.model
+    shown = page.memory.ceiling.budget.model
     assert shown is not None
     assert newest.tokens_per_s in [point.tokens_per_s for point in shown.measured]
     assert "measured" in page.bar.now.text()

@@ -17,7 +17,7 @@ from app.engine_link.status import Phase
 from app.models.choice import ModelChoice
 from app.models.file_chooser import FileChooser
 from app.models.installed import installed
-from app.settings.drafts import DraftSource
+from app.settings.profiles import ModelProfile, ProfiledModel
 from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Load, Stop, Unload
 from engine.errors import UserFixable
@@ -161,7 +161,8 @@ def test_what_a_model_cannot_do_is_said(desk: Desk) -> None:
 def test_the_next_start_loads_what_was_used_unless_it_is_gone(desk: Desk, tmp_path: Path) -> None:
     choice: ModelChoice = desk.assembly.models
     settings = desk.assembly.settings
-    settings.change(model=str(tmp_path), draft=DraftSource.LOOKUP)
+    kept = ProfiledModel(str(tmp_path), ModelProfile(draft=DraftChoice.LOOKUP))
+    settings.change(model=str(tmp_path), profiles=(kept,))
     assert choice.first_load(default_target) == Load(tmp_path, draft=DraftChoice.LOOKUP)
     file = tmp_path / "model.gguf"
     file.touch()

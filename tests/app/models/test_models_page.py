@@ -230,7 +230,7 @@ def test_three_clicks_from_the_first_start_to_a_model_that_answers(
     said = banner(visitor, "Qwen3-8B is here, with its draft.")
     visitor.click(button(said, "Use now"))  # 3
     visitor.until(lambda: loads(visitor)[-1].model == Path("/models/Q4_K_M.gguf"))
-    assert desk.assembly.settings.value.drafts[0].draft == str(Path("/models/Q8_0.gguf"))
+    assert desk.assembly.settings.value.profiles[0].drafts == (str(Path("/models/Q8_0.gguf")),)
 
 
 def test_a_draft_that_cannot_be_had_does_not_keep_the_model_away(visitor: Visitor) -> None:
@@ -335,7 +335,7 @@ def test_a_model_is_used_with_the_draft_that_fits(keeper: Visitor) -> None:
     assert facts["Licence"] == "apache-2.0"
     keeper.click(detail.use_button)
     keeper.until(lambda: loads(keeper)[-1].model == model.path)
-    assert keeper.desk.assembly.settings.value.drafts[0].model == str(model.path)
+    assert keeper.desk.assembly.settings.value.profiles[0].model == str(model.path)
     assert keeper.desk.chat.isVisible()
 
 

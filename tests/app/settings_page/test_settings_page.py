@@ -215,6 +215,21 @@ def test_built_in_presets_can_go_and_come_back(store: SettingsStore, qtbot: QtBo
     assert PRECISE.in_use().preset == "Precise"
 
 
+def test_a_language_that_waits_for_a_restart_says_so_until_then(
+    store: SettingsStore, paths: Paths, theme: Theme, qtbot: QtBot
+) -> None:
+    """Also where the page was closed and is opened again."""
+    first = SettingsDialog(store, theme, paths)
+    qtbot.addWidget(first)
+    store.change(language="de")
+    first.close()
+    again = SettingsDialog(store, theme, paths)
+    qtbot.addWidget(again)
+    assert not again.page.rows["language"].restart.isHidden()
+    store.reset("language")
+    assert again.page.rows["language"].restart.isHidden()
+
+
 def test_texts_are_whole_at_the_largest_size_in_another_language(
     store: SettingsStore, paths: Paths, theme: Theme, qtbot: QtBot
 ) -> None:

@@ -129,7 +129,7 @@ def test_a_game_that_takes_the_card_is_told_with_a_way_to_use_less(player: Playe
     player.click("Use less")
     assert player.asked == replace(question, after_answer=True)
     assert player.notice is None
-    assert player.desk.assembly.settings.value.vram is None, "it is for now"
+    assert player.desk.assembly.settings.value.profiles == (), "it is for now"
 
 
 def test_the_way_back_is_offered_when_there_is_room(player: Player) -> None:

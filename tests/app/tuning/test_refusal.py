@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
 from app.settings.file import load
-from app.settings.fits import FitOf, Fits
+from app.settings.profiles import ModelProfile
 from app.tuning.refusal import button_words, refusal
 from app.widgets.banner import Banner
 from engine.commands import Load, Mode, WeightFormat
@@ -82,13 +81,13 @@ def test_one_click_loads_what_fits_and_the_next_start_does_too(desk: Desk) -> No
     card = refuse(desk)
     desk.bot.keyClick(buttons(card)["8-bit weights, about 12 tokens/s"], Qt.Key.Key_Space)
     asked = replace(WAYS[0].load, after_answer=True)
-    desk.bot.waitUntil(lambda: desk.assembly.settings.value.fits != ())
+    desk.bot.waitUntil(lambda: desk.assembly.settings.value.profiles != ())
     assert loads(desk)[-1] == asked
     assert not any(each.isVisible() for each in cards(desk))
     assert desk.assembly.settings.value.model == str(BIG)
     desk.assembly.settings.flush()
     kept = load(desk.assembly.settings.path).settings
-    assert kept.fits == (FitOf(str(BIG), WeightFormat.Q8),)
+    assert kept.profiled(BIG).profile == ModelProfile(weights=WeightFormat.Q8)
     again = desk.assembly.models.running.command(BIG)
     assert (again.weights, again.context) == (WeightFormat.Q8, None)
     assert desk.assembly.models.running.command(Path("other")).weights is WeightFormat.AUTO
@@ -97,10 +96,10 @@ def test_one_click_loads_what_fits_and_the_next_start_does_too(desk: Desk) -> No
 def test_as_usual_again_is_forgotten(desk: Desk) -> None:
     running, settings = desk.assembly.models.running, desk.assembly.settings
     running.take(WAYS[1].load)
-    desk.bot.waitUntil(lambda: settings.value.fits == (FitOf(str(BIG), context=2048),))
-    assert settings.value.mode is Mode.PLAIN
+    shorter = ModelProfile(Mode.PLAIN, context=2048)
+    desk.bot.waitUntil(lambda: settings.value.profiled(BIG).profile == shorter)
     running.take(Load(BIG))
-    desk.bot.waitUntil(lambda: settings.value.fits == ())
+    desk.bot.waitUntil(lambda: settings.value.profiled(BIG).profile == ModelProfile())
 
 
 def test_an_answer_is_written_to_its_end_before_a_way_out_is_taken(desk: Desk) -> None:
@@ -111,7 +110,9 @@ def test_an_answer_is_written_to_its_end_before_a_way_out_is_taken(desk: Desk) -
     buttons(card)["Context of 2,048 tokens"].click()
     desk.script.gate.set()
     assert desk.answered().message.text == desk.script.answer
-    desk.bot.waitUntil(lambda: desk.assembly.settings.value.mode is Mode.PLAIN)
+    desk.bot.waitUntil(
+        lambda: desk.assembly.settings.value.profiled(BIG).profile.mode is Mode.PLAIN
+    )
 
 
 def test_what_fits_in_no_way_has_no_such_buttons(desk: Desk) -> None:
@@ -131,6 +132,14 @@ def test_a_start_with_a_model_that_does_not_fit_any_more(
     assert loads(desk)[-1].context == 2048
 
 
+def test_ones_own_budget_is_not_blamed_on_other_programs() -> None:
+    own = replace(LACKING, device="cuda:0", name="RTX 3060", budgeted=True)
+    told = refusal(replace(REFUSED, shortage=own)).remedy
+    assert "Your budget on RTX 3060 is" in told
+    assert "Raise your own budget" in told
+    assert "ther programs" not in told
+
+
 def test_words_of_a_card() -> None:
     lacking = replace(LACKING, device="cuda:0", name="RTX 3060", holders=(Holder("game", 3, None),))
     told = refusal(replace(REFUSED, shortage=lacking, details="raw"))
@@ -142,21 +151,3 @@ def test_words_of_a_card() -> None:
     ]  # fmt: skip
     assert button_words(WAYS[0]) == "8-bit weights\nabout 12 tokens/s"
     assert button_words(replace(WAYS[0], tokens_per_s=2.345)).endswith("about 2.3 tokens/s")
-
-
-@pytest.mark.parametrize(
-    ("value", "fits"),
-    [
-        ([], ()),
-        ([{"model": "m", "weights": "q4_0", "context": 512}], (FitOf("m", WeightFormat.Q4, 512),)),
-        ([{"model": "m", "weights": "warp", "context": -3}], (FitOf("m"),)),
-        ([{"model": "m", "weights": ["q4_0"], "context": True}], (FitOf("m"),)),
-        ([{"model": ""}, 7, {"weights": "q4_0"}], ()),
-    ],
-)
-def test_what_the_settings_keep(value: object, fits: tuple[FitOf, ...]) -> None:
-    kind = Fits()
-    assert kind.read(value) == fits
-    assert kind.read(kind.write(fits)) == fits
-    with pytest.raises(ValueError, match="7"):
-        kind.read(7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -12,24 +13,37 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
 
-from app.engine_link.running import GIB, RunWish
+from app.settings.profiles import GIB, ModelProfile
+from app.shell.page_names import PageName
+from app.showcase import budgets
 from app.showcase.script import MACHINE, MODEL_NAME
 from app.tuning.run_panel import RunPanel
+from app.tuning.tuning_page import TuningPage
 from engine.commands import DraftChoice, Load, Mode
-from engine.events import MachineFound, PlanReady
+from engine.events import Failed, MachineFound, PlanReady
 from engine.machine.facts import Accelerator, Machine
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
-CARD = Accelerator("simulated:0", "Simulated accelerator", memory_total=4 * GIB, simulated=True)
+CARD = Accelerator(
+    "simulated:0",
+    "Simulated accelerator",
+    memory_total=4 * GIB,
+    memory_free=4 * GIB,
+    simulated=True,
+)
 WITH_CARD = replace(MACHINE, accelerators=(CARD,))
 
 
 def opened(desk: Desk, machine: Machine = WITH_CARD) -> RunPanel:
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.plan is not None)
     desk.tell(MachineFound(perf_counter(), machine))
-    QTest.keySequence(desk.assembly.window, "Ctrl+Shift+M")
+    speeds = budgets.SPEEDS if machine.accelerators else None
+    desk.script.preview = partial(budgets.previewed, machine=machine, speeds=speeds)
+    QTest.keySequence(desk.assembly.window, "Ctrl+Shift+T")
     panel = desk.assembly.window.run_button.panel
     assert panel.isVisible()
+    desk.bot.waitUntil(lambda: panel.choosing.previews.current is not None)
     return panel
 
 
@@ -52,27 +66,26 @@ def test_everything_can_be_chosen_with_keys(desk: Desk) -> None:
     panel = opened(desk)
     assert panel.modes.rows[Mode.AUTO].button.hasFocus()
     press(Qt.Key.Key_Down)
-    assert panel.wish == RunWish(Mode.DOVETAIL)
+    assert panel.choosing.profile == ModelProfile(Mode.DOVETAIL)
     press(Qt.Key.Key_Tab)
     assert panel.drafts.rows[DraftChoice.AUTO].button.hasFocus()
     press(Qt.Key.Key_Down)
-    assert panel.wish.draft is DraftChoice.LOOKUP
-    for _ in range(3):
+    assert panel.choosing.profile.draft is DraftChoice.LOOKUP
+    while QApplication.focusWidget() is not panel.memory.budget.slider:
         press(Qt.Key.Key_Tab)
-    assert panel.memory.automatic.hasFocus()
-    press(Qt.Key.Key_Space)
     press(Qt.Key.Key_Home)
     press(Qt.Key.Key_Right)
-    assert panel.wish.vram == GIB // 2
-    assert panel.memory.number.value() == 0.5
+    vram = panel.choosing.profile.vram
+    assert vram
+    desk.bot.waitUntil(panel.apply_button.isEnabled)
     assert len(loads(desk)) == 1, "nothing happens before it is applied"
     press(Qt.Key.Key_Return)
     assert not panel.isVisible()
     desk.bot.waitUntil(lambda: len(loads(desk)) == 2)
     asked = loads(desk)[-1]
-    wish = RunWish(Mode.DOVETAIL, DraftChoice.LOOKUP, GIB // 2)
-    assert RunWish.of(asked) == wish
-    desk.bot.waitUntil(lambda: desk.assembly.models.running.wish == wish)
+    wish = ModelProfile(Mode.DOVETAIL, DraftChoice.LOOKUP, vram)
+    assert ModelProfile.of(asked) == wish
+    desk.bot.waitUntil(lambda: desk.assembly.models.running.profile == wish)
     assert desk.assembly.window.run_button.text().startswith("Dovetail")
 
 
@@ -83,20 +96,20 @@ def test_escape_changes_nothing(desk: Desk) -> None:
     press(Qt.Key.Key_Escape)
     assert not panel.isVisible()
     assert len(loads(desk)) == 1
-    assert opened(desk).wish == RunWish()
+    assert opened(desk).choosing.profile == ModelProfile()
 
 
 def test_a_click_on_the_sentence_chooses_too(desk: Desk) -> None:
     panel = opened(desk)
     row = panel.modes.rows[Mode.CPU]
     QTest.mouseClick(row, Qt.MouseButton.LeftButton, pos=QPoint(60, row.height() - 4))
-    assert panel.wish.mode is Mode.CPU
-    assert not panel.memory.isEnabled()
+    assert panel.choosing.profile.mode is Mode.CPU
+    assert not panel.memory.budget.isEnabled()
     duo = panel.modes.rows[Mode.DUO]
     QTest.mouseClick(duo, Qt.MouseButton.LeftButton, pos=QPoint(60, duo.height() - 4))
-    assert panel.wish.mode is Mode.DUO
+    assert panel.choosing.profile.mode is Mode.DUO
     assert "at the same time" in duo.about.text()
-    assert panel.memory.isEnabled()
+    assert panel.memory.budget.isEnabled()
     panel.modes.rows[Mode.PLAIN].button.click()
     assert not panel.drafts.isEnabled()
 
@@ -111,7 +124,7 @@ def test_duo_without_a_draft_model_says_what_is_missing(desk: Desk) -> None:
         assert duo.button.accessibleDescription() == duo.about.text()
     panel.drafts.rows[DraftChoice.AUTO].button.click()
     duo.button.click()
-    assert panel.wish == RunWish(Mode.DUO)
+    assert panel.choosing.profile == ModelProfile(Mode.DUO)
     panel.drafts.rows[DraftChoice.NONE].button.click()
     assert duo.button.isEnabled(), "what is chosen stays so until something else is"
     assert "Needs a draft model" in duo.about.text()
@@ -125,7 +138,7 @@ def test_without_a_graphics_card_two_modes_say_what_is_missing(desk: Desk) -> No
         assert not row.button.isEnabled()
         assert "there is none here" in row.about.text()
     assert "RX 580 is not used: this torch is built for NVIDIA." in said(panel)
-    assert not panel.memory.slider.isVisible()
+    assert not panel.memory.budget.slider.isVisible()
 
 
 def test_what_is_in_force_is_said_with_the_simulation_named(desk: Desk) -> None:
@@ -147,7 +160,7 @@ def test_what_is_in_force_is_said_with_the_simulation_named(desk: Desk) -> None:
     assert sentence in said(panel)
     assert panel.drafts.rows[head].button.isChecked()
     assert panel.drafts.rows[head].button.text() == "dgf"
-    assert panel.memory.number.value() == 3.0
+    assert panel.choosing.profile.vram == 3 * GIB
     assert not panel.apply_button.isEnabled()
     panel.hide()
     shown = [label.text() for label in desk.chat.greeting.findChildren(QLabel)]
@@ -168,7 +181,7 @@ def test_a_folder_is_chosen_and_applied(desk: Desk, tmp_path: Path) -> None:
     dialog.fileSelected.emit(str(folder))
     dialog.close()
     assert panel.isVisible()
-    assert panel.wish == RunWish(Mode.DOVETAIL, folder)
+    assert panel.choosing.profile == ModelProfile(Mode.DOVETAIL, folder)
     row = panel.drafts.rows[folder]
     assert row.button.isChecked()
     assert row.button.fontMetrics().horizontalAdvance(row.button.text()) < panel.width()
@@ -179,23 +192,35 @@ def test_a_folder_is_chosen_and_applied(desk: Desk, tmp_path: Path) -> None:
     desk.bot.waitUntil(lambda: desk.assembly.models.running.drafts == [folder])
 
 
-def test_the_number_and_the_slider_follow_each_other(desk: Desk) -> None:
+def test_the_menu_and_the_page_share_one_choice(desk: Desk) -> None:
     panel = opened(desk)
-    memory = panel.memory
-    assert memory.automatic.isChecked()
-    assert not memory.slider.isEnabled()
-    memory.automatic.click()
-    memory.number.setValue(1.5)
-    assert panel.wish.vram == 3 * GIB // 2
-    assert memory.slider.value() == 6
-    memory.slider.setValue(memory.slider.maximum())
-    assert panel.wish.vram == 4 * GIB
-    memory.number.selectAll()
-    QTest.keyClicks(memory.number, "1.75")
-    assert panel.wish.vram == 7 * GIB // 4
-    assert memory.number.text() == "1.75 GiB"
-    memory.automatic.click()
-    assert panel.wish.vram is None
+    panel.modes.rows[Mode.PLAIN].button.click()
+    panel.page_button.click()
+    page = desk.assembly.window.pages.page(PageName.TUNING)
+    assert isinstance(page, TuningPage)
+    assert page.choosing is panel.choosing
+    assert page.mode.modes.rows[Mode.PLAIN].button.isChecked()
+    desk.assembly.window.run_button.open_panel()
+    panel.modes.rows[Mode.CPU].button.click()
+    panel.hide()
+    assert page.mode.modes.rows[Mode.PLAIN].button.isChecked(), "closing goes back to what was"
+
+
+def test_what_cannot_be_is_said_before_it_is_applied(desk: Desk) -> None:
+    panel = opened(desk)
+    fitting = desk.script.preview
+    assert fitting is not None
+    no = Failed(0.0, None, "The mode “duo” needs a draft model.", "Choose another mode.")
+    desk.script.preview = lambda load: (
+        budgets.previewed(load, WITH_CARD, refusal=no) if load.mode is Mode.DUO else fitting(load)
+    )
+    panel.modes.rows[Mode.DUO].button.click()
+    desk.bot.waitUntil(lambda: panel.refusal.isVisibleTo(panel))
+    assert no.cause in said(panel)
+    assert not panel.apply_button.isEnabled()
+    panel.modes.rows[Mode.PLAIN].button.click()
+    desk.bot.waitUntil(lambda: not panel.refusal.isVisibleTo(panel))
+    assert panel.apply_button.isEnabled()
 
 
 def test_in_a_narrow_window_the_menu_of_the_model_leads_there(desk: Desk) -> None:
@@ -224,4 +249,4 @@ def test_while_an_answer_is_written_the_button_says_when(desk: Desk) -> None:
     desk.script.gate.set()
     desk.answered()
     desk.bot.waitUntil(lambda: panel.apply_button.text() == "Apply")
-    assert panel.wish.mode is Mode.PLAIN, "what was chosen stays chosen"
+    assert panel.choosing.profile.mode is Mode.PLAIN, "what was chosen stays chosen"

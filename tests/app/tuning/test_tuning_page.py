@@ -109,8 +109,8 @@ def test_reasons_unfold(card: Desk) -> None:
 def test_what_cannot_run_here_says_why(open_desk: Open) -> None:
     desk = open_desk(scripted(budgets.WITH_UNUSABLE))
     page = opened(desk, budgets.WITH_UNUSABLE)
-    assert not page.memory.budget.slider.isVisibleTo(page)
-    assert page.memory.budget.host.isVisibleTo(page), "what the PC's memory is used for"
+    assert not page.memory.ceiling.budget.slider.isVisibleTo(page)
+    assert page.memory.ceiling.budget.host.isVisibleTo(page), "what the PC's memory is used for"
     assert "AMD Radeon RX 580 is not used" in said(page.memory)
     assert "Not used: this Duotail has no support" in said(page.hardware)
     dovetail = page.mode.modes.rows[Mode.DOVETAIL]
@@ -128,7 +128,7 @@ def test_without_a_card_it_says_so(open_desk: Open) -> None:
 
 def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:
     page = opened(card)
-    slider, memory = page.memory.budget.slider, page.memory
+    slider, memory = page.memory.ceiling.budget.slider, page.memory.ceiling
     assert slider.hasFocus()
     assert memory.auto_button.isChecked()
     before = card.assembly.bridge.status.plan
@@ -136,14 +136,16 @@ def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:
     QTest.keyClick(slider, Qt.Key.Key_Left)
     assert memory.lock_button.isChecked()
     QTest.keyClick(slider, Qt.Key.Key_Home)
-    assert page.choosing.wish.vram == 0
+    assert page.choosing.profile.vram == 0
     assert f"{before.layers_on_gpu} → 0 layers on the GPU" in page.bar.change.text()
     assert "tokens/s" in page.bar.accessibleDescription()
     assert page.bar.apply_button.text() == "Apply"
     planned(card, page)
     assert len(loads(card)) == 1
     assert card.assembly.bridge.status.plan is before
+    page.bar.apply_button.setFocus()
     page.bar.apply_button.click()
+    assert slider.hasFocus(), "the button goes away, the keyboard stays"
     card.bot.waitUntil(lambda: len(loads(card)) == 2)
     assert loads(card)[-1].vram == 0
     card.bot.waitUntil(lambda: card.assembly.bridge.status.plan is not before)
@@ -154,13 +156,13 @@ def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:
 
 def test_auto_lets_go_of_what_was_locked(card: Desk) -> None:
     page = opened(card)
-    page.memory.lock_button.click()
-    point = page.memory.budget.model
+    page.memory.ceiling.lock_button.click()
+    point = page.memory.ceiling.budget.model
     assert point is not None
-    assert page.choosing.wish.vram == point.knee, "to lock keeps what Auto had chosen"
-    assert page.memory.lock_button.text() == "Locked"
-    page.memory.auto_button.click()
-    assert page.choosing.wish.vram is None
+    assert page.choosing.profile.vram == point.knee, "to lock keeps what Auto had chosen"
+    assert page.memory.ceiling.lock_button.text() == "Locked"
+    page.memory.ceiling.auto_button.click()
+    assert page.choosing.profile.vram is None
     assert not page.choosing.differs
     assert page.bar.undo_button.isHidden()
 
@@ -172,7 +174,7 @@ def test_undo_brings_back_what_runs(card: Desk) -> None:
     assert not page.mode.drafts.isEnabled()
     page.memory.context.setCurrentIndex(2)
     page.memory.context.activated.emit(2)
-    assert page.choosing.wish.context == 2048
+    assert page.choosing.profile.context == 2048
     planned(card, page)
     assert "Dovetail → Target alone" in page.bar.change.text()
     assert "4,096 → 2,048 tokens" in page.bar.change.text()
@@ -180,6 +182,18 @@ def test_undo_brings_back_what_runs(card: Desk) -> None:
     assert not page.choosing.differs
     assert page.mode.modes.rows[Mode.AUTO].button.isChecked()
     assert page.memory.context.currentIndex() == 0
+
+
+def test_threads_are_chosen_like_everything_else(card: Desk) -> None:
+    page = opened(card)
+    box = page.memory.threads
+    assert [box.itemText(n) for n in range(3)] == ["Automatic", "1", "2"]
+    assert box.count() == 1 + budgets.HOST.threads
+    box.activated.emit(3)
+    assert page.choosing.profile.threads == 3
+    planned(card, page)
+    page.bar.apply_button.click()
+    card.bot.waitUntil(lambda: loads(card)[-1].threads == 3)
 
 
 def test_round_numbers_of_context_tell_their_memory(card: Desk) -> None:
@@ -214,7 +228,7 @@ def test_what_does_not_fit_is_refused_in_words_with_ways_out(open_desk: Open) ->
     assert way.text() == "Context of 16,384 tokens\nabout 9.8 tokens/s"
     way.click()
     planned(desk, page)
-    assert page.choosing.wish.context == 16384
+    assert page.choosing.profile.context == 16384
     assert not page.refusal.isVisibleTo(page)
     assert page.bar.apply_button.isVisibleTo(page)
 
@@ -357,7 +371,7 @@ def test_the_panel_leads_to_the_page_with_what_was_begun_in_it(card: Desk) -> No
     page = card.assembly.window.pages.page(PageName.TUNING)
     assert isinstance(page, TuningPage)
     assert card.assembly.window.pages.shown is PageName.TUNING
-    assert page.choosing.wish.mode is Mode.DUO
+    assert page.choosing.profile.mode is Mode.DUO
     assert len(loads(card)) == 1
 
 
@@ -368,7 +382,7 @@ def test_a_draft_is_opened_from_the_page(card: Desk, tmp_path: Path) -> None:
     assert dialog is not None
     dialog.fileSelected.emit(str(tmp_path))
     dialog.reject()
-    assert page.choosing.wish.draft == tmp_path
+    assert page.choosing.profile.draft == tmp_path
     assert page.mode.drafts.rows[tmp_path].button.isChecked()
     assert len(loads(card)) == 1
 
@@ -384,7 +398,7 @@ def test_measured_speeds_are_on_the_view(card: Desk) -> None:
     card.bot.waitUntil(lambda: bool(card.assembly.measured.all))
     card.assembly.window.pages.open(PageName.TUNING)
     planned(card, page)
-    model = page.memory.budget.model
+    model = page.memory.ceiling.budget.model
     assert model is not None
     point = model.measured[-1]
     assert point.tokens_per_s == card.assembly.measured.all[0].tokens_per_s
@@ -394,13 +408,14 @@ def test_measured_speeds_are_on_the_view(card: Desk) -> None:
 
 def test_everything_is_reached_with_tab(card: Desk) -> None:
     page = opened(card)
-    page.memory.lock_button.click()
+    page.memory.ceiling.lock_button.click()
     planned(card, page)
     wanted = {
-        page.memory.budget.slider,
-        page.memory.auto_button,
-        page.memory.lock_button,
+        page.memory.ceiling.budget.slider,
+        page.memory.ceiling.auto_button,
+        page.memory.ceiling.lock_button,
         page.memory.context,
+        page.memory.threads,
         page.mode.modes.rows[Mode.AUTO].button,
         page.mode.drafts.rows[DraftChoice.AUTO].button,
         page.mode.drafts.folder_button,
@@ -425,7 +440,7 @@ def test_another_model_forgets_what_was_chosen(card: Desk) -> None:
     page.choosing.choose(mode=Mode.PLAIN, vram=GIB)
     card.assembly.bridge.submit(Load(Path("other")))
     card.bot.waitUntil(lambda: not page.choosing.differs)
-    assert page.choosing.wish.mode is Mode.AUTO
+    assert page.choosing.profile.mode is Mode.AUTO
     planned(card, page)
 
 

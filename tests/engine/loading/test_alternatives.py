@@ -75,7 +75,7 @@ def offered(machine: str, size: str, stored: str, load: Load, draft: str = "none
             "rtx 3060",
             "13 q8_0",
             {"mode": Mode.DOVETAIL, "vram": GIB // 4},
-            ["Up to 10.6\N{NO-BREAK SPACE}GiB of RTX 3060", "Automatic mode"],
+            ["Up to 10.2\N{NO-BREAK SPACE}GiB of RTX 3060", "Automatic mode"],
         ),
         (
             "gtx 1050",

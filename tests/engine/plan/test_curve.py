@@ -70,3 +70,39 @@ def test_steps_rise_and_the_knee_is_one_of_them(mode: Mode) -> None:
     if mode is Mode.CPU:
         assert ceilings == [0]
     assert all(point.memory[0].device == CPU for point in curve.points)
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_the_knee_of_a_forced_dovetail_is_about_as_fast_as_any_of_its_steps(
+    simulated: bool,
+) -> None:
+    """More memory is not taken for its own sake, neither on a real nor on a simulated GPU."""
+    drafts = next(each for each in DRAFTS.values() if each)
+    here, wish = machine(12, simulated=simulated), replace(WISH, mode=Mode.DOVETAIL)
+    curve = Planning(here, ASSUMED, model("8B", "q4_k_m"), drafts, wish).curve()
+    knee = curve.at()
+    assert knee is not None
+    there = [each for each in curve.points if each.draft_device == knee.draft_device]
+    assert knee.draft_device != CPU
+    assert knee.tokens_per_s >= 0.95 * max(each.tokens_per_s for each in there)
+    assert not any(each.tokens_per_s > knee.tokens_per_s for each in there if each.vram < knee.vram)
+
+
+def test_a_budget_of_ones_own_is_the_cause_where_the_gpu_has_room() -> None:
+    drafts = next(each for each in DRAFTS.values() if each)
+    wish = replace(WISH, mode=Mode.DUO, vram=GIB)
+    with pytest.raises(OutOfMemory) as refused:
+        plan(machine(12), ASSUMED, model("8B", "q4_k_m"), drafts, wish)
+    assert refused.value.shortage is not None
+    assert refused.value.shortage.budgeted
+    assert "Raise the budget" in refused.value.remedy
+    with pytest.raises(OutOfMemory) as full:
+        plan(machine(3), ASSUMED, model("8B", "q4_k_m"), drafts, replace(wish, vram=None))
+    assert full.value.shortage is not None
+    assert not full.value.shortage.budgeted
+
+
+def test_an_idle_gpu_is_the_first_thing_that_is_explained() -> None:
+    wish = replace(WISH, mode=Mode.CPU, lookup=False)
+    made = plan(machine(12), ASSUMED, model("8B", "q4_k_m"), [], wish)
+    assert made.reasons[0] == "A card is not used, because you asked for the CPU."

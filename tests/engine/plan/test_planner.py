@@ -216,3 +216,9 @@ def test_the_footprint_of_a_known_model() -> None:
         assert size.weight_bytes == expected * (8_030_261_248 - vectors) + 4 * vectors
         assert size.kv_bytes_per_token == numbers * (4 if name == "f32" else 2)
     assert KV_SHARE < 1
+
+
+def test_wished_threads_are_planned() -> None:
+    asked = replace(ANYTHING, threads=3)
+    assert on_the_cpu(TARGET, None, asked, with_reserve(64 * GIB)).threads == 3
+    assert on_the_cpu(TARGET, None, ANYTHING, with_reserve(64 * GIB)).threads is None

@@ -192,3 +192,33 @@ def test_made_from_a_preview() -> None:
     assert replace(model, present=None).card_now() is None
     assert model.host_then(0).ours == model.points[0].memory[0].total
     assert "Target" in stack_words("Card", now, model.card_then(None))
+
+
+def idle() -> BudgetModel:
+    """Automatic stays on the CPU with any ceiling; Dovetail would use some memory."""
+    alone = Curve(Mode.AUTO, (sample.point(0, 13.0, Mode.CPU),), 11 * GIB, 0, 40, 8192)
+    using = tuple(sample.point(n, 5.0 + n / 4, Mode.DOVETAIL) for n in (2, 4, 8))
+    return sample.model(
+        curves=(alone, Curve(Mode.DOVETAIL, using, 11 * GIB, using[-1].vram, 40, 8192)), others=0
+    )
+
+
+def test_where_no_memory_is_used_the_ceiling_moves_over_what_another_mode_would_use() -> None:
+    model = idle()
+    assert model.rival is not None
+    assert model.rival.mode is Mode.DOVETAIL
+    assert model.steps == (0, *(each.vram for each in model.rival.points))
+    assert model.last == len(model.steps) - 1
+    assert model.at(model.steps[-1]) == model.points[0], "Automatic makes the same of it"
+    assert model.index(model.steps[2]) == 2
+    said = knee_words(model)
+    assert "Automatic uses no graphics memory" in said
+    assert "CPU only reaches about 13 tokens/s" in said
+    assert "Dovetail with" in said
+
+
+def test_the_axis_ends_where_nothing_more_can_be_used() -> None:
+    model = idle()
+    assert model.steps[-1] < model.extent < model.total / 2
+    whole = sample.model()
+    assert whole.extent == whole.total, "there memory is what limits"
