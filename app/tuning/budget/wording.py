@@ -7,7 +7,7 @@ from itertools import pairwise
 from app.engine_link.plan_texts import mode_name
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
 from app.widgets.memory_parts import MemoryPart, Stack
-from engine.events import Curve, CurvePoint
+from engine.events.models import Curve, CurvePoint
 from engine.language import listed, number, sentences, tr
 from engine.language.units import gibibytes, memory
 from engine.machine.facts import CPU, Accelerator, Machine
