@@ -84,6 +84,7 @@ class ChatSession(QObject):
         self.drafting = True
         """True if the next answers are drafted for."""
         self.conversations = ConversationList(store, self)
+        self._undoable: list[Deletion | UndoToken] = []
         self._settings = settings
         self._open = OpenConversation(store, settings, self.conversations, self._is_starter, self)
         self.drafts = MessageDrafts(store.path.parent / "drafts", self)
@@ -104,7 +105,7 @@ class ChatSession(QObject):
         self._open.changed.connect(self.changed)
         self.conversations.removed.connect(self._gone)
         self.conversations.restored.connect(lambda back: self.open(back[0]))
-        self.conversations.deleted.connect(self.deleted)
+        self.conversations.deleted.connect(self._deleted)
         self.conversations.problem.connect(self.problem)
 
     @property
@@ -152,7 +153,9 @@ class ChatSession(QObject):
             self._open.set_setup(setup)
 
     def undelete(self, token: Deletion | UndoToken) -> None:
-        """Bring back what `deleted` told of."""
+        """Bring back what `deleted` told of, and show it."""
+        if token in self._undoable:
+            self._undoable.remove(token)
         if isinstance(token, Deletion):
             self.conversations.restore(token)
             return
@@ -160,6 +163,17 @@ class ChatSession(QObject):
             self._store.trash.undelete(token)
             if self._open.is_any_of((token.conversation_id,)):
                 self._show_again()
+            elif (conversation := self.conversations.get(token.conversation_id)) is not None:
+                self.open(conversation)
+
+    def undo_deletion(self) -> None:
+        """Take back the last deletion of this run that was not taken back yet."""
+        if self._undoable:
+            self.undelete(self._undoable[-1])
+
+    def _deleted(self, words: str, token: Deletion | UndoToken) -> None:
+        self._undoable.append(token)
+        self.deleted.emit(words, token)
 
     def _gone(self, ids: tuple[int, ...]) -> None:
         if self.live is not None and self.live.conversation.id in ids:
@@ -214,7 +228,7 @@ class ChatSession(QObject):
             token = self.branch.delete(message_id)
             self._show_again()
             words = tr_count("The message was deleted.", "{n} messages were deleted.", count)
-            self.deleted.emit(words, token)
+            self._deleted(words, token)
 
     def show_version(self, message_id: int, step: int) -> None:
         """Show the version `step` places on, with what followed it."""

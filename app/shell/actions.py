@@ -75,6 +75,7 @@ class WindowActions(QObject):
             _Row(tr("Continue the last answer"), "Ctrl+Return", self._send_or_continue),
             _Row(tr("Copy the last answer"), "Ctrl+Shift+C", self._copy_answer),
             _Row(tr("Show the rounds of the last answer"), "Ctrl+Shift+R", self._show_rounds),
+            _Row(tr("Undo the last deletion"), "Ctrl+Z", session.undo_deletion),
             _Row(tr("How answers are drawn"), "Ctrl+T", chat.open_setup),
             _Row(tr("Attach text files"), "Ctrl+O", chat.outgoing.ask_for_files),
             _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),

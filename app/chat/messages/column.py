@@ -182,6 +182,11 @@ class Column(QAbstractScrollArea):
         self._hold(Anchor(index, offset))
         self._fill(_OPEN_S)
 
+    def put_row(self, index: int, offset: int, y: int) -> None:
+        """Scroll, as far as possible, until what is `offset` below the top of a row is at `y`."""
+        self.show_row(index, offset - y)
+        self._set_following(following=self._wanted_y() >= self._end() - _NEAR)
+
     def make_ready(self, index: int) -> None:
         """Lay out a row before others, as far as a moment allows."""
         if not self.is_ready(index):

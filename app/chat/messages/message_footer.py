@@ -1,4 +1,4 @@
-"""The line below a message: numbers at the left, versions and actions at the right."""
+"""The line below a message: numbers at the left, actions and, at the very right, versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ class FooterState:
 
 
 class Footer(QWidget):
-    """Icons come up with the mouse or the focus; what is not shown is not even made."""
+    """Icons come up with the mouse or the focus, and move nothing that is there already.
+
+    What is not shown is not even made. Nothing that deletes is among the icons: where a message
+    gets shorter at a click, the pointer is on the line of another one.
+    """
 
     chosen = Signal(Act)
     stops_changed = Signal()
@@ -94,7 +98,7 @@ class Footer(QWidget):
     def _parts(self) -> list[QWidget]:
         first = [self._numbers] if self._numbers is not None else []
         word = [self._button] if self._button is not None else []
-        return [*first, *self._versions, *word, *self._icons]
+        return [*first, *self._icons, *word, *self._versions]
 
     def _show_icons(self) -> None:
         if self._shown and not self._icons:
@@ -142,23 +146,27 @@ class Footer(QWidget):
         return button
 
     def _place(self) -> None:
-        """Actions from the right, then as many of the numbers as there is room for."""
+        """Versions from the right, then actions, then as many of the numbers as fit."""
         right = self.width()
-        icons = [button for button in self._icons if not button.isHidden()]
-        reserved = len(self._state.acts) * (_BUTTON + _APART)
-        for icon in reversed(icons):
-            right = self._put(icon, right, _BUTTON)
+        for part in reversed(self._versions):
+            right = self._put(part, right, self._version_width(part))
         if self._button is not None:
             right = self._put(self._button, right, self._button.sizeHint().width())
-        for part in reversed(self._versions):
-            wide = isinstance(part, QLabel)
-            right = self._put(part, right, part.sizeHint().width() + 4 if wide else _BUTTON)
+        room = right - len(self._state.acts) * (_BUTTON + _APART) - 2 * _INSET
+        for icon in reversed([button for button in self._icons if not button.isHidden()]):
+            right = self._put(icon, right, _BUTTON)
         if self._numbers is not None:
-            room = min(right, self.width() - reserved) - 2 * _INSET
             self._numbers.setText(_fitting(self._numbers, self._state.numbers, room))
             words = self._numbers.fontMetrics().horizontalAdvance(self._numbers.text())
             width = words + 2 * _INSET if words else 0
             self._numbers.setGeometry(self._mirrored(QRect(-_INSET, 1, width, _BUTTON)))
+
+    def _version_width(self, part: QWidget) -> int:
+        """Return a width that is the same for every version, so that the arrows stay."""
+        if not isinstance(part, QLabel):
+            return _BUTTON
+        widest = len(str(self._state.versions))
+        return part.fontMetrics().horizontalAdvance(f"{'0' * widest} / {'0' * widest}") + 8
 
     def _put(self, part: QWidget, right: int, width: int) -> int:
         part.setGeometry(self._mirrored(QRect(right - width, 1, width, _BUTTON)))

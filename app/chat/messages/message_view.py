@@ -205,7 +205,7 @@ class AnswerMessage(MessageRow):
 
     def _icons(self) -> list[Act]:
         text = [Act.COPY] if self.message.text else []
-        return [*text, Act.AGAIN, Act.DELETE, Act.MORE]
+        return [*text, Act.AGAIN, Act.MORE]
 
     def _button(self) -> tuple[Act, str] | None:
         """Return the button that continues a half answer at the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import cast
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
@@ -52,6 +53,8 @@ class Transcript(Column):
         self._unseen: tuple[int, str] | None = None
         self._hit_asked = False
         """True if the first hit is still to be scrolled to."""
+        self._stepped: tuple[int, int] | None = None
+        """The message of which another version was asked for, and where its footer was."""
         self._edges = EdgeScroll(self)
         self._focus = MessageFocus(self)
         self._to_end = IconButton("down", tr("Jump to the end"), self, shortcut="Ctrl+End")
@@ -88,6 +91,10 @@ class Transcript(Column):
             self.setFocus()
         self.replace_rows(index)
         self._mark_last()
+        if self._stepped is not None and self._stepped[0] == index < len(messages):
+            self.make_ready(index)
+        else:
+            self._stepped = None
         if focused is not None and index <= focused < len(messages):
             self._focus.keep(focused)
 
@@ -183,7 +190,7 @@ class Transcript(Column):
         bubble.continue_asked.connect(self.continue_asked)
         bubble.regenerate_asked.connect(self.regenerate_asked)
         bubble.edit_asked.connect(self.edit_asked)
-        bubble.version_asked.connect(self.version_asked)
+        bubble.version_asked.connect(partial(self._step_version, bubble))
         bubble.delete_asked.connect(self.delete_asked)
         bubble.rounds_asked.connect(self.rounds_asked)
         text = bubble.text
@@ -202,6 +209,16 @@ class Transcript(Column):
         if self._marked is not None and self._marked[0] == bubble.message.id:
             bubble.text.mark_source(*self._marked[1:])
         self._show_hits(index)
+        if self._stepped is not None and self._stepped[0] == index:
+            y, self._stepped = self._stepped[1], None
+            self.put_row(index, bubble.footer.y(), y)
+
+    def _step_version(self, bubble: Bubble, message_id: int, step: int) -> None:
+        """Ask for another version, whose arrows shall be where those of this one are."""
+        index = self._index(message_id)
+        if index is not None:
+            self._stepped = (index, self.row_top(index) + bubble.footer.y())
+        self.version_asked.emit(message_id, step)
 
     def estimates(self, first: int, width: int) -> Iterable[int]:
         """Heights by counting characters and lines."""

@@ -70,7 +70,7 @@ class UserMessage(MessageRow):
             FooterState(
                 version=message.version,
                 versions=message.versions,
-                acts=(Act.COPY, Act.EDIT, Act.DELETE),
+                acts=(Act.COPY, Act.EDIT, Act.MORE),
                 button=(Act.ANSWER, tr("Answer")) if self._is_last else None,
             )
         )

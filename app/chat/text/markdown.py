@@ -188,16 +188,27 @@ class Chain:
         lines = _CODE_LINES if self.head else _CODE_LINES + 1
         at = _after_lines(self.text, lines, PLAIN_CHUNK)
         if at:
-            return at, False
+            return (at, False) if self._is_code(at) else None
         if len(self.text) < PLAIN_CHUNK + 80:
             return None
         at = self.text.rfind("\n", 0, PLAIN_CHUNK) + 1
         if at > (0 if self.head else self.text.find("\n") + 1):
-            return at, False
+            return (at, False) if self._is_code(at) else None
         at = safe_cut(self.text, PLAIN_CHUNK)
         while self.text[at] in "`~ \t" and at > PLAIN_CHUNK - 80:
             at -= 1  # what goes on must not look like the end of the code
         return at, True
+
+    def _is_code(self, at: int) -> bool:
+        """Return whether the line that begins at `at` is certainly code, not the code's end."""
+        fence = FENCE.match(self.head or self.text)
+        if fence is None:
+            return True
+        above = self.text[self.text.rfind("\n", 0, at - 1) + 1 : at - 1]
+        line, ended, _ = self.text[at:].partition("\n")
+        if closes(above, fence[2]) or closes(line, fence[2]):
+            return False
+        return bool(ended) or bool(line.strip(f" \t{fence[2][0]}"))
 
     def _prose_cut(self) -> tuple[int, bool] | None:
         if len(self.text) < _PARAGRAPH + 80:

@@ -168,10 +168,13 @@ class DocumentWriter:
         if block.kind is not BlockKind.CODE or old.closed or old.language != block.language:
             return False
         before, after = old.code, block.code
-        if not after.startswith(before) or not before:
-            return False
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        self.insert_lines(after[len(before) :], cursor, None, 0)
+        if before.startswith(after) and after:
+            _remove_end(before[len(after) :], cursor)  # it goes on in the next link of its chain
+        elif after.startswith(before) and before:
+            self.insert_lines(after[len(before) :], cursor, None, 0)
+        else:
+            return False
         (region,) = written.regions
         self._note_code(block, self.document.findBlockByNumber(region.first).position())
         written.regions = [self._code_region(block, region.first, cursor)]
@@ -446,6 +449,13 @@ def _insert_long(
         for piece in rest:
             cursor.insertBlock(going_on, char_format)
             cursor.insertText(piece, char_format)
+
+
+def _remove_end(text: str, cursor: QTextCursor) -> None:
+    """Remove what `insert_lines` has put at the end of the document."""
+    units = sum(utf16_length(piece) + 1 for line in text.split("\n") for piece in _pieces(line)) - 1
+    cursor.setPosition(cursor.position() - units, QTextCursor.MoveMode.KeepAnchor)
+    cursor.removeSelectedText()
 
 
 def _leave_list(cursor: QTextCursor) -> None:

@@ -241,6 +241,32 @@ def test_delete_can_be_undone_and_rename_is_kept(desk: Desk) -> None:
     assert len(desk.session.messages) == 2
 
 
+def test_deletions_are_taken_back_with_keys_however_late(desk: Desk) -> None:
+    desk.type_and_send("Keep me")
+    desk.answered()
+    conversation = desk.session.current
+    assert conversation is not None
+    desk.session.delete_message(desk.session.messages[1].id)
+    desk.session.conversations.delete([conversation.id])
+    desk.chat.banners.clear()  # as after a while
+    field, conversations = desk.chat.composer.field, desk.assembly.window.sidebar.list
+    control = Qt.KeyboardModifier.ControlModifier
+    desk.bot.keyClicks(field, "typed")
+    desk.bot.keyClick(field, Qt.Key.Key_Z, control)
+    assert desk.session.conversations.newest_first() == []  # the field's own undo
+    assert field.toPlainText() == ""
+    conversations.setFocus()
+    desk.bot.keyClick(conversations, Qt.Key.Key_Z, control)
+    assert len(desk.session.messages) == 1
+    desk.session.open(None)
+    desk.session.open(conversation)
+    desk.chat.transcript.bubble_at(0).text.setFocus()
+    desk.bot.keyClick(desk.chat.transcript.bubble_at(0).text, Qt.Key.Key_Z, control)
+    assert len(desk.session.messages) == 2
+    desk.bot.keyClick(conversations, Qt.Key.Key_Z, control)  # there is no more
+    assert len(desk.session.messages) == 2
+
+
 def test_renaming_in_the_list(desk: Desk) -> None:
     desk.type_and_send("Old name")
     desk.answered()

@@ -212,12 +212,12 @@ def test_tab_goes_through_what_is_in_sight(reader: Reader) -> None:
         reader.bot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
         names.append(QApplication.focusWidget().accessibleName())
         assert len(names) < 40
-    question = ["Your message", "Copy message", "Edit and send again"]
-    last = ["Your message", "Have this message answered", *question[1:]]
-    delete = "Delete this message and what follows"
-    answer = ["Answer", "Copy code", "Copy message", "Write this answer anew", delete]
     more = "More to do with this message"
-    assert names[:-1] == ["Conversation", *question, delete, *answer, more, *last, delete]
+    acts = ["Copy message", "Edit and send again", more]
+    question = ["Your message", *acts]
+    last = ["Your message", *acts, "Have this message answered"]
+    answer = ["Answer", "Copy code", "Copy message", "Write this answer anew", more]
+    assert names[:-1] == ["Conversation", *question, *answer, *last]
     back = []
     while not reader.before.hasFocus():
         reader.bot.keyClick(
@@ -335,6 +335,47 @@ def test_actions_come_with_mouse_and_focus_and_stay_at_the_last_answer(reader: R
     reader.bot.waitUntil(lambda: shown(other))
     reader.before.setFocus()
     reader.bot.waitUntil(lambda: not shown(other))
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_actions_never_come_up_where_the_arrows_are(reader: Reader, number: int) -> None:
+    messages = [message(each) for each in range(4)]
+    messages[number] = replace(messages[number], version=9, versions=10)
+    reader.transcript.show_messages(messages)
+    reader.settle()
+    reader.before.setFocus()
+    bubble = reader.transcript.bubble_at(number)
+    names = ("Previous version", "Next version")
+    before = [_button(bubble, name).geometry() for name in names]
+    bubble.set_focused(focused=True)
+    assert _button(bubble, "More to do with this message").isVisible()
+    assert [_button(bubble, name).geometry() for name in names] == before
+    bubble.message = replace(bubble.message, version=10)
+    bubble.update_parts()
+    assert [_button(bubble, name).geometry() for name in names] == before
+    icons = [each for each in bubble.footer.stops if each.accessibleName().startswith("Delete")]
+    assert not icons
+    assert any(Act.DELETE in group for group in bubble.groups())
+
+
+def test_the_arrows_stay_under_the_pointer_when_a_version_is_longer(reader: Reader) -> None:
+    messages = [message(each) for each in range(20)]
+    messages[10] = replace(message(10, "Short"), version=1, versions=2)
+    reader.transcript.show_messages(messages)
+    reader.transcript.show_row(9, 0)
+    reader.settle()
+
+    def arrow() -> QPoint:
+        button = _button(reader.transcript.bubble_at(10), "Next version")
+        return button.mapTo(reader.window, QPoint(0, 0))
+
+    place = arrow()
+    longer = replace(message(10, "longer\n" * 12), id=99, version=2, versions=2)
+    newer = [replace(message(each), id=200 + each) for each in range(11, 20)]
+    _button(reader.transcript.bubble_at(10), "Next version").click()
+    reader.transcript.replace_from(10, [*messages[:10], longer, *newer])
+    reader.settle()
+    assert arrow() == place
 
 
 def test_what_the_actions_ask_for(reader: Reader) -> None:

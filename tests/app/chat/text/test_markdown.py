@@ -158,6 +158,20 @@ def test_the_code_of_a_chain_is_the_code() -> None:
     assert joined == "\n" + "x" * 20_000 + "\ny"
 
 
+@pytest.mark.parametrize("lines", [30, 31, 32, 33, 63, 64, 65, 96])
+@pytest.mark.parametrize("line", ["x", "", "  ", "``", "```x"])
+@pytest.mark.parametrize("rest", ["", "\n", "\n\nend", "\nend\n\n\n"])
+def test_code_as_long_as_a_link_ends_with_its_fence(lines: int, line: str, rest: str) -> None:
+    code = "\n".join(["first", *[f"line {number}" for number in range(lines - 2)], line])
+    text = f"```py\n{code}\n```{rest}"
+    blocks = split(text)
+    links = [block for block in blocks if block.kind is BlockKind.CODE]
+    assert "\n".join(block.code for block in links) == code
+    assert [block.closed for block in links] == [*[False] * (len(links) - 1), True]
+    assert [block.source for block in blocks if block not in links] == ["end"] * ("end" in rest)
+    assert _streamed(text, list(range(len(text)))) == blocks
+
+
 def test_chains_are_never_cut_within_a_character() -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
     text = "a" + (family + "\U0001f1e9\U0001f1ea" + "e\u0301") * 2_000

@@ -183,6 +183,23 @@ def test_code_is_coloured_once_it_is_closed(view: TextView) -> None:
     assert view.document().begin().layout().formats()
 
 
+@pytest.mark.parametrize("lines", [31, 32, 33, 64])
+def test_code_as_long_as_its_links_is_coloured_to_its_end(
+    view: TextView, host: QWidget, lines: int
+) -> None:
+    text = "```python\n" + "return 1\n" * lines + "```\n\nThat is all."
+    view.show_markdown(text)
+    view.complete()
+    other = _text_view(host)
+    for start in range(0, len(text), 7):
+        other.append(text[start : start + 7])
+    other.finish()
+    other.complete()
+    assert [look[0] for look in _looks(view)] == ["return 1"] * lines + ["That is all."]
+    assert all(look[-1] for look in _looks(view)[:-1])
+    assert _looks(other) == _looks(view)
+
+
 def test_an_empty_item_outlives_the_paragraph_below_it(view: TextView) -> None:
     view.append("*\nw")
     view.append("ord")
