@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.performance.painted_view import PaintedView
+from app.performance.frames import PaintedView
 from app.performance.sight import Sight, Window
 from app.theme.icons import IconButton
 from engine.language import tr

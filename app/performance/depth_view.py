@@ -7,10 +7,11 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
-from app.performance.painted_view import PaintedView, hatch
+from app.performance.frames import PaintedView
 from app.performance.sight import Sight
 from app.performance.tables import of_depths
 from app.theme.theme import current
+from app.widgets.painted import hatch
 from app.widgets.table import Table
 from engine.language import number, tr
 

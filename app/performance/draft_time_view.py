@@ -11,12 +11,13 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
-from app.performance.painted_view import PaintedView, blend, hatch
+from app.performance.frames import PaintedView
 from app.performance.sight import Sight
 from app.performance.tables import of_draft_time
 from app.performance.wording import DraftPart
 from app.theme.theme import current
 from app.theme.tokens import Tokens
+from app.widgets.painted import blend, hatch
 from app.widgets.table import Table
 from engine.language import tr
 

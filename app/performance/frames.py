@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QWidget
 
 from app.performance.feed import Feed
 from app.performance.model import ModelChange
-from app.performance.painted_view import PaintedView
 from app.performance.sight import Sight
+from app.widgets.painted import Painted
 from engine.machine.cores import available_cores
 
 _FRAME_MS = 250
@@ -22,6 +23,26 @@ _GRAPHS_EVERY = 2
 """Graphs over a minute move by less than a pixel in a frame, so they are drawn in every second."""
 _SLICE_S = 0.006
 _WORDS_EVERY_S = 1.0
+
+
+class PaintedView(Painted):
+    """Shows the stretch of time that is in sight, and the cursor in it."""
+
+    def __init__(self, name: str, sight: Sight, parent: QWidget | None = None) -> None:
+        self.sight = sight
+        super().__init__(name, parent)
+
+    def event(self, event: QEvent) -> bool:
+        """Escape takes the cursor away before it stops an answer."""
+        if (
+            isinstance(event, QKeyEvent)
+            and event.type() is QEvent.Type.ShortcutOverride
+            and event.key() == Qt.Key.Key_Escape
+            and self.sight.cursor is not None
+        ):
+            event.accept()
+            return True
+        return super().event(event)
 
 
 class FramePainter(QObject):

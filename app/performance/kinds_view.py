@@ -7,11 +7,12 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
-from app.performance.kind_tally import Counts, KindCount
+from app.performance.frames import PaintedView
 from app.performance.kinds_of_text import TextKind
-from app.performance.painted_view import PaintedView, hatch
 from app.performance.sight import Sight
+from app.performance.written import Counts, KindCount
 from app.theme.theme import current
+from app.widgets.painted import hatch
 from app.widgets.table import Table
 from engine.language import number, sentences, tr, tr_count
 

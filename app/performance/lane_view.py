@@ -11,13 +11,14 @@ from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen, QPixmap, QPolygon
 from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
+from app.performance.frames import PaintedView
 from app.performance.model import GraphModel
-from app.performance.painted_view import SIDE, PaintedView, blend, ground
 from app.performance.series import Series, decimate, unbroken
 from app.performance.sight import Sight
 from app.performance.tables import of_lane
 from app.performance.timeline import Stretch
 from app.theme.theme import current
+from app.widgets.painted import SIDE, blend, ground
 from app.widgets.table import Table
 from engine.language import number, tr
 

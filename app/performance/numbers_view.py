@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
-from app.performance.painted_view import PaintedView
+from app.performance.frames import PaintedView
 from app.performance.sight import Sight
 from app.performance.tables import of_numbers
 from app.theme.theme import current

@@ -11,11 +11,10 @@ from app.performance.controls import Controls
 from app.performance.depth_view import DepthView
 from app.performance.draft_time_view import DraftTimeView
 from app.performance.feed import Feed
-from app.performance.frames import FramePainter
+from app.performance.frames import FramePainter, PaintedView
 from app.performance.lane_view import LaneView, show_present
 from app.performance.model import USUAL
 from app.performance.numbers_view import NumbersView
-from app.performance.painted_view import PaintedView
 from app.performance.timeline_view import TimelineView
 from app.theme.fonts import keep_sized, scaled
 from engine.language import tr

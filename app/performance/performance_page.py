@@ -13,16 +13,15 @@ from app.performance.controls import Controls
 from app.performance.depth_view import DepthView
 from app.performance.draft_time_view import DraftTimeView
 from app.performance.evidence import RunFacts, evidence
-from app.performance.export_menu import ExportButton
+from app.performance.export import ExportButton
 from app.performance.feed import Feed
 from app.performance.findings import findings
 from app.performance.findings_view import FindingsView
-from app.performance.frames import FramePainter
+from app.performance.frames import FramePainter, PaintedView
 from app.performance.kinds_view import KindsView
 from app.performance.known_speeds import KnownSpeeds
 from app.performance.lane_view import LaneView, show_present
 from app.performance.numbers_view import NumbersView
-from app.performance.painted_view import PaintedView
 from app.performance.timeline_view import TimelineView
 from app.performance.token_view import TokenView
 from app.theme.fonts import scaled

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from app.performance.ring_buffer import RingBuffer
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -20,6 +18,52 @@ if TYPE_CHECKING:
 
 _STEPS = (1.0, 2.0, 4.0, 6.0, 10.0)
 """Mantissas of a scale's end; each gives a middle that reads well."""
+
+
+class RingBuffer:
+    """Keeps the newest `capacity` rows of `columns` numbers.
+
+    Every row is written twice into an array of double length, so that any run of rows is one
+    slice: nothing is copied or wrapped around when reading.
+    """
+
+    def __init__(self, capacity: int, columns: int = 1) -> None:
+        if capacity < 1 or columns < 1:
+            raise ValueError("a ring buffer needs room for at least one number")
+        self._capacity = capacity
+        self._columns = columns
+        self._kept: Floats | None = None
+        self._written = 0
+
+    @property
+    def _rows(self) -> Floats:
+        """Made with the first row: only then is numpy needed."""
+        if self._kept is None:
+            import numpy as np
+
+            self._kept = np.zeros((2 * self._capacity, self._columns))
+        return self._kept
+
+    def __len__(self) -> int:
+        return min(self._written, self._capacity)
+
+    def append(self, *row: float) -> None:
+        """Add a row; the oldest one falls out when the buffer is full."""
+        slot = self._written % self._capacity
+        rows = self._rows
+        rows[slot] = rows[slot + self._capacity] = row
+        self._written += 1
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._written = 0
+
+    def view(self) -> Floats:
+        """All rows, oldest first: float64 [len(self), columns], read-only, valid until `append`."""
+        start = max(self._written - self._capacity, 0) % self._capacity
+        rows = self._rows[start : start + len(self)]
+        rows.flags.writeable = False
+        return rows
 
 
 class Series:

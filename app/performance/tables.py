@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+
 from app.performance import wording
+from app.performance.chip_layout import traced
 from app.performance.model import GraphModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline, begin_of, overlap
+from app.performance.tokens import AnswerTokens
 from app.widgets.table import Row, Table, formatted
 from engine.events import RoundFinished
 from engine.language import number, tr
@@ -83,3 +88,24 @@ def of_lane(lane: GraphModel, start: float, end: float) -> Table:
                 row[place] = number(value, ".2f")
     rows = tuple((number(end - time, ".1f"), *values) for time, values in sorted(points.items()))
     return Table(tr(lane.title), tuple(columns), rows)
+
+
+def of_tokens(title: str, tokens: AnswerTokens) -> Table:
+    """Every token with its round; those that were refused as well."""
+    rounds = tuple(tokens.rounds)
+    ends = list(accumulate(each.count for each in rounds))
+
+    def row(index: int) -> Row:
+        place = bisect_right(ends, index)
+        each = rounds[place]
+        token = each.tokens()[index - ends[place] + each.count]
+        return (
+            str(each.done.index),
+            traced(token),
+            tr(token.fate.value),
+            wording.chance(token.draft_probability),
+            wording.chance(token.probability),
+        )
+
+    columns = (tr("Round"), tr("Token"), tr("What became of it"), tr("Draft"), tr("Target"))
+    return Table(title, columns, formatted(range(ends[-1] if ends else 0), row))

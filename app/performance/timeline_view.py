@@ -17,14 +17,15 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.performance import wording
+from app.performance.frames import PaintedView
 from app.performance.idle import Gap, gaps
-from app.performance.painted_view import SIDE, PaintedView, blend, hatch
 from app.performance.sight import Sight
 from app.performance.tables import of_rounds
 from app.performance.timeline import Lane, Stretch, TimelineBlock, blocks, overlaps
 from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import Tokens
+from app.widgets.painted import SIDE, blend, hatch
 from app.widgets.table import Table
 from engine.events import RoundFinished
 from engine.language import later, tr

@@ -8,10 +8,10 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QFontMetricsF, QHideEvent, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtWidgets import QButtonGroup, QScrollBar, QToolButton, QWidget
 
-from app.performance import token_words
+from app.performance import tables, wording
 from app.performance.chip_layout import ChipLayout, Measures, PlacedToken, TokenDisplay
 from app.performance.chip_painter import ChipPainter
-from app.performance.painted_view import PaintedView
+from app.performance.frames import PaintedView
 from app.performance.sight import Sight
 from app.performance.tokens import AnswerTokens
 from app.theme.fonts import scaled
@@ -210,12 +210,12 @@ class TokenView(PaintedView):
         found = self._chip(self.chosen)
         if found is not None and self.chosen is not None:
             done = self.chips.rows[self.chosen[0]].round.done
-            return token_words.one_token(done, found.token)
-        return token_words.summary(self.sight.written.tokens, self.sight.tally)
+            return wording.one_token(done, found.token)
+        return wording.token_counts(self.sight.written.tokens, self.sight.tally)
 
     def table(self) -> Table:
-        """See `token_words.of_tokens`."""
-        return token_words.of_tokens(self.accessibleName(), self.sight.written.tokens)
+        """See `tables.of_tokens`."""
+        return tables.of_tokens(self.accessibleName(), self.sight.written.tokens)
 
     def _chip(self, place: Place | None) -> PlacedToken | None:
         if place is None or place[0] >= len(self.chips.rows):
@@ -229,13 +229,13 @@ class TokenView(PaintedView):
         """The header, and the rows in view."""
         tokens = self.sight.written.tokens
         buttons = sum(button.width() + 2 for button in self.buttons.values())
-        note = token_words.summary(tokens, self.sight.tally) if tokens.rounds else ""
+        note = wording.token_counts(tokens, self.sight.tally) if tokens.rounds else ""
         self.paint_title(painter, tr("Tokens"), note, buttons)
         if not tokens.rounds:
             painter.setFont(self.small)
             painter.setPen(QColor(current().muted))
             line = QRectF(0, self.header_height, self.room, self.small_metrics.height())
-            painter.drawText(line, token_words.summary(tokens, self.sight.tally))
+            painter.drawText(line, wording.token_counts(tokens, self.sight.tally))
             return
         area, top = self.area, self._bar.value()
         painter.save()
@@ -278,7 +278,7 @@ class TokenView(PaintedView):
         if found is None or place is None:
             words = tr("Point at a token, or walk with the arrows.")
         else:
-            words = token_words.one_token(self.chips.rows[place[0]].round.done, found.token)
+            words = wording.one_token(self.chips.rows[place[0]].round.done, found.token)
         elided = self.small_metrics.elidedText(words, Qt.TextElideMode.ElideRight, line.width())
         painter.drawText(line, Qt.AlignmentFlag.AlignVCenter, elided)
 

@@ -36,7 +36,7 @@ class Replays(QObject):
 
     def show(self, message_id: int) -> None:
         """Show the rounds of an answer that is on show in the chat."""
-        from app.performance.recorded import RecordedAnswer
+        from app.performance.replay import RecordedAnswer
 
         live = self._session.live
         if live is not None and live.base.id == message_id:
@@ -62,7 +62,7 @@ class Replays(QObject):
             self.said.emit(tr("The rounds of this answer were not kept."))
             return
         from app.performance.feed import Feed
-        from app.performance.replay_page import ReplayPage
+        from app.performance.replay import ReplayPage
 
         feed = Feed()
         feed.handle_all(events)

@@ -18,7 +18,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QWidget
 from stopwatch import least
 
-from app.performance.export_menu import ExportKind
+from app.performance.export import ExportKind
 from app.performance.panel import PerformancePanel
 from app.performance.performance_page import PerformancePage
 from app.performance.timeline import Lane

@@ -20,7 +20,7 @@ from stopwatch import least
 
 from app.performance import PerformancePanel
 from app.performance.feed import Feed
-from app.performance.painted_view import PaintedView
+from app.performance.frames import PaintedView
 from app.performance.timeline import MOST_IN_VIEW, SPANS_S
 from app.theme.theme import Theme, ThemeChoice, current
 from engine.events import Interval

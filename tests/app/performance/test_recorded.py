@@ -10,7 +10,7 @@ from app.history import StoredMessage
 from app.history.rounds import RoundRecording, pack
 from app.performance.kinds_of_text import TextKind
 from app.performance.model import PerformanceModel
-from app.performance.recorded import RecordedAnswer
+from app.performance.replay import RecordedAnswer
 from engine.events import Event, Finished, RoundFinished, TextDelta, TokenSpan
 from engine.request import Role
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.performance.ring_buffer import RingBuffer
+from app.performance.series import RingBuffer
 
 ROWS = st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)), max_size=60)
 

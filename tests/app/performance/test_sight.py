@@ -12,8 +12,8 @@ from pytestqt.qtbot import QtBot
 
 from app.performance import PerformancePanel
 from app.performance.feed import Feed
+from app.performance.frames import PaintedView
 from app.performance.model import ModelChange
-from app.performance.painted_view import PaintedView
 from app.performance.sight import Window
 from app.theme.theme import Theme
 from app.widgets.table_dialog import TableDialog, TableModel

@@ -18,8 +18,8 @@ from app.performance.chip_layout import TokenDisplay
 from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
 from app.performance.token_view import TokenView
-from app.performance.token_words import chance
 from app.performance.tokens import Fate
+from app.performance.wording import chance
 
 ROUNDS = [["The", " cat", " sat"], [" on", " the"], [" red"], [" mat", "."]]
 REJECTED = ["", " a", " old", ""]

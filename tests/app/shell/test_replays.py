@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from app.chat.messages.answer_details import AnswerDetails
 from app.chat.messages.message_actions import Act
 from app.performance.performance_page import PerformancePage
-from app.performance.replay_page import ReplayPage
+from app.performance.replay import ReplayPage
 from app.shell.page_names import PageName
 from app.showcase.script import MODEL_NAME
 
