@@ -13,9 +13,8 @@ import numpy as np
 from gguf import GGMLQuantizationType as Kind
 from numpy.typing import NDArray
 
-from engine.backend.native.ggml_rows import ggml_rows
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import pack_rows
+from engine.backend.native.matrix import ggml_rows, pack_rows
 from engine.backend.native.pool import shared_pool
 from engine.errors import NotPossible, UserFixable
 from engine.language import tr

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.backend.native.ggml_rows import BLOCK, TYPES, ggml_rows
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import pack
+from engine.backend.native.matrix import BLOCK, TYPES, ggml_rows, pack
 from engine.backend.native.pool import shared_pool
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
