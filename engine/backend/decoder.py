@@ -9,14 +9,13 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.features import FeatureStore
 from engine.backend.ledger import Account, unlimited
-from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.ranking import likeliest, rank
 from engine.backend.round import Budget, Candidates, Ranking, Verified
 from engine.backend.segment import Backend, Segment, Share
-from engine.backend.sequence import ROOT, SequenceState
+from engine.backend.sequence import ROOT, FeatureStore, SequenceState
 from engine.backend.tree import TokenTree
 from engine.model.config import Fusion, ModelConfig
 from engine.model.other_family import OtherConfig

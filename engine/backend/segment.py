@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Budget, Candidates, Drafted, Ranking, Verified
 from engine.backend.step import Step

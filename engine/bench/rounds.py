@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from statistics import median
 from time import perf_counter
 
-from engine.backend.native.clock import NativeClock
+from engine.backend.native.pool import NativeClock
 from engine.bench.prompts import BenchPrompt
 from engine.events import Event, RoundFinished
 from engine.loading.load import LoadedPair

@@ -17,7 +17,7 @@ from math import exp, inf, log
 import numpy as np
 
 from engine.backend.decoder import Decoder, Forward
-from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.pool import CancelFlag
 from engine.backend.round import Budget, Candidates, Ranking
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree

@@ -7,7 +7,7 @@ from statistics import median
 from time import perf_counter
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.sizes import WIDTH
+from engine.backend.native.workspace import WIDTH
 from engine.backend.prefix_cache import PrefixCache
 from engine.bench.forward import CONTEXT, prompt
 from engine.bench.harness import acceptance_length, plain_share

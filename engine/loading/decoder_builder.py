@@ -104,7 +104,7 @@ def _other_decoder(
     """A model that runs through transformers; imports it, and torch."""
     import torch
 
-    from engine.backend.transformers_cpu.segment import TransformersSegment
+    from engine.backend.transformers_cpu import TransformersSegment
 
     dtype = torch.bfloat16 if model.format is WeightFormat.BF16 else torch.float32
     names, path = model.weights.names(), model.model.path

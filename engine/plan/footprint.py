@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from engine.backend.accelerator.sizes import cache_bytes
 from engine.backend.decoder import MAX_TREE
-from engine.backend.features import NUMBER
 from engine.backend.ledger import PAGE
+from engine.backend.sequence import NUMBER
 from engine.commands import WeightFormat
 from engine.language import later, tr
 from engine.model.config import Fusion, ModelConfig

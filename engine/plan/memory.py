@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.backend.accelerator import sizes as device_sizes
 from engine.backend.decoder import MAX_TREE
-from engine.backend.native.sizes import (
+from engine.backend.native.workspace import (
     DEPTH,
     PREFILL_ROWS,
     VERIFIED_ROWS,

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from engine.backend.native.sizes import WIDTH
+from engine.backend.native.workspace import WIDTH
 from engine.commands import Mode
 from engine.machine.facts import CPU, Accelerator, Host
 from engine.machine.speeds import DeviceSpeeds

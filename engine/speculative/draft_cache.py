@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from engine.backend.decoder import MAX_TREE, Decoder
-from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates
 from engine.backend.sequence import ROOT, SequenceState

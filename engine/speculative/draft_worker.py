@@ -16,7 +16,7 @@ from threading import Condition, Lock, Thread
 from time import perf_counter
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree

@@ -10,7 +10,7 @@ from time import monotonic
 import numpy as np
 
 from engine.backend.decoder import Decoder, Forward
-from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.ranking import likeliest, rank
 from engine.backend.round import Candidates, Ranking

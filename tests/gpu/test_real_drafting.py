@@ -16,7 +16,7 @@ from tiny_models import write_model
 
 from engine.backend import noise
 from engine.backend.accelerator.device import TorchDevice
-from engine.backend.accelerator.device_noise import gumbel, round_keys, words
+from engine.backend.accelerator.tree_state import gumbel, round_keys, words
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose
 from engine.backend.round import Budget

@@ -8,8 +8,7 @@ import pytest
 import torch
 from interpreted import random_matrix
 
-from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.kernels.choice import reason_against
+from engine.backend.accelerator.driver import Driver, reason_against
 from engine.backend.accelerator.kernels.shapes import CUTS
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.products import Products

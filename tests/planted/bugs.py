@@ -112,7 +112,7 @@ def unverified_tail_kept() -> None:
 
 def stale_keys_after_rejection() -> None:
     """Accepted nodes keep the slots in which they were staged."""
-    from engine.backend.torch_cpu.cache import TorchCache
+    from engine.backend.torch_cpu.attention import TorchCache
 
     TorchCache.move = lambda _self, _sources, _target: None  # type: ignore[method-assign]
 
@@ -439,7 +439,7 @@ _CACHE = ("tests/engine/backend/test_packed_cache.py",)
 
 def siblings_seen_on_an_accelerator() -> None:
     """Rows of a tree see all keys before their position by slot, beside those of their own path."""
-    from engine.backend.accelerator.attention_metadata import MetadataMaker
+    from engine.backend.accelerator.attention import MetadataMaker
 
     honest = MetadataMaker._mask
 

@@ -32,14 +32,14 @@ def pairs_of_another_beginning() -> None:
 
 def features_left_among_rejected_nodes() -> None:
     """Committing a path moves its keys, and not its features."""
-    from engine.backend.features import FeatureStore
+    from engine.backend.sequence import FeatureStore
 
     FeatureStore.move = lambda _self, _sources, _target: None  # type: ignore[method-assign]
 
 
 def features_of_cut_tokens() -> None:
     """A state goes back, and where it has had features before it takes no new ones."""
-    from engine.backend.features import FeatureStore
+    from engine.backend.sequence import FeatureStore
 
     honest = FeatureStore.put
     filled: dict[int, int] = {}

@@ -9,13 +9,12 @@ from functools import cache
 
 import torch
 
-from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.driver import Driver, in_words
 from engine.backend.accelerator.graphs import Graphs, recorder_for
 from engine.backend.accelerator.memory import Workspace
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.segment import AcceleratorBackend, Bench
 from engine.backend.accelerator.sizes import shared_bytes
-from engine.backend.accelerator.troubles import in_words
 from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend

@@ -18,9 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.backend.accelerator.attention_metadata import MetadataMaker
-from engine.backend.accelerator.cache import DeviceCache
-from engine.backend.accelerator.device_noise import round_keys
+from engine.backend.accelerator.attention import MetadataMaker
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.graphs import Graphs
 from engine.backend.accelerator.input_buffers import (
@@ -30,7 +28,7 @@ from engine.backend.accelerator.input_buffers import (
     doubled,
     passes,
 )
-from engine.backend.accelerator.memory import DeviceAllocator
+from engine.backend.accelerator.memory import DeviceAllocator, DeviceCache
 from engine.backend.accelerator.network import Network
 from engine.backend.accelerator.sizes import (
     DRAFT_LEVELS,
@@ -44,6 +42,7 @@ from engine.backend.accelerator.tree_state import (
     KEYS,
     RankingManner,
     TreeState,
+    round_keys,
 )
 from engine.backend.ledger import Purpose
 from engine.backend.round import Budget, Drafted, Ranking

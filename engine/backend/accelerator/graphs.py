@@ -7,23 +7,15 @@ another forward of the same shapes. One launch takes the place of hundreds.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from typing import Protocol
 
 import torch
 
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.memory import Workspace
+from engine.backend.accelerator.memory import Key, Recordings, Work, Workspace
 from engine.errors import OutOfMemory
 
 _log = logging.getLogger(__name__)
-
-MOST = 48
-"""Recordings kept of one sequence's cache; the one that was replayed longest ago goes."""
-
-Work = Callable[[], None]
-Key = Hashable
 
 
 class GraphRecorder(Protocol):
@@ -63,34 +55,6 @@ class CudaRecorder:
 def recorder_for(driver: Driver) -> GraphRecorder | None:
     """Return the device's recorder; None where forwards cannot be recorded."""
     return CudaRecorder(driver.device) if driver.device.type == "cuda" else None
-
-
-class Recordings:
-    """Recordings of the forwards on one cache: they hold its addresses and are dropped with it."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[Key, Work | None] = OrderedDict()
-
-    def __len__(self) -> int:
-        return sum(replay is not None for replay in self._known.values())
-
-    def knows(self, key: Key) -> bool:
-        """Tell whether such a forward has run before."""
-        return key in self._known
-
-    def find(self, key: Key) -> Work | None:
-        """The recording, if there is one."""
-        replay = self._known.get(key)
-        if replay is not None:
-            self._known.move_to_end(key)
-        return replay
-
-    def keep(self, key: Key, replay: Work | None) -> None:
-        """Remember a forward that has run, with its recording; None: it was not recorded."""
-        self._known[key] = replay
-        self._known.move_to_end(key)
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
 
 
 class Graphs:

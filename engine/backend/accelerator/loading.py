@@ -10,16 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.backend.accelerator.formats import FLOATS, QUANTISED
-from engine.backend.accelerator.linear import ExpertLinear, StoredLinear
-from engine.backend.accelerator.matrix import DeviceMatrix
+from engine.backend.accelerator.matrix import FLOATS, QUANTISED, DeviceMatrix
 from engine.backend.accelerator.memory import DeviceAllocator
-from engine.backend.accelerator.products import Products
+from engine.backend.accelerator.products import ExpertLinear, Products, StoredLinear
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.ledger import Purpose
-from engine.backend.native.ggml_rows import TYPES, ggml_rows
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import LANES, NATIVE_KINDS, pack
+from engine.backend.native.matrix import LANES, NATIVE_KINDS, TYPES, ggml_rows, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import shared_pool
 from engine.backend.shared import Borrowed

@@ -10,16 +10,19 @@ from collections.abc import Callable
 import torch
 
 from engine.backend.accelerator.attention import AttentionMetadata, DeviceAttention
-from engine.backend.accelerator.cache import DeviceCache
-from engine.backend.accelerator.linear import StoredLinear
 from engine.backend.accelerator.loading import Loader
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.products import Products
+from engine.backend.accelerator.memory import DeviceCache
+from engine.backend.accelerator.products import Products, StoredLinear
 from engine.backend.accelerator.sizes import TILE_ROWS
-from engine.backend.torch_layers.block import DecoderBlock
-from engine.backend.torch_layers.feed_forward import Dense, choose_experts, feed_forward
-from engine.backend.torch_layers.fusion import Fuser
-from engine.backend.torch_layers.layers import rms_norm
+from engine.backend.torch_layers import (
+    DecoderBlock,
+    Dense,
+    Fuser,
+    choose_experts,
+    feed_forward,
+    rms_norm,
+)
 from engine.model.config import Activation, Experts, ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS
 

@@ -13,15 +13,13 @@ where they could be large. On torch's "cpu" device everything is fp32, which tes
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.formats import FLOATS, QUANTISED, WideningScratch
-from engine.backend.accelerator.kernels.choice import reason_against
-from engine.backend.accelerator.matrix import DeviceMatrix
+from engine.backend.accelerator.driver import Driver, reason_against
+from engine.backend.accelerator.matrix import FLOATS, QUANTISED, DeviceMatrix, WideningScratch
 from engine.backend.accelerator.sizes import FEW_ROWS, PIECE, TILE_ROWS
 from engine.language import tr
 
@@ -211,3 +209,63 @@ def _sums_wide(device: torch.device) -> bool:
     except (TypeError, RuntimeError, NotImplementedError):
         return False
     return bool(plain.dtype == batch.dtype == torch.float32)
+
+
+class StoredLinear:
+    """Stored matrices side by side: fp32 rows [n, inner] -> [n, sum of their rows]."""
+
+    __slots__ = ("_bias", "_parts", "_products", "_width")
+
+    def __init__(
+        self, products: Products, parts: Sequence[DeviceMatrix], bias: torch.Tensor | None
+    ) -> None:
+        self._products, self._parts, self._bias = products, tuple(parts), bias
+        self._width = sum(part.rows for part in parts)
+
+    def __call__(
+        self, x: torch.Tensor, *, large: bool = False, exact: bool = False
+    ) -> torch.Tensor:
+        """The product with the bias added; see `Products.multiply`."""
+        y = torch.empty(len(x), self._width, dtype=torch.float32, device=x.device)
+        start = 0
+        for part in self._parts:
+            place = y[:, start : start + part.rows]
+            self._products.multiply(x, part, place, large=large, exact=exact)
+            start += part.rows
+        return y if self._bias is None else y.add_(self._bias)
+
+
+class ExpertLinear:
+    """A stack of such matrices, one set per expert, that an index on the device chooses from.
+
+    Args:
+        count: experts; each part holds their matrices one below the other.
+        bias: [count, outer].
+    """
+
+    __slots__ = ("_bias", "_count", "_parts", "_products")
+
+    def __init__(
+        self,
+        products: Products,
+        parts: Sequence[DeviceMatrix],
+        bias: torch.Tensor | None,
+        count: int,
+    ) -> None:
+        self._products, self._parts, self._bias, self._count = products, parts, bias, count
+
+    def numbered(self, expert: int) -> StoredLinear:
+        """One expert's matrices, in place."""
+        heights = [part.rows // self._count for part in self._parts]
+        parts = [
+            part.part(expert * height, height)
+            for part, height in zip(self._parts, heights, strict=True)
+        ]
+        bias = None if self._bias is None else self._bias[expert]
+        return StoredLinear(self._products, parts, bias)
+
+    def chosen(self, expert: torch.Tensor) -> StoredLinear:
+        """The expert that an int tensor [1] names: copied, so that the host need not know."""
+        parts = [part.expert(expert, part.rows // self._count) for part in self._parts]
+        bias = None if self._bias is None else self._bias.index_select(0, expert)[0]
+        return StoredLinear(self._products, parts, bias)

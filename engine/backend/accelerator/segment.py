@@ -8,13 +8,13 @@ from functools import partial
 
 import torch
 
-from engine.backend.accelerator.attention_metadata import MetadataMaker
-from engine.backend.accelerator.cache import DeviceCache
+from engine.backend.accelerator.attention import MetadataMaker
 from engine.backend.accelerator.drafting import Drafting, DraftResources
-from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.driver import Driver, in_words
 from engine.backend.accelerator.graphs import Graphs
 from engine.backend.accelerator.input_buffers import (
     InputBuffers,
+    Outbox,
     SegmentInputs,
     chunks_seen,
     doubled,
@@ -22,7 +22,7 @@ from engine.backend.accelerator.input_buffers import (
 )
 from engine.backend.accelerator.loading import Loader
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.memory import DeviceAllocator, Workspace
+from engine.backend.accelerator.memory import DeviceAllocator, DeviceCache, Workspace
 from engine.backend.accelerator.network import Network
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.sizes import (
@@ -34,8 +34,6 @@ from engine.backend.accelerator.sizes import (
     segment_bytes,
     working_bytes,
 )
-from engine.backend.accelerator.staging import Outbox
-from engine.backend.accelerator.troubles import in_words
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.round import Budget, Drafted, Ranking

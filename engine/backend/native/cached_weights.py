@@ -16,8 +16,7 @@ import numpy as np
 
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import Packed, pack_rows
-from engine.backend.native.packed_cache import NewFile, PackedCache
-from engine.backend.native.packed_file import DamagedFile, PackedFile
+from engine.backend.native.packed_cache import DamagedFile, NewFile, PackedCache, PackedFile
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.model.weights.readable import Floats, Readable, Stretch
 

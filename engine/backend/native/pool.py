@@ -1,10 +1,15 @@
-"""The thread pool that native segments share."""
+"""The threads that run native calls, the flag that cancels one, and a clock around all of them."""
 
 from __future__ import annotations
 
+import ctypes as c
 import os
 import weakref
+from collections.abc import Callable
 from functools import cache
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
 
 from engine.backend.native.library import library
 from engine.machine.cores import available_cores
@@ -36,3 +41,65 @@ def chosen_threads() -> int:
     """Return the threads that DUOTAIL_THREADS sets; 0 where it sets none."""
     chosen = os.environ.get("DUOTAIL_THREADS", "")
     return int(chosen) if chosen.isdecimal() else 0
+
+
+class CancelFlag:
+    """A number that forwards look at between blocks: once it is set, they end there."""
+
+    __slots__ = ("_value", "address")
+
+    def __init__(self) -> None:
+        self._value = c.c_int32(0)
+        self.address = c.addressof(self._value)
+        """Where it lies, valid as long as the flag."""
+
+    def __bool__(self) -> bool:
+        return bool(self._value.value)
+
+    def set(self) -> None:
+        """Give up the forward that is under way, and all that follow."""
+        self._value.value = 1
+
+    def clear(self) -> None:
+        """Allow the forwards that come next to run."""
+        self._value.value = 0
+
+
+class NativeClock:
+    """Seconds and number of calls of the library while the `with` block lasts, of all threads.
+
+    The conversion of a call's arguments counts as the library's time, about a microsecond a call.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.calls = 0
+        self._untimed: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        lib = library()
+        declared = {name: value for name, value in vars(lib).items() if name.startswith("dt_")}
+        for name, function in declared.items():
+            setattr(lib, name, self._timed(function))
+        self._untimed = declared
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        for name, function in self._untimed.items():
+            setattr(library(), name, function)
+
+    def _timed(self, function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            start = perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                self.seconds += perf_counter() - start
+                self.calls += 1
+
+        return call

@@ -1,27 +1,243 @@
-"""The simulated accelerator as a device that a load opens."""
+"""The simulated accelerator: native segments on one thread, which keep declared time."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
 from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.native.pool import ThreadPool, default_threads
-from engine.backend.native.segment import NativeBackend
+from engine.backend.native.sampling import NativeDraws
+from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
+from engine.backend.round import Budget, Drafted, Ranking, Verified
+from engine.backend.segment import Segment, SegmentCache, SegmentOutput, features_are_own, own_cache
 from engine.backend.shared import Loan
-from engine.backend.simulated.processor import Processor
-from engine.backend.simulated.segment import SimulatedBackend
+from engine.backend.simulated.processor import Processor, Work, work_of
 from engine.backend.simulated.spec import (
     DEVICE,
     SimulatedSpec,
     simulated_accelerator,
     simulated_name,
 )
+from engine.backend.step import Step
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
 from engine.machine.facts import Accelerator
+from engine.model.config import ModelConfig
+from engine.model.weights.readable import Floats, Weights
+
+_TOKEN, _NODE = 4, 16
+"""Bytes that cross the link: a token's id; a drafted node's token, parent and score."""
+
+
+class SimulatedBackend:
+    """Compiles simulated segments.
+
+    Args:
+        backend: compiles the native ones inside.
+        processor: what computes.
+
+    Attributes:
+        native: the backend inside.
+    """
+
+    def __init__(self, backend: NativeBackend, processor: Processor) -> None:
+        self.native, self._processor = backend, processor
+
+    def compile(
+        self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
+    ) -> SimulatedSegment:
+        """Build the segment `blocks`, with the embedding before and the head after it if asked."""
+        self._processor.check()
+        native = self.native.compile(config, weights, blocks, embed=embed, head=head)
+        return SimulatedSegment(native, self._processor)
+
+
+class SimulatedCache:
+    """Keys and values of one sequence on the device."""
+
+    def __init__(self, native: NativeCache, work: Work, processor: Processor) -> None:
+        self.native = native
+        self._per_token, self._processor = work.kv_bytes, processor
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes reserved."""
+        return self.native.nbytes
+
+    def reusable(self, slots: int) -> int:
+        """Return how many of the first `slots` slots the native cache can go back to."""
+        return self.native.reusable(slots)
+
+    def copy_prefix(self, other: SegmentCache, slots: int) -> None:
+        """Take over the first `slots` slots of another cache."""
+        with self._processor:
+            self.native.copy_prefix(own_cache(other, SimulatedCache).native, slots)
+            self._copies(slots)
+
+    def move(self, sources: Sequence[int], target: int) -> None:
+        """Copy the slots `sources` to target, target + 1, ..."""
+        if self._per_token:
+            with self._processor:
+                self.native.move(sources, target)
+                self._copies(len(sources))
+
+    def _copies(self, slots: int) -> None:
+        """Read and write so many slots."""
+        processor = self._processor
+        processor.computes(2 * slots * self._per_token / processor.speeds.read_bytes_per_s)
+
+
+class SimulatedSegment(Segment):
+    """See `engine.backend.segment.Segment`."""
+
+    def __init__(self, native: NativeSegment, processor: Processor) -> None:
+        super().__init__(native.blocks)
+        self._native, self._processor = native, processor
+        self._work = work_of(native.struct)
+        self._products: dict[tuple[int, int, bool], float] = {}
+        self._speeds = processor.speeds  # that those are of
+
+    @property
+    def device(self) -> str:
+        """Device name for people."""
+        return tr("simulated GPU")
+
+    @property
+    def signature(self) -> str:
+        """Everything that the arithmetic depends on."""
+        return f"sim:{self._native.signature.removeprefix('cpu:')}"
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights held."""
+        return self._native.weight_bytes
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of weights mapped from files."""
+        return self._native.mapped_bytes
+
+    @property
+    def drafts(self) -> bool:
+        """Tell whether `draft` is available; a whole model drafts in one call."""
+        return True
+
+    def new_cache(self, slots: int) -> SimulatedCache:
+        """An empty cache with room for `slots` tokens."""
+        self._processor.check()
+        return SimulatedCache(self._native.new_cache(slots), self._work, self._processor)
+
+    def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
+        """One forward; tokens or hidden states go in, hidden states or logits and taps come out.
+
+        A feature head gets both, and gives both where logits are wanted.
+        """
+        rows, native = len(step.tokens), self._native
+        own = features_are_own(native.config, hidden, rows)
+        with self._processor as device:
+            device.receives(self._given(rows, hidden))
+            output = native.run(step, own_cache(cache, SimulatedCache).native, hidden)
+            logits, head = output.logits, native.config.fusion is not None
+            count = 0 if logits is None else len(logits)
+            self._computes(rows, count, step.first_slot + rows, own=own)
+            wants_hidden = logits is None or step.feeds or (head and count)
+            results = [output.hidden] if wants_hidden else []
+            results += [] if logits is None else [logits]
+            for result in (*results, *output.taps.values()):
+                if result.nbytes:
+                    device.sends(result.nbytes)
+        return output
+
+    def draft(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        pending: Sequence[int],
+        ranking: Ranking,
+        budget: Budget,
+        features: Floats | None = None,
+    ) -> Drafted:
+        """One call: only the tree comes back."""
+        rows = len(pending)
+        with self._processor as device:
+            device.receives(self._given(rows, features))
+            drafted = self._native.draft(
+                own_cache(cache, SimulatedCache).native,
+                committed,
+                slots,
+                pending,
+                ranking,
+                budget,
+                features,
+            )
+            tokens = committed + rows
+            self._computes(rows, 1, tokens)
+            for level in _levels(drafted.staged_parents):
+                tokens += level
+                self._computes(level, level, tokens, own=features is not None)
+            device.sends(_NODE * len(drafted.tree))
+        return drafted
+
+    def verify(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        nodes: Sequence[int],
+        parents: Sequence[int],
+        draws: NativeDraws,
+        tokens: Sequence[int],
+        *,
+        limit: int,
+        stop_ids: Collection[int],
+        hidden: Floats | None = None,
+        taps: tuple[int, ...] | None = None,
+    ) -> tuple[Verified, SegmentOutput | None]:
+        """One call: the path and the draws come back, and what a head needs of all nodes."""
+        native, rows = self._native, len(nodes)
+        with self._processor as device:
+            device.receives(_TOKEN * rows if hidden is None else hidden.nbytes)
+            verified, output = native.verify(
+                own_cache(cache, SimulatedCache).native, committed, nodes, parents, draws, tokens,
+                limit=limit, stop_ids=stop_ids, hidden=hidden, taps=taps,
+            )  # fmt: skip
+            self._computes(rows, rows, committed + rows)
+            device.sends(_TOKEN * (len(verified.path) + len(verified.tokens)))
+            if output is not None:
+                for result in output.taps.values() if taps else (output.hidden,):
+                    device.sends(result.nbytes)
+        return verified, output
+
+    def _given(self, rows: int, hidden: Floats | None) -> int:
+        """Bytes that a forward gets."""
+        tokens = _TOKEN * rows
+        if hidden is None:
+            return tokens
+        return hidden.nbytes + (tokens if self._native.config.fusion else 0)
+
+    def _computes(self, rows: int, logit_rows: int, tokens: int, *, own: bool = False) -> None:
+        device, work = self._processor, self._work
+        if self._speeds is not device.speeds:
+            self._products, self._speeds = {}, device.speeds
+        products = self._products.get((rows, logit_rows, own))
+        if products is None:
+            products = work.products(rows, logit_rows, device.speeds, own=own)
+            self._products[rows, logit_rows, own] = products
+        device.computes(products + work.attention(rows, tokens, device.speeds))
+
+
+def _levels(parents: Sequence[int]) -> list[int]:
+    """Count the nodes on each level below the root; a parent comes before its children."""
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(0 if parent < 0 else depths[parent] + 1)
+    counts = Counter(depths)
+    return [counts[depth] for depth in range(len(counts))]
 
 
 class SimulatedDevice:

@@ -18,15 +18,10 @@ from engine.backend.segment import (
 )
 from engine.backend.shared import Shared
 from engine.backend.step import CHUNK, Step
-from engine.backend.torch_cpu.attention import TileAttention, TileContext
-from engine.backend.torch_cpu.cache import TorchCache, cache_rows
-from engine.backend.torch_cpu.feed_forward import TileMixture
-from engine.backend.torch_cpu.linear import FloatLinear, FloatWeights
+from engine.backend.torch_cpu.attention import TileAttention, TileContext, TorchCache, cache_rows
+from engine.backend.torch_cpu.linear import FloatLinear, FloatWeights, TileMixture
 from engine.backend.torch_cpu.tiles import pin_to_one_thread, tile_rows
-from engine.backend.torch_layers.block import DecoderBlock
-from engine.backend.torch_layers.feed_forward import feed_forward
-from engine.backend.torch_layers.fusion import Fuser
-from engine.backend.torch_layers.layers import rms_norm
+from engine.backend.torch_layers import DecoderBlock, Fuser, feed_forward, rms_norm
 from engine.model.config import Experts, ModelConfig, RopeConfig
 from engine.model.rope import rotations
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD_IDS, segment_tensors

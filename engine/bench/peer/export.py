@@ -10,9 +10,8 @@ from math import isclose, log, prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.native.ggml_rows import BLOCK, TYPES, ggml_rows
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import pack
+from engine.backend.native.matrix import BLOCK, TYPES, ggml_rows, pack
 from engine.backend.native.pool import shared_pool
 from engine.errors import UserFixable
 from engine.language import tr

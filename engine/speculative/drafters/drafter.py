@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.backend.features import FeatureStore
 from engine.backend.round import Budget
+from engine.backend.sequence import FeatureStore
 from engine.backend.tree import TokenTree, follow
 from engine.speculative.sampler import Sampler
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from engine.backend.decoder import Decoder
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
-from engine.backend.native.packed_cache import PackedCache, settle
-from engine.backend.native.packed_file import PackedWriter
+from engine.backend.native.packed_cache import PackedCache, PackedWriter, settle
 from engine.backend.native.segment import NativeBackend
 from engine.model.families import open_config
 from engine.model.weights.safetensors_folder import SafetensorsFolder

@@ -15,10 +15,9 @@ from split_models import split_decoder
 from tiny_models import write_model
 
 from engine.backend.decoder import MAX_TREE, Decoder
-from engine.backend.features import FeatureStore
 from engine.backend.ledger import Account, Ledger, Purpose, unlimited
 from engine.backend.prefix_cache import PrefixCache
-from engine.backend.sequence import ROOT, SequenceState
+from engine.backend.sequence import ROOT, FeatureStore, SequenceState
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.model.config import Fusion
 from engine.model.families import open_config

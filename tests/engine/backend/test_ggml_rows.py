@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.backend.native.ggml_rows import TYPES, ggml_rows
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import Packed, pack, unpack
+from engine.backend.native.matrix import TYPES, Packed, ggml_rows, pack, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.bench.peer.export import BlockWeights
 from engine.model.families import parse_config

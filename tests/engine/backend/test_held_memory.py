@@ -21,7 +21,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.backend.native.segment import NativeBackend
 from engine.backend.prefix_cache import PrefixCache
-from engine.backend.transformers_cpu.segment import TransformersSegment
+from engine.backend.transformers_cpu import TransformersSegment
 from engine.commands import WeightFormat
 from engine.errors import OutOfMemory
 from engine.model.families import open_config

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.calls import StepArrays
 from engine.backend.native.library import CANCELLED, Format, library, pointer
+from engine.backend.native.pool import CancelFlag
 from engine.backend.native.segment import NativeCache, NativeSegment
-from engine.backend.native.step import StepArrays
 from engine.backend.step import Step
 
 Native = dict[Format, tuple[Decoder, Decoder]]

@@ -17,7 +17,7 @@ from engine.backend.native.library import DraftingStruct, library
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeSegment
-from engine.backend.native.sizes import (
+from engine.backend.native.workspace import (
     DEPTH,
     PENDING,
     WIDTH,

@@ -23,8 +23,7 @@ from engine.backend.native import packed_cache
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format, Isa, library
 from engine.backend.native.matrix import PACKABLE
-from engine.backend.native.packed_cache import PackedCache
-from engine.backend.native.packed_file import DamagedFile, PackedFile
+from engine.backend.native.packed_cache import DamagedFile, PackedCache, PackedFile
 from engine.backend.native.pool import shared_pool
 from engine.errors import UserFixable
 from engine.model.tensors import EMBEDDING

@@ -7,8 +7,8 @@ from full_models import RandomWeights, full_config
 
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.simulated.processor import Reads, Work, work_of
 from engine.backend.simulated.spec import SimulatedSpec, simulated_accelerator, simulated_speeds
-from engine.backend.simulated.work import Reads, Work, work_of
 from engine.machine.facts import Host, Machine
 from engine.machine.speeds import DeviceSpeeds
 

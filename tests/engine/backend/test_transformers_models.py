@@ -14,8 +14,7 @@ import transformers
 from engine.backend.decoder import Decoder
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.sequence import SequenceState
-from engine.backend.transformers_cpu.segment import TransformersSegment
-from engine.backend.transformers_cpu.weights import filled_model
+from engine.backend.transformers_cpu import TransformersSegment, filled_model
 from engine.errors import Cancelled, UserFixable
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, read_other

@@ -7,7 +7,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.cancel import CancelFlag
+from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates, Ranking, Round, Verified
 from engine.backend.sequence import SequenceState

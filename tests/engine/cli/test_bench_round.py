@@ -10,8 +10,8 @@ import pytest
 from command_line import Duotail
 from folder_models import FOLDER_TARGET
 
-from engine.backend.native.clock import NativeClock
 from engine.backend.native.library import library
+from engine.backend.native.pool import NativeClock
 from engine.bench.rounds import RoundTimes, medians
 
 

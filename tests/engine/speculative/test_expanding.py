@@ -12,8 +12,8 @@ from native_models import native_decoder
 from tiny_models import write_model
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.cancel import CancelFlag
 from engine.backend.native.library import Format
+from engine.backend.native.pool import CancelFlag
 from engine.backend.ranking import likeliest, rank
 from engine.backend.round import Budget
 from engine.backend.sequence import ROOT, SequenceState

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.backend.decoder import Decoder
-from engine.backend.native import drafting
+from engine.backend.native import calls
 from engine.backend.native.library import Format
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
@@ -86,7 +86,7 @@ def test_one_call_is_level_by_level(
     native: dict[Format, tuple[Decoder, Decoder]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(drafting, "PATIENCE", 60.0)
+    monkeypatch.setattr(calls, "PATIENCE", 60.0)
     for model in native[fmt]:
         assert_one_call_is_level_by_level(model, sampling)
 
@@ -94,7 +94,7 @@ def test_one_call_is_level_by_level(
 def test_one_call_is_level_by_level_with_every_feature(
     featured: dict[str, Decoder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafting, "PATIENCE", 60.0)
+    monkeypatch.setattr(calls, "PATIENCE", 60.0)
     for model in featured.values():
         assert_one_call_is_level_by_level(model, SAMPLINGS["sampled"])
 
@@ -146,7 +146,7 @@ def test_a_stop_during_a_long_catch_up(native: dict[Format, tuple[Decoder, Decod
 def test_a_slow_draft_stops_after_the_level_at_hand(
     native: dict[Format, tuple[Decoder, Decoder]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafting, "PATIENCE", -1.0)
+    monkeypatch.setattr(calls, "PATIENCE", -1.0)
     draft = native[Format.Q8][1]
     drafter = StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28))
     context = DraftContext([5, 6, 7], Sampler(SamplingParams()), lambda: False)

@@ -11,9 +11,8 @@ from native_models import native_decoder
 
 from engine.backend.cpu import native_is_built
 from engine.backend.decoder import Decoder
-from engine.backend.native.batch import SequenceBatch
 from engine.backend.native.library import Format
-from engine.backend.native.segment import NativeSegment
+from engine.backend.native.segment import NativeSegment, SequenceBatch
 from engine.errors import NotPossible
 from engine.train.answers import LANES, TEMPERATURES, TargetWriter
 from engine.train.recording import Recorded

@@ -1,1 +1,1 @@
-"""Triton kernels of an accelerator's products. Only `choice` may be imported without Triton."""
+"""Triton kernels of an accelerator's products. Only `shapes` may be imported without Triton."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from engine.backend.accelerator.kernels import tiles
-from engine.backend.accelerator.kernels.multiply import add_stretches, make_ready, sum_stretches
+from engine.backend.accelerator.kernels import multiply
 from engine.backend.accelerator.kernels.shapes import CUTS, order
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.sizes import FEW_ROWS, TILE_ROWS
@@ -20,13 +19,13 @@ _MADE_AT_ONCE = 1024
 _MOST_AT_ONCE = 16384
 _ALIGNED = 16
 _KERNELS: dict[str, tuple[Any, Any]] = {
-    "Q4_0": (tiles.q4_0_raw, tiles.q4_0_part),
-    "Q8_0": (tiles.q8_0_raw, tiles.q8_0_part),
-    "Q4_K": (tiles.q4_k_raw, tiles.q4_k_part),
-    "Q5_K": (tiles.q5_k_raw, tiles.q5_k_part),
-    "Q6_K": (tiles.q6_k_raw, tiles.q6_k_part),
-    "F16": (tiles.half_raw, tiles.half_part),
-    "BF16": (tiles.half_raw, tiles.half_part),
+    "Q4_0": (multiply.q4_0_raw, multiply.q4_0_part),
+    "Q8_0": (multiply.q8_0_raw, multiply.q8_0_part),
+    "Q4_K": (multiply.q4_k_raw, multiply.q4_k_part),
+    "Q5_K": (multiply.q5_k_raw, multiply.q5_k_part),
+    "Q6_K": (multiply.q6_k_raw, multiply.q6_k_part),
+    "F16": (multiply.half_raw, multiply.half_part),
+    "BF16": (multiply.half_raw, multiply.half_part),
 }
 
 
@@ -83,7 +82,7 @@ class StoredProducts:
         rows, steps = matrix.rows, cut.steps(matrix.width)
         width = steps * cut.numbers
         block = min(1 << (cols - 1).bit_length(), _MOST_AT_ONCE) if large else _MADE_AT_ONCE
-        make_ready[(count, 1 if large else -(-width // block))](
+        multiply.make_ready[(count, 1 if large else -(-width // block))](
             x,
             self._orders[matrix.kind],
             self._ready,
@@ -99,7 +98,7 @@ class StoredProducts:
         each, splits = cut.split(rows, matrix.width)
         pair = count % (2 * TILE_ROWS) == 0
         tiles_of_rows = count // (2 * TILE_ROWS if pair else TILE_ROWS)
-        sum_stretches[(-(-rows // cut.rows), splits, tiles_of_rows)](
+        multiply.sum_stretches[(-(-rows // cut.rows), splits, tiles_of_rows)](
             *_planes(matrix),
             self._ready,
             out if splits == 1 else self._sums,
@@ -122,7 +121,7 @@ class StoredProducts:
             num_stages=cut.stages,
         )
         if splits > 1:
-            add_stretches[(-(-rows // _ADDED_AT_ONCE), count)](
+            multiply.add_stretches[(-(-rows // _ADDED_AT_ONCE), count)](
                 self._sums,
                 out,
                 self._peaks,

@@ -15,12 +15,11 @@ from stored_blocks import random_rows, widened
 
 from engine.backend.accelerator import kernels
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.formats import FLOATS
-from engine.backend.accelerator.matrix import DeviceMatrix
+from engine.backend.accelerator.matrix import FLOATS, DeviceMatrix
 from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.ledger import unlimited
 
-_MODULES = ("tiles", "multiply", "launch")
+_MODULES = ("multiply", "launch")
 
 
 @cache

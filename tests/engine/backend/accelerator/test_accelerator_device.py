@@ -13,9 +13,8 @@ from tiny_models import write_model
 
 from engine.backend.accelerator import memory
 from engine.backend.accelerator.device import SHARED, TorchDevice
-from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.driver import Driver, in_words
 from engine.backend.accelerator.sizes import shared_bytes
-from engine.backend.accelerator.troubles import in_words
 from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Held, Ledger, Purpose

@@ -14,14 +14,13 @@ from head_models import HEADS, HeadWeights, random_features, small_target
 from tape import TapeRecorder
 
 from engine.backend import noise
-from engine.backend.accelerator import cache
 from engine.backend.accelerator import device as devices
-from engine.backend.accelerator.cache import DeviceCache
+from engine.backend.accelerator import memory
 from engine.backend.accelerator.device import TorchDevice
-from engine.backend.accelerator.device_noise import gumbel, round_keys, words
 from engine.backend.accelerator.driver import DeviceMark, Driver
+from engine.backend.accelerator.memory import DeviceCache
 from engine.backend.accelerator.sizes import DRAFT_LEVELS, drafting_bytes, segment_bytes
-from engine.backend.accelerator.tree_state import TreeState
+from engine.backend.accelerator.tree_state import TreeState, gumbel, round_keys, words
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
 from engine.backend.round import Budget, Ranking
@@ -127,7 +126,7 @@ def test_one_call_is_level_by_level(
     Keys are fp32 here: the two sum them up in different orders, and fp16 would make more of it,
     as heads do with every level that goes by their own outputs.
     """
-    monkeypatch.setattr(cache, "NUMBER", torch.float32)
+    monkeypatch.setattr(memory, "NUMBER", torch.float32)
     recorder = TapeRecorder()
     monkeypatch.setattr(devices, "recorder_for", lambda _driver: recorder)
     twins, rng = Twins(MODELS[name]), np.random.default_rng(7)
@@ -268,12 +267,12 @@ def test_the_noise_is_the_cpus(seed: int) -> None:
 
 def test_the_noise_of_the_rarest_words() -> None:
     """Where the unit interval is short: its first and last words."""
-    from engine.backend.accelerator import device_noise
+    from engine.backend.accelerator import tree_state
 
     rare = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1], dtype=np.int64)
     uniform = (rare + 0.5) * 2.0**-32
     expected = -noise.log(-noise.log(uniform))
-    found = device_noise.of_words(torch.from_numpy(rare)).numpy()
+    found = tree_state.of_words(torch.from_numpy(rare)).numpy()
     assert np.allclose(found, expected, atol=3e-6, rtol=3e-7)
 
 

@@ -17,8 +17,8 @@ from stored_blocks import random_rows, widened
 from test_native_families import CASES, TOKENS
 from tiny_models import decoder, write_model
 
-from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
+from engine.backend.accelerator.memory import DeviceCache
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.segment import TorchCpuBackend

@@ -8,8 +8,7 @@ import torch
 from stored_blocks import HALVES, StoredRows, block_of, random_rows, widened
 
 from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.formats import FLOATS, QUANTISED
-from engine.backend.accelerator.matrix import DeviceMatrix
+from engine.backend.accelerator.matrix import FLOATS, QUANTISED, DeviceMatrix
 from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.sizes import PIECE

@@ -17,9 +17,8 @@ from tape import TapeRecorder
 from tiny_models import write_model
 
 from engine.backend.accelerator import device as devices
-from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
-from engine.backend.accelerator.graphs import MOST, Recordings
+from engine.backend.accelerator.memory import MOST_RECORDINGS, DeviceCache, Recordings
 from engine.backend.decoder import Decoder
 from engine.backend.sequence import SequenceState
 from engine.commands import WeightFormat
@@ -141,11 +140,11 @@ def test_the_oldest_recording_goes() -> None:
     def replaying(number: int) -> Callable[[], None]:
         return lambda: done.append(number)
 
-    for number in range(MOST):
+    for number in range(MOST_RECORDINGS):
         kept.keep(number, replaying(number))
     first = kept.find(0)
     assert first is not None
-    kept.keep("another", replaying(MOST))
+    kept.keep("another", replaying(MOST_RECORDINGS))
     assert kept.find(1) is None
     assert kept.find(0) is first
 

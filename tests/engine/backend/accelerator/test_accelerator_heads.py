@@ -14,7 +14,7 @@ import torch
 from accelerated import AsPacked, apart
 from head_models import HEADS, ROOT, HeadReference, HeadWeights, random_features
 
-from engine.backend.accelerator import cache
+from engine.backend.accelerator import memory
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.sizes import cache_bytes, segment_bytes
 from engine.backend.decoder import MAX_TREE, Decoder
@@ -29,7 +29,7 @@ TOLERANCE = 1e-4
 
 @pytest.fixture(autouse=True)
 def _exact_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "NUMBER", torch.float32)
+    monkeypatch.setattr(memory, "NUMBER", torch.float32)
 
 
 def head_on(device: TorchDevice, config: ModelConfig, fmt: WeightFormat) -> Decoder:

@@ -19,8 +19,7 @@ from tiny_models import write_model
 
 from engine.backend.accelerator import products as products_module
 from engine.backend.accelerator.device import TorchDevice
-from engine.backend.accelerator.driver import Driver
-from engine.backend.accelerator.kernels.choice import reason_against
+from engine.backend.accelerator.driver import Driver, reason_against
 from engine.backend.accelerator.kernels.shapes import CUTS, PROGRAMS, Cut, order
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.sizes import FEW_ROWS, PIECE

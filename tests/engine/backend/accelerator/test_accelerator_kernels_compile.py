@@ -59,13 +59,13 @@ class Asked:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Asked]:
-    from engine.backend.accelerator.kernels import launch
+    from engine.backend.accelerator.kernels import multiply
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     kernels = ("make_ready", "sum_stretches", "add_stretches")
-    found = {name: Asked(getattr(launch, name)) for name in kernels}
+    found = {name: Asked(getattr(multiply, name)) for name in kernels}
     for name, kernel in found.items():
-        monkeypatch.setattr(launch, name, kernel)
+        monkeypatch.setattr(multiply, name, kernel)
     return found
 
 

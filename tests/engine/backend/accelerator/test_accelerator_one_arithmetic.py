@@ -18,8 +18,8 @@ from test_native_one_arithmetic import hashes
 from tiny_models import write_model
 
 from engine.backend.accelerator import sizes
-from engine.backend.accelerator.cache import DeviceCache
 from engine.backend.accelerator.device import TorchDevice
+from engine.backend.accelerator.memory import DeviceCache
 from engine.backend.decoder import Decoder
 from engine.commands import WeightFormat
 
@@ -123,7 +123,7 @@ def test_a_forward_asks_the_device_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
     So whatever a forward does is the same at every replay.
     """
-    from engine.backend.accelerator.staging import Outbox
+    from engine.backend.accelerator.input_buffers import Outbox
 
     monkeypatch.setattr(Outbox, "take", lambda _self, _place, _found: None)
     config = full_config()
