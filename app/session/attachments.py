@@ -38,6 +38,8 @@ class Attachment:
     size: int
     """Size of the file on disk, in bytes."""
     notice: str = ""
+    pasted: bool = False
+    """True if it comes from the clipboard, and may as well stand in the message itself."""
 
 
 def read_attachment(path: Path) -> Attachment:
@@ -79,7 +81,8 @@ def model_among(paths: Sequence[Path]) -> Path | None:
 def pasted(text: str, number: int) -> Attachment:
     """Return a long text from the clipboard as an attachment."""
     name = tr("Pasted text {number}").format(number=number)
-    return _made(Attachment(name, _with_newlines(text), len(text.encode("utf-8", "replace"))))
+    size = len(text.encode("utf-8", "replace"))
+    return _made(Attachment(name, _with_newlines(text), size, pasted=True))
 
 
 @lru_cache(maxsize=32)
@@ -100,19 +103,44 @@ def with_attachments(attachments: Sequence[Attachment], text: str) -> str:
     return "\n".join([*blocks, text]) if text.strip() else "\n".join(blocks)
 
 
-def without_attachments(message: str) -> tuple[str, list[str]]:
-    """Return the text behind the attached files that open a message, and the files' names."""
-    names, start = [], 0
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file that stands in a message."""
+
+    name: str
+    text: str
+    block: str
+    """The text in its fence, as it stands in the message."""
+    start: int
+    """Character of the message at which the block begins."""
+
+    @property
+    def size(self) -> int:
+        """Return the size of the text in bytes."""
+        return len(self.text.encode("utf-8", "replace"))
+
+    @property
+    def lines(self) -> int:
+        """Return the number of lines of the text."""
+        return self.text.count("\n") + 1
+
+
+def sent_files(message: str) -> tuple[list[SentFile], int]:
+    """Return the files that open a message, and the character at which what was said begins."""
+    files: list[SentFile] = []
+    start = 0
     while (opening := _OPENING.match(message, start)) is not None:
-        closing = f"\n{opening[2]}\n"
-        end = message.find(closing, opening.end() - 1)
+        end = message.find(f"\n{opening[2]}\n", opening.end() - 1)
         if end < 0:
             break
-        names.append(opening[1])
-        start = end + len(closing)
+        block_start = opening.start(2)
+        text = message[opening.end() : end]
+        start = end + len(opening[2]) + 2
+        block = message[block_start : start - 1]
+        files.append(SentFile(opening[1], text, block, block_start))
         while message.startswith("\n", start):
             start += 1
-    return message[start:], names
+    return files, start
 
 
 def _made(attachment: Attachment) -> Attachment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from app.session.attachments import without_attachments
+from app.session.attachments import sent_files
 from engine.language import tr
 
 _WIDEST = 60
@@ -35,12 +35,12 @@ def title_of(text: str) -> str:
     The first line with words in it, without markdown, code, attached files and greetings; where
     that leaves nothing, an attached file's name or the code itself. Long ones are cut at a word.
     """
-    said, names = without_attachments(text)
-    said = said[:_MOST_READ]
+    files, start = sent_files(text)
+    said = text[start : start + _MOST_READ]
     prose = _FENCE.sub("\n", said)
     found = _first_line(prose)
-    if not found and names:
-        found = names[0]
+    if not found and files:
+        found = files[0].name
     if not found:
         found = _first_line(_FENCE.sub(lambda match: match[2], said))
     return _cut(found) if found else tr("New chat")

@@ -74,6 +74,9 @@ QToolButton[look="floating"]:hover { background: $hover; }
 QToolButton[look="floating"]:focus { border: 2px solid $accent; }
 QToolButton[look="quiet"] { color: $muted; padding: 3px 6px; }
 QToolButton[look="quiet"]:hover { color: $text; }
+QToolButton[look="chip"] { background: $sunken; border: 1px solid $border;
+    border-radius: ${radius}px; padding: 0; }
+QToolButton[look="chip"]:hover { background: $hover; }
 """
 
 _PUSH_BUTTONS = """

@@ -27,9 +27,13 @@ _WIDEST_NAME = 200
 
 
 class AttachmentChip(QFrame):
-    """One file: its name, how large it is, a button that takes it away."""
+    """One file: its name, how large it is, a button that takes it away.
+
+    What was pasted has another one that puts it into the message as text.
+    """
 
     removed = Signal()
+    text_asked = Signal()
 
     def __init__(self, attachment: Attachment, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,6 +49,10 @@ class AttachmentChip(QFrame):
         self._remove.setToolTip(tr("Remove this file"))
         self._remove.setAccessibleName(tr("Remove \u201c{name}\u201d").format(name=attachment.name))
         self._remove.clicked.connect(self.removed)
+        self.text_button: IconButton | None = None
+        if attachment.pasted:
+            self.text_button = IconButton("undo", tr("Insert as text"), self)
+            self.text_button.clicked.connect(self.text_asked)
         words = QVBoxLayout()
         words.setSpacing(0)
         words.addWidget(name)
@@ -54,6 +62,8 @@ class AttachmentChip(QFrame):
         row.setSpacing(8)
         row.addWidget(self._icon)
         row.addLayout(words)
+        if self.text_button is not None:
+            row.addWidget(self.text_button)
         row.addWidget(self._remove)
         self.show_tokens(None)
         self._recolour()
@@ -65,7 +75,8 @@ class AttachmentChip(QFrame):
 
     def show_tokens(self, tokens: int | None) -> None:
         """Say how many tokens it is, once that is known."""
-        parts = [file_size(self.attachment.size)]
+        lines = self.attachment.text.count("\n") + 1
+        parts = [file_size(self.attachment.size), tr_count("{n} line", "{n} lines", lines)]
         if tokens is not None:
             parts.append(tr_count("{n} token", "{n} tokens", tokens))
         self._about.setText(" \u00b7 ".join(parts))
@@ -91,6 +102,8 @@ class AttachmentChips(QScrollArea):
 
     removed = Signal(object)
     """The `Attachment` that shall not go along."""
+    text_asked = Signal(object)
+    """The `Attachment` that shall stand in the message itself."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -142,6 +155,7 @@ class AttachmentChips(QScrollArea):
     def _make(self, attachment: Attachment) -> AttachmentChip:
         chip = AttachmentChip(attachment, self.widget())
         chip.removed.connect(lambda: self.removed.emit(attachment))
+        chip.text_asked.connect(lambda: self.text_asked.emit(attachment))
         self._flow.addWidget(chip)
         chip.show()
         return chip

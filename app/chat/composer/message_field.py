@@ -12,8 +12,10 @@ from app.chat.text.styles import prose_size
 from app.theme.fonts import keep_font
 from app.theme.theme import ui_font
 
-LONG_PASTE = 10_000
+LONG_PASTE = 2_000
 """Characters from which a pasted text goes along beside the message."""
+LONG_PASTE_LINES = 40
+"""Lines from which it does."""
 _MOST_IN_FIELD = 30_000
 """Beyond, typing into one long paragraph would be felt."""
 _MOST_LINES = 9
@@ -74,6 +76,10 @@ class MessageField(QPlainTextEdit):
         cursor.movePosition(cursor.MoveOperation.End)
         self.setTextCursor(cursor)
 
+    def has_room(self, text: str) -> bool:
+        """Return whether a text may be put into the field."""
+        return len(text) <= _MOST_IN_FIELD - self.document().characterCount()
+
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802
         """Files are welcome too."""
         return bool(local_files(source)) or super().canInsertFromMimeData(source)
@@ -85,8 +91,8 @@ class MessageField(QPlainTextEdit):
             self.files_given.emit(files)
             return
         text = source.text()
-        room = _MOST_IN_FIELD - self.document().characterCount()
-        if len(text) > min(LONG_PASTE, room):
+        long = len(text) > LONG_PASTE or text.count("\n") >= LONG_PASTE_LINES
+        if long or not self.has_room(text):
             self.long_text_given.emit(text)
         elif text:
             self.insertPlainText(text)

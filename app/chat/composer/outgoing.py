@@ -76,6 +76,7 @@ class Outgoing(QObject):
         composer.field.long_text_given.connect(self._attach_pasted)
         composer.files_asked.connect(self.ask_for_files)
         composer.chips.removed.connect(self._remove)
+        composer.chips.text_asked.connect(self._insert)
         composer.send_asked.connect(self.send)
         session.opened.connect(self._switched)
         session.changed.connect(self._follow)
@@ -140,6 +141,16 @@ class Outgoing(QObject):
     def _remove(self, attachment: Attachment) -> None:
         self._show([each for each in self._attachments if each is not attachment])
         self._composer.field.setFocus()
+
+    def _insert(self, attachment: Attachment) -> None:
+        """Put what was pasted into the field, where there is room for it."""
+        field = self._composer.field
+        if not field.has_room(attachment.text):
+            self.notice.emit(tr("This text is too long for the message field."))
+            return
+        self._remove(attachment)
+        field.insertPlainText(attachment.text)
+        field.ensureCursorVisible()
 
     def _show(self, attachments: list[Attachment]) -> None:
         self._attachments = attachments

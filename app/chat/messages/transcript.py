@@ -18,6 +18,7 @@ from app.chat.messages.message_row import GAP
 from app.chat.messages.message_view import AnswerMessage, Bubble
 from app.chat.messages.user_message import BUBBLE_EDGE, UserMessage
 from app.history import StoredMessage
+from app.session.attachments import sent_files
 from app.theme.icons import IconButton
 from app.theme.theme import current, ui_font
 from engine.language import tr
@@ -227,8 +228,8 @@ class Transcript(Column):
         line = int(metrics.height() * 1.4)
         around = FOOTER + max(GAP, 2 * BUBBLE_EDGE)
         return [
-            around + line * (1 + len(message.text) // per_line + message.text.count("\n"))
-            for message in self._messages[first:]
+            around + line * (1 + len(text) // per_line + text.count("\n"))
+            for text in map(_unfolded, self._messages[first:])
         ]
 
     def paint_missing(self, painter: QPainter, index: int, area: QRect) -> None:
@@ -311,3 +312,11 @@ class Transcript(Column):
         super().changeEvent(event)
         if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             self.reflow()
+
+
+def _unfolded(message: StoredMessage) -> str:
+    """The text of a message that is shown without opening anything, about as long as it looks."""
+    if message.role is not Role.USER:
+        return message.text
+    files, said = sent_files(message.text)
+    return "\n\n" * len(files) + message.text[said:]

@@ -8,26 +8,41 @@ from math import ceil
 from PySide6.QtGui import QFontMetricsF
 from PySide6.QtWidgets import QFrame, QWidget
 
+from app.chat.messages.attached_file import AttachedFile
 from app.chat.messages.message_actions import Act
 from app.chat.messages.message_editor import MessageEditor
 from app.chat.messages.message_footer import FOOTER, FooterState
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
+from app.chat.text.source_map import utf16_length
 from app.history import StoredMessage
+from app.session.attachments import sent_files
+from app.theme.tokens import COLUMN
 from engine.language import tr
 
 BUBBLE_SIDE, BUBBLE_EDGE = 16, 10
 """Space between a bubble's border and its text."""
+_APART = 8
+"""Space between the files, and below them."""
 _SHARE = 0.82
 """A bubble is at most so much of the column wide."""
 
 
 class UserMessage(MessageRow):
-    """A message of the user, as typed."""
+    """A message of the user, as typed, below the files that went along with it."""
 
     def __init__(self, message: StoredMessage, parent: QWidget) -> None:
         super().__init__(message, tr("Your message"), parent)
-        self.text.move(BUBBLE_SIDE, BUBBLE_EDGE)
-        self.text.prepare(message.text, markdown=False)
+        files, said = sent_files(message.text)
+        self.files = [
+            AttachedFile(file, utf16_length(message.text[: file.start]), self._bubble)
+            for file in files
+        ]
+        for file in self.files:
+            file.resized.connect(self.grown)
+        self._said = message.text[said:]
+        start = utf16_length(message.text[:said])
+        self.text.prepare(self._said, start=start, markdown=False)
+        self.text.setVisible(not self.files or bool(self._said.strip()))
         self._natural, self._natural_size = 0, 0.0
         self.editor: MessageEditor | None = None
         self.update_parts()
@@ -45,8 +60,11 @@ class UserMessage(MessageRow):
 
     @property
     def focus_chain(self) -> list[QWidget]:
-        """The editor takes the place of the text."""
-        return super().focus_chain if self.editor is None else self.editor.stops
+        """The files come first; the editor takes the place of everything."""
+        if self.editor is not None:
+            return self.editor.stops
+        texts = [text for file in self.files if file.opened and (text := file.text) is not None]
+        return [*(file.chip for file in self.files), *texts, *super().focus_chain]
 
     def arrange(self, width: int) -> int:
         """The bubble is as wide as its text, at most most of the column."""
@@ -54,11 +72,21 @@ class UserMessage(MessageRow):
             height = self.editor.arrange(width)
             self.editor.setGeometry(0, 0, width, height)
             return self.above_divider(width, height + GAP)
-        inner = max(40, min(self._text_width(), int(width * _SHARE) - 2 * BUBBLE_SIDE))
-        self.text.resize(inner, self.text.height())
+        inner = max(40, min(self._natural_width(), int(width * _SHARE) - 2 * BUBBLE_SIDE))
+        y = BUBBLE_EDGE
+        for file in self.files:
+            file.resize(inner, file.height())
+            file.move(BUBBLE_SIDE, y)
+            y += file.height() + _APART
+        if self.text.isHidden():
+            y -= _APART
+        else:
+            self.text.resize(inner, self.text.height())
+            self.text.move(BUBBLE_SIDE, y)
+            y += self.text.height()
         outer = inner + 2 * BUBBLE_SIDE
         left = 0 if self.isRightToLeft() else width - outer
-        height = self.text.height() + 2 * BUBBLE_EDGE
+        height = y + BUBBLE_EDGE
         self._bubble.setGeometry(left, 0, outer, height)
         self.footer.setGeometry(0, height + BELOW, width, FOOTER)
         return self.above_divider(width, height + BELOW + FOOTER)
@@ -121,11 +149,16 @@ class UserMessage(MessageRow):
         editor.deleteLater()
         self.grown.emit()
 
+    def _natural_width(self) -> int:
+        if any(file.opened for file in self.files):
+            return COLUMN
+        return max([self._text_width(), *(file.natural_width for file in self.files)])
+
     def _text_width(self) -> int:
         font = self.text.document().defaultFont()
         if self._natural_size != font.pointSizeF():
             self._natural_size = font.pointSizeF()
             metrics = QFontMetricsF(font)
-            lines = self.message.text[:4_000].split("\n")
+            lines = self._said[:4_000].split("\n")
             self._natural = ceil(max(metrics.horizontalAdvance(line[:400]) for line in lines)) + 1
         return self._natural

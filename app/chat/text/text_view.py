@@ -121,9 +121,9 @@ class TextView(TextSurface):
         self.prepare(text)
         self._begin_work(len(text))
 
-    def prepare(self, text: str, *, markdown: bool = True) -> None:
-        """Get ready to show a whole text; `work` lays it out."""
-        self._restart(MessageSource(markdown=markdown))
+    def prepare(self, text: str, *, start: int = 0, markdown: bool = True) -> None:
+        """Get ready to show a whole text, found at `start` of its source; `work` lays it out."""
+        self._restart(MessageSource(start, markdown=markdown))
         self._take(text)
         self._ending = True
 

@@ -10,8 +10,8 @@ from app.session.attachments import (
     MOST_BYTES,
     Attachment,
     read_attachment,
+    sent_files,
     with_attachments,
-    without_attachments,
 )
 from engine.errors import UserFixable
 
@@ -78,12 +78,20 @@ def test_folders_and_models_are_told_apart(tmp_path: Path) -> None:
 def test_a_file_stands_in_the_message_and_can_be_told_from_it(text: str) -> None:
     files = [Attachment("a `b`.py", text, 1), Attachment("c.txt", text, 1)]
     message = with_attachments(files, "What is this?\n")
-    assert without_attachments(message) == ("What is this?\n", ["a b .py", "c.txt"])
+    sent, start = sent_files(message)
+    assert message[start:] == "What is this?\n"
+    assert [(each.name, each.text) for each in sent] == [
+        ("a b .py", text.removesuffix("\n")),
+        ("c.txt", text.removesuffix("\n")),
+    ]
+    assert all(message[each.start :].startswith(each.block + "\n") for each in sent)
     assert text in message
     assert "py\n" in message
-    assert without_attachments(with_attachments(files, "")) == ("", ["a b .py", "c.txt"])
+    alone = with_attachments(files, "")
+    sent, start = sent_files(alone)
+    assert (len(sent), start) == (2, len(alone))
 
 
 def test_what_only_looks_like_a_file_stays() -> None:
     message = "`x`:\n```\nnever closed"
-    assert without_attachments(message) == (message, [])
+    assert sent_files(message) == ([], 0)

@@ -15,7 +15,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
 from app.chat.composer.message_field import LONG_PASTE
 from app.history import AnswerState, ChatSetup, StoredMessage
-from app.session.attachments import without_attachments
+from app.session.attachments import sent_files
 from app.session.request import counted_request
 from engine.commands import Count, Load
 from engine.events import Failed, FailureKind, FinishReason
@@ -166,7 +166,9 @@ def test_files_go_along_with_their_names(desk: Desk, tmp_path: Path) -> None:
     desk.type_and_send("What is in them?")
     desk.answered()
     (sent,) = desk.script.requests[0].messages
-    assert without_attachments(sent.text) == ("What is in them?", ["a.py", "b.txt"])
+    files, said = sent_files(sent.text)
+    assert sent.text[said:] == "What is in them?"
+    assert [file.name for file in files] == ["a.py", "b.txt"]
     assert "```py\nprint(1)\n```" in sent.text
     assert desk.chat.composer.chips.chips == []
     assert desk.session.current is not None
@@ -200,6 +202,22 @@ def test_a_long_text_from_the_clipboard_goes_beside_the_message(desk: Desk) -> N
     desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == 1)
     assert desk.chat.composer.field.toPlainText() == "short"
     assert desk.chat.outgoing.attachments[0].name == "Pasted text 1"
+
+
+def test_many_pasted_lines_are_a_chip_that_goes_back_into_the_field(desk: Desk) -> None:
+    lines = "\n".join(f"line {number}" for number in range(41))
+    paste(desk, "\n".join(lines.split("\n")[:40]))
+    assert desk.chat.composer.field.toPlainText().count("\n") == 39
+    desk.chat.composer.field.clear()
+    paste(desk, lines)
+    desk.bot.waitUntil(lambda: len(desk.chat.composer.chips.chips) == 1)
+    (chip,) = desk.chat.composer.chips.chips
+    assert "41 lines" in chip.about
+    assert chip.text_button is not None
+    chip.text_button.click()
+    assert desk.chat.composer.field.toPlainText() == lines
+    assert not desk.chat.outgoing.attachments
+    assert desk.chat.composer.field.hasFocus()
 
 
 # -- the meter ---------------------------------------------------------------------------------
