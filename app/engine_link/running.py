@@ -52,7 +52,7 @@ class Running(QObject):
         self._refused: Failed | None = None
         """Why `_kept`, or what it gives way to, was not possible."""
         self.falls_back = False
-        """Whether a kept profile was refused just now, and another load takes its place."""
+        """True if a kept profile was refused just now, and another load takes its place."""
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
         for measured in (Calibrated, Compared):

@@ -28,7 +28,7 @@ class SettingsStore(QObject):
         loaded = load(path)
         self.value, self.trouble, self._rest = loaded.settings, loaded.trouble, loaded.rest
         self.at_start = self.value
-        """What those settings have that only count from the next start on."""
+        """Values of the settings that only count from the next start on."""
         self._dirty = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)

@@ -22,7 +22,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.machine.facts import CPU, Accelerator
-from engine.machine.memory import Holder
+from engine.machine.memory import Holder, device_reserve
 
 PATIENCE_S = 2.0
 """Seconds that the GPU has to be too full before anything is said."""
@@ -254,7 +254,6 @@ class Pressure(QObject):
         return next((each for each in found if each.device == self._device), None)
 
     def _room_now(self, event: DeviceSample) -> GpuMemory | None:
-        from engine.plan.memory import device_reserve  # the engine has imported it long ago
 
         card = self._card
         if self._load is None or card is None or not (self._planned or self._before):

@@ -50,7 +50,7 @@ class RunPanel(QFrame):
         self.setAccessibleName(tr("How the model runs"))
         self.choosing, self._running = choosing, choosing.running
         self._before: ModelProfile | None = None
-        """What closing goes back to; None: nothing, as the choice goes on elsewhere."""
+        """The choice that closing goes back to; None: nothing, as the choice goes on elsewhere."""
         self._anchor = QPoint()
         self._now = plain_label("", self, "small")
         self.modes = ModeList(self)

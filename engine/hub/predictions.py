@@ -18,6 +18,7 @@ from engine.hub.remote.listing import Repository, Variant
 from engine.hub.sketch import in_format, of_listed, of_stored, of_variant
 from engine.language import number, sentences, tr
 from engine.machine.facts import Machine
+from engine.machine.memory import host_reserve
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.model.heads.description import HeadDescription
@@ -25,7 +26,7 @@ from engine.model.heads.reduced import ReducedDraft
 from engine.model.local_model import LocalModel
 from engine.plan.facts import ModelFacts, Wish, usual_draft
 from engine.plan.footprint import footprint, weight_count
-from engine.plan.memory import COMFORTABLE_CONTEXT, host_reserve
+from engine.plan.memory import COMFORTABLE_CONTEXT
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
 

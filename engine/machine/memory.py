@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.machine.facts import Accelerator, Host
+
+_MIB = 2**20
+_HOST_RESERVE, _HOST_RESERVE_SHARE = 512 * _MIB, 1 / 32
+_DEVICE_RESERVE, _DEVICE_RESERVE_SHARE = 200 * _MIB, 1 / 32
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
@@ -68,3 +74,15 @@ class Shortage:
     def missing(self) -> int:
         """Bytes that would have to be free in addition."""
         return max(self.needed.total - self.free, 0)
+
+
+def host_reserve(host: Host) -> int:
+    """Return the bytes of free memory that are left alone, so that nothing has to be swapped."""
+    return int(min(_HOST_RESERVE, host.memory_available * _HOST_RESERVE_SHARE))
+
+
+def device_reserve(found: Accelerator) -> int:
+    """Return the bytes of an accelerator's free memory that are left to other programs."""
+    if found.shares_host_memory:
+        return 0
+    return int(max(_DEVICE_RESERVE, (found.memory_total or 0) * _DEVICE_RESERVE_SHARE))

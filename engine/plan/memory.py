@@ -31,7 +31,8 @@ from engine.backend.native.workspace import (
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
 from engine.language import tr
-from engine.machine.facts import Accelerator, Host, Vendor
+from engine.machine.facts import Accelerator, Vendor
+from engine.machine.memory import device_reserve
 from engine.model.config import ModelConfig
 from engine.plan.facts import HEAD_WIDTH, DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
@@ -51,8 +52,6 @@ COMFORTABLE_CONTEXT = 4096
 
 MIB = 2**20
 
-_HOST_RESERVE, _HOST_RESERVE_SHARE = 512 * MIB, 1 / 32
-_DEVICE_RESERVE, _DEVICE_RESERVE_SHARE = 200 * MIB, 1 / 32
 TORCH_BYTES = 500 * MIB
 """Bytes of the host that torch takes where it drives an accelerator."""
 _RUNTIMES = {Vendor.NVIDIA: 500 * MIB, Vendor.AMD: 500 * MIB, Vendor.INTEL: 300 * MIB}
@@ -69,18 +68,6 @@ _KEPT = 64
 
 
 # ---- what devices have to give -----------------------------------------------------------------
-
-
-def host_reserve(host: Host) -> int:
-    """Return the bytes of free memory that are left alone, so that nothing has to be swapped."""
-    return int(min(_HOST_RESERVE, host.memory_available * _HOST_RESERVE_SHARE))
-
-
-def device_reserve(found: Accelerator) -> int:
-    """Return the bytes of an accelerator's free memory that are left to other programs."""
-    if found.shares_host_memory:
-        return 0
-    return int(max(_DEVICE_RESERVE, (found.memory_total or 0) * _DEVICE_RESERVE_SHARE))
 
 
 def device_limit(found: Accelerator) -> int:

@@ -12,18 +12,12 @@ from engine.backend.segment import Share
 from engine.commands import Mode
 from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import CPU, Accelerator, Machine
-from engine.machine.memory import DeviceMemory
+from engine.machine.memory import DeviceMemory, host_reserve
 from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.plan.assumed import assumed_speeds
 from engine.plan.cost import AcceleratorLane
 from engine.plan.facts import DraftFacts, ModelFacts, Wish, key_of
-from engine.plan.memory import (
-    COMFORTABLE_CONTEXT,
-    PlannedMemory,
-    context_for,
-    host_reserve,
-    runtime_bytes,
-)
+from engine.plan.memory import COMFORTABLE_CONTEXT, PlannedMemory, context_for, runtime_bytes
 from engine.plan.plan import Plan
 from engine.plan.reasons import Told, reasons
 from engine.plan.refusals import check_wish, does_not_fit

@@ -9,8 +9,9 @@ from engine.commands import Mode, WeightFormat
 from engine.language import number, tr
 from engine.language.units import memory
 from engine.machine.facts import CPU, Machine
+from engine.machine.memory import device_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
-from engine.plan.memory import device_reserve, together
+from engine.plan.memory import together
 from engine.plan.plan import Plan
 from engine.plan.search import Placement, PlacementSearch
 

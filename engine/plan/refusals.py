@@ -9,11 +9,11 @@ from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.language import number, sentences, tr
 from engine.machine.facts import CPU, Machine
-from engine.machine.memory import DeviceMemory, Shortage
+from engine.machine.memory import DeviceMemory, Shortage, host_reserve
 from engine.model.gguf.kinds import KIND_OF_NAME
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
-from engine.plan.memory import SMALLEST_CONTEXT, host_reserve
+from engine.plan.memory import SMALLEST_CONTEXT
 from engine.plan.search import Placement, PlacementSearch
 
 GIB = 2**30

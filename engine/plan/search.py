@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.commands import Mode
 from engine.machine.facts import CPU, Accelerator, Host
+from engine.machine.memory import host_reserve
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.memory import (
     NOTHING,
@@ -24,7 +25,6 @@ from engine.plan.memory import (
     device_limit,
     draft_on_accelerator,
     draft_on_cpu,
-    host_reserve,
     lent_to_head,
     on_accelerator,
     on_cpu,

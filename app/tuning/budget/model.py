@@ -12,8 +12,7 @@ from engine.commands import Mode
 from engine.events import PlanSummary, Previewed
 from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import CPU, Accelerator, Host, Machine
-from engine.machine.memory import DeviceMemory
-from engine.plan.memory import device_reserve, host_reserve
+from engine.machine.memory import DeviceMemory, device_reserve, host_reserve
 
 GIB = 2**30
 _LEAST_SPREAD, _USUAL_SPREAD, _GUESSED_SPREAD, _MOST_SPREAD = 0.05, 0.15, 0.35, 0.6

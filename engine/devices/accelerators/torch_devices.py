@@ -80,7 +80,7 @@ def read_build(source: str) -> TorchBuild | None:
 
 @dataclass(frozen=True, slots=True)
 class TorchSight:
-    """What torch lists, and its message where it found trouble.
+    """Devices that torch lists, and its message where it found trouble.
 
     Attributes:
         devices: as far as torch tells: their identity is a UUID as `plain_uuid` returns it, or

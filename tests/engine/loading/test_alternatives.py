@@ -18,10 +18,11 @@ from engine.errors import OutOfMemory, UserFixable
 from engine.loading.alternatives import MOST, ROUND, LoadFacts, PlanFor, alternatives
 from engine.loading.planned_load import planning_for
 from engine.machine.facts import CPU
+from engine.machine.memory import host_reserve
 from engine.machine.speeds import Speeds
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import footprint
-from engine.plan.memory import device_limit, host_reserve
+from engine.plan.memory import device_limit
 from engine.plan.plan import Plan
 
 FORMATS = (WeightFormat.Q8, WeightFormat.Q4)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from engine.commands import Mode
 from engine.errors import UserFixable
 from engine.machine.facts import CPU, Accelerator, Host, Machine, Vendor
+from engine.machine.memory import host_reserve
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 from engine.plan.facts import Wish
-from engine.plan.memory import device_limit, host_reserve
+from engine.plan.memory import device_limit
 from engine.plan.planner import Planning, plan
 
 gibibytes = st.floats(0, 160).map(lambda size: int(size * GIB))

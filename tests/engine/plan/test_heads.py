@@ -14,10 +14,11 @@ from engine.bench.shapes import shape
 from engine.commands import Mode
 from engine.errors import NotPossible, OutOfMemory
 from engine.machine.facts import CPU, Machine
+from engine.machine.memory import host_reserve
 from engine.machine.speeds import Speeds
 from engine.model.tensors import EMBEDDING, HEAD, borrowed_tensors, expected_tensors
 from engine.plan.facts import DraftFacts, ModelFacts, Wish, usual_draft
-from engine.plan.memory import device_limit, host_reserve
+from engine.plan.memory import device_limit
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning, plan
 

@@ -11,9 +11,10 @@ from engine.backend.simulated.spec import simulated_accelerator
 from engine.commands import Mode
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.machine.facts import CPU, Machine
+from engine.machine.memory import host_reserve
 from engine.machine.speeds import Speeds
 from engine.plan.facts import Wish
-from engine.plan.memory import device_limit, host_reserve
+from engine.plan.memory import device_limit
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning, plan
 

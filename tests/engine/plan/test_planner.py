@@ -11,11 +11,12 @@ from engine.backend.segment import Share
 from engine.commands import Mode, WeightFormat
 from engine.errors import Absent, OutOfMemory, UserFixable
 from engine.machine.facts import CPU, Host, Machine
+from engine.machine.memory import host_reserve
 from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.model.families import parse_config
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint, WeightPart, footprint
-from engine.plan.memory import KV_SHARE, SMALLEST_CONTEXT, host_reserve
+from engine.plan.memory import KV_SHARE, SMALLEST_CONTEXT
 from engine.plan.plan import Plan
 from engine.plan.planner import plan
 
