@@ -402,9 +402,9 @@ def end_of_text_taken_for_html() -> None:
 
 def message_end_ends_the_answer() -> None:
     """gpt-oss's <|end|> closes a thought, and the answer stops before it has said anything."""
-    from engine.model.text import text_ends
+    from engine.model.text import template_source
 
-    text_ends._ANSWER_ENDS = ()  # type: ignore[assignment]
+    template_source._ANSWER_ENDS = ()  # type: ignore[assignment]
 
 
 def spaces_behind_control_tokens_doubled() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from engine.bench.peer.metadata import Metadata, architecture_of, main_rope, metadata_of, refused
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.rope import rope_frequencies
 from engine.model.tensors import expected_tensors
 from engine.model.weights.readable import Readable

@@ -19,8 +19,7 @@ from engine.model.tensors import (
     borrowed_tensors,
     expected_tensors,
 )
-from engine.model.weights.layout import checked_part, mismatch, unmentioned
-from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.model_weights import ModelWeights, checked_part, mismatch, unmentioned
 from engine.model.weights.parts import StoredPart
 from engine.model.weights.reader import INTEGERS, TensorReader
 
