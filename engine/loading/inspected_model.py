@@ -15,7 +15,7 @@ from engine.errors import NotPossible
 from engine.language import tr
 from engine.loading.streamed_weights import StoredWeights
 from engine.model.config import Fusion, ModelConfig
-from engine.model.heads.reduced import DraftOnly, alone
+from engine.model.heads.description import DraftOnly, alone
 from engine.model.local_model import LocalModel
 from engine.model.other_family import OtherConfig
 from engine.model.weights.model_weights import ModelWeights

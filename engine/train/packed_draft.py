@@ -18,7 +18,7 @@ from engine.backend.native.matrix import ggml_rows, pack_rows
 from engine.backend.native.pool import shared_pool
 from engine.errors import NotPossible, UserFixable
 from engine.language import tr
-from engine.model.heads.reduced import DraftOnly
+from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.model_files import PACKED
 from engine.model.tensors import HEAD
