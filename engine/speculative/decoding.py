@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from time import perf_counter
 
 from engine.backend.decoder import Decoder
-from engine.backend.round import Round, Verified
+from engine.backend.round import Round, Verified, VerifyRequest
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.errors import Cancelled
@@ -118,9 +118,8 @@ class Decoding:
         target, state, stop_ids = self.target, self.state, self._stop_ids
         draws = self.sampler.native(target.config.vocab_size)
         if draws is not None:
-            return target.verify(
-                state, tree.tokens, tree.parents, draws, self.tokens, limit=limit, stop_ids=stop_ids
-            )
+            request = VerifyRequest(tree.tokens, tree.parents, self.tokens, limit, stop_ids)
+            return target.verify(state, draws, request)
         logits = target.forward(state, tree.tokens, tree.parents).logits
         verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)
         state.commit(verified.path)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from engine.backend.round import Verified
+from engine.backend.round import Verified, VerifyRequest
 from engine.backend.tree import TokenTree
 from engine.model.weights.readable import Floats
 from engine.speculative.sampler import Sampler
@@ -38,9 +38,8 @@ def verify(
         stop_ids: tokens after which the answer ends.
     """
     if (native := sampler.native(logits.shape[1])) is not None:
-        return native.verify(
-            tree.tokens, tree.parents, logits, tokens, limit=limit, stop_ids=stop_ids
-        )
+        request = VerifyRequest(tree.tokens, tree.parents, tokens, limit, stop_ids)
+        return native.verify(request, logits)
     below = tree.children()
     path: list[int] = [0]
     drawn: list[int] = []
