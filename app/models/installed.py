@@ -51,7 +51,7 @@ def inspect(path: Path) -> Installed:
         UserFixable: what keeps it from being used, in words.
     """
     numpy_whole()
-    from engine.model.heads.reduced import DraftOnly
+    from engine.model.heads.description import DraftOnly
     from engine.model.local_model import LocalModel
 
     model = LocalModel.inspect(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,7 +13,7 @@ from engine.backend.ledger import Account, unlimited
 from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.ranking import likeliest, rank
-from engine.backend.round import Budget, Candidates, Ranking, Verified
+from engine.backend.round import Candidates, DraftRequest, Ranking, Verified, VerifyRequest
 from engine.backend.segment import Backend, Segment, Share
 from engine.backend.sequence import ROOT, FeatureStore, SequenceState
 from engine.backend.tree import TokenTree
@@ -169,30 +169,21 @@ class Decoder:
     def draft(
         self,
         state: SequenceState,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None = None,
+        request: DraftRequest,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> TokenTree:
-        """Process and commit `pending`, then draft a tree behind it: in one call, or by `grow`.
+        """Process and commit pending tokens, then draft a tree behind: in one call, or by `grow`.
 
         Args:
             state: of the draft; the tree's inner nodes are staged in it afterwards.
-            pending: committed tokens that it has not processed, at least one.
-            ranking: how candidates rank.
-            budget: how far the tree may grow.
-            features: those of a head's pending tokens, fp32 [pending, width]; deeper down the
-                outputs of a node's parent take their place.
+            request: the tokens, and how to draft.
             cancelled: asked between levels where each is a forward of its own.
         """
         state.discard()
         if not self.drafts_trees:
-            return self.grow(state, pending, ranking, budget, features, cancelled)
-        drafted = self._last.draft(
-            state.caches[0], len(state), state.slots, pending, ranking, budget, features
-        )
-        state.extend(pending)
+            return self.grow(state, request, cancelled)
+        drafted = self._last.draft(state.caches[0], len(state), state.slots, request)
+        state.extend(request.pending)
         if drafted.staged_tokens:
             state.adopt(drafted.staged_tokens, drafted.staged_parents)
         return drafted.tree
@@ -200,10 +191,7 @@ class Decoder:
     def grow(
         self,
         state: SequenceState,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None = None,
+        request: DraftRequest,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> TokenTree:
         """Draft with one forward per level (see `draft`): the definition of engine/native/draft.c.
@@ -211,6 +199,7 @@ class Decoder:
         The most promising nodes of a level go through the model and offer their likeliest children,
         as in EAGLE-2 (arXiv 2406.16858).
         """
+        pending, budget, features = request.pending, request.budget, request.features
         last = len(pending) - 1
         forward = self.forward(state, pending, logit_rows=(last,), features=features)
         state.commit(range(len(pending)))
@@ -220,7 +209,7 @@ class Decoder:
         # Beams of the level: (node in `nodes` + 1, staged node, score).
         beams = [(0, ROOT, 0.0)]
         for level in range(budget.depth):
-            logprobs = rank(self.over_vocabulary(forward.logits), position + level, ranking)
+            logprobs = rank(self.over_vocabulary(forward.logits), position + level, request.ranking)
             children = likeliest(logprobs, [score for _, _, score in beams], budget.width)
             first = len(nodes) + 1
             nodes.extend((beams[beam][0], token, score) for beam, token, score in children)
@@ -310,41 +299,30 @@ class Decoder:
             found.append([pair[1:] for pair in likeliest(logprobs, [0.0], width)])
         return found
 
-    def verify(
-        self,
-        state: SequenceState,
-        nodes: Sequence[int],
-        parents: Sequence[int],
-        draws: NativeDraws,
-        tokens: Sequence[int],
-        *,
-        limit: int,
-        stop_ids: Collection[int],
-    ) -> Verified:
+    def verify(self, state: SequenceState, draws: NativeDraws, request: VerifyRequest) -> Verified:
         """A forward over a tree, the target's draws down it, and the commit.
 
-        One call of the segment with the head does all of it, or what the others leave to do. For
-        the arguments see `Segment.verify`.
+        One call of the segment with the head does all of it, or what the others leave to do.
 
         Raises:
             ValueError: the state has no room.
             InvalidLogits: the logits at a node of the path are not finite.
         """
         committed, cache, hidden = len(state), state.caches[-1], None
+        nodes = request.nodes
         if committed + len(nodes) > state.slots:
             raise ValueError("the tree has more nodes than the state has room for")
         feeds, tapped = self._feeds, dict[int, Floats]()
         if before := self.segments[:-1]:
             state.discard()
-            step = state.stage(nodes, parents, taps=feeds.taps if feeds else ())
+            step = state.stage(nodes, request.parents, taps=feeds.taps if feeds else ())
             for segment, own in zip(before, state.caches, strict=False):
                 output = segment.run(step, own, hidden)
                 hidden = output.hidden
                 tapped |= output.taps
         verified, found = self._last.verify(
-            cache, committed, nodes, parents, draws, tokens,
-            limit=limit, stop_ids=stop_ids, hidden=hidden, taps=self._last_taps,
-        )  # fmt: skip
+            cache, committed, draws, request, hidden=hidden, taps=self._last_taps
+        )
         if feeds is not None:
             if found is None:
                 raise ValueError("the last segment keeps its hidden states to itself")

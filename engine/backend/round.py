@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import exp
 
 from engine.backend.tree import TokenTree
 from engine.events import Interval, hull
+from engine.model.weights.readable import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,45 @@ class Ranking:
     temperature: float
     seed: int
     share_noise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """What a draft is asked for: a tree behind tokens that it has not processed.
+
+    Attributes:
+        pending: committed tokens behind those that it has, at least one; the last is the root.
+        ranking: how candidates rank.
+        budget: how far the tree may grow.
+        features: for a feature head: the target's of the token before each pending one, fp32
+            [pending, fusion.width]; deeper down the outputs of a node's parent take their place.
+            The head's first token is the sequence's second, so that what it drafts first stands one
+            position later.
+    """
+
+    pending: Sequence[int]
+    ranking: Ranking
+    budget: Budget
+    features: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """A tree to verify, and how far the target may draw down it.
+
+    Attributes:
+        nodes: token of each node, the root's first; it is the last of `tokens`.
+        parents: index of each node's parent, which comes before it; -1 for the root.
+        tokens: committed tokens, the root included.
+        limit: most tokens to draw.
+        stop_ids: tokens that nothing follows.
+    """
+
+    nodes: Sequence[int]
+    parents: Sequence[int]
+    tokens: Sequence[int]
+    limit: int
+    stop_ids: Collection[int] = ()
 
 
 Candidates = Sequence[tuple[int, float]]

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Budget, Candidates, Drafted, Ranking, Verified
+from engine.backend.round import (
+    Candidates,
+    Drafted,
+    DraftRequest,
+    Ranking,
+    Verified,
+    VerifyRequest,
+)
 from engine.backend.step import Step
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats, Weights
@@ -135,14 +142,7 @@ class Segment(ABC):
         """
 
     def draft(
-        self,
-        cache: SegmentCache,
-        committed: int,
-        slots: int,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None = None,
+        self, cache: SegmentCache, committed: int, slots: int, request: DraftRequest
     ) -> Drafted:
         """Process committed tokens, then draft a tree behind them, in one call.
 
@@ -150,12 +150,7 @@ class Segment(ABC):
             cache: of the sequence.
             committed: tokens of it whose keys the cache holds.
             slots: of the cache, that may be used.
-            pending: committed tokens behind those, at least one; the last is the root.
-            ranking: how candidates rank.
-            budget: how far the tree may grow.
-            features: for a feature head: the target's of the token before each pending one, fp32
-                [pending, fusion.width]. The head's first token is the sequence's second, so that
-                what it drafts first stands at position committed + pending + 1.
+            request: the tokens behind those, and how to draft.
         """
         raise NotImplementedError("this segment cannot draft in one call")
 
@@ -189,13 +184,9 @@ class Segment(ABC):
         self,
         cache: SegmentCache,
         committed: int,
-        nodes: Sequence[int],
-        parents: Sequence[int],
         draws: NativeDraws,
-        tokens: Sequence[int],
+        request: VerifyRequest,
         *,
-        limit: int,
-        stop_ids: Collection[int],
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
     ) -> tuple[Verified, SegmentOutput | None]:
@@ -204,12 +195,8 @@ class Segment(ABC):
         Args:
             cache: of the sequence.
             committed: tokens of it whose keys the cache holds.
-            nodes: token of each node, the root's first; it is the last of `tokens`.
-            parents: index of each node's parent, which comes before it; -1 for the root.
             draws: the target's.
-            tokens: committed tokens, the root included.
-            limit: most tokens to draw.
-            stop_ids: tokens that nothing follows.
+            request: the tree, and how far to draw.
             hidden: the previous segment's output over the nodes; None for a whole model.
             taps: of its blocks, those whose outputs are wanted beside the final hidden states;
                 None: nothing is wanted.
@@ -221,13 +208,11 @@ class Segment(ABC):
             InvalidLogits: the logits at a node of the path are not finite.
             ValueError: the segment has no head.
         """
-        step = Step(nodes, parents, committed, taps=taps or (), feeds=taps == ())
+        step = Step(request.nodes, request.parents, committed, taps=taps or (), feeds=taps == ())
         output = self.run(step, cache, hidden)
         if output.logits is None:
             raise ValueError("the last segment has no head")
-        verified = draws.verify(
-            nodes, parents, output.logits, tokens, limit=limit, stop_ids=stop_ids
-        )
+        verified = draws.verify(request, output.logits)
         path = verified.path
         still = next((place for place, node in enumerate(path) if node != place), len(path))
         if moved := [committed + node for node in path[still:]]:

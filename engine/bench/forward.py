@@ -162,16 +162,18 @@ class Subject:
     weights: Readable
 
 
-def random_subject(config: ModelConfig, wanted: str, threads: int | None = None) -> Subject:
+def random_subject(
+    config: ModelConfig, wanted: str, threads: int | None = None, *, seed: int = 0
+) -> Subject:
     """A model of random weights in one of `engine.bench.recipes.FORMATS`.
 
     Raises:
         Absent: the native backend is not built.
     """
     kinds = tensor_kinds(config, wanted)
-    ours = RandomWeights(config, kinds, readable=NATIVE_KINDS)
+    ours = RandomWeights(config, kinds, seed, readable=NATIVE_KINDS)
     decoder = Decoder.build(config, ours, NativeBackend(None, shared_pool(threads)))
-    return Subject(decoder, config, RandomWeights(config, kinds))
+    return Subject(decoder, config, RandomWeights(config, kinds, seed))
 
 
 def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -> Subject:

@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.pool import CancelFlag
-from engine.backend.round import Budget, Candidates, Ranking
+from engine.backend.round import Budget, Candidates, DraftRequest, Ranking
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
@@ -108,22 +108,20 @@ class ScriptedDraft(Decoder):
     def draft(
         self,
         state: SequenceState,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None = None,
+        request: DraftRequest,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> TokenTree:
         """Draft a tree (see `Decoder.draft`) and give its likeliest path the script's tokens."""
         script = self.script
         if script is None:
-            return super().draft(state, pending, ranking, budget, features, cancelled)
+            return super().draft(state, request, cancelled)
+        budget = request.budget
         if not self._trees:
             budget = replace(budget, nodes=min(budget.nodes, budget.depth), width=1)
-        position = len(state) + len(pending) - 1 + self._ahead
+        position = len(state) + len(request.pending) - 1 + self._ahead
         # The floor is meant for the script's probabilities, which the model knows nothing of.
         own = replace(budget, depth=script.depth(budget), floor=0.0)
-        tree = super().draft(state, pending, ranking, own, features, cancelled)
+        tree = super().draft(state, replace(request, budget=own), cancelled)
         path = [script.token(position + level) for level in range(own.depth)]
         path = path[: min(_rename_staged(state, path) + 1, tree.drafted)]
         return _renamed(tree, path, script.weight, budget.nodes)

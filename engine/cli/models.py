@@ -13,7 +13,7 @@ from engine.cli.output import show, table
 from engine.hub.local import bundled_models, resolve_model
 from engine.language import tr
 from engine.language.units import file_size
-from engine.model.heads.reduced import DraftOnly, ReducedDraft
+from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.model_files import SeveralModels
 
@@ -70,7 +70,7 @@ def _draft_for(model: LocalModel) -> str:
     head = model.config
     if not isinstance(head, DraftOnly):
         return ""
-    if isinstance(head, ReducedDraft):
+    if not head.is_head:
         said = tr("draft for {target}").format(target=head.target) if head.target else tr("draft")
         return f" ({said})"
     if not head.target:

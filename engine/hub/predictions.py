@@ -21,8 +21,7 @@ from engine.machine.facts import Machine
 from engine.machine.memory import host_reserve
 from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
-from engine.model.heads.description import HeadDescription
-from engine.model.heads.reduced import ReducedDraft
+from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.plan.facts import ModelFacts, Wish, usual_draft
 from engine.plan.footprint import footprint, weight_count
@@ -180,7 +179,7 @@ def _most_of(total: int | None) -> int:
 
 def _facts(model: LocalModel) -> ModelFacts | None:
     config = model.config
-    if isinstance(config, ReducedDraft):
+    if isinstance(config, DraftOnly) and not config.is_head:
         config = config.config
     if not isinstance(config, ModelConfig):
         return None
@@ -199,7 +198,7 @@ def _quantised(model: LocalModel) -> bool:
 def _head(target: ModelConfig, draft: LocalModel, name: str) -> ModelFacts | None:
     """Return a feature head as it would be loaded beside its target; None for other drafts."""
     head = draft.config
-    if not isinstance(head, HeadDescription):
+    if not isinstance(head, DraftOnly) or not head.is_head:
         return None
     config = head.for_target(target, draft.name, name)
     weights = choose_format(WeightFormat.AUTO, weight_count(config))

@@ -21,7 +21,7 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
 from engine.model.gguf.config import is_runnable
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.tensors import expected_tensors

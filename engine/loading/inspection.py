@@ -19,8 +19,7 @@ from engine.language import tr
 from engine.loading.streamed_weights import StoredWeights
 from engine.machine.facts import Machine
 from engine.model.config import Fusion, ModelConfig
-from engine.model.heads.description import HeadDescription
-from engine.model.heads.reduced import DraftOnly, ReducedDraft, alone
+from engine.model.heads.description import DraftOnly, alone
 from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState
 from engine.model.other_family import OtherConfig
@@ -266,11 +265,9 @@ def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> I
     """The draft model or head in a folder or file."""
     model = LocalModel.inspect(path)
     described = model.config
-    if isinstance(described, HeadDescription):
+    if isinstance(described, DraftOnly):
         config = described.for_target(target.config, model.name, target.model.name)
         return _dependent_draft(target, model, config)
-    if isinstance(described, ReducedDraft):
-        return _dependent_draft(target, model, described.config)
     draft = InspectedModel.of(path, WeightFormat.AUTO, memory_available)
     if isinstance(draft.config, OtherConfig):
         raise NotPossible(
@@ -296,7 +293,7 @@ def _starter_draft(
 def _refuse_head(target: InspectedModel, path: Path) -> None:
     """Raise where a head was named: it says what it misses. Other drafts are just left out."""
     model = LocalModel.inspect(path)
-    if isinstance(model.config, HeadDescription):
+    if isinstance(model.config, DraftOnly):
         model.config.for_target(target.config, model.name, target.model.name)
 
 
@@ -332,7 +329,7 @@ def _dependent_draft(
 def _check_vocabulary(target: InspectedModel, tokenizer: Tokenizer, draft: InspectedModel) -> None:
     """Raise unless a draft without fusion has the target's tokens."""
     described = draft.model.config
-    if isinstance(described, ReducedDraft):
+    if isinstance(described, DraftOnly):
         same = described.vocabulary == fingerprint(tokenizer.vocabulary)
     else:
         same = same_tokens(tokenizer, draft.model.tokenizer())

@@ -14,8 +14,8 @@ from engine.model.config import ModelConfig
 from engine.model.families import parse_config
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import GgufFile, open_gguf
-from engine.model.heads.reading import is_head, read_head
-from engine.model.heads.reduced import DraftOnly, ReducedDraft, read_reduced
+from engine.model.heads.description import DraftOnly
+from engine.model.heads.reading import is_head, read_head, read_reduced
 from engine.model.json_object import JsonObject
 from engine.model.model_files import PACKED, SIDECAR, chosen_file, holds_model, is_gguf, models_in
 from engine.model.other_family import OtherConfig, is_other, read_other
@@ -89,12 +89,12 @@ class LocalModel:
 
     @classmethod
     def _of_draft(
-        cls, path: Path, source: JsonObject, sidecar: JsonObject, reduced: ReducedDraft | None
+        cls, path: Path, source: JsonObject, sidecar: JsonObject, reduced: DraftOnly | None
     ) -> LocalModel:
         gguf = _packed(path)
         tensors = SafetensorsFolder.open(path) if gguf is None else gguf.reader()
         config = reduced or read_head(source, tensors.names())
-        own, _ = open_own(config.config, tensors)
+        own, *_ = open_own(config.config, tensors)
         return cls(
             path=path,
             name=_given_name(sidecar) or path.resolve().name[:200],

@@ -20,7 +20,7 @@ from engine.backend.sequence import NUMBER
 from engine.commands import WeightFormat
 from engine.language import later, tr
 from engine.model.config import Fusion, ModelConfig
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, Shape, expected_tensors
 

@@ -10,7 +10,7 @@ from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.language import number, sentences, tr
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory, Shortage, host_reserve
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.footprint import Footprint
 from engine.plan.memory import SMALLEST_CONTEXT

@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from engine.backend.decoder import Decoder
-from engine.backend.round import Round, Verified
+from engine.backend.round import Round, Verified, VerifyRequest
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.errors import Cancelled
@@ -48,9 +48,8 @@ def verify(
         stop_ids: tokens after which the answer ends.
     """
     if (native := sampler.native(logits.shape[1])) is not None:
-        return native.verify(
-            tree.tokens, tree.parents, logits, tokens, limit=limit, stop_ids=stop_ids
-        )
+        request = VerifyRequest(tree.tokens, tree.parents, tokens, limit, stop_ids)
+        return native.verify(request, logits)
     below = tree.children()
     path: list[int] = [0]
     drawn: list[int] = []
@@ -181,9 +180,8 @@ class Decoding:
         target, state, stop_ids = self.target, self.state, self._stop_ids
         draws = self.sampler.native(target.config.vocab_size)
         if draws is not None:
-            return target.verify(
-                state, tree.tokens, tree.parents, draws, self.tokens, limit=limit, stop_ids=stop_ids
-            )
+            request = VerifyRequest(tree.tokens, tree.parents, self.tokens, limit, stop_ids)
+            return target.verify(state, draws, request)
         logits = target.forward(state, tree.tokens, tree.parents).logits
         verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)
         state.commit(verified.path)

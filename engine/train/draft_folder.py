@@ -15,9 +15,13 @@ from engine.errors import NotPossible, UserFixable
 from engine.language import tr
 from engine.model.config import FusionKind, ModelConfig
 from engine.model.families import read_config
-from engine.model.heads.reading import OUR_ARCHITECTURE, OURS, read_head
-from engine.model.heads.reduced import OURS as OUR_MODEL
-from engine.model.heads.reduced import read_reduced
+from engine.model.heads.reading import (
+    OUR_ARCHITECTURE,
+    OUR_MODEL,
+    OURS,
+    read_head,
+    read_reduced,
+)
 from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
 from engine.train.recording import write_whole

@@ -19,7 +19,7 @@ from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.tree_state import gumbel, round_keys, words
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose
-from engine.backend.round import Budget
+from engine.backend.round import Budget, DraftRequest
 from engine.commands import WeightFormat
 from engine.request import SamplingParams
 from engine.speculative.sampler import Sampler
@@ -97,8 +97,8 @@ def test_a_tree_is_the_one_drafted_level_by_level(
         sampler, start = Sampler(sampling), len(states[0])
         pending = tokens[1 + start :]
         given = features[start : start + len(pending)]
-        one = model.draft(states[0], pending, sampler.ranking, budget, given)
-        many = model.grow(states[1], pending, sampler.ranking, budget, given)
+        one = model.draft(states[0], DraftRequest(pending, sampler.ranking, budget, given))
+        many = model.grow(states[1], DraftRequest(pending, sampler.ranking, budget, given))
         same += len(_paths(one) & _paths(many))
         total += len(many.tokens)
         for state in states:

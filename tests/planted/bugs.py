@@ -78,13 +78,13 @@ def raw_logits_at_the_last_node() -> None:
     from engine.request import SamplingParams
     from engine.speculative.sampler import Sampler
 
-    def verify(self: Any, nodes: Any, parents: Any, logits: Any, tokens: Any, **limits: Any) -> Any:
-        done = honest(self, nodes, parents, logits, tokens, **limits)
-        if logits.ndim == 1 or done.path[-1] in parents:
+    def verify(self: Any, request: Any, logits: Any) -> Any:
+        done = honest(self, request, logits)
+        if logits.ndim == 1 or done.path[-1] in request.parents:
             return done
         params = SamplingParams(temperature=1.0, seed=self.struct.seed)
         raw = Sampler(params, native=False)
-        last = raw.draw(logits[done.path[-1]], tokens, done.tokens[:-1])
+        last = raw.draw(logits[done.path[-1]], request.tokens, done.tokens[:-1])
         return replace(done, tokens=(*done.tokens[:-1], last))
 
     honest = NativeDraws.verify
@@ -95,13 +95,13 @@ def unverified_tail_kept() -> None:
     """The official DuoDecoding code returns and counts what the target has not verified."""
     from engine.backend.native.sampling import NativeDraws
 
-    def verify(self: Any, nodes: Any, parents: Any, logits: Any, tokens: Any, **limits: Any) -> Any:
-        done = honest(self, nodes, parents, logits, tokens, **limits)
-        node, tail = done.path[-1], []
-        while node in parents and len(done.tokens) + len(tail) < limits["limit"]:
+    def verify(self: Any, request: Any, logits: Any) -> Any:
+        done = honest(self, request, logits)
+        node, tail, parents = done.path[-1], [], request.parents
+        while node in parents and len(done.tokens) + len(tail) < request.limit:
             node = list(parents).index(node)
             tail.append(node)
-        drafted = tuple(nodes[kept] for kept in tail)
+        drafted = tuple(request.nodes[kept] for kept in tail)
         return replace(
             done, path=(*done.path, *tail), tokens=(*done.tokens[:-1], *drafted, done.tokens[-1])
         )
@@ -402,9 +402,9 @@ def end_of_text_taken_for_html() -> None:
 
 def message_end_ends_the_answer() -> None:
     """gpt-oss's <|end|> closes a thought, and the answer stops before it has said anything."""
-    from engine.model.text import text_ends
+    from engine.model.text import template_source
 
-    text_ends._ANSWER_ENDS = ()  # type: ignore[assignment]
+    template_source._ANSWER_ENDS = ()  # type: ignore[assignment]
 
 
 def spaces_behind_control_tokens_doubled() -> None:

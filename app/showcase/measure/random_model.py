@@ -23,7 +23,7 @@ from engine.loading.load import LoadedPair
 from engine.machine.facts import CPU
 from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState
-from engine.model.text.text_ends import TextEnds
+from engine.model.text.template_source import TextEnds
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan
 from engine.service.engine import Engine

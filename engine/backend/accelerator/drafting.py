@@ -9,7 +9,6 @@ thousand launches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -45,11 +44,10 @@ from engine.backend.accelerator.tree_state import (
     round_keys,
 )
 from engine.backend.ledger import Purpose
-from engine.backend.round import Budget, Drafted, Ranking
+from engine.backend.round import Drafted, DraftRequest
 from engine.backend.step import CHUNK, Step
 from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
-from engine.model.weights.readable import Floats
 
 _COLDEST, _HOTTEST = 1e-4, 1e4
 
@@ -92,16 +90,10 @@ class Drafting:
         self._tables: dict[int, _Table] = {}
 
     def draft(
-        self,
-        cache: DeviceCache,
-        committed: int,
-        slots: int,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None,
+        self, cache: DeviceCache, committed: int, slots: int, request: DraftRequest
     ) -> Drafted:
         """See `engine.backend.segment.Segment.draft`."""
+        pending, ranking, budget = request.pending, request.ranking, request.budget
         resources = self._resources
         width = min(budget.width, TILE_ROWS, resources.config.head_rows)
         start = committed + len(pending)
@@ -116,8 +108,8 @@ class Drafting:
         )
         if manner.noisy:
             tree.take_noise(resources.driver, resources.config.head_rows)
-        self._tell(tree, cache, start, ranking, budget)
-        self._catch_up(tree, cache, committed, pending, features, manner)
+        self._tell(tree, cache, start, request)
+        self._catch_up(tree, cache, committed, request, manner)
         chunks = min(
             doubled(-(-(start + (depth - 1) * width) // CHUNK), FEWEST_CHUNKS), cache.chunks
         )
@@ -137,10 +129,9 @@ class Drafting:
             table = self._tables[width] = _Table(self._resources, width)
         return table
 
-    def _tell(
-        self, tree: TreeState, cache: DeviceCache, start: int, ranking: Ranking, budget: Budget
-    ) -> None:
+    def _tell(self, tree: TreeState, cache: DeviceCache, start: int, request: DraftRequest) -> None:
         """Send the round's parameters to the device."""
+        ranking = request.ranking
         host = tree.given.write().numpy()
         # A head's first token is the sequence's second.
         position = start + (self._resources.config.fusion is not None)
@@ -148,7 +139,7 @@ class Drafting:
         keys = np.array(round_keys(ranking.seed), dtype=np.uint32)
         host[KEYS:FACTORS] = keys.view(np.int32)
         temperature = min(max(ranking.temperature, _COLDEST), _HOTTEST)
-        host[FACTORS:].view(np.float32)[:] = temperature, budget.floor
+        host[FACTORS:].view(np.float32)[:] = temperature, request.budget.floor
         tree.given.send()
 
     def _catch_up(
@@ -156,11 +147,11 @@ class Drafting:
         tree: TreeState,
         cache: DeviceCache,
         committed: int,
-        pending: Sequence[int],
-        features: Floats | None,
+        request: DraftRequest,
         manner: RankingManner,
     ) -> None:
         """Run the pending tokens through the network and rank the first level's candidates."""
+        pending, features = request.pending, request.features
         resources, count = self._resources, len(pending)
         step = Step(pending, range(-1, count - 1), committed)
         for some in passes(step):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,7 +36,7 @@ from engine.backend.accelerator.sizes import (
 )
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
-from engine.backend.round import Budget, Drafted, Ranking
+from engine.backend.round import Drafted, DraftRequest
 from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
 from engine.backend.shared import Borrowed, Loan, Shared
 from engine.backend.step import CHUNK, Step
@@ -181,14 +181,7 @@ class AcceleratorSegment(Segment):
 
     @torch.inference_mode()
     def draft(
-        self,
-        cache: SegmentCache,
-        committed: int,
-        slots: int,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None = None,
+        self, cache: SegmentCache, committed: int, slots: int, request: DraftRequest
     ) -> Drafted:
         """See `engine.backend.segment.Segment`."""
         device_cache = own_cache(cache, DeviceCache)
@@ -200,9 +193,7 @@ class AcceleratorSegment(Segment):
             )  # fmt: skip
             self._drafting = Drafting(resources)
         with in_words(bench.driver, bench.account.ledger):
-            return self._drafting.draft(
-                device_cache, committed, slots, pending, ranking, budget, features
-            )
+            return self._drafting.draft(device_cache, committed, slots, request)
 
     @torch.inference_mode()
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:

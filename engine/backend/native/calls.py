@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from engine.backend.native.memory import reserve, reserve_rows
 from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import MOST_WIDTH, NativeDraws
 from engine.backend.native.workspace import DEPTH, PENDING, ROWS, VERIFIED_ROWS, WIDTH, TapRows
-from engine.backend.round import Budget, Candidates, Drafted, Ranking, Verified
+from engine.backend.round import Candidates, Drafted, DraftRequest, Ranking, Verified
 from engine.backend.segment import SegmentOutput, features_are_own
 from engine.backend.step import Step
 from engine.backend.tree import TokenTree
@@ -151,17 +150,9 @@ class DraftCall:
         self._scratch: NDArray[np.uint8] | None = None
         self._reserve(64, 64, 64)
 
-    def __call__(
-        self,
-        cache: int,
-        committed: int,
-        slots: int,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None,
-    ) -> Drafted:
+    def __call__(self, cache: int, committed: int, slots: int, request: DraftRequest) -> Drafted:
         """See `engine.backend.segment.Segment.draft`; `cache` is a handle."""
+        pending, budget = request.pending, request.budget
         count, nodes, depth, width = len(pending), budget.nodes, budget.depth, budget.width
         room = self._room
         if count > room[0] or nodes > room[1] or (depth - 1) * width > room[2]:
@@ -170,9 +161,9 @@ class DraftCall:
         native.committed, native.pending, native.slots = committed, count, slots
         native.nodes, native.depth, native.width = nodes, depth, width
         native.floor, native.seconds = budget.floor, PATIENCE
-        native.features = pointer(features)
+        native.features = pointer(request.features)
         self._tokens[:count] = list(pending)
-        told, scratch = self._ranking.told(ranking), self._room_to_work()
+        told, scratch = self._ranking.told(request.ranking), self._room_to_work()
         if result := library().dt_draft(*self._before, cache, told, scratch, self._call):
             raise refusal(result)
         nodes, staged = native.tree_nodes, native.staged

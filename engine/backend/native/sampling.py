@@ -18,7 +18,7 @@ from engine.backend.native.library import (
 )
 from engine.backend.native.memory import reserve
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.round import Verified
+from engine.backend.round import Verified, VerifyRequest
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 
@@ -87,49 +87,28 @@ class NativeDraws:
         Raises:
             InvalidLogits: the logits are not finite.
         """
-        return self.verify((0,), (-1,), logits, tokens, limit=1).tokens[0]
+        return self.verify(VerifyRequest((0,), (-1,), tokens, limit=1), logits).tokens[0]
 
-    def verify(
-        self,
-        nodes: Sequence[int],
-        parents: Sequence[int],
-        logits: Floats,
-        tokens: Sequence[int],
-        *,
-        limit: int,
-        stop_ids: Collection[int] = (),
-    ) -> Verified:
+    def verify(self, request: VerifyRequest, logits: Floats) -> Verified:
         """Walk a tree with the target's own draws; see `engine.speculative.decoding.verify`.
 
         Args:
-            nodes: token of each node, the root's first; it is the last of `tokens`.
-            parents: index of each node's parent, which comes before it.
+            request: the tree, and how far to draw.
             logits: fp32 [nodes, vocab], the target's.
-            tokens: committed tokens.
-            limit: most tokens to draw.
-            stop_ids: tokens that nothing follows.
 
         Raises:
             InvalidLogits: the logits at a node of the path are not finite.
         """
-        if logits.size != len(nodes) * self.vocab:
+        if logits.size != len(request.nodes) * self.vocab:
             raise ValueError("logits of another shape than the tree's")
-        self.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
+        self.ask(request)
         rows = np.ascontiguousarray(logits, dtype=np.float32)
         self.asked.logits = pointer(rows)
         return self.answer(library().dt_verify(self._pool.handle, self.handle, self.argument))
 
-    def ask(
-        self,
-        nodes: Sequence[int],
-        parents: Sequence[int],
-        tokens: Sequence[int],
-        *,
-        limit: int,
-        stop_ids: Collection[int],
-    ) -> None:
-        """Write down what is verified, all but the logits; the arguments are those of `verify`."""
-        count = len(nodes)
+    def ask(self, request: VerifyRequest) -> None:
+        """Write down what is verified, all but the logits."""
+        count, tokens, stop_ids = len(request.nodes), request.tokens, request.stop_ids
         if count > len(self._nodes):
             self._room(2 * count)
         if self._penalised:
@@ -137,8 +116,8 @@ class NativeDraws:
         if stop_ids is not self._stop_ids:
             self._stop_at(stop_ids)
         call = self.asked
-        self._nodes[:count], self._parents[:count] = list(nodes), list(parents)
-        call.nodes, call.position, call.limit = count, len(tokens), min(limit, count)
+        self._nodes[:count], self._parents[:count] = list(request.nodes), list(request.parents)
+        call.nodes, call.position, call.limit = count, len(tokens), min(request.limit, count)
 
     def answer(self, result: int) -> Verified:
         """The verification after the native call that returned `result`.

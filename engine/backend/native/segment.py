@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes as c
 import weakref
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from engine.backend.native.memory import reserve_rows
 from engine.backend.native.pool import CancelFlag, ThreadPool, shared_pool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.workspace import PREFILL_ROWS, ROWS, ForwardScratch, RopeTables, TapRows
-from engine.backend.round import Budget, Candidates, Drafted, Ranking, Verified
+from engine.backend.round import Candidates, Drafted, DraftRequest, Ranking, Verified, VerifyRequest
 from engine.backend.segment import (
     Segment,
     SegmentCache,
@@ -236,37 +237,28 @@ class NativeSegment(Segment):
         return NativeCache(self._struct, slots, self._account)
 
     def draft(
-        self,
-        cache: SegmentCache,
-        committed: int,
-        slots: int,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None = None,
+        self, cache: SegmentCache, committed: int, slots: int, request: DraftRequest
     ) -> Drafted:
         """See `engine.backend.segment.Segment`."""
         handle = own_cache(cache, NativeCache).handle
-        if features_are_own(self._config, features, len(pending)):
+        features, rows = request.features, len(request.pending)
+        if features_are_own(self._config, features, rows):
             raise ValueError("drafting begins with the target's features")
         if features is not None:
             features = np.ascontiguousarray(features, dtype=np.float32)
+            request = replace(request, features=features)
         if self._draft_call is None:
             self._draft_call = DraftCall(self._pool.handle, self._argument, self._account)
-        self._scratch.use(max(len(pending), budget.width))
-        return self._draft_call(handle, committed, slots, pending, ranking, budget, features)
+        self._scratch.use(max(rows, request.budget.width))
+        return self._draft_call(handle, committed, slots, request)
 
     def verify(
         self,
         cache: SegmentCache,
         committed: int,
-        nodes: Sequence[int],
-        parents: Sequence[int],
         draws: NativeDraws,
-        tokens: Sequence[int],
+        request: VerifyRequest,
         *,
-        limit: int,
-        stop_ids: Collection[int],
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
     ) -> tuple[Verified, SegmentOutput | None]:
@@ -277,8 +269,8 @@ class NativeSegment(Segment):
                 self._pool.handle, self._argument, self._config, self.blocks, self._account
             )
             self._verify_call = call
-        self._scratch.use(len(nodes))
-        draws.ask(nodes, parents, tokens, limit=limit, stop_ids=stop_ids)
+        self._scratch.use(len(request.nodes))
+        draws.ask(request)
         return self._verify_call(handle, committed, draws, hidden, taps)
 
     def expand(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
@@ -12,7 +12,7 @@ from engine.backend.ledger import Account, Ledger, Purpose
 from engine.backend.native.pool import ThreadPool, default_threads
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
-from engine.backend.round import Budget, Drafted, Ranking, Verified
+from engine.backend.round import Drafted, DraftRequest, Verified, VerifyRequest
 from engine.backend.segment import Segment, SegmentCache, SegmentOutput, features_are_own, own_cache
 from engine.backend.shared import Loan
 from engine.backend.simulated.processor import Processor, Work, work_of
@@ -154,28 +154,14 @@ class SimulatedSegment(Segment):
         return output
 
     def draft(
-        self,
-        cache: SegmentCache,
-        committed: int,
-        slots: int,
-        pending: Sequence[int],
-        ranking: Ranking,
-        budget: Budget,
-        features: Floats | None = None,
+        self, cache: SegmentCache, committed: int, slots: int, request: DraftRequest
     ) -> Drafted:
         """One call: only the tree comes back."""
-        rows = len(pending)
+        rows, features = len(request.pending), request.features
         with self._processor as device:
             device.receives(self._given(rows, features))
-            drafted = self._native.draft(
-                own_cache(cache, SimulatedCache).native,
-                committed,
-                slots,
-                pending,
-                ranking,
-                budget,
-                features,
-            )
+            kept = own_cache(cache, SimulatedCache).native
+            drafted = self._native.draft(kept, committed, slots, request)
             tokens = committed + rows
             self._computes(rows, 1, tokens)
             for level in _levels(drafted.staged_parents):
@@ -188,24 +174,20 @@ class SimulatedSegment(Segment):
         self,
         cache: SegmentCache,
         committed: int,
-        nodes: Sequence[int],
-        parents: Sequence[int],
         draws: NativeDraws,
-        tokens: Sequence[int],
+        request: VerifyRequest,
         *,
-        limit: int,
-        stop_ids: Collection[int],
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
     ) -> tuple[Verified, SegmentOutput | None]:
         """One call: the path and the draws come back, and what a head needs of all nodes."""
-        native, rows = self._native, len(nodes)
+        native, rows = self._native, len(request.nodes)
         with self._processor as device:
             device.receives(_TOKEN * rows if hidden is None else hidden.nbytes)
+            kept = own_cache(cache, SimulatedCache).native
             verified, output = native.verify(
-                own_cache(cache, SimulatedCache).native, committed, nodes, parents, draws, tokens,
-                limit=limit, stop_ids=stop_ids, hidden=hidden, taps=taps,
-            )  # fmt: skip
+                kept, committed, draws, request, hidden=hidden, taps=taps
+            )
             self._computes(rows, rows, committed + rows)
             device.sends(_TOKEN * (len(verified.path) + len(verified.tokens)))
             if output is not None:

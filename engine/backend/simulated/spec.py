@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.language import tr
 from engine.machine.facts import Accelerator
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 
 DEVICE = "simulated:0"
 """Its name in plans."""

@@ -16,7 +16,7 @@ from engine.backend.native.pool import shared_pool
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig, RopeConfig
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.rope import rope_frequencies
 from engine.model.tensors import expected_tensors
 from engine.model.weights.readable import Floats, Readable, Stretch, Weights

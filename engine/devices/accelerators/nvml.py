@@ -63,7 +63,7 @@ class NvmlCard:
 
     @property
     def identity(self) -> str:
-        """Return what stays the same from start to start: "GPU-...", "MIG-..." of a part, or the bus."""
+        """Return what stays from start to start: "GPU-...", "MIG-..." of a part, or the bus."""
         return self.uuid or self.bus
 
     def facts(self) -> tuple[Accelerator, int | None]:

@@ -15,7 +15,7 @@ from engine.commands import WeightFormat
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights
 from engine.model.weights.readable import Stretch

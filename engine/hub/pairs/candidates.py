@@ -16,8 +16,7 @@ from engine.hub.pairs.vocabularies import Vocabularies, tokens_of
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import number, sentences, tr
 from engine.model.config import ModelConfig
-from engine.model.heads.description import HeadDescription
-from engine.model.heads.reduced import DraftOnly, ReducedDraft
+from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.model_files import real_path
 from engine.model.other_family import OtherConfig
@@ -128,13 +127,13 @@ class _Judge:
         target = self._target
         if isinstance(target.config, DraftOnly):
             return replace(said, reason=tr("A draft head cannot answer, so nothing drafts for it."))
-        if isinstance(draft.config, HeadDescription):
+        if isinstance(draft.config, DraftOnly) and draft.config.is_head:
             return self._head(said, draft, draft.config, target.config)
         if isinstance(target.config, OtherConfig):
             return replace(said, reason=_runs_elsewhere(target.config, draft=False))
         if isinstance(draft.config, OtherConfig):
             return replace(said, reason=_runs_elsewhere(draft.config, draft=True))
-        if isinstance(draft.config, ReducedDraft):
+        if isinstance(draft.config, DraftOnly):
             return self._reduced(said, draft, draft.config)
         share = weight_count(draft.config) / weight_count(target.config)
         if share >= 1:
@@ -149,7 +148,7 @@ class _Judge:
         self,
         said: DraftCandidate,
         draft: LocalModel,
-        head: HeadDescription,
+        head: DraftOnly,
         its: ModelConfig | OtherConfig,
     ) -> DraftCandidate:
         """Judge a feature head by the shapes of both; `its`: the target's config."""
@@ -163,7 +162,7 @@ class _Judge:
         return self._fits(said, draft, words)
 
     def _reduced(
-        self, said: DraftCandidate, draft: LocalModel, reduced: ReducedDraft
+        self, said: DraftCandidate, draft: LocalModel, reduced: DraftOnly
     ) -> DraftCandidate:
         """Judge a stand-alone draft with few output rows by its target's fingerprint."""
         if reduced.vocabulary != fingerprint(tokens_of(self._target).ids):

@@ -17,7 +17,7 @@ from engine.hub.shelf.remembered import Remembered, RememberedModels
 from engine.language import tr
 from engine.model import bundled
 from engine.model.config import ModelConfig
-from engine.model.heads.reduced import DraftOnly
+from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState, own_files, real_path, size_of
 from engine.plan.footprint import weight_count

@@ -15,8 +15,7 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.families import read_config
 from engine.model.families.common import unsupported
-from engine.model.gguf.file import GgufFile
-from engine.model.gguf.purpose import language_model
+from engine.model.gguf.file import GgufFile, language_model
 from engine.model.json_object import JsonObject
 from engine.model.weights.stored import damaged
 

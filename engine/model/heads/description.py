@@ -1,4 +1,4 @@
-"""The description of a head in its folder; with its target it becomes a `ModelConfig`."""
+"""Drafts that are no models by themselves; with its target, one becomes a `ModelConfig`."""
 
 from __future__ import annotations
 
@@ -18,59 +18,36 @@ USUAL_TAPS = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class HeadDescription:
-    """A feature head without its target.
+class DraftOnly:
+    """A draft that cannot be loaded as a model by itself, as its config.json describes it.
+
+    It is a feature head, or a stand-alone model with output rows for some tokens only.
 
     Attributes:
-        config: its shape and its fusion; made by `describe`.
-        usual_taps: it takes the blocks of its target that EAGLE-3 takes unless told.
+        config: its shape, with the fusion of a head and the number of output rows.
         target: name of the model it was made for, where it says so.
-        target_layers: blocks of that model, where it says so.
+        target_layers: blocks of that model, where a head says so.
+        usual_taps: it takes the blocks of its target that EAGLE-3 takes unless told; `USUAL_TAPS`
+            stand for them.
+        vocabulary: of a stand-alone model: fingerprint of the tokens that it reads and writes,
+            which are its target's; see `engine.model.text.vocabulary.same_tokens.fingerprint`.
     """
 
     config: ModelConfig
-    usual_taps: bool = False
     target: str = ""
     target_layers: int | None = None
-
-    @classmethod
-    def describe(
-        cls,
-        blocks: ModelConfig,
-        fusion: Fusion,
-        rows: int | None = None,
-        *,
-        usual_taps: bool = False,
-        target: str = "",
-        target_layers: int | None = None,
-    ) -> HeadDescription:
-        """Join the parts of a head.
-
-        Embeddings enter a head as they lie in the target's file, without the factor that Gemma
-        applies in its forward: published heads were trained on the bare matrix, and so are ours.
-
-        Args:
-            blocks: their shape, as that of a small model with the target's vocabulary.
-            fusion: what comes before them; `USUAL_TAPS` stand for usual taps.
-            rows: tokens that it can propose, where these are not all.
-            usual_taps, target, target_layers: see the attributes.
-        """
-        config = replace(
-            blocks, tie_word_embeddings=False, embedding_scale=1.0, fusion=fusion, rows=rows
-        )
-        return cls(config, usual_taps, target, target_layers)
+    usual_taps: bool = False
+    vocabulary: str = ""
 
     @property
-    def fusion(self) -> Fusion:
-        """Fusion of the head."""
-        if self.config.fusion is None:
-            raise ValueError("a head has a fusion")
-        return self.config.fusion
+    def is_head(self) -> bool:
+        """Tell whether it is a feature head."""
+        return self.config.fusion is not None
 
     @property
     def kind(self) -> str:
-        """Kind of head, see `Fusion`."""
-        return self.fusion.kind
+        """Kind of draft in a word; for those of heads see `Fusion`."""
+        return "model" if self.config.fusion is None else self.config.fusion.kind
 
     @property
     def family(self) -> str:
@@ -83,15 +60,18 @@ class HeadDescription:
         return self.config.max_positions
 
     def for_target(self, target: ModelConfig | OtherConfig, head: str, name: str) -> ModelConfig:
-        """Return the config of the head as backends compile it.
+        """Return the config as backends compile it; a stand-alone model's is its own.
 
         Args:
             target: the model that it is to draft for.
             head, name: of the two, for messages.
 
         Raises:
-            NotPossible: it was made for another model, or the target keeps no features.
+            NotPossible: a head was made for another model, or the target keeps no features.
         """
+        fusion = self.config.fusion
+        if fusion is None:
+            return self.config
         if isinstance(target, OtherConfig):
             raise NotPossible(
                 tr(
@@ -100,7 +80,6 @@ class HeadDescription:
                 ).format(head=head, target=name, family=target.family),
                 tr("Choose the draft “none”, or a model of another family."),
             )
-        fusion = self.fusion
         whole = fusion.own_embedding and fusion.own_head
         compared = (
             (
@@ -133,10 +112,10 @@ class HeadDescription:
             tie_word_embeddings=neither and target.tie_word_embeddings,
             bos_token_id=target.bos_token_id,
             eos_token_ids=target.eos_token_ids,
-            fusion=replace(fusion, taps=self._taps(target.num_layers, head, name)),
+            fusion=replace(fusion, taps=self._taps(fusion, target.num_layers, head, name)),
         )
 
-    def _taps(self, layers: int, head: str, name: str) -> tuple[int, ...]:
+    def _taps(self, fusion: Fusion, layers: int, head: str, name: str) -> tuple[int, ...]:
         """Return the target blocks whose outputs are taken."""
         if self.usual_taps:
             if layers < _FEWEST_LAYERS:
@@ -147,13 +126,13 @@ class HeadDescription:
                 )  # fmt: skip
             # What enters the layers 2, n / 2 and n - 3 is what the blocks before them give.
             return (1, layers // 2 - 1, layers - 4)
-        last = max(self.fusion.taps, default=0)
+        last = max(fusion.taps, default=0)
         if last >= layers:
             raise self._other(
                 tr("it takes the output of layer {own}, and this model has {its}"),
                 head, name, last + 1, layers,
             )  # fmt: skip
-        return self.fusion.taps
+        return fusion.taps
 
     def _other(self, why: str, head: str, name: str, own: int, its: int) -> UserFixable:
         """Make the error for a head of another model; `why` tells what differs by {own}, {its}."""
@@ -168,3 +147,19 @@ class HeadDescription:
             ),
             remedy,
         )
+
+
+def alone(name: str, draft: DraftOnly) -> UserFixable:
+    """Make the error for a draft that somebody wants to chat with."""
+    if not draft.is_head:
+        said = tr("{name} only drafts for another model: it cannot answer by itself.")
+        if draft.target:
+            said = tr("{name} only drafts for {target}: it cannot answer by itself.")
+    elif draft.target:
+        said = tr("{name} is a draft head for {target}, not a model that can answer by itself.")
+    else:
+        said = tr("{name} is a draft head, not a model that can answer by itself.")
+    return NotPossible(
+        said.format(name=name, target=draft.target[:200]),
+        tr("Load the model that it was made for, and choose this folder as its draft."),
+    )

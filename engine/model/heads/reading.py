@@ -1,19 +1,21 @@
-"""Read the config.json of a head's folder: ours, EAGLE's as published, and those of speculators."""
+"""Read the config.json of a draft: ours, EAGLE's as published, and those of speculators."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import Fusion, FusionKind, ModelConfig
 from engine.model.families import READERS, read_config
-from engine.model.heads.description import USUAL_TAPS, HeadDescription
+from engine.model.heads.description import USUAL_TAPS, DraftOnly
 from engine.model.json_object import JsonObject
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
 
 OUR_ARCHITECTURE = "DuotailDraftHead"
 OURS = "duotail_head"
+OUR_MODEL = "duotail_draft"
 KINDS: Mapping[str, FusionKind] = {"dgf": "dgf", "linear": "linear", "eagle3": "eagle3"}
 MARKS = ("fc.weight", "model.fc.weight")
 """The matrix that joins feature and token in EAGLE's heads; no stand-alone model has it."""
@@ -34,7 +36,7 @@ def is_head(source: JsonObject, stored: Collection[str] = ()) -> bool:
     return said or any(source.has(key) for key in keys) or any(mark in stored for mark in MARKS)
 
 
-def read_head(source: JsonObject, stored: Collection[str]) -> HeadDescription:
+def read_head(source: JsonObject, stored: Collection[str]) -> DraftOnly:
     """Check and read a head's config.json.
 
     Args:
@@ -64,10 +66,31 @@ def read_head(source: JsonObject, stored: Collection[str]) -> HeadDescription:
         own_embedding=_has(stored, EMBEDDING),
         own_head=_has(stored, HEAD),
     )
-    return HeadDescription.describe(_blocks(source), fusion)
+    return DraftOnly(_head(_blocks(source), fusion))
 
 
-def _ours(source: JsonObject, ours: JsonObject, stored: Collection[str]) -> HeadDescription:
+def read_reduced(source: JsonObject) -> DraftOnly | None:
+    """Read the config.json of a model with few output rows; None where it is another's.
+
+    Raises:
+        UserFixable: numbers that cannot be right.
+    """
+    said = source.member(OUR_MODEL)
+    if said is None:
+        return None
+    config = read_config(source)
+    rows = said.integer("rows", 1, config.vocab_size)
+    vocabulary = said.text("vocabulary")
+    if not vocabulary:
+        raise said.wrong("vocabulary", tr("a text"))
+    return DraftOnly(
+        replace(config, rows=rows, tie_word_embeddings=False),
+        (said.text("target") or "")[:200],
+        vocabulary=vocabulary,
+    )
+
+
+def _ours(source: JsonObject, ours: JsonObject, stored: Collection[str]) -> DraftOnly:
     """Read what `duotail train-draft` writes."""
     kind = KINDS.get(ours.text("fusion") or "")
     if kind is None:
@@ -85,10 +108,10 @@ def _ours(source: JsonObject, ours: JsonObject, stored: Collection[str]) -> Head
         own_head=HEAD in stored or rows is not None,
     )
     name = (ours.text("target") or "")[:200]
-    return HeadDescription.describe(blocks, fusion, rows, target=name, target_layers=layers)
+    return DraftOnly(_head(blocks, fusion, rows), name, layers)
 
 
-def _eagle3(source: JsonObject, layer: JsonObject, stored: Collection[str]) -> HeadDescription:
+def _eagle3(source: JsonObject, layer: JsonObject, stored: Collection[str]) -> DraftOnly:
     """Read EAGLE-3 as published by its authors, SpecForge, AngelSlim, NVIDIA and Red Hat."""
     details = source.member("eagle_config") or JsonObject({}, source.origin)
     for place in (source, details):
@@ -112,13 +135,8 @@ def _eagle3(source: JsonObject, layer: JsonObject, stored: Collection[str]) -> H
         own_embedding=_has(stored, EMBEDDING),
         own_head=reduced or _has(stored, HEAD),
     )
-    return HeadDescription.describe(
-        blocks,
-        fusion,
-        rows if reduced else None,
-        usual_taps=taps is None,
-        target=_verifier(source),
-    )
+    config = _head(blocks, fusion, rows if reduced else None)
+    return DraftOnly(config, _verifier(source), usual_taps=taps is None)
 
 
 def _published_taps(source: JsonObject, details: JsonObject) -> tuple[int, ...] | None:
@@ -143,6 +161,15 @@ def _layer_ids(source: JsonObject, key: str, first: int) -> tuple[int, ...]:
     if len(numbers) != len(found) or len(found) > _MOST_TAPS or not right:
         raise source.wrong(key, tr("numbers of layers"))
     return tuple(number - first for number in numbers)
+
+
+def _head(blocks: ModelConfig, fusion: Fusion, rows: int | None = None) -> ModelConfig:
+    """Join the shape of a head's blocks with what comes before them.
+
+    Embeddings enter a head as they lie in the target's file, without the factor that Gemma applies
+    in its forward: published heads were trained on the bare matrix, and so are ours.
+    """
+    return replace(blocks, tie_word_embeddings=False, embedding_scale=1.0, fusion=fusion, rows=rows)
 
 
 def _blocks(source: JsonObject) -> ModelConfig:

@@ -14,24 +14,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.text.channels import said_in
-from engine.model.text.placeholders import Placeholders
+from engine.model.text.shown_text import said_in
 from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
 from engine.model.text.template_source import (
     FALLBACK,
     FALLBACK_STOP,
+    PROBE,
     folder_template,
     gguf_template,
 )
-from engine.model.text.text_ends import PROBE
-from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.tokenizer import Tokenizer, translated
 from engine.request import Message, Role
 
 THINK, THOUGHT = "<think>", "</think>"
@@ -326,3 +325,48 @@ def _one_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     while start < len(ids) and ids[start] == bos:
         start += 1
     return [bos] * (start > 0 or tokenizer.adds_bos) + ids[start:]
+
+
+PRIVATE = range(0x10FFFD, 0xEFFFF, -1)  # the private-use planes, which no template writes
+REASONING = re.compile(r"(</?think>)")
+_PRIVATE = re.compile(f"[{chr(PRIVATE[-1])}-{chr(PRIVATE[0])}]")
+
+
+class Placeholders:
+    """One-to-one placeholders for the characters at which control tokens begin and end.
+
+    With them replaced inside messages, no control token in a rendered text can begin or end in
+    a message. Lengths stay as they are, so templates that cut or measure texts work as usual.
+
+    Args:
+        control_tokens: texts of the control tokens.
+        texts: in which the private-use characters that serve as placeholders do not occur.
+    """
+
+    __slots__ = ("_free", "_hide", "restore")
+
+    def __init__(self, control_tokens: Collection[str], texts: Iterable[str]) -> None:
+        used = {character for text in texts for character in _PRIVATE.findall(text)}
+        self._free: Iterator[str] = (chr(code) for code in PRIVATE if chr(code) not in used)
+        edges = sorted({token[edge] for token in control_tokens if token for edge in (0, -1)})
+        placeholders = {
+            character: next(self._free) for character in edges if not character.isspace()
+        }
+        self._hide = str.maketrans(placeholders)
+        self.restore = {ord(mark): character for character, mark in placeholders.items()}
+
+    def hide(self, text: str) -> str:
+        """Return a message's text with its placeholders."""
+        return translated(text, self._hide)
+
+    def hide_answer(self, text: str) -> str:
+        """Return an answer's text with its placeholders, but `<think>` tags as they are.
+
+        Templates look for them in answers.
+        """
+        parts = REASONING.split(text)
+        return "".join(part if index % 2 else self.hide(part) for index, part in enumerate(parts))
+
+    def mark(self) -> str:
+        """Return a fresh placeholder, to stand for something else."""
+        return next(self._free)

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import tokenizers
 
-from engine.model.text.channels import Channels
-from engine.model.text.placeholders import translated
-from engine.model.text.shown_text import ShownText
-from engine.model.text.text_ends import TextEnds, folder_ends, gguf_ends
+from engine.model.text.shown_text import Channels, ShownText
+from engine.model.text.template_source import TextEnds, folder_ends, gguf_ends
 from engine.model.text.token_bytes import ByteRules
 from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_vocabulary
 from engine.model.text.vocabulary.library import Vocabulary, libraries
 
+_STRETCH = 1 << 16
 _MOST_REMEMBERED = 4_000_000
 """Characters of text whose ids are kept: some ten megabytes in all."""
 
@@ -260,3 +259,11 @@ def _well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def translated(text: str, table: Mapping[int, str]) -> str:
+    """Return `text.translate(table)`, in pieces of a long text, so that other threads can run."""
+    if len(text) <= _STRETCH:
+        return text.translate(table)
+    starts = range(0, len(text), _STRETCH)
+    return "".join(text[start : start + _STRETCH].translate(table) for start in starts)

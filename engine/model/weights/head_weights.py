@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,9 @@ from engine.model.tensors import (
     borrowed_tensors,
     expected_tensors,
 )
-from engine.model.weights.layout import checked_part, mismatch, unmentioned
-from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.model_weights import ModelWeights, checked_part, mismatch, unmentioned
 from engine.model.weights.parts import StoredPart
-from engine.model.weights.reader import INTEGERS, TensorReader
+from engine.model.weights.reader import INTEGERS, FoundPart, TensorReader
 
 _OFFSETS = "d2t"
 """Draft to target: the token of each row of a reduced vocabulary, less the row's own number."""
@@ -37,24 +35,30 @@ _TARGETS = ("verifier_",)
 """Prefixes of the target's own tensors, which some tools save too."""
 
 
-class HeadWeights:
-    """All tensors that a head computes with; see `engine.backend.segment.Readable`.
+class HeadWeights(TensorReader):
+    """All tensors that a head computes with.
 
     Args:
         own: what lies in its folder.
-        tokens: the token of each row of its output matrix, where these are not all.
+        ids: its list of the tokens of its output rows, where these are not all.
+        tokens: those tokens.
         target: the weights it borrows from.
         lent: what it borrows -> the target's name of it.
     """
 
+    __slots__ = ("_files", "_tokens", "lent")
+
     def __init__(
         self,
         own: ModelWeights,
+        ids: FoundPart | None,
         tokens: NDArray[np.float32] | None,
         target: ModelWeights,
         lent: Mapping[str, str],
     ) -> None:
-        self._own, self._tokens, self._target, self.lent = own, tokens, target, lent
+        parts = {name: target.parts[its] for name, its in lent.items()} | dict(own.parts)
+        super().__init__(parts if ids is None else {**parts, HEAD_IDS: ids})
+        self._files, self._tokens, self.lent = own.files, tokens, lent
 
     @classmethod
     def open(
@@ -72,73 +76,32 @@ class HeadWeights:
             UserFixable: the folder holds other tensors than the config describes, or some that
                 cannot be read.
         """
-        own, tokens = open_own(config, folder)
-        output = EMBEDDING if target_tied else HEAD
-        names = {EMBEDDING: EMBEDDING, HEAD: output}
+        names = {EMBEDDING: EMBEDDING, HEAD: EMBEDDING if target_tied else HEAD}
         lent = {name: names[name] for name in borrowed_tensors(config)}
         if config.tie_word_embeddings:
             lent.pop(HEAD, None)
-        return cls(own, tokens, target, lent)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors as stored, the borrowed ones included."""
-        borrowed = sum(self._target.stored_bytes(name) for name in set(self.lent.values()))
-        return self._own.nbytes + borrowed
+        return cls(*open_own(config, folder), target, lent)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The head's own weight files."""
-        return self._own.files
-
-    def names(self) -> tuple[str, ...]:
-        """Canonical names of all tensors."""
-        tokens = () if self._tokens is None else (HEAD_IDS,)
-        return (*self.lent, *self._own.names(), *tokens)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor."""
-        if name == HEAD_IDS and self._tokens is not None:
-            return self._tokens.shape
-        weights, stored = self._place(name)
-        return weights.shape(stored)
+        return self._files
 
     def kind(self, name: str) -> str:
-        """Type of the numbers that `stretches` gives, in ggml's words."""
-        if name == HEAD_IDS:
-            return "F32"
-        weights, stored = self._place(name)
-        return weights.kind(stored)
+        """Type of the numbers that `stretches` gives; tokens are read as floats."""
+        return "F32" if name == HEAD_IDS else super().kind(name)
 
-    def stored_bytes(self, name: str) -> int:
-        """Bytes that a tensor takes in its file."""
-        if name == HEAD_IDS and self._tokens is not None:
-            return self._tokens.nbytes
-        weights, stored = self._place(name)
-        return weights.stored_bytes(stored)
-
-    def float32(self, name: str) -> NDArray[np.float32]:
+    def float32(self, name: str, *, check_finite: bool = False) -> NDArray[np.float32]:
         """A C-contiguous float32 copy of a tensor."""
         if name == HEAD_IDS and self._tokens is not None:
             return self._tokens.copy()
-        weights, stored = self._place(name)
-        return weights.float32(stored)
-
-    def stretches(self, name: str) -> Iterator[NDArray[Any]]:
-        """A matrix as it is stored, some megabytes of rows at a time."""
-        weights, stored = self._place(name)
-        return weights.stretches(stored)
-
-    def _place(self, name: str) -> tuple[ModelWeights, str]:
-        """Whose it is, and its name there."""
-        lent = self.lent.get(name)
-        return (self._own, name) if lent is None else (self._target, lent)
+        return super().float32(name, check_finite=check_finite)
 
 
 def open_own(
     config: ModelConfig, source: TensorReader
-) -> tuple[ModelWeights, NDArray[np.float32] | None]:
-    """Return the tensors in a head's folder, and the tokens of its output rows.
+) -> tuple[ModelWeights, FoundPart | None, NDArray[np.float32] | None]:
+    """Return the tensors in a head's folder, its list of the tokens of its rows, and these tokens.
 
     Raises:
         UserFixable: see `HeadWeights.open`.
@@ -147,7 +110,9 @@ def open_own(
     shapes = {name: source.shape(name) for name in source.names()}
     parts, tokens = _layout(config, shapes, where)
     own = ModelWeights.of_parts(source, parts, where)
-    return own, None if tokens is None else _tokens(config, source, tokens, where)
+    if tokens is None:
+        return own, None, None
+    return own, source.found(tokens), _tokens(config, source, tokens, where)
 
 
 def _tokens(

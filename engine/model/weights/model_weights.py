@@ -1,18 +1,145 @@
-"""A model's weights under their canonical names, read from whatever its files hold."""
+"""A model's weights under their canonical names: found among the stored ones, and checked."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
-from engine.model.tensors import EMBEDDING
-from engine.model.weights.layout import HEADS, layout, mismatch, unmentioned
-from engine.model.weights.parts import FileKind, StoredPart
+from engine.model.tensors import EMBEDDING, Shape, expected_tensors
+from engine.model.weights.parts import PLACES, FileKind, StoredPart
 from engine.model.weights.reader import BYTES, TensorReader, check_readable
 from engine.model.weights.safetensors_folder import SafetensorsFolder
+
+_MOST_EXPERTS = 1 << 16
+_TEXT = ("language_model.", "model.language_model.")
+"""Beginnings of the text part's names in a model that sees pictures: published, and as
+transformers 5 saves it."""
+_PICTURES = ("vision_tower.", "multi_modal_projector.")
+_POSITIONS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
+"""Tensors of GGUF files that describe the rotation; they are read with the config."""
+HEADS = ("lm_head.weight", "output.weight")
+
+
+def layout(
+    config: ModelConfig, stored: Mapping[str, Shape], file_kind: FileKind, where: str = ""
+) -> dict[str, StoredPart]:
+    """Canonical name -> where it is stored, for exactly what the config describes.
+
+    Stored rotation frequencies are ignored (they are recomputed), and so is what sees pictures. A
+    head beside a tied embedding is for the caller to compare.
+
+    Args:
+        config: of the model.
+        stored: names and shapes of all stored tensors.
+        file_kind: which names to look for.
+        where: the file or folder, for messages.
+
+    Raises:
+        UserFixable: tensors are missing, of the wrong shape, or more than the config describes.
+    """
+    names = _text_names(stored) if file_kind == "safetensors" else {name: name for name in stored}
+    _check_counts(config, len(names), where)
+    found: dict[str, StoredPart] = {}
+    for name, shape in expected_tensors(config).items():
+        places = list(PLACES[file_kind](config, name, shape))
+        part = next((p for p in places if all(t in names for t, _ in p.tensors)), None)
+        if part is None:
+            raise mismatch(tr("{name} is missing").format(name=places[0].stored), where)
+        found[name] = checked_part(part, names, stored, where)
+    used = {name for part in found.values() for name, _ in part.tensors}
+    for name in names.values():
+        if name in used or name.endswith("rotary_emb.inv_freq") or name in _POSITIONS:
+            continue
+        if config.tie_word_embeddings and name.endswith(HEADS):
+            continue
+        raise unmentioned(name, where)
+    return found
+
+
+def mismatch(what: str, where: str) -> UserFixable:
+    """The error for weights that are not those of the config."""
+    return UserFixable(
+        tr("The weights do not fit the model's config.json: {what}.").format(what=what),
+        tr("Download the model again; all its files must come from the same source."),
+        where,
+    )
+
+
+def unmentioned(name: str, where: str) -> UserFixable:
+    """The error for a tensor that the model has no place for."""
+    return mismatch(
+        tr("the weights hold {name}, which config.json does not mention").format(name=name[:100]),
+        where,
+    )
+
+
+def _text_names(stored: Mapping[str, Shape]) -> dict[str, str]:
+    """The names that the text part would have alone -> those it has here."""
+    prefix = next((p for p in _TEXT if any(name.startswith(p) for name in stored)), None)
+    if prefix is None:
+        return {name: name for name in stored}
+    root = "model." if prefix.startswith("model.") else ""
+    pictures = tuple(root + other for other in _PICTURES)
+    return {
+        root + name.removeprefix(prefix) if name.startswith(prefix) else name: name
+        for name in stored
+        if not name.startswith(pictures)
+    }
+
+
+def _check_counts(config: ModelConfig, tensors: int, where: str) -> None:
+    """Refuse hostile counts, which would cost time before the first name is missed."""
+    if config.num_layers > tensors:
+        raise mismatch(
+            tr("config.json describes {count} blocks, more than there are weights").format(
+                count=config.num_layers
+            ),
+            where,
+        )
+    experts = sum(block.experts.count for block in config.blocks if block.experts)
+    if experts > _MOST_EXPERTS:
+        raise mismatch(tr("config.json describes {count} experts").format(count=experts), where)
+
+
+def checked_part(
+    part: StoredPart, names: Mapping[str, str], stored: Mapping[str, Shape], where: str
+) -> StoredPart:
+    """Return a part under the real names of its stored tensors.
+
+    Args:
+        part: with names that the tensors would have in a text-only model.
+        names: those names -> the real ones.
+        stored: shapes of all stored tensors, by their real names.
+        where: the file or folder, for messages.
+
+    Raises:
+        UserFixable: a shape is not what it should be.
+    """
+    for name, wanted in part.tensors:
+        actual = stored[names[name]]
+        if actual != wanted:
+            sizes = tr("{name} is {size}, not {wanted}").format(
+                name=names[name], size=_size(actual), wanted=_size(wanted)
+            )
+            raise mismatch(sizes, where)
+    scales = part.scales
+    if scales is not None:
+        scales = (names[scales[0]], scales[1])
+        if math.prod(part.whole) != 16 * math.prod(scales[1]) or part.shape[1] % 32:
+            raise mismatch(tr("{name} cannot be read").format(name=part.stored), where)
+    if (names[part.stored], scales) == (part.stored, part.scales):
+        return part
+    return replace(part, stored=names[part.stored], scales=scales)
+
+
+def _size(shape: Shape) -> str:
+    return " x ".join(map(str, shape)) or tr("a single number")
 
 
 class ModelWeights(TensorReader):

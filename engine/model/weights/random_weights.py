@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.model.config import ModelConfig
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.tensors import HEAD_IDS, expected_tensors
 from engine.model.weights.readable import Floats, Stretch
 from engine.model.weights.reader import widened

@@ -72,14 +72,14 @@ class TensorReader:
     one. Some rows are in memory at a time. Reading raises `UserFixable` where a file is gone or has
     become shorter.
 
-    Args:
+    Attributes:
         parts: where each tensor is stored.
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("parts",)
 
     def __init__(self, parts: Mapping[str, FoundPart]) -> None:
-        self._parts = parts
+        self.parts = parts
 
     @property
     def nbytes(self) -> int:
@@ -93,22 +93,22 @@ class TensorReader:
 
     def names(self) -> tuple[str, ...]:
         """Names of all tensors."""
-        return tuple(self._parts)
+        return tuple(self.parts)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._parts
+        return name in self.parts
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor; `KeyError` when there is none of that name."""
-        return self._parts[name].part.shape
+        return self.parts[name].part.shape
 
     def kind(self, name: str) -> str:
         """The type of the stretches, in ggml's words: "F32", "F16", "BF16", "Q4_K", ..."""
-        return self._parts[name].kind
+        return self.parts[name].kind
 
     def stored_bytes(self, name: str) -> int:
         """Bytes that a tensor takes in its file."""
-        return _stored_bytes(self._parts[name])
+        return _stored_bytes(self.parts[name])
 
     def float32(self, name: str, *, check_finite: bool = False) -> NDArray[np.float32]:
         """Return a C-contiguous float32 copy of a tensor.
@@ -117,7 +117,7 @@ class TensorReader:
             UserFixable: the file is gone or shorter, or it holds NaN or infinity and
                 `check_finite` is set.
         """
-        found = self._parts[name]._replace(native=frozenset())
+        found = self.parts[name]._replace(native=frozenset())
         part, tensor = found.part, found.tensor
         if found.scales is None:
             check_readable(part.stored, tensor)
@@ -143,7 +143,7 @@ class TensorReader:
         They come as float32, float16, or uint16 for the bits of BF16; as bytes where they are
         blocks. A stretch is valid until the next one is asked for.
         """
-        return _stretches(self._parts[name])
+        return _stretches(self.parts[name])
 
     def integers(self, name: str) -> NDArray[Any]:
         """Return a tensor of `INTEGERS` or F32, flattened, in its stored type.
@@ -151,14 +151,14 @@ class TensorReader:
         Raises:
             KeyError: its kind is another.
         """
-        tensor = self._parts[name].tensor
+        tensor = self.parts[name].tensor
         view = {**INTEGERS, "F32": np.float32}[tensor.kind]
         parts = [part.copy() for part in _raw_rows(tensor, 0, None, tensor.row_bytes)]
         return np.concatenate(parts).reshape(-1).view(view)
 
     def same_bytes(self, first: str, second: str) -> bool:
         """Return whether two stored tensors agree in type, shape and every byte."""
-        a, b = self._parts[first].tensor, self._parts[second].tensor
+        a, b = self.parts[first].tensor, self.parts[second].tensor
         if (a.kind, a.shape) != (b.kind, b.shape):
             return False
         pairs = zip(*(_raw_rows(one, 0, None, one.row_bytes) for one in (a, b)), strict=True)
@@ -166,12 +166,12 @@ class TensorReader:
 
     def found(self, part: StoredPart) -> FoundPart:
         """Return a part of the tensors that this reader holds under their stored names."""
-        whole = self._parts[part.stored]
-        scales = None if part.scales is None else self._parts[part.scales[0]].tensor
+        whole = self.parts[part.stored]
+        scales = None if part.scales is None else self.parts[part.scales[0]].tensor
         return FoundPart(part, whole.tensor, scales, whole.native)
 
     def _stored(self) -> set[StoredTensor]:
-        return {tensor for found in self._parts.values() for tensor in found.tensors}
+        return {tensor for found in self.parts.values() for tensor in found.tensors}
 
 
 def stored_parts(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
 from engine.backend.prefix_cache import PrefixCache
-from engine.backend.round import Budget
+from engine.backend.round import Budget, DraftRequest
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree, follow
 from engine.speculative.drafters.drafter import DraftContext
@@ -83,8 +83,8 @@ class DecoderDrafter:
             budget = replace(budget, depth=depth)
         pending = context.tokens[self._skipped + len(state) :]
         features = self._features(context, len(state), length)
-        ranking = context.sampler.ranking
-        return self._draft.draft(state, pending, ranking, budget, features, context.cancelled)
+        request = DraftRequest(pending, context.sampler.ranking, budget, features)
+        return self._draft.draft(state, request, context.cancelled)
 
     def _catch_up(self, state: SequenceState, context: DraftContext, *, leave: int) -> bool:
         """Process committed tokens that the draft has not seen; False when stopped on the way.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.backend.native.library import Isa, library
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Verified
+from engine.backend.round import Verified, VerifyRequest
 from engine.backend.tree import TokenTree
 from engine.speculative.decoding import verify
 from engine.speculative.sampler import Sampler
@@ -108,5 +108,5 @@ def test_a_library_that_tells_no_chances(monkeypatch: pytest.MonkeyPatch) -> Non
     """One that was built from older sources knows nothing of where they go."""
     draws = NativeDraws(SAMPLINGS["greedy"], 12)
     monkeypatch.setattr(draws.asked, "chances", None)
-    done = draws.verify((1,), (-1,), np.zeros(12, dtype=np.float32), [1], limit=1)
+    done = draws.verify(VerifyRequest((1,), (-1,), [1], 1), np.zeros(12, dtype=np.float32))
     assert (done.tokens, done.chances, done.refused) == ((0,), (), None)

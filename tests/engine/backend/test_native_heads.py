@@ -25,7 +25,7 @@ from engine.backend.native.matrix import pack_rows, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
 from engine.backend.noise import gumbel
-from engine.backend.round import Budget, Drafted, Ranking
+from engine.backend.round import Budget, Drafted, DraftRequest, Ranking, VerifyRequest
 from engine.backend.step import Step
 from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
@@ -175,7 +175,9 @@ def drafted(
     segment = head.segments[0]
     assert isinstance(segment, NativeSegment)
     rest = slice(committed, len(tokens))
-    return segment.draft(cache, committed, 400, tokens[rest], ranking, budget, features[rest])
+    return segment.draft(
+        cache, committed, 400, DraftRequest(tokens[rest], ranking, budget, features[rest])
+    )
 
 
 def new_cache(head: Decoder) -> NativeCache:
@@ -283,7 +285,7 @@ def test_staged_nodes_are_those_of_level_by_level(pool: ThreadPool) -> None:
     head = native_head(config, Format.Q8, pool)
     tokens, features, budget = tokens_of(config, 10), random_features(config, 10), Budget(20, 3, 3)
     state = head.new_state(100)
-    head.draft(state, tokens, SAMPLED, budget, features)
+    head.draft(state, DraftRequest(tokens, SAMPLED, budget, features))
     alone = drafted(head, new_cache(head), tokens, features, 0, SAMPLED, budget)
     assert (len(state), state.staged) == (10, alone.staged_tokens)
     assert state.parents == alone.staged_parents
@@ -318,7 +320,7 @@ def test_a_draft_begins_with_the_targets_features(pool: ThreadPool) -> None:
     head, own = native_head(config, Format.Q8, pool), np.zeros((2, 72), dtype=np.float32)
     for wrong in (None, own):
         with pytest.raises(ValueError, match="features"):
-            head.draft(head.new_state(10), [1, 2], GREEDY, Budget(3, 2, 2), wrong)
+            head.draft(head.new_state(10), DraftRequest([1, 2], GREEDY, Budget(3, 2, 2), wrong))
 
 
 # ---- what a target keeps for a head -------------------------------------------------------------
@@ -337,12 +339,12 @@ def test_a_verification_gives_hidden_states_and_taps(taps: tuple[int, ...]) -> N
     segment.run(Step(tokens, [*range(-1, 39)], 0, ()), cache, None)
     plain = segment.run(Step(nodes, parents, 40, (), taps), cache, None)
     hidden, tapped = plain.hidden.copy(), {tap: x.copy() for tap, x in plain.taps.items()}
-    asked = (cache, 40, nodes, parents, draws, [*tokens, 7])
-    verified, output = segment.verify(*asked, limit=5, stop_ids=(), taps=taps)
+    asked = cache, 40, draws, VerifyRequest(nodes, parents, [*tokens, 7], limit=5)
+    verified, output = segment.verify(*asked, taps=taps)
     assert output is not None
     assert output.logits is None
     np.testing.assert_array_equal(output.hidden, hidden)
     assert set(output.taps) == set(tapped) == {tap for tap in taps if tap < 3}
     for tap, rows in output.taps.items():
         np.testing.assert_array_equal(rows, tapped[tap])
-    assert segment.verify(*asked, limit=5, stop_ids=()) == (verified, None)
+    assert segment.verify(*asked) == (verified, None)

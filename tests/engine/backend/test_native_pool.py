@@ -20,7 +20,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Budget
+from engine.backend.round import Budget, DraftRequest
 from engine.request import SamplingParams
 from engine.speculative.sampler import Sampler
 
@@ -83,7 +83,7 @@ def test_models_that_share_a_pool_work_at_the_same_time(folder: Path, threads: i
             draws = NativeDraws(sampler.params, logits.shape[1], pool=pool)
             found.append(bytes([draws.draw(logits[0], list(state.tokens)) % 256]))
             found.append(draws.rank(logits, len(state), 5)[0].tobytes())
-            tree = decoder.draft(state, [token], sampler.ranking, Budget(12, 3, 3))
+            tree = decoder.draft(state, DraftRequest([token], sampler.ranking, Budget(12, 3, 3)))
             found.append(repr((tree.tokens, tree.scores)).encode())
         return found
 

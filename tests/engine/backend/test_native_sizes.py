@@ -27,7 +27,7 @@ from engine.backend.native.workspace import (
     segment_bytes,
     verifying_bytes,
 )
-from engine.backend.round import Budget, Ranking
+from engine.backend.round import Budget, DraftRequest, Ranking, VerifyRequest
 from engine.backend.step import Step
 from engine.bench.shapes import shape
 from engine.errors import OutOfMemory
@@ -113,7 +113,7 @@ def test_taps(taps: tuple[int, ...]) -> None:
     assert draws is not None
     for nodes in (1, 9):
         tree = [*range(nodes)], [*range(-1, nodes - 1)]
-        segment.verify(cache, 0, *tree, draws, [1], limit=2, stop_ids=(), taps=taps)
+        segment.verify(cache, 0, draws, VerifyRequest(*tree, [1], limit=2), taps=taps)
     wanted = work + verifying_bytes(config, taps=len(taps))
     assert held(ledger, Purpose.WORKSPACE) == wanted
 
@@ -132,7 +132,7 @@ def test_drafts(config: ModelConfig, depth: int, width: int) -> None:
     before, cache = held(ledger, Purpose.WORKSPACE), segment.new_cache(64)
     ranking, budget = Ranking(0.0, 0, True), Budget(8, depth, width)
     rotations = held(ledger, Purpose.WORKSPACE) - before
-    segment.draft(cache, 0, 64, [1, 2, 3], ranking, budget, features)
+    segment.draft(cache, 0, 64, DraftRequest([1, 2, 3], ranking, budget, features))
     grown = held(ledger, Purpose.WORKSPACE) - before - rotations
     assert grown == drafting_bytes(config, max(depth, DEPTH), max(width, WIDTH))
 
@@ -143,7 +143,7 @@ def test_verification() -> None:
     cache, before = segment.new_cache(64), held(ledger, Purpose.WORKSPACE)
     draws = Sampler(SamplingParams(temperature=0)).native(config.vocab_size)
     assert draws is not None
-    segment.verify(cache, 0, [1, 2], [-1, 0], draws, [1], limit=2, stop_ids=())
+    segment.verify(cache, 0, draws, VerifyRequest([1, 2], [-1, 0], [1], 2))
     assert held(ledger, Purpose.WORKSPACE) - before == verifying_bytes(config)
 
 
@@ -156,7 +156,7 @@ def test_a_refused_larger_tree_leaves_the_room_there_is() -> None:
 
     def drawn(nodes: int) -> int:
         tree = [1, *range(2, nodes + 1)], [-1, *[0] * (nodes - 1)]
-        return segment.verify(cache, 0, *tree, draws, [1], limit=2, stop_ids=())[0].tokens[0]
+        return segment.verify(cache, 0, draws, VerifyRequest(*tree, [1], limit=2))[0].tokens[0]
 
     token, held_before = drawn(20), ledger.held
     for spare in (0, 2 * 80 * config.hidden_size * 4):  # there, logits are refused

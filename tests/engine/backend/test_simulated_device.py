@@ -20,7 +20,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Budget, Ranking
+from engine.backend.round import Budget, DraftRequest, Ranking, VerifyRequest
 from engine.backend.segment import Segment
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import SimulatedSpec
@@ -204,11 +204,11 @@ def test_copies_of_single_calls(device: SimulatedDevice) -> None:
     decoder = placed(device)
     state = decoder.new_state(64)
     ranking, budget = Ranking(0.0, 0, share_noise=True), Budget(6, 3, 2, 0.0)
-    tree = decoder.draft(state, [5, 6, 7], ranking, budget)
+    tree = decoder.draft(state, DraftRequest([5, 6, 7], ranking, budget))
     assert copies(device) == ((1, 12), (1, 16 * len(tree.tokens)))
     tokens = [5, 6, 7, 8]
     draws = NativeDraws(SamplingParams(), CONFIG.vocab_size)
-    done = decoder.verify(state, [8, 9], [-1, 0], draws, tokens, limit=2, stop_ids=())
+    done = decoder.verify(state, draws, VerifyRequest([8, 9], [-1, 0], tokens, 2))
     back = 4 * (len(done.path) + len(done.tokens))
     assert copies(device) == ((2, 12 + 8), (2, 16 * len(tree.tokens) + back))
 
@@ -218,7 +218,7 @@ def test_copies_of_a_verification_whose_end_is_on_the_device(device: SimulatedDe
     decoder = placed(device, (0,))
     state = decoder.new_state(64)
     draws = NativeDraws(SamplingParams(), CONFIG.vocab_size)
-    done = decoder.verify(state, [8, 9], [-1, 0], draws, [8], limit=2, stop_ids=())
+    done = decoder.verify(state, draws, VerifyRequest([8, 9], [-1, 0], [8], 2))
     back = 4 * (len(done.path) + len(done.tokens))
     assert copies(device) == ((1, 2 * 4 * CONFIG.hidden_size), (1, back))
 
@@ -258,7 +258,7 @@ def test_drafting_takes_a_forward_per_level() -> None:
     declared = []
     for depth in (1, 2, 4):
         before, start = device.processor.declared_s, perf_counter()
-        decoder.draft(state, [5], ranking, Budget(8, depth, 1, 0.0))
+        decoder.draft(state, DraftRequest([5], ranking, Budget(8, depth, 1, 0.0)))
         declared.append(device.processor.declared_s - before)
         assert perf_counter() - start >= declared[-1]
     assert declared[1] > 1.5 * declared[0]

@@ -16,7 +16,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend
-from engine.backend.round import Budget, Ranking
+from engine.backend.round import Budget, DraftRequest, Ranking, VerifyRequest
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import SimulatedSpec
 from engine.model.config import ModelConfig
@@ -42,10 +42,12 @@ def test_it_drafts_what_the_cpu_does(config: ModelConfig) -> None:
     head, features = simulated(config, device), random_features(config, 20)
     assert head.drafts_trees
     state = head.new_state(64)
-    tree = head.draft(state, TOKENS, RANKING, BUDGET, features)
+    tree = head.draft(state, DraftRequest(TOKENS, RANKING, BUDGET, features))
     assert copies(device) == (4 * 20 + features.nbytes, 16 * len(tree.tokens))
     native = Decoder.build(config, HeadWeights(config), NativeBackend(Format.Q8, ThreadPool(1)))
-    assert tree == native.draft(native.new_state(64), TOKENS, RANKING, BUDGET, features)
+    assert tree == native.draft(
+        native.new_state(64), DraftRequest(TOKENS, RANKING, BUDGET, features)
+    )
 
 
 @pytest.mark.parametrize("name", ["dgf 1", "eagle3 reduced"])
@@ -80,7 +82,7 @@ def test_a_target_sends_what_a_head_needs(taps: tuple[int, ...], rows: int) -> N
         forward = copies(device)[1]
         draws = NativeDraws(SamplingParams(), target.vocab_size)
         tokens = [*TOKENS, 9]
-        decoder.verify(state, [9, 8, 7], [-1, 0, 0], draws, tokens, limit=3, stop_ids=())
+        decoder.verify(state, draws, VerifyRequest([9, 8, 7], [-1, 0, 0], tokens, 3))
         sent.append((forward, copies(device)[1] - forward))
     row = 4 * target.hidden_size * rows
     assert (sent[1][0] - sent[0][0], sent[1][1] - sent[0][1]) == (20 * row, 3 * row)

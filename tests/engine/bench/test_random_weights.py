@@ -10,7 +10,7 @@ from engine.bench.forward import random_subject
 from engine.bench.recipes import FORMATS, UNIFORM, tensor_kinds
 from engine.bench.shapes import draft_shape, shape
 from engine.model.config import ModelConfig
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
 from engine.model.weights.random_weights import RandomWeights, random_rows
 from engine.model.weights.readable import Readable

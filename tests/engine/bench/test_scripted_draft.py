@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from harness import Run, decode
@@ -9,7 +11,7 @@ from harness import Run, decode
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.library import Format
 from engine.backend.prefix_cache import PrefixCache
-from engine.backend.round import Budget
+from engine.backend.round import Budget, DraftRequest
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.bench.scripted_draft import NODES, FixedDepth, Script, ScriptedDraft
@@ -35,9 +37,9 @@ class Counting(ScriptedDraft):
         self.rows.append(len(tokens))
         return super().forward(state, tokens, *arguments, **more)  # type: ignore[arg-type]
 
-    def draft(self, state: SequenceState, pending: list[int], *arguments: object) -> TokenTree:  # type: ignore[override]
-        tree = super().draft(state, pending, *arguments)  # type: ignore[arg-type]
-        self.rows += [len(pending), *(1 for _ in state.staged)]
+    def draft(self, state: SequenceState, request: DraftRequest, *cancelled: Any) -> TokenTree:
+        tree = super().draft(state, request, *cancelled)
+        self.rows += [len(request.pending), *(1 for _ in state.staged)]
         return tree
 
 

@@ -7,7 +7,7 @@ from command_line import Duotail
 
 from engine.bench.recipes import UNIFORM
 from engine.bench.shapes import SHAPES
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 256, "intermediate_size": 512, "vocab_size": 512}
 QUICK = ("bench", "formats", "--shape", "small", "--threads", "1", "--runs", "1")

@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from engine.backend.cpu import CpuDevice
 from engine.backend.decoder import Decoder
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.round import VerifyRequest
 from engine.backend.sequence import SequenceState
 from engine.bench.recipes import tensor_kinds
 from engine.bench.shapes import shape
@@ -44,7 +45,7 @@ def used(decoder: Decoder, context: int, filled: int) -> SequenceState:
     draws = Sampler(SamplingParams(temperature=0)).native(vocab)
     if draws is not None:
         tokens = [*state.tokens, 5]
-        decoder.verify(state, [5, 6, 7], [-1, 0, 0], draws, tokens, limit=1, stop_ids=())
+        decoder.verify(state, draws, VerifyRequest([5, 6, 7], [-1, 0, 0], tokens, 1))
     return state
 
 

@@ -13,7 +13,7 @@ from engine.backend.segment import SegmentOutput
 from engine.backend.step import Step
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
-from engine.model.gguf.kinds import KIND_OF_NAME
+from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
 from engine.model.weights.readable import Floats, Readable, Weights
 

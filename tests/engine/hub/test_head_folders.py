@@ -19,7 +19,7 @@ from tiny_models import write_model
 from engine.errors import NotPossible, UserFixable
 from engine.model.config import Fusion, ModelConfig
 from engine.model.families import open_config
-from engine.model.heads.description import HeadDescription
+from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import (
@@ -48,14 +48,14 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> ModelConfig:
     return open_config(write_model(folder, num_hidden_layers=LAYERS))
 
 
-def described(folder: Path) -> HeadDescription:
+def described(folder: Path) -> DraftOnly:
     config = LocalModel.inspect(folder).config
-    assert isinstance(config, HeadDescription)
+    assert isinstance(config, DraftOnly)
     return config
 
 
-def with_fusion(head: HeadDescription, **changes: Any) -> HeadDescription:
-    return replace(head, config=replace(head.config, fusion=replace(head.fusion, **changes)))
+def with_fusion(head: DraftOnly, **changes: Any) -> DraftOnly:
+    return replace(head, config=replace(head.config, fusion=replace(head.config.fusion, **changes)))
 
 
 def paired(folder: Path, target: ModelConfig) -> Fusion:
@@ -72,7 +72,7 @@ def test_every_layout_is_a_head_with_all_its_tensors(
     its = open_config(target)
     folder = write_head(tmp_path / "head", layout, its)
     model = LocalModel.inspect(folder)
-    assert isinstance(model.config, HeadDescription)
+    assert isinstance(model.config, DraftOnly)
     assert (model.kind, model.draft) == ("F32", None)
     config = model.config.for_target(its, model.name, "Target")
     source = ModelWeights.of_folder(its, target)
@@ -97,8 +97,8 @@ def test_every_layout_is_a_head_with_all_its_tensors(
 
 
 def stored_once(weights: HeadWeights) -> list[str]:
-    """Names without those that lie in one place, and without what is no weight."""
-    names = [name for name in weights.names() if name != HEAD_IDS]
+    """Names without those that lie in one place."""
+    names = list(weights.names())
     if weights.lent.get(HEAD) == EMBEDDING and EMBEDDING in weights.lent:
         names.remove(HEAD)
     return names
@@ -384,7 +384,7 @@ def test_no_config_is_more_than_refused(
     save_file(tensors, folder / "model.safetensors")
     try:
         model = LocalModel.inspect(folder)
-        if isinstance(model.config, HeadDescription):
+        if isinstance(model.config, DraftOnly):
             model.config.for_target(plain, "Head", "Target")
     except UserFixable:
         pass

@@ -10,8 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.pieces import PieceKind
-from engine.model.text.vocabulary.sentencepiece_file import SentencePieceModel
+from engine.model.text.vocabulary.pieces import PieceKind, SentencePieceModel
 
 Metadata = dict[str, Any]
 GGUF_LIKE = ("gpt-2", "phi-2", "mpt", "llama-spm", "phi-3", "mistral-v1", "mistral-v3")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Round, Verified
+from engine.backend.round import Round, Verified, VerifyRequest
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
 from engine.model.text.tokenizer import Tokenizer
@@ -54,10 +54,8 @@ class Target:
     logits: Any
     config = SimpleNamespace(vocab_size=VOCAB)
 
-    def verify(
-        self, state: State, nodes: Any, parents: Any, draws: NativeDraws, tokens: Any, **limits: Any
-    ) -> Verified:
-        verified = draws.verify(nodes, parents, self.logits[: len(nodes)], tokens, **limits)
+    def verify(self, state: State, draws: NativeDraws, request: VerifyRequest) -> Verified:
+        verified = draws.verify(request, self.logits[: len(request.nodes)])
         state.commit(verified.path)
         return verified
 

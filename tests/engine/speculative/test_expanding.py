@@ -15,7 +15,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import CancelFlag
 from engine.backend.ranking import likeliest, rank
-from engine.backend.round import Budget
+from engine.backend.round import Budget, DraftRequest
 from engine.backend.sequence import ROOT, SequenceState
 from engine.model.config import Fusion
 from engine.request import SamplingParams
@@ -115,7 +115,7 @@ def test_drafting_proposes_the_very_same(sampler: Sampler, native: Native) -> No
     model, pending, width = native[Format.Q4][1], [11, 12, 13], 4
     ranking = sampler.ranking
     state = filled(model, 60)
-    tree = model.draft(state, pending, ranking, Budget(1000, 5, width))
+    tree = model.draft(state, DraftRequest(pending, ranking, Budget(1000, 5, width)))
     staged, parents = list(state.staged), list(state.parents)
     assert len(staged) == 4 * width
 

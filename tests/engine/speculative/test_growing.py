@@ -11,7 +11,7 @@ from riddles import VOCAB, RiddleCache, riddle_head
 
 from engine.backend.decoder import Decoder
 from engine.backend.ranking import likeliest
-from engine.backend.round import Budget
+from engine.backend.round import Budget, DraftRequest
 from engine.backend.segment import SegmentCache, SegmentOutput
 from engine.backend.step import Step
 from engine.backend.tree import ROOT_PARENT, TokenTree
@@ -90,7 +90,7 @@ def test_whatever_a_draft_says(
     draft = Decoder(config, [Dictated(said)])
     state, tokens = draft.new_state(30), [3, 4, 5]
     features = np.zeros((3, 2), dtype=np.float32)
-    tree = draft.grow(state, tokens, Sampler(params).ranking, budget, features)
+    tree = draft.grow(state, DraftRequest(tokens, Sampler(params).ranking, budget, features))
     assert_is_ranked_tree(tree, budget)
     assert list(state.tokens) == tokens
     for most in range(tree.drafted):
@@ -106,7 +106,9 @@ def test_a_few_tokens_of_many(
     config, ids = riddle_head().config, np.array([2, 3, 20, 21, 22, VOCAB - 1])
     draft = Decoder(config, [Dictated(said)], ids)
     features = np.zeros((1, 2), dtype=np.float32)
-    tree = draft.grow(draft.new_state(30), [2], Sampler(params).ranking, budget, features)
+    tree = draft.grow(
+        draft.new_state(30), DraftRequest([2], Sampler(params).ranking, budget, features)
+    )
     assert_is_ranked_tree(tree, budget)
     assert set(tree.tokens[1:]) <= set(ids.tolist())
 

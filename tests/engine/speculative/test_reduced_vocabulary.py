@@ -16,7 +16,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.ranking import likeliest, rank
-from engine.backend.round import Budget
+from engine.backend.round import Budget, DraftRequest
 from engine.backend.sequence import ROOT
 from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
@@ -143,4 +143,4 @@ def test_a_head_of_few_rows(kind: str, sampler: Sampler, monkeypatch: pytest.Mon
 def head_tree(model: Decoder, features: Floats, sampler: Sampler, budget: Budget) -> TokenTree:
     """What is drafted behind the tokens from the second on."""
     state, pending = model.new_state(200), TOKENS[1:]
-    return model.draft(state, pending, sampler.ranking, budget, features)
+    return model.draft(state, DraftRequest(pending, sampler.ranking, budget, features))

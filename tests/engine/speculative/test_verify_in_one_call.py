@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from copy import copy
 from types import MethodType
 
@@ -14,7 +13,7 @@ from split_models import split_full_decoder
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Verified
+from engine.backend.round import Verified, VerifyRequest
 from engine.backend.segment import Segment
 from engine.backend.sequence import SequenceState
 from engine.errors import InvalidLogits
@@ -27,19 +26,9 @@ LENGTH = 60
 class OneAfterTheOther(Decoder):
     """The same segments without the one call."""
 
-    def verify(
-        self,
-        state: SequenceState,
-        nodes: Sequence[int],
-        parents: Sequence[int],
-        draws: NativeDraws,
-        tokens: Sequence[int],
-        *,
-        limit: int,
-        stop_ids: Collection[int],
-    ) -> Verified:
-        logits = self.forward(state, nodes, parents).logits
-        verified = draws.verify(nodes, parents, logits, tokens, limit=limit, stop_ids=stop_ids)
+    def verify(self, state: SequenceState, draws: NativeDraws, request: VerifyRequest) -> Verified:
+        logits = self.forward(state, request.nodes, request.parents).logits
+        verified = draws.verify(request, logits)
         state.commit(verified.path)
         return verified
 
@@ -114,15 +103,18 @@ def test_what_cannot_be_is_refused(
     state = target.new_state(4)
     draws = Sampler(SamplingParams()).native(target.config.vocab_size)
     assert draws is not None
-    one = {"draws": draws, "tokens": [5], "limit": 1, "stop_ids": ()}
+
+    def asked(nodes: list[int], parents: list[int]) -> tuple[NativeDraws, VerifyRequest]:
+        return draws, VerifyRequest(nodes, parents, [5], limit=1)
+
     with pytest.raises(ValueError, match="room"):
-        target.verify(state, [5] * 70, [-1] * 70, **one)
+        target.verify(state, *asked([5] * 70, [-1] * 70))
     with pytest.raises(ValueError, match="impossible"):
-        target.verify(state, [5, 6], [-1, 1], **one)
+        target.verify(state, *asked([5, 6], [-1, 1]))
     with pytest.raises(TypeError, match="another backend"):
-        tiny.verify(state, [5], [-1], **one)
+        tiny.verify(state, *asked([5], [-1]))
     assert len(state) == 0
-    target.verify(state, [5], [-1], **one)
+    target.verify(state, *asked([5], [-1]))
     assert list(state.tokens) == [5]
 
 

@@ -23,7 +23,7 @@ from engine.backend.sequence import SequenceState
 from engine.errors import UserFixable
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
-from engine.model.heads.description import HeadDescription
+from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.tensors import borrowed_tensors, expected_tensors
 from engine.train import answers, recording
@@ -70,7 +70,7 @@ def test_a_head_learns_and_is_written(
     assert config.fusion is not None
     assert described["duotail_head"]["fusion"] == config.fusion.kind
     model = LocalModel.inspect(result.out)
-    assert isinstance(model.config, HeadDescription)
+    assert isinstance(model.config, DraftOnly)
     assert model.config.for_target(target, "head", "Babbler") == config
     assert sorted(file.name for file in result.out.iterdir()) == [
         "config.json", "duotail.json", "model.safetensors",

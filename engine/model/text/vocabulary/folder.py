@@ -18,13 +18,13 @@ from engine.model.text.vocabulary.pieces import (
     Merge,
     PieceKind,
     Pieces,
+    SentencePieceModel,
     as_listed,
     by_rank,
     by_score,
     damaged,
 )
 from engine.model.text.vocabulary.pretokenisers import pretokeniser
-from engine.model.text.vocabulary.sentencepiece_file import SentencePieceModel
 
 MAX_BYTES = 64 << 20
 MOST_TOKENS = 4_000_000

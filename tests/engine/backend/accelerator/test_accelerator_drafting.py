@@ -23,7 +23,7 @@ from engine.backend.accelerator.sizes import DRAFT_LEVELS, drafting_bytes, segme
 from engine.backend.accelerator.tree_state import TreeState, gumbel, round_keys, words
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
-from engine.backend.round import Budget, Ranking
+from engine.backend.round import Budget, DraftRequest, Ranking
 from engine.backend.sequence import SequenceState
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
@@ -80,9 +80,9 @@ class Twins:
         if self.features is not None:
             given = self.features[len(one) : len(one) + len(pending)]
         sampler = Sampler(sampling)
-        drafted = self.model.draft(one, pending, sampler.ranking, budget, given)
+        drafted = self.model.draft(one, DraftRequest(pending, sampler.ranking, budget, given))
         many.discard()
-        grown = self.model.grow(many, pending, sampler.ranking, budget, given)
+        grown = self.model.grow(many, DraftRequest(pending, sampler.ranking, budget, given))
         return (
             (drafted.tokens, drafted.parents, drafted.scores, one),
             (grown.tokens, grown.parents, grown.scores, many),
@@ -150,7 +150,7 @@ def test_a_full_cache_ends_the_tree() -> None:
     model = built(config)
     state = model.new_state(10)
     room = Budget(nodes=500, depth=16, width=5)
-    tree = model.draft(state, [5] * 10, Sampler(SamplingParams()).ranking, room)
+    tree = model.draft(state, DraftRequest([5] * 10, Sampler(SamplingParams()).ranking, room))
     assert len(state.staged) == MAX_TREE // 5 * 5
     assert max(depths(tree.parents)) <= MAX_TREE // 5 + 1
 
@@ -168,9 +168,9 @@ def test_levels_below_the_floor_do_not_count() -> None:
     flat = Budget(nodes=100, depth=6, width=2, floor=0.9)
     ranking = Sampler(SamplingParams()).ranking
     state = model.new_state(64)
-    assert max(depths(model.draft(state, [5, 6], ranking, deep).parents)) == 6
+    assert max(depths(model.draft(state, DraftRequest([5, 6], ranking, deep)).parents)) == 6
     state = model.new_state(64)
-    tree = model.draft(state, [5, 6], ranking, flat)
+    tree = model.draft(state, DraftRequest([5, 6], ranking, flat))
     assert max(depths(tree.parents)) == 1
     assert list(state.staged) == []
 
@@ -185,7 +185,9 @@ def test_logits_that_are_no_numbers_draft_nothing() -> None:
     backend = TorchDevice("cpu").backend(WeightFormat.F32, "draft")
     model = Decoder.build(config, Broken(config), backend)
     state = model.new_state(64)
-    tree = model.draft(state, [5, 6], Sampler(SamplingParams()).ranking, Budget(9, 3, 3))
+    tree = model.draft(
+        state, DraftRequest([5, 6], Sampler(SamplingParams()).ranking, Budget(9, 3, 3))
+    )
     assert tree.tokens == (6,)
     assert list(state.staged) == []
 
@@ -197,7 +199,9 @@ def test_drafting_asks_the_device_nothing() -> None:
         features = None if config.fusion is None else random_features(config, 3)
         ranking = Ranking(0.7, 5, share_noise=True)
         with pytest.raises(NotImplementedError, match="meta"):  # the copy of the result
-            model.draft(model.new_state(64), [5, 6, 7], ranking, Budget(9, 4, 3), features)
+            model.draft(
+                model.new_state(64), DraftRequest([5, 6, 7], ranking, Budget(9, 4, 3), features)
+            )
 
 
 def test_a_round_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,10 +214,10 @@ def test_a_round_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = built(MODELS["stand-alone"])
     state = model.new_state(64)
     ranking, budget = Sampler(SamplingParams()).ranking, Budget(9, 4, 3)
-    model.draft(state, [5, 6], ranking, budget)
+    model.draft(state, DraftRequest([5, 6], ranking, budget))
     monkeypatch.setattr(DeviceMark, "wait", wait)
     monkeypatch.setattr(Driver, "wait", lambda _own: pytest.fail("waits for everything"))
-    model.draft(state, [7, 8], ranking, budget)
+    model.draft(state, DraftRequest([7, 8], ranking, budget))
     segment: Any = model.segments[0]
     (table,) = segment._drafting._tables.values()
     assert waited.count(table.arrived) == 1
@@ -225,10 +229,8 @@ def test_what_a_draft_keeps_is_what_is_planned() -> None:
     device = TorchDevice("cpu")
     model = Decoder.build(config, HeadWeights(config), device.backend(WeightFormat.F32, "draft"))
     state = model.new_state(100)
-    model.draft(
-        state, [5, 6], Ranking(0.7, 5, share_noise=True), Budget(40, 5, 10),
-        random_features(config, 2),
-    )  # fmt: skip
+    ranking, features = Ranking(0.7, 5, share_noise=True), random_features(config, 2)
+    model.draft(state, DraftRequest([5, 6], ranking, Budget(40, 5, 10), features))
     held = {line.purpose: line.nbytes for line in device.ledger.lines() if line.owner == "draft"}
     planned = segment_bytes(config, range(2), 100 + MAX_TREE) + drafting_bytes(config)
     assert held[Purpose.WORKSPACE] == planned
@@ -243,9 +245,10 @@ def test_a_cache_of_another_backend() -> None:
     model = built(MODELS["stand-alone"])
     (segment,) = model.segments
     with pytest.raises(TypeError):
-        segment.draft(  # type: ignore[attr-defined]
-            object(), 0, 9, [5], Sampler(SamplingParams()).ranking, Budget(1, 1, 1)
-        )
+        segment.draft(
+            object(),  # type: ignore[arg-type]
+            0, 9, DraftRequest([5], Sampler(SamplingParams()).ranking, Budget(1, 1, 1)),
+        )  # fmt: skip
     assert isinstance(model.new_state(8).caches[0], DeviceCache)
 
 
@@ -284,6 +287,6 @@ def test_a_level_is_a_number_on_the_device(monkeypatch: pytest.MonkeyPatch) -> N
     state = model.new_state(64)
     ranking = Sampler(SamplingParams()).ranking
     for depth in (3, 5, 9, DRAFT_LEVELS):
-        tree = model.draft(state, [5], ranking, Budget(90, depth, 2))
+        tree = model.draft(state, DraftRequest([5], ranking, Budget(90, depth, 2)))
         assert max(depths(tree.parents)) == depth
     assert len(recorder.tapes) == 3, "the catch-up, a level, the end"

@@ -11,7 +11,7 @@ from gguf_files import F32, FLAG, LIST, TEXT, U32, Info, header, padded, pair, t
 
 from engine.errors import UserFixable
 from engine.model.gguf.file import GgufFile, open_gguf
-from engine.model.gguf.kinds import KINDS
+from engine.model.gguf.header import KINDS
 
 DATA = bytes(4 * 32 * 4)
 

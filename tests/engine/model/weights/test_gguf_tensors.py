@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.errors import UserFixable
 from engine.model.gguf.file import open_gguf
-from engine.model.gguf.kinds import KINDS
+from engine.model.gguf.header import KINDS
 from engine.model.weights.parts import StoredPart
 from engine.model.weights.reader import FLOATS, STRETCH_BYTES, WIDENED, TensorReader
 

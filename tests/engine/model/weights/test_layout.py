@@ -21,8 +21,7 @@ from engine.model.families import open_config, parse_config
 from engine.model.gguf.file import open_gguf
 from engine.model.tensors import expected_tensors
 from engine.model.weights import reader
-from engine.model.weights.layout import layout
-from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.model_weights import ModelWeights, layout
 from engine.model.weights.reader import TensorReader, widened
 
 Arrays = dict[str, NDArray[Any]]

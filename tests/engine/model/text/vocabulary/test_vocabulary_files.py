@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Library
 
 from engine.errors import UserFixable
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.sentencepiece_file import SentencePieceModel
+from engine.model.text.vocabulary.pieces import SentencePieceModel
 
 TEXTS = [
     "Hello, y'all! 1234 über 日本語 👩‍👩‍👧  \n\n\tdef x(): pass",
