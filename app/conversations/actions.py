@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QObject, QPoint, Qt, QTimer
+from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu
 
@@ -21,6 +21,8 @@ from engine.language import tr, tr_count
 
 class ListActions(QObject):
     """The actions on what is chosen in the list, and the menus they are shown in."""
+
+    trash_asked = Signal()
 
     def __init__(
         self, view: ConversationView, conversations: ConversationList, transfer: Transfer
@@ -65,11 +67,13 @@ class ListActions(QObject):
             "",
             lambda: transfer.choose_export(conversations.newest_first(), ExportFormat.JSON),
         )
+        self.trash = self._make(tr("Trash\u2026"), "trash", "", self.trash_asked.emit)
         self.general = (
             self.new_folder,
             self.import_file,
             self.export_all_text,
             self.export_all_json,
+            self.trash,
         )
         """Actions that are not about what is chosen."""
         view.menu_asked.connect(self.pop_up)
@@ -107,7 +111,7 @@ class ListActions(QObject):
         some = bool(self._list.newest_first())
         self.export_all_text.setEnabled(some)
         self.export_all_json.setEnabled(some)
-        return self._menu(self.new_folder, None, *self.general[1:])
+        return self._menu(self.new_folder, None, *self.general[1:-1], None, self.trash)
 
     def _conversation_menu(self, chosen: Sequence[Conversation]) -> QMenu:
         one = len(chosen) == 1

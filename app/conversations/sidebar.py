@@ -24,6 +24,7 @@ from app.conversations.actions import ListActions
 from app.conversations.finder import FileSearcher, Finder
 from app.conversations.hits import HitsView
 from app.conversations.transfer import Transfer
+from app.conversations.trash_dialog import TrashDialog
 from app.conversations.view import ConversationView
 from app.history import Conversation, Hit
 from app.history.search_text import words_of
@@ -81,6 +82,8 @@ class Sidebar(QWidget):
     """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
+    restore_asked = Signal(object)
+    """The `UndoToken` of something in the trash."""
     theme_asked = Signal()
     settings_asked = Signal()
     shortcuts_asked = Signal()
@@ -232,6 +235,7 @@ class Sidebar(QWidget):
         self.list.open_asked.connect(self.opened)
         self.hits.chosen.connect(self._open_hit)
         self.hits.left_upwards.connect(self.search.setFocus)
+        self.commands.trash_asked.connect(self.show_trash)
         self.transfer.said.connect(self.said)
         self.transfer.problem.connect(self.problem)
         self.transfer.imported.connect(self._show_imported)
@@ -311,6 +315,15 @@ class Sidebar(QWidget):
     def _pop_up_more(self) -> None:
         menu = self.commands.list_menu()
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))
+
+    def show_trash(self) -> TrashDialog:
+        """Open the trash."""
+        dialog = TrashDialog(self._list.trash, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.restore_asked.connect(self.restore_asked)
+        dialog.problem.connect(self.problem)
+        dialog.open()
+        return dialog
 
     def _show_progress(self, text: str, percent: int) -> None:
         self._doing.setText(text)

@@ -156,7 +156,7 @@ class HistoryStore:
             self.pieces.settle()
             if crashed:
                 self.branches.settle(everywhere=True)
-        self.trash.purge_old()
+        self.trash.purge()
         upkeep.start()
 
     def __enter__(self) -> Self:
@@ -191,7 +191,7 @@ class HistoryStore:
         try:
             with self._file.writing():
                 self.branches.settle()
-            self.trash.purge_old()
+            self.trash.purge()
         except (UserFixable, sqlite3.ProgrammingError):
             pass  # the next start purges; a closed connection has nothing to purge
         finally:

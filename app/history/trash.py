@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import time
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from app.history.file import HistoryFile
 from app.history.records import UndoToken
 
 KEPT_S = 30 * 24 * 3600.0
-IMPORTING = 0.0
-"""`deleted_at` of a conversation that is being imported: hidden, and gone at the next start."""
+DOOMED = 0.0
+"""`deleted_at` of what is erased at the next occasion, such as an import that did not end."""
 _PURGED_AT_ONCE = 50
 _PURGE_S = 0.5
 
@@ -141,19 +140,19 @@ class Trash:
             visible = token.leaf if self._deleted_by(token.leaf) is None else message_id
             self._branches.end_at(token.conversation_id, self._branches.newest_below(visible))
 
-    def empty(self, seconds: float = math.inf) -> bool:
-        """Delete for good what lies here; return False if there is more after `seconds`."""
-        return self._purge(time.time(), seconds)
+    def empty(self) -> None:
+        """Let all that lies here be gone: it is erased when the history is closed."""
+        with self._file.writing():
+            run = self._file.connection.execute
+            run("UPDATE conversation SET deleted_at = ? WHERE deleted_at IS NOT NULL", (DOOMED,))
+            run("UPDATE message SET deleted_at = ? WHERE deleted_at IS NOT NULL", (DOOMED,))
 
-    def purge_old(self) -> None:
-        """Delete for good what has lain here long enough.
+    def purge(self) -> None:
+        """Erase what has lain here long enough, and what `empty` let go.
 
         Much of it takes several starts: nobody shall wait.
         """
-        self._purge(time.time() - KEPT_S, _PURGE_S)
-
-    def _purge(self, before: float, seconds: float) -> bool:
-        until = time.monotonic() + seconds
+        until, before = time.monotonic() + _PURGE_S, time.time() - KEPT_S
         while time.monotonic() < until:
             with self._file.writing():
                 doomed = self._file.rows(_DOOMED, {"before": before, "most": _PURGED_AT_ONCE})
@@ -161,9 +160,8 @@ class Trash:
                     self._file.connection.execute(
                         "DELETE FROM conversation WHERE deleted_at <= ?", (before,)
                     )
-                    return True
+                    return
                 self._delete_rows(doomed)
-        return False
 
     def _delete_rows(self, doomed: list[tuple[int, str]]) -> None:
         run = self._file.connection.execute

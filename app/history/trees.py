@@ -23,7 +23,7 @@ from app.history.file import HistoryFile
 from app.history.folders import Folders
 from app.history.message import MESSAGE_COLUMNS, StoredMessage, messages_of
 from app.history.records import Conversation
-from app.history.trash import IMPORTING
+from app.history.trash import DOOMED
 from app.history.upkeep import Upkeep
 from engine.request import Role
 
@@ -122,7 +122,7 @@ class Trees:
             conversation_id = self._file.insert(
                 "INSERT INTO conversation(title, created_at, updated_at, deleted_at, pinned)"
                 " VALUES (?, ?, ?, ?, ?)",
-                (title, told.updated_at, told.updated_at, IMPORTING, int(told.pinned)),
+                (title, told.updated_at, told.updated_at, DOOMED, int(told.pinned)),
             )
         ids: dict[int | None, int | None] = {None: None}
         for start in range(0, len(tree.messages), _AT_ONCE):

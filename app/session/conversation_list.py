@@ -11,6 +11,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.history import Conversation, Folder, HistoryStore, UndoToken
+from app.history.trash import Trash
 from engine.errors import UserFixable
 from engine.language import tr, tr_count
 
@@ -153,6 +154,23 @@ class ConversationList(QObject):
         deletion = Deletion(tuple(each for each, _ in done), tuple(token for _, token in done))
         self.removed.emit(tuple(each.id for each in deletion.conversations))
         self.deleted.emit(_deleted_words(deletion.conversations), deletion)
+
+    def delete_for_good(self) -> None:
+        """Delete all conversations and empty the trash; closing the history erases them."""
+        self.delete(list(self._held))
+        with self._reporting():
+            self._store.trash.empty()
+
+    @property
+    def trash(self) -> Trash:
+        """The trash of the history."""
+        return self._store.trash
+
+    def bring_back(self, token: UndoToken) -> None:
+        """Take a conversation out of the trash."""
+        with self._reporting():
+            self._store.trash.undelete(token)
+            self.refresh()
 
     def restore(self, deletion: Deletion) -> None:
         """Take a deletion back."""

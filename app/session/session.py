@@ -159,6 +159,9 @@ class ChatSession(QObject):
         if isinstance(token, Deletion):
             self.conversations.restore(token)
             return
+        if token.message_id is None:
+            self.conversations.bring_back(token)
+            return
         with self._reporting():
             self._store.trash.undelete(token)
             if self._open.is_any_of((token.conversation_id,)):

@@ -92,4 +92,4 @@ class Housekeeping(QObject):
     def _delete_conversations(self) -> None:
         session = self._session
         session.open(None)
-        session.conversations.delete([each.id for each in session.conversations.newest_first()])
+        session.conversations.delete_for_good()

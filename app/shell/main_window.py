@@ -170,6 +170,7 @@ class MainWindow(QMainWindow):
         sidebar.said.connect(self.chat.banners.show_notice)
         sidebar.problem.connect(self.chat.show_trouble)
         sidebar.theme_asked.connect(commands.next_theme)
+        sidebar.restore_asked.connect(session.undelete)
         sidebar.settings_asked.connect(self.settings_asked)
         sidebar.shortcuts_asked.connect(commands.show_shortcuts)
         sidebar.about_asked.connect(commands.show_about)

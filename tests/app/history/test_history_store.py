@@ -179,7 +179,7 @@ def test_deletion_can_be_undone_until_the_trash_is_emptied(path: Path) -> None:
         assert [m.text for m in store.branches.messages(kept.id)] == ["precious"]
         token = store.trash.delete_conversation(gone.id)
     with HistoryStore.open(path) as store:
-        assert store.trash.empty()
+        store.trash.empty()
     with HistoryStore.open(path) as store:
         assert [c.title for c in store.conversations.all()] == ["kept"]
         with pytest.raises(LookupError):

@@ -245,6 +245,7 @@ def test_purged_messages_leave_the_index(tmp_path: Path) -> None:
         assert store._file.upkeep.wait_until_idle()
     with HistoryStore.open(path) as store:
         store.trash.empty()
+        store.trash.purge()
         run = store._file.connection.execute
         groups = "SELECT rowid FROM message_group WHERE message_group MATCH ?"
         assert run(groups, ("wor",)).fetchall() == [(kept,)]

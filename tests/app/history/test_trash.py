@@ -76,7 +76,7 @@ def test_an_import_that_did_not_end_is_no_trash(tmp_path: Path, clock: list[floa
     with HistoryStore.open(path) as store:
         chat = store.conversations.create("half")
         store._file.connection.execute(
-            "UPDATE conversation SET deleted_at = ? WHERE id = ?", (trash.IMPORTING, chat.id)
+            "UPDATE conversation SET deleted_at = ? WHERE id = ?", (trash.DOOMED, chat.id)
         )
         assert store.trash.items() == []
     with HistoryStore.open(path) as store:

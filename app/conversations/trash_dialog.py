@@ -1,0 +1,112 @@
+"""The trash: what was deleted in the last 30 days, to bring back or to delete for good."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QDateTime, QLocale, Qt, Signal
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.history.trash import Trash, TrashItem
+from app.theme.theme import ui_font
+from app.widgets.confirm import confirm
+from app.widgets.labels import plain_label
+from engine.errors import UserFixable
+from engine.language import sentences, tr, tr_count
+
+
+class TrashDialog(QDialog):
+    """A list of deletions, the latest first, each of which can be undone."""
+
+    restore_asked = Signal(object)
+    """The `UndoToken` of what shall come back."""
+    problem = Signal(object)
+    """A `UserFixable`."""
+
+    def __init__(self, trash: Trash, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._trash = trash
+        self.setWindowTitle(tr("Trash"))
+        self.about = plain_label("", self, "muted")
+        self.list = QListWidget(self)
+        self.list.setAccessibleName(tr("Deleted conversations and messages"))
+        self.restore_button = QPushButton(tr("Restore"), self)
+        self.restore_button.setAutoDefault(False)
+        self.restore_button.clicked.connect(self._restore)
+        self.empty_button = QPushButton(tr("Empty the trash"), self)
+        self.empty_button.setAutoDefault(False)
+        self.empty_button.clicked.connect(self._ask_to_empty)
+        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        box.rejected.connect(self.reject)
+        foot = QHBoxLayout()
+        foot.setSpacing(8)
+        foot.addWidget(self.restore_button)
+        foot.addWidget(self.empty_button)
+        foot.addStretch(1)
+        foot.addWidget(box)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 18, 20, 16)
+        layout.setSpacing(12)
+        layout.addWidget(self.about)
+        layout.addWidget(self.list, 1)
+        layout.addLayout(foot)
+        em = ui_font().pointSizeF()
+        self.resize(min(700, round(56 * em)), min(560, round(38 * em)))
+        self.list.itemActivated.connect(self._restore)
+        self.fill()
+
+    def fill(self) -> None:
+        """Show what lies there now."""
+        try:
+            items = self._trash.items()
+        except UserFixable as error:
+            self.problem.emit(error)
+            items = []
+        row = self.list.currentRow()
+        self.list.clear()
+        for item in items:
+            shown = QListWidgetItem(_words(item))
+            shown.setData(Qt.ItemDataRole.UserRole, item)
+            self.list.addItem(shown)
+        self.list.setCurrentRow(min(max(row, 0), len(items) - 1))
+        empty = tr("The trash is empty.")
+        kept = tr("What is deleted stays here for 30 days.")
+        self.about.setText(kept if items else sentences(empty, kept))
+        self.restore_button.setEnabled(bool(items))
+        self.empty_button.setEnabled(bool(items))
+
+    def _restore(self) -> None:
+        item: TrashItem = self.list.currentItem().data(Qt.ItemDataRole.UserRole)
+        self.restore_asked.emit(item.token)
+        self.fill()
+
+    def _ask_to_empty(self) -> None:
+        what = tr(
+            "What lies in it cannot be brought back; closing Duotail erases it from the disk."
+        )
+        confirm(self, tr("Empty the trash?"), what, tr("Empty"), self._empty)
+
+    def _empty(self) -> None:
+        try:
+            self._trash.empty()
+        except UserFixable as error:
+            self.problem.emit(error)
+        self.fill()
+
+
+def _words(item: TrashItem) -> str:
+    deleted = QDateTime.fromSecsSinceEpoch(int(item.deleted_at))
+    when = QLocale().toString(deleted, QLocale.FormatType.ShortFormat)
+    title = " ".join(item.title.split()) or tr("New chat")
+    if len(title) > 80:
+        title = title[:79] + "\u2026"
+    count = tr_count("{n} message", "{n} messages", item.messages)
+    kind = tr("Conversation") if item.token.message_id is None else tr("Message")
+    return f"{title}\n{kind} \u00b7 {count} \u00b7 {when}"

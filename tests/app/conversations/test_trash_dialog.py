@@ -1,0 +1,45 @@
+"""The trash in the window: what was deleted comes back, or is gone."""
+
+from __future__ import annotations
+
+from desk import Desk
+from PySide6.QtWidgets import QMessageBox
+
+from app.history import HistoryStore
+
+
+def test_a_deleted_conversation_comes_back_after_a_restart(desk: Desk) -> None:
+    store = desk.assembly.store
+    chat = store.conversations.create("Soup")
+    question = store.answers.add_user_message(chat.id, "How many leeks?")
+    other = store.conversations.create("Bread")
+    desk.session.conversations.refresh()
+    desk.session.conversations.delete([other.id])
+    store.trash.delete_message(question.id)
+    trash = desk.assembly.window.sidebar.show_trash()
+    rows = [trash.list.item(row).text() for row in range(trash.list.count())]
+    assert [row.split("\n")[0] for row in rows] == ["How many leeks?", "Bread"]
+    trash.list.setCurrentRow(1)
+    trash.restore_button.click()
+    assert desk.session.conversations.get(other.id) is not None
+    trash.restore_button.click()
+    assert [each.text for each in store.branches.messages(chat.id)] == ["How many leeks?"]
+    assert not trash.restore_button.isEnabled()
+    assert "empty" in trash.about.text()
+
+
+def test_an_emptied_trash_is_erased_when_the_window_closes(desk: Desk) -> None:
+    store = desk.assembly.store
+    chat = store.conversations.create("Soup")
+    store.answers.add_user_message(chat.id, "unwanted secret")
+    desk.session.conversations.refresh()
+    desk.session.conversations.delete([chat.id])
+    trash = desk.assembly.window.sidebar.show_trash()
+    trash.empty_button.click()
+    (box,) = trash.findChildren(QMessageBox)
+    next(each for each in box.buttons() if each.text() == "Empty").click()
+    assert trash.list.count() == 0
+    desk.assembly.close()
+    assert b"unwanted secret" not in store.path.read_bytes()
+    with HistoryStore.open(store.path) as again:
+        assert again.conversations.all() == []
