@@ -67,6 +67,7 @@ class ChatPage(QWidget):
         super().__init__(parent)
         self._session = session
         self._bridge = bridge
+        self._settings = settings
         self.setAutoFillBackground(True)  # opaque: nothing below is painted for what changes here
         self.setAcceptDrops(True)
         self.sidebar_button = IconButton("sidebar", tr("Show or hide the conversations"), self)
@@ -151,9 +152,10 @@ class ChatPage(QWidget):
         self.greeting.more_asked.connect(self.more_models_asked)
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)
-        self.transcript.edit_asked.connect(self._session.edit)
+        self.transcript.edit_asked.connect(self._edit)
         self.transcript.version_asked.connect(self._session.show_version)
         self.transcript.delete_asked.connect(self._session.delete_message)
+        self.transcript.tint_asked.connect(lambda on: self._settings.change(token_tint=on))
         self.transcript.link_clicked.connect(self._ask_to_open)
         self.left_out.moved.connect(self.transcript.set_unseen)
         self.composer.stop_asked.connect(self._session.stop)
@@ -254,6 +256,11 @@ class ChatPage(QWidget):
         answer = self.transcript.last_answer()
         if answer is not None:
             answer.finish(message)
+
+    def _edit(self, message_id: int, text: str) -> None:
+        """Send a changed question; what is said next is typed below again."""
+        if self._session.edit(message_id, text):
+            self.composer.field.setFocus()
 
     def _offer_room(self, needed: int | None, answered: bool) -> None:
         """Let the user choose how an answer goes on that found no room."""

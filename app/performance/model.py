@@ -133,6 +133,8 @@ class PerformanceModel:
     """The newest look at the machine."""
     answer_began: float | None = None
     """Moment when the question was asked, or the first event of its answer came."""
+    answer_ended: float | None = None
+    """Moment of the answer's end; None while it is written."""
     _waiting: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
     _heard: list[TextDelta] = field(default_factory=list)
     _asked_at: float | None = None
@@ -157,7 +159,7 @@ class PerformanceModel:
         """Forget everything measured so far."""
         self.now, self.tally, self.timeline = -math.inf, None, Timeline()
         self.written = WrittenAnswer()
-        self._asked_at = self.answer_began = None
+        self._asked_at = self.answer_began = self.answer_ended = None
         self._waiting.clear()
         self._heard.clear()
         for lane in self.lanes:
@@ -227,7 +229,7 @@ class PerformanceModel:
         self.timeline = Timeline(request_id)
         self.plan, self.written = self._loaded, WrittenAnswer()
         self.answer_began = at if self._asked_at is None else self._asked_at
-        self._asked_at = None
+        self._asked_at = self.answer_ended = None
         for lane in (self.speed, self.acceptance):
             lane.series[0].interrupt()
             lane.value = ABSENT
@@ -260,6 +262,7 @@ class PerformanceModel:
         self._begin(event.request_id, event.at)
         assert self.tally is not None  # noqa: S101 - _begin has just made it
         self.tally.finish(event.stats)
+        self.answer_ended = event.at
         self._hear()
         self.written.tokens.finish()
         self.kinds.add(self.written.kinds.counts)

@@ -50,6 +50,7 @@ class Sight(QObject):
         self.rounds: tuple[RoundFinished, ...] = ()
         """The rounds that were under way then."""
         self._began: float | None = None
+        self._ended: float | None = None
         self._span: float | None = None
         self._end: float | None = None
 
@@ -63,7 +64,7 @@ class Sight(QObject):
             self.point(None)
         self.now, self.tally, self.timeline = model.now, model.tally, model.timeline
         self.written = model.written
-        self._began = model.answer_began
+        self._began, self._ended = model.answer_began, model.answer_ended
 
     # -- the graphs ------------------------------------------------------------------------
 
@@ -84,13 +85,14 @@ class Sight(QObject):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """First and last moment of the graphs."""
-        seconds = _SECONDS.get(self.window)
+        """First and last moment of the graphs; those of an answer stop with it."""
+        seconds, end = _SECONDS.get(self.window), self.now
         if seconds is None:
             seconds = _SHORTEST_ANSWER_S
-            if self._began is not None and math.isfinite(self.now):
-                seconds = max(self.now - self._began, seconds)
-        return self.now - seconds, self.now
+            end = self.now if self._ended is None else self._ended
+            if self._began is not None and math.isfinite(end):
+                seconds = max(end - self._began, seconds)
+        return end - seconds, end
 
     # -- the timeline ----------------------------------------------------------------------
 

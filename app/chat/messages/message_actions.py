@@ -29,6 +29,7 @@ class Act(StrEnum):
     NUMBERS = "numbers"
     ROUNDS = "gauge"
     ANSWER = "answer"
+    TINT = "underline"
 
     @property
     def words(self) -> str:
@@ -54,6 +55,7 @@ _WORDS = {
     Act.NUMBERS: later("Numbers of this answer"),
     Act.ROUNDS: later("Show its rounds"),
     Act.ANSWER: later("Have this message answered"),
+    Act.TINT: later("Underline drafted words"),
 }
 _SHORTCUTS = {Act.EARLIER: "Alt+Left", Act.LATER: "Alt+Right"}
 _WITH_ICONS = frozenset({Act.COPY, Act.EDIT, Act.AGAIN, Act.CONTINUE, Act.DELETE})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
@@ -31,6 +31,8 @@ class FooterState:
     version: int = 1
     versions: int = 1
     acts: tuple[Act, ...] = ()
+    on: Act | None = None
+    """The action that is a switch, where it is on."""
     button: tuple[Act, str] | None = None
     """An action that is always there, as a word."""
 
@@ -61,7 +63,9 @@ class Footer(QWidget):
 
     def set_state(self, state: FooterState) -> None:
         """Show something else."""
-        if state == self._state:
+        if replace(state, on=self._state.on) == self._state:
+            self._state = state  # the switch alone: it may have the focus
+            self._show_switch()
             return
         for each in self._parts():
             each.hide()
@@ -103,10 +107,19 @@ class Footer(QWidget):
     def _show_icons(self) -> None:
         if self._shown and not self._icons:
             self._icons = [self._icon_button(act) for act in self._state.acts]
+            self._show_switch()
             self.stops_changed.emit()
         for button in self._icons:
             button.setVisible(self._shown)
         self._place()
+
+    def _show_switch(self) -> None:
+        for button in self._icons:
+            if button.isCheckable():
+                button.setChecked(button.property("act") == self._state.on)
+                button.set_icon(
+                    str(button.property("act")), "accent" if button.isChecked() else "muted"
+                )
 
     def _make_versions(self) -> None:
         state = self._state
@@ -130,6 +143,7 @@ class Footer(QWidget):
     def _icon_button(self, act: Act) -> IconButton:
         button = IconButton(act.value, act.words, self, shortcut=act.shortcut)
         button.setProperty("act", act.value)
+        button.setCheckable(act is Act.TINT)
         button.clicked.connect(lambda: self.chosen.emit(act))
         return button
 

@@ -38,6 +38,8 @@ class MessageRow(ListRow):
     delete_asked = Signal(int)
     continue_asked = Signal()
     rounds_asked = Signal(int)
+    tint_asked = Signal(bool)
+    """Underline drafted words, or no longer."""
 
     def __init__(self, message: StoredMessage, name: str, parent: QWidget) -> None:
         super().__init__(parent)

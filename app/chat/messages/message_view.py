@@ -125,7 +125,9 @@ class AnswerMessage(MessageRow):
 
     def show_tint(self, *, on: bool) -> None:
         """Show, or no longer, which words the draft guessed."""
-        self._tinted = on
+        if on is not self._tinted:
+            self._tinted = on
+            self.update_parts()
         marks = self.message.marks
         self.text.clear_ghosts()
         self.text.set_tint([*(marks.spans() if marks else ()), *self._late_spans] if on else None)
@@ -198,6 +200,7 @@ class AnswerMessage(MessageRow):
                     version=message.version,
                     versions=message.versions,
                     acts=tuple(self._icons()),
+                    on=Act.TINT if self._tinted else None,
                     button=self._button(),
                 )
             )
@@ -205,7 +208,9 @@ class AnswerMessage(MessageRow):
 
     def _icons(self) -> list[Act]:
         text = [Act.COPY] if self.message.text else []
-        return [*text, Act.AGAIN, Act.MORE]
+        stats = self.message.stats
+        drafted = stats is not None and stats.accepted > 0 and self.message.marks is not None
+        return [*text, Act.AGAIN, *([Act.TINT] if drafted else []), Act.MORE]
 
     def _button(self) -> tuple[Act, str] | None:
         """Return the button that continues a half answer at the end."""
@@ -229,11 +234,13 @@ class AnswerMessage(MessageRow):
         )
 
     def act(self, act: Act) -> None:
-        """Do an action of an answer: show its statistics, or what every message has."""
+        """Do an action of an answer: show its statistics, tint it, or what every message has."""
         if act is Act.NUMBERS:
             details = AnswerDetails(self.message, self.window())
             details.rounds_asked.connect(lambda: self.act(Act.ROUNDS))
             details.open()
+        elif act is Act.TINT:
+            self.tint_asked.emit(not self._tinted)
         else:
             super().act(act)
 

@@ -39,6 +39,8 @@ class Transcript(Column):
     delete_asked = Signal(int)
     rounds_asked = Signal(int)
     """Show what this answer was written in."""
+    tint_asked = Signal(bool)
+    """Underline drafted words, or no longer."""
     link_clicked = Signal(str)
     text_hovered = Signal(int, int)
     """A message, and the place in its text that the mouse is on (UTF-16 units; -1: none)."""
@@ -84,12 +86,12 @@ class Transcript(Column):
 
     def replace_from(self, index: int, messages: Sequence[StoredMessage]) -> None:
         """Replace the messages from `index` on; the view stays where it is."""
-        old, self._messages = self._messages, list(messages)
-        focused = self.row_holding(QApplication.focusWidget())
+        old, focused = self._messages, self.row_holding(QApplication.focusWidget())
         while index < min(len(old), len(messages)) and self._same(old[index], messages[index]):
             index += 1
         if focused is not None and focused >= index:
-            self.setFocus()
+            self.setFocus()  # while the row that loses it is still there
+        self._messages = list(messages)
         self.replace_rows(index)
         self._mark_last()
         if self._stepped is not None and self._stepped[0] == index < len(messages):
@@ -194,6 +196,7 @@ class Transcript(Column):
         bubble.version_asked.connect(partial(self._step_version, bubble))
         bubble.delete_asked.connect(self.delete_asked)
         bubble.rounds_asked.connect(self.rounds_asked)
+        bubble.tint_asked.connect(self.tint_asked)
         text = bubble.text
         text.link_clicked.connect(self.link_clicked)
         text.hovered.connect(lambda at: self.text_hovered.emit(bubble.message.id, at))

@@ -71,6 +71,18 @@ def test_windows(panel: PerformancePanel) -> None:
     assert seen[Window.ANSWER] == pytest.approx(now - 99.0)
 
 
+def test_the_graphs_of_an_answer_stop_with_it(qtbot: QtBot, panel: PerformancePanel) -> None:
+    sight = panel.sight
+    panel.controls.buttons[Window.ANSWER].click()
+    panel.feed.handle(finished := scripted.finished(at=121.0))
+    panel.feed.handle(scripted.sample(400.0))
+    settle(qtbot, panel)
+    assert sight.now == 400.0
+    assert sight.bounds == (99.0, finished.at)
+    panel.controls.buttons[Window.MINUTE].click()
+    assert sight.bounds == (340.0, 400.0)
+
+
 def test_frozen_pictures_stay_while_the_account_goes_on(
     qtbot: QtBot, panel: PerformancePanel
 ) -> None:

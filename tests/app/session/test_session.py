@@ -9,7 +9,7 @@ import pytest
 from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QPushButton, QToolButton
 
 from app.history import AnswerState, ChatSetup, TokenMarks
 from app.settings import Preset
@@ -227,6 +227,27 @@ def test_the_tint_can_be_switched_while_an_answer_is_written(desk: Desk) -> None
     assert len(marks._starts) > before
     desk.assembly.settings.change(token_tint=False)
     assert not marks.tinted
+
+
+def test_drafted_words_are_underlined_with_one_click_at_the_answer(desk: Desk) -> None:
+    desk.script.answer = "one two three four five six seven eight nine ten eleven"
+    desk.type_and_send("Count")
+    answer = desk.answered()
+
+    def switch() -> QToolButton:
+        names = {each.accessibleName(): each for each in answer.footer.stops}
+        button = names["Underline drafted words"]
+        assert isinstance(button, QToolButton)
+        return button
+
+    assert not switch().isChecked()
+    desk.bot.mouseClick(switch(), Qt.MouseButton.LeftButton)
+    assert desk.assembly.settings.value.token_tint
+    assert answer.text.marks.tinted
+    assert switch().isChecked()
+    desk.bot.mouseClick(switch(), Qt.MouseButton.LeftButton)
+    assert not desk.assembly.settings.value.token_tint
+    assert not answer.text.marks.tinted
 
 
 def test_buttons_of_the_messages_do_what_they_say(desk: Desk) -> None:

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox, QPushButton, QWidget
 
+from app.chat.messages.user_message import UserMessage
 from app.engine_link.status import Phase
 from app.history import AnswerState, ChatSetup
 from engine.commands import Stop
@@ -265,6 +266,21 @@ def test_deletions_are_taken_back_with_keys_however_late(desk: Desk) -> None:
     assert len(desk.session.messages) == 2
     desk.bot.keyClick(conversations, Qt.Key.Key_Z, control)  # there is no more
     assert len(desk.session.messages) == 2
+
+
+def test_the_keyboard_is_in_the_message_field_when_a_changed_question_was_sent(desk: Desk) -> None:
+    desk.type_and_send("First")
+    desk.answered()
+    question = desk.chat.transcript.bubble_at(0)
+    assert isinstance(question, UserMessage)
+    question.edit()
+    assert question.editor is not None
+    question.editor.field.setPlainText("Second")
+    desk.bot.keyClick(question.editor.field, Qt.Key.Key_Return)
+    assert desk.chat.composer.field.hasFocus()
+    desk.answered()
+    assert desk.session.messages[0].text == "Second"
+    assert desk.chat.composer.field.hasFocus()
 
 
 def test_renaming_in_the_list(desk: Desk) -> None:
