@@ -69,7 +69,7 @@ class Trash:
         with translated(self._file.path):
             rows = self._file.rows(_ITEMS)
         return [
-            TrashItem(UndoToken(conversation, message), title, at, count)
+            TrashItem(UndoToken(conversation, message, message), title, at, count)
             for conversation, message, title, at, count in rows
         ]
 

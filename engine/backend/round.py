@@ -46,7 +46,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class DraftRequest:
-    """What a draft is asked for: a tree behind tokens that it has not processed.
+    """A request for a draft: a tree behind tokens that it has not processed.
 
     Attributes:
         pending: committed tokens behind those that it has, at least one; the last is the root.

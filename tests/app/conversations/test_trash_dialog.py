@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from desk import Desk
 from PySide6.QtWidgets import QMessageBox
 
 from app.history import HistoryStore
+
+# What a window without a screen cannot do, Qt says.
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
 def test_a_deleted_conversation_comes_back_after_a_restart(desk: Desk) -> None:
