@@ -37,6 +37,8 @@ class TrashDialog(QDialog):
         self.about = plain_label("", self, "muted")
         self.list = QListWidget(self)
         self.list.setAccessibleName(tr("Deleted conversations and messages"))
+        self.list.setWordWrap(True)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.restore_button = QPushButton(tr("Restore"), self)
         self.restore_button.setAutoDefault(False)
         self.restore_button.clicked.connect(self._restore)
@@ -107,6 +109,7 @@ def _words(item: TrashItem) -> str:
     title = " ".join(item.title.split()) or tr("New chat")
     if len(title) > 80:
         title = title[:79] + "\u2026"
-    count = tr_count("{n} message", "{n} messages", item.messages)
-    kind = tr("Conversation") if item.token.message_id is None else tr("Message")
-    return f"{title}\n{kind} \u00b7 {count} \u00b7 {when}"
+    about = [tr("Conversation") if item.token.message_id is None else tr("Message")]
+    if item.messages > 1:
+        about.append(tr_count("{n} message", "{n} messages", item.messages))
+    return f"{title}\n" + " \u00b7 ".join([*about, when])
