@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_tokens import ended, model_of, told, units
 
-from app.performance.kinds_of_text import KindsOfText, TextKind
 from app.performance.kinds_view import KindsView
 from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
 from app.screenshots.script import PLAN
 from engine.events import PlanReady
+from engine.model.text.kinds_of_text import KindsOfText, TextKind
 
 ANSWER = """Some prose first,
 and more of it.
