@@ -90,6 +90,7 @@ def test_no_text_is_too_odd(text: str, offset: int) -> None:
         ("So.\n```\n</think>\n```", [TextKind.PROSE, *[TextKind.CODE] * 3]),
         ("I think\nso", [TextKind.PROSE] * 2),
         ("~~~\n```\nx\n~~~\ny", [*[TextKind.CODE] * 4, TextKind.PROSE]),
+        ("a\n```py", [TextKind.PROSE, TextKind.CODE]),
         ("🍊🍊\n- 🍊\n\nx", [TextKind.PROSE, TextKind.LIST, TextKind.LIST, TextKind.PROSE]),
     ],
 )
