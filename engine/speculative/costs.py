@@ -101,7 +101,7 @@ class MeanByKind:
         keep: what each measurement leaves of those before.
     """
 
-    __slots__ = ("_all", "_keep", "_kind", "_kinds", "_now")
+    __slots__ = ("_all", "_keep", "_kinds", "_now")
 
     def __init__(self, prior: float, weight: float, keep: float = _FORGET) -> None:
         self._all, self._keep = Mean(prior, weight, keep), keep
@@ -118,7 +118,7 @@ class MeanByKind:
         if kind not in self._kinds:
             weight = min(self._all.weight, _BEGINS)
             self._kinds[kind] = Mean(self._all.value or 0.0, weight, self._keep)
-        self._kind, self._now = kind, self._kinds[kind]
+        self._now = self._kinds[kind]
 
     def add(self, value: float) -> None:
         """Add a measurement of the kind that is being written."""
@@ -132,14 +132,15 @@ class MeanByKind:
 
     def recall(self, name: str, known: Mapping[str, KnownMean]) -> None:
         """Believe what an earlier start has learnt, in the form of `known`."""
+        now = next(kind for kind, mean in self._kinds.items() if mean is self._now)
         if name in known:
             self._all.recall(known[name])
         self._kinds.clear()
         for kind in TextKind:
-            if (of_kind := known.get(f"{name} {kind}")) and of_kind.weight:
-                self._kinds[kind] = Mean(keep=self._keep)
-                self._kinds[kind].recall(of_kind)
-        self.turn_to(self._kind)
+            if of_kind := known.get(f"{name} {kind}"):
+                self.turn_to(kind)
+                self._now.recall(of_kind)
+        self.turn_to(now)
 
 
 class Costs:
