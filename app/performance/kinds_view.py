@@ -8,18 +8,25 @@ from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
 from app.performance.frames import PaintedView
-from app.performance.kinds_of_text import TextKind
 from app.performance.sight import Sight
 from app.performance.written import Counts, KindCount
 from app.theme.theme import current
 from app.widgets.painted import hatch
 from app.widgets.table import Table
-from engine.language import number, sentences, tr, tr_count
+from engine.language import later, number, sentences, tr, tr_count
+from engine.model.text.kinds_of_text import TextKind
 
 _BAR = 12
 _GAP = 8
 _WIDEST_NAME = 160
 _NONE = KindCount()
+_NAMES = {
+    TextKind.PROSE: later("Prose"),
+    TextKind.CODE: later("Code"),
+    TextKind.LIST: later("Lists and tables"),
+    TextKind.MATHS: later("Formulas"),
+    TextKind.THINKING: later("Thinking"),
+}
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
@@ -76,7 +83,7 @@ class KindsView(PaintedView):
         return sentences(
             *(
                 tr("{kind}: {share} accepted, acceptance length {length}.").format(
-                    kind=tr(kind.value),
+                    kind=tr(_NAMES[kind]),
                     share=wording.percent(here[kind].accepted_share),
                     length=wording.rate(here[kind].acceptance_length),
                 )
@@ -89,7 +96,7 @@ class KindsView(PaintedView):
         here, before = self._here, self._before
         rows = tuple(
             (
-                tr(kind.value),
+                tr(_NAMES[kind]),
                 number(here.get(kind, _NONE).tokens),
                 wording.percent(here.get(kind, _NONE).accepted_share),
                 wording.rate(here.get(kind, _NONE).acceptance_length),
@@ -122,7 +129,7 @@ class KindsView(PaintedView):
             line = QRectF(0, self.header_height, self.room, self.small_metrics.height())
             painter.drawText(line, tr("No drafted tokens to count"))
             return
-        names = max(self.small_metrics.horizontalAdvance(tr(kind.value)) for kind in kinds)
+        names = max(self.small_metrics.horizontalAdvance(tr(_NAMES[kind])) for kind in kinds)
         names = min(names, _WIDEST_NAME) + 10
         counts, before = self._here, self._before
         said = {kind: self._numbers(counts[kind]) for kind in kinds}
@@ -132,7 +139,7 @@ class KindsView(PaintedView):
             row = QRectF(0, top, self.room, self._line - _GAP)
             painter.setPen(QColor(current().text))
             name = self.small_metrics.elidedText(
-                tr(kind.value), Qt.TextElideMode.ElideRight, names - 10
+                tr(_NAMES[kind]), Qt.TextElideMode.ElideRight, names - 10
             )
             painter.drawText(row, _LEFT, name)
             painter.drawText(row, _RIGHT, said[kind])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from app.performance.kinds_of_text import KindsOfText, TextKind
 from app.performance.tokens import AnswerTokens, RoundTokens
 from engine.events import RoundFinished, TextDelta
+from engine.model.text.kinds_of_text import KindsOfText, TextKind
 
 
 @dataclass(slots=True)

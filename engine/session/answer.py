@@ -23,12 +23,13 @@ from engine.events import (
 from engine.language import tr
 from engine.loading.load import LoadedPair
 from engine.model.text.chat_template import ChatTemplate, Prompt
+from engine.model.text.kinds_of_text import KindsOfText
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
-from engine.speculative.loops import Plain
+from engine.speculative.loops import Loop, Plain
 from engine.speculative.sampler import Sampler
 
 Emit = Callable[[Event], None]
@@ -78,6 +79,7 @@ class Answer:
         self._tally = Tally()
         self._stream = TextStream(pair.tokenizer, (*request.stop, *pair.template.stop))
         self._text: list[str] = []
+        self._kinds = KindsOfText()
         self._ids: list[int] = []
         self._opening: tuple[int, ...] = ()
 
@@ -90,8 +92,9 @@ class Answer:
         decoding = self._prepare()
         try:
             loop = self._pair.loop if self._request.drafting else Plain()
+            self._turn(loop)
             with loop.rounds(decoding) as rounds:
-                self._decode(decoding, rounds)
+                self._decode(decoding, loop, rounds)
         except Cancelled:
             pass
         except BaseException:
@@ -99,7 +102,12 @@ class Answer:
             raise
         self._finish(self._reason(decoding))
 
-    def _decode(self, decoding: Decoding, rounds: Iterator[Round]) -> None:
+    def _turn(self, loop: Loop) -> None:
+        """Tell the controller which kind of text comes next."""
+        if loop.controller is not None:
+            loop.controller.turn_to(self._kinds.now)
+
+    def _decode(self, decoding: Decoding, loop: Loop, rounds: Iterator[Round]) -> None:
         """Prefill and decode until the answer ends or a stop string comes up."""
         self._progress(decoding.reused)
         for processed in decoding.prefill():
@@ -107,6 +115,7 @@ class Answer:
         self._transfers(perf_counter())  # the prompt's are nobody's
         for index, done in enumerate(rounds):
             counted, released = self._take(done)
+            self._turn(loop)
             self._tally.add(done, counted, first=index == 0)
             self._announce(decoding, index, done, counted, released)
             if self._stream.stopped:
@@ -170,6 +179,7 @@ class Answer:
             )
         if continued and (messages[-1].text or len(prompt.begun) > prompt.opening):
             self._stream.resume(prompt.begun, messages[-1].text)
+            self._kinds.feed(messages[-1].text)
         else:
             self._opening = prompt.begun
         return prompt
@@ -203,6 +213,7 @@ class Answer:
     def _show(self, released: Released) -> None:
         if released.spans:
             self._text.append(released.text)
+            self._kinds.feed(released.text)
             self._emit(TextDelta(perf_counter(), self._request.id, released.text, released.spans))
 
     def _announce(

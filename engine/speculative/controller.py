@@ -1,9 +1,10 @@
 """The common base of both controllers: beliefs about a loaded pair, and the worth of a node.
 
 A controller fits the cost of a target forward by its rows, the cost of a drafting step by its width
-and the acceptance of drafted tokens, all online and with forgetting. It begins with what was learnt
-of the pair before, or else with what the plan expects. A second is worth the tokens that rounds
-bring in one; a node is verified where its probability of acceptance is worth its time.
+and the acceptance of drafted tokens by the kind of text, all online and with forgetting. It begins
+with what was learnt of the pair before, or else with what the plan expects. A second is worth the
+tokens that rounds bring in one; a node is verified where its probability of acceptance is worth its
+time.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from math import exp
 from engine.backend.round import Round
 from engine.backend.tree import TokenTree
 from engine.language import tr
-from engine.speculative.costs import Costs, Learnt, Mean, Seconds
+from engine.model.text.kinds_of_text import TextKind
+from engine.speculative.costs import Costs, Learnt, Mean, MeanByKind, Seconds
 
 _LEAST_TRUST, _MOST_TRUST = 0.1, 3.0
 _FORGET = 0.985
 
 
 class Acceptance:
-    """The share of a draft's proposals that is accepted.
+    """The share of a draft's proposals that is accepted, for each kind of text.
 
     Args:
         expected: acceptance of a drafted token that the plan expects.
@@ -34,15 +36,15 @@ class Acceptance:
     __slots__ = ("_fulfilled", "_promised", "goes_on", "promised")
 
     def __init__(self, expected: float) -> None:
-        self.goes_on = Mean(expected, 6.0, _FORGET)
+        self.goes_on = MeanByKind(expected, 6.0, _FORGET)
         self.promised = 0.0
-        self._promised = Mean(1.0, 6.0, _FORGET)
-        self._fulfilled = Mean(1.0, 6.0, _FORGET)
+        self._promised = MeanByKind(1.0, 6.0, _FORGET)
+        self._fulfilled = MeanByKind(1.0, 6.0, _FORGET)
 
     @property
     def trust(self) -> float:
         """Ratio of what is accepted to what the draft's probabilities promise."""
-        promised, fulfilled = self._promised.value or 0.0, self._fulfilled.value or 0.0
+        promised, fulfilled = self._promised.value, self._fulfilled.value
         if not promised:
             return 1.0
         return min(max(fulfilled / promised, _LEAST_TRUST), _MOST_TRUST)
@@ -61,7 +63,7 @@ class Acceptance:
             self._fulfilled.add(done.accepted)
 
     @property
-    def means(self) -> dict[str, Mean]:
+    def means(self) -> dict[str, MeanByKind]:
         """All of its means by name."""
         return {"goes_on": self.goes_on, "promised": self._promised, "fulfilled": self._fulfilled}
 
@@ -80,15 +82,15 @@ class Controller:
         self._verify, self._draft = verify, draft
         self._acceptance = Acceptance(acceptance)
         self._forced = forced
+        self._kind = TextKind.PROSE
 
     @property
     def learnt(self) -> Learnt:
         """The beliefs as a later start should know them."""
-        return Learnt(
-            verify=self._verify.known,
-            levels=self._draft.known,
-            means={name: mean.known for name, mean in self._means.items()},
-        )
+        means = {name: mean.known for name, mean in self._means.items()}
+        for name, mean in self._means_by_kind.items():
+            means |= mean.known(name)
+        return Learnt(verify=self._verify.known, levels=self._draft.known, means=means)
 
     def recall(self, learnt: Learnt) -> None:
         """Believe what was learnt of the pair in an earlier start."""
@@ -97,9 +99,28 @@ class Controller:
         for name, mean in self._means.items():
             if known := learnt.means.get(name):
                 mean.recall(known)
+        for name, by_kind in self._means_by_kind.items():
+            by_kind.recall(name, learnt.means)
+
+    def turn_to(self, kind: TextKind) -> None:
+        """Go by what is known of this kind of text: it is what the answer goes on with."""
+        if kind is not self._kind:
+            self._kind = kind
+            self._turn()
+
+    def _turn(self) -> None:
+        """Turn all beliefs to the kind of text."""
+        for mean in self._means_by_kind.values():
+            mean.turn_to(self._kind)
 
     @property
     def _means(self) -> dict[str, Mean]:
+        """Beliefs that hold for all text, by name."""
+        return {}
+
+    @property
+    def _means_by_kind(self) -> dict[str, MeanByKind]:
+        """Beliefs that depend on the kind of text, by name."""
         return self._acceptance.means
 
 

@@ -6,6 +6,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engine.model.text.kinds_of_text import TextKind
+
 Seconds = Callable[[int], float]
 """Seconds by rows or nodes."""
 
@@ -24,6 +26,9 @@ _LATELY = 8
 
 _REMEMBERED = 12.0
 """Most measurements that knowledge from earlier starts counts as: much may have changed."""
+
+_BEGINS = 6.0
+"""Most measurements that the mean of all text counts as where a kind of text begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,57 @@ class Mean:
         weight = min(known.weight, _REMEMBERED)
         if weight:
             self._total, self.weight, self.value = known.value * weight, weight, known.value
+
+
+class MeanByKind:
+    """A mean for each kind of text; the first text of a kind begins with the mean of all.
+
+    Args:
+        prior: what is believed before.
+        weight: as much as so many measurements, more than 0.
+        keep: what each measurement leaves of those before.
+    """
+
+    __slots__ = ("_all", "_keep", "_kinds", "_now")
+
+    def __init__(self, prior: float, weight: float, keep: float = _FORGET) -> None:
+        self._all, self._keep = Mean(prior, weight, keep), keep
+        self._kinds: dict[TextKind, Mean] = {}
+        self.turn_to(TextKind.PROSE)
+
+    @property
+    def value(self) -> float:
+        """The mean of the kind that is being written."""
+        return self._now.value or 0.0
+
+    def turn_to(self, kind: TextKind) -> None:
+        """Go on with text of this kind."""
+        if kind not in self._kinds:
+            weight = min(self._all.weight, _BEGINS)
+            self._kinds[kind] = Mean(self._all.value or 0.0, weight, self._keep)
+        self._now = self._kinds[kind]
+
+    def add(self, value: float) -> None:
+        """Add a measurement of the kind that is being written."""
+        self._all.add(value)
+        self._now.add(value)
+
+    def known(self, name: str) -> dict[str, KnownMean]:
+        """The mean of all text by this name, and that of each kind by its own behind it."""
+        kinds = {f"{name} {kind}": mean.known for kind, mean in self._kinds.items()}
+        return {name: self._all.known, **kinds}
+
+    def recall(self, name: str, known: Mapping[str, KnownMean]) -> None:
+        """Believe what an earlier start has learnt, in the form of `known`."""
+        now = next(kind for kind, mean in self._kinds.items() if mean is self._now)
+        if name in known:
+            self._all.recall(known[name])
+        self._kinds.clear()
+        for kind in TextKind:
+            if of_kind := known.get(f"{name} {kind}"):
+                self.turn_to(kind)
+                self._now.recall(of_kind)
+        self.turn_to(now)
 
 
 class Costs:

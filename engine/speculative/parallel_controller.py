@@ -61,7 +61,7 @@ class ParallelController(Controller):
             step=self._draft.of,
             rate=self._bandit.rate,
             trust=self._acceptance.trust,
-            goes_on=self._acceptance.goes_on.value or 0.0,
+            goes_on=self._acceptance.goes_on.value,
         )
 
     @property

@@ -16,7 +16,7 @@ from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree
 from engine.plan.plan import BUCKETS, USUAL, WIDTHS, Expectation
 from engine.speculative.controller import Controller, best_part, fallback_words
-from engine.speculative.costs import Costs, Learnt, Mean, VerifyCosts, capped
+from engine.speculative.costs import Costs, Learnt, Mean, MeanByKind, VerifyCosts, capped
 from engine.speculative.widths import Widths
 
 MAX_DEPTH = 10
@@ -58,11 +58,11 @@ class SerialController(Controller):
         self._begin = Mean(0.0, 1.0)
         """Seconds of a round's drafting besides its levels."""
         self._deep = expected.depth
-        self._kept = Mean((expected.nodes + 1) / 2, 2.0)
+        self._kept = MeanByKind((expected.nodes + 1) / 2, 2.0)
         """Rows of a round."""
         tokens, seconds = _best_round(expected)
-        self._tokens = Mean(tokens, 1.0, _FORGET_RATE)
-        self._seconds = Mean(seconds, 1.0, _FORGET_RATE)
+        self._tokens = MeanByKind(tokens, 1.0, _FORGET_RATE)
+        self._seconds = MeanByKind(seconds, 1.0, _FORGET_RATE)
         """Mean seconds of a round that drafts; `_tokens` has its tokens."""
         self._levels = 0
         self._drafted = 0
@@ -103,8 +103,8 @@ class SerialController(Controller):
         if most_depth < 1 or (not self._forced and self._is_plain()):
             return None
         width = self._widths.next(self._drafted)
-        worth, goes_on = self._level_worth(width), self._acceptance.goes_on.value or 0.0
-        nodes = min(2 * _bucket(self._kept.value or 0.0), BUCKETS[-1]) - 1
+        worth, goes_on = self._level_worth(width), self._acceptance.goes_on.value
+        nodes = min(2 * _bucket(self._kept.value), BUCKETS[-1]) - 1
         usual = self._usual_depth(goes_on, width)
         depth = min(usual + _SLACK, MAX_DEPTH)
         worth /= max(goes_on, 0.05)
@@ -150,7 +150,7 @@ class SerialController(Controller):
 
         The cost of a row is the mean of the next three: T(n) often goes up in steps.
         """
-        rows = max(round(self._kept.value or 0.0) - 1, 1)
+        rows = max(round(self._kept.value) - 1, 1)
         row = max(self._verify.of(rows + 3) - self._verify.of(rows), 0.0) / 3
         return self._rate * (self._draft.of(width) + row)
 
@@ -229,13 +229,16 @@ class SerialController(Controller):
 
     @property
     def _means(self) -> dict[str, Mean]:
-        means = {
-            "kept": self._kept,
-            "begin": self._begin,
-            "tokens": self._tokens,
-            "seconds": self._seconds,
-        }
-        return super()._means | means | self._widths.means
+        return {"begin": self._begin} | self._widths.means
+
+    @property
+    def _means_by_kind(self) -> dict[str, MeanByKind]:
+        means = {"kept": self._kept, "tokens": self._tokens, "seconds": self._seconds}
+        return super()._means_by_kind | means
+
+    def _turn(self) -> None:
+        super()._turn()
+        self._weigh()
 
     def recall(self, learnt: Learnt) -> None:
         """Believe what was learnt of the pair in an earlier start.

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_tokens import ended, model_of, told, units
 
-from app.performance.kinds_of_text import KindsOfText, TextKind
 from app.performance.kinds_view import KindsView
 from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
 from app.showcase.script import PLAN
 from engine.events import PlanReady
+from engine.model.text.kinds_of_text import KindsOfText, TextKind
 
 ANSWER = """Some prose first,
 and more of it.
@@ -90,6 +90,7 @@ def test_no_text_is_too_odd(text: str, offset: int) -> None:
         ("So.\n```\n</think>\n```", [TextKind.PROSE, *[TextKind.CODE] * 3]),
         ("I think\nso", [TextKind.PROSE] * 2),
         ("~~~\n```\nx\n~~~\ny", [*[TextKind.CODE] * 4, TextKind.PROSE]),
+        ("a\n```py", [TextKind.PROSE, TextKind.CODE]),
         ("🍊🍊\n- 🍊\n\nx", [TextKind.PROSE, TextKind.LIST, TextKind.LIST, TextKind.PROSE]),
     ],
 )

@@ -8,10 +8,10 @@ from scripted_tokens import ended, model_of, told
 
 from app.history import StoredMessage
 from app.history.rounds import RoundRecording, pack
-from app.performance.kinds_of_text import TextKind
 from app.performance.model import PerformanceModel
 from app.performance.replay import RecordedAnswer
 from engine.events import Event, Finished, RoundFinished, TextDelta, TokenSpan
+from engine.model.text.kinds_of_text import TextKind
 from engine.request import Role
 
 ROUNDS = [["Sure", ":\n"], ["```\n", "x🍊", "\n"], ["```\n"], ["It", " is", " done"]]

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from engine.hardware.kept_learnt import KeptLearnt, learnt_folder
 from engine_session import Session
 
 from engine.commands import Mode
-from engine.devices.kept_measurements import KeptLearnt, learnt_folder
+from engine.model.text.kinds_of_text import KindsOfText, TextKind
+from engine.request import Message, Role
 from engine.speculative.costs import Learnt
+from engine.speculative.serial_controller import SerialController
 
 
 def kept() -> dict[str, Learnt]:
@@ -39,10 +42,34 @@ def test_the_next_start_goes_on_from_it(
     assert recalled == [learnt]
 
 
+def test_the_controller_is_told_the_kind_of_text_before_every_round(
+    chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[TextKind] = []
+    turn_to = SerialController.turn_to
+
+    def watched(self: SerialController, kind: TextKind) -> None:
+        told.append(kind)
+        turn_to(self, kind)
+
+    monkeypatch.setattr(SerialController, "turn_to", watched)
+    session = Session()
+    session.load(chat_model, draft=chat_model, mode=Mode.CPU)
+    session.ask("Hello", max_tokens=1)
+    assert told[0] is TextKind.PROSE
+    told.clear()
+    begun = Message(Role.ASSISTANT, "Look:\n```\nx = 1\n")
+    done = session.ask("Write code.", begun, id="b", max_tokens=24)
+    session.close()
+    assert told[0] is TextKind.CODE, "the answer goes on inside the fence"
+    assert len(told) >= done.stats.rounds
+    text = KindsOfText()
+    text.feed(begun.text + done.text)
+    assert told[-1] is text.now
+
+
 def watch_recalls(monkeypatch: pytest.MonkeyPatch, tell: Callable[[Learnt], None]) -> None:
     """Hear of what a controller is told."""
-    from engine.speculative.serial_controller import SerialController
-
     recall = SerialController.recall
 
     def watched(self: SerialController, learnt: Learnt) -> None:

@@ -7,10 +7,10 @@ knows; a controller measures them with noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import cycle, pairwise
 from math import log
 from random import Random
 
@@ -20,6 +20,7 @@ from simulated_pairs import round_of
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, chain
 from engine.events import Interval
+from engine.model.text.kinds_of_text import TextKind
 from engine.plan.plan import BUCKETS, Expectation
 from engine.speculative.serial_controller import SerialController
 
@@ -69,10 +70,15 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """At every position, what the draft gives its token, and whether it is right."""
+    """At every position, what the draft gives its token, and whether it is right.
+
+    Attributes:
+        kinds: of the text at every position, which a controller is told; empty: it is not told.
+    """
 
     chances: Sequence[float]
     right: Sequence[bool]
+    kinds: Sequence[TextKind] = ()
 
     @classmethod
     def of(cls, pair: Timed, tokens: int, seed: int) -> Text:
@@ -84,6 +90,22 @@ class Text:
             for _ in range(tokens + AHEAD)
         ]
         return cls(chances, [rng.random() < chance for chance in chances])
+
+    @classmethod
+    def alternating(
+        cls, pair: Timed, means: Mapping[TextKind, float], stretch: int, tokens: int, seed: int
+    ) -> Text:
+        """A text of stretches of kinds in turn, about so many tokens each, that are accepted so."""
+        rng, chances, right, kinds = Random(seed), list[float](), list[bool](), list[TextKind]()
+        for kind in cycle(means):
+            length = max(round(rng.expovariate(1 / stretch)), 4)
+            part = cls.of(replace(pair, acceptance=means[kind]), length, rng.getrandbits(32))
+            chances += part.chances[:length]
+            right += part.right[:length]
+            kinds += [kind] * length
+            if len(kinds) >= tokens + AHEAD:
+                return cls(chances, right, kinds)
+        raise ValueError(means)
 
 
 def calm(seed: int) -> Iterator[float]:
@@ -110,6 +132,8 @@ def write(
     _play(pair, text, 0, controller, None, noise, OPENING)
     position, seconds = 1, 0.0
     while position < tokens:
+        if text.kinds:
+            controller.turn_to(text.kinds[position])
         budget = controller.next_budget(tokens - position - 1)
         committed, spent = _play(pair, text, position, controller, budget, noise)
         position += committed

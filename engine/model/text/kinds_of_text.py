@@ -1,4 +1,4 @@
-"""Kinds of text, told by line while an answer is being written. No Qt.
+"""Kinds of text, told by line while an answer is being written.
 
 A rough classifier by lines: code between fences, thoughts between their tags, formulas that stand
 alone, lists and tables by how their lines begin; all else is prose.
@@ -11,17 +11,15 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.language import later
-
 
 class TextKind(StrEnum):
-    """Kinds of text in the order shown; the values are texts for `tr`."""
+    """Kinds of text in the order shown; what is learnt of them is kept on disk by these names."""
 
-    PROSE = later("Prose")
-    CODE = later("Code")
-    LIST = later("Lists and tables")
-    MATHS = later("Formulas")
-    THINKING = later("Thinking")
+    PROSE = "prose"
+    CODE = "code"
+    LIST = "list"
+    MATHS = "maths"
+    THINKING = "thinking"
 
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -61,7 +59,7 @@ class KindsOfText:
     def at(self, offset: int) -> TextKind:
         """The kind of the letter there; in the line that is growing, as it looks now."""
         if offset >= self.settled or not self._starts:
-            return self._guess()
+            return self.now
         return self._kinds[max(bisect_right(self._starts, offset) - 1, 0)]
 
     @property
@@ -69,14 +67,16 @@ class KindsOfText:
         """True if a thought ended that the template had opened: all before it was thought."""
         return self._thought
 
-    def _guess(self) -> TextKind:
+    @property
+    def now(self) -> TextKind:
+        """The kind of the line that is growing, as it looks now."""
         if self._thinking:
             return TextKind.THINKING
         if self._fence:
             return TextKind.CODE
         if self._maths:
             return TextKind.MATHS
-        return self._kind_of(self._line)
+        return TextKind.CODE if _FENCE.match(self._line) else self._kind_of(self._line)
 
     def _note(self, kind: TextKind) -> None:
         if not self._kinds or self._kinds[-1] is not kind:
