@@ -22,8 +22,10 @@ from app.chat.composer.context_card import ContextCard
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.left_out_note import LeftOutNote
 from app.chat.composer.message_field import local_files
+from app.chat.composer.message_queue import MessageQueue
 from app.chat.composer.outgoing import Outgoing
 from app.chat.composer.token_counter import ComposerTokenCounter
+from app.chat.composer.waiting_messages import WaitingMessages
 from app.chat.conversation_search import ConversationSearch
 from app.chat.find_bar import FindBar
 from app.chat.greeting import Greeting
@@ -98,8 +100,10 @@ class ChatPage(QWidget):
         self.setup_panel = SetupPanel(self)
         counter = ComposerTokenCounter(bridge, self)
         self._choices = ContextChoices(self.context_card, session, bridge, counter)
+        self.waiting = WaitingMessages(self)
+        queue = MessageQueue(self.waiting, session)
         self.outgoing = Outgoing(
-            self.composer, session, bridge, counter, session.drafts, self._choices
+            self.composer, session, bridge, counter, session.drafts, self._choices, queue
         )
         self._setup = SetupControl(
             self.setup_panel, self.composer, session, settings, bridge, self.banners.show_notice
@@ -126,6 +130,7 @@ class ChatPage(QWidget):
         self.hold_banners()
         self._bottom.addWidget(self.context_card)
         self._bottom.addWidget(self.left_out)
+        self._bottom.addWidget(self.waiting)
         self._bottom.addWidget(self.composer)
         self._bottom.addWidget(self.status_line)
         layout = QVBoxLayout(self)
@@ -149,7 +154,7 @@ class ChatPage(QWidget):
         session.changed.connect(self._update)
         session.context_full.connect(self._offer_room)
         session.problem.connect(self.show_trouble)
-        session.ending.connect(self.outgoing.keep)
+        session.ending.connect(self.outgoing.end)
         session.deleted.connect(self._offer_undo)
 
     def _connect_widgets(self) -> None:
@@ -198,7 +203,7 @@ class ChatPage(QWidget):
         """Open the panel that says how answers are drawn."""
         self._setup.open()
 
-    def find(self) -> None:
+    def open_search(self) -> None:
         """Open the search in the conversation on show."""
         self._search.open()
 

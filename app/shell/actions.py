@@ -153,7 +153,7 @@ class WindowActions(QObject):
 
     def _find(self) -> None:
         self._window.pages.show_chat()
-        self._window.chat.find()
+        self._window.chat.open_search()
 
     def _focus_list(self) -> None:
         self._show_sidebar(visible=True)

@@ -38,7 +38,7 @@ class _Chip(QToolButton):
         about.setText(" \u00b7 ".join(parts))
         about.setProperty("look", "small")
         self.words = listed([file.name, *parts])
-        row = QHBoxLayout(self)
+        row = self._row = QHBoxLayout(self)
         row.setContentsMargins(10, 5, 10, 5)
         row.setSpacing(8)
         for part in (self._icon, name, about, self._arrow):
@@ -56,7 +56,7 @@ class _Chip(QToolButton):
         self._arrow.setPixmap(icon(arrow, current().muted).pixmap(_ICON, _ICON))
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        return self.layout().sizeHint()
+        return self._row.sizeHint()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
