@@ -29,6 +29,7 @@ from app.session.attachments import (
 from app.session.message_drafts import NOTHING, Draft, MessageDrafts
 from app.session.request import counted_request
 from app.session.session import ChatSession
+from app.widgets.file_dialog import file_dialog
 from engine.errors import UserFixable
 from engine.events import RoundFinished
 from engine.language import tr
@@ -99,7 +100,7 @@ class Outgoing(QObject):
 
     def ask_for_files(self) -> None:
         """Let the user choose files."""
-        dialog = QFileDialog(self._composer.window(), tr("Attach text files"))
+        dialog = file_dialog(self._composer.window(), tr("Attach text files"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.filesSelected.connect(lambda names: self.attach([Path(name) for name in names]))
         dialog.finished.connect(dialog.deleteLater)
