@@ -24,6 +24,7 @@ from app.engine_link.background import in_background
 from app.engine_link.plan_texts import is_simulated, mode_name
 from app.widgets.banner import BannerArea
 from app.widgets.card import Card
+from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import plain_label
 from app.widgets.page_frame import PageFrame
 from app.widgets.table_dialog import TableDialog
@@ -161,7 +162,7 @@ class BenchmarkPage(PageFrame):
 
     def choose_file(self) -> None:
         """Ask where the text goes."""
-        dialog = QFileDialog(self, tr("Save the benchmark"))
+        dialog = file_dialog(self, tr("Save the benchmark"))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilter(tr("Text (*.md *.txt)"))

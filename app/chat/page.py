@@ -22,8 +22,12 @@ from app.chat.composer.context_card import ContextCard
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.left_out_note import LeftOutNote
 from app.chat.composer.message_field import local_files
+from app.chat.composer.message_queue import MessageQueue
 from app.chat.composer.outgoing import Outgoing
 from app.chat.composer.token_counter import ComposerTokenCounter
+from app.chat.composer.waiting_messages import WaitingMessages
+from app.chat.conversation_search import ConversationSearch
+from app.chat.find_bar import FindBar
 from app.chat.greeting import Greeting
 from app.chat.messages.message_view import AnswerMessage
 from app.chat.messages.transcript import Transcript
@@ -78,6 +82,8 @@ class ChatPage(QWidget):
         self._title.setProperty("look", "title")
         self.greeting = Greeting(offer, self)
         self.transcript = Transcript(self)
+        self.find_bar = FindBar(self)
+        self._search = ConversationSearch(self.find_bar, session, self.transcript)
         self._stack = QStackedWidget(self)
         self._empty = QScrollArea(self)
         self._empty.setWidgetResizable(True)
@@ -94,8 +100,10 @@ class ChatPage(QWidget):
         self.setup_panel = SetupPanel(self)
         counter = ComposerTokenCounter(bridge, self)
         self._choices = ContextChoices(self.context_card, session, bridge, counter)
+        self.waiting = WaitingMessages(self)
+        queue = MessageQueue(self.waiting, session)
         self.outgoing = Outgoing(
-            self.composer, session, bridge, counter, session.drafts, self._choices
+            self.composer, session, bridge, counter, session.drafts, self._choices, queue
         )
         self._setup = SetupControl(
             self.setup_panel, self.composer, session, settings, bridge, self.banners.show_notice
@@ -115,17 +123,21 @@ class ChatPage(QWidget):
         self._header.addSpacing(6)
         self._header.addWidget(self._title, 1)
         self._header.addWidget(self.performance_button)
+        self._find = QVBoxLayout()
+        self._find.addWidget(self.find_bar)
         self._bottom = QVBoxLayout()
         self._bottom.setSpacing(10)
         self.hold_banners()
         self._bottom.addWidget(self.context_card)
         self._bottom.addWidget(self.left_out)
+        self._bottom.addWidget(self.waiting)
         self._bottom.addWidget(self.composer)
         self._bottom.addWidget(self.status_line)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(self._header)
+        layout.addLayout(self._find)
         layout.addWidget(self._stack, 1)
         layout.addLayout(self._bottom)
 
@@ -142,7 +154,7 @@ class ChatPage(QWidget):
         session.changed.connect(self._update)
         session.context_full.connect(self._offer_room)
         session.problem.connect(self.show_trouble)
-        session.ending.connect(self.outgoing.keep)
+        session.ending.connect(self.outgoing.end)
         session.deleted.connect(self._offer_undo)
 
     def _connect_widgets(self) -> None:
@@ -157,6 +169,8 @@ class ChatPage(QWidget):
         self.transcript.delete_asked.connect(self._session.delete_message)
         self.transcript.tint_asked.connect(lambda on: self._settings.change(token_tint=on))
         self.transcript.link_clicked.connect(self._ask_to_open)
+        self.find_bar.closed.connect(self._search.close)
+        self.find_bar.closed.connect(self.composer.field.setFocus)
         self.left_out.moved.connect(self.transcript.set_unseen)
         self.composer.stop_asked.connect(self._session.stop)
         self.outgoing.problem.connect(self.show_trouble)
@@ -178,6 +192,7 @@ class ChatPage(QWidget):
         super().resizeEvent(event)
         side = max(24, (self.width() - COLUMN) // 2)
         self._bottom.setContentsMargins(side, 4, side, 10)
+        self._find.setContentsMargins(side, 0, side, 0)
         self.composer.field.set_most_height(self.height() // 5)
 
     def show_trouble(self, problem: UserFixable) -> None:
@@ -187,6 +202,10 @@ class ChatPage(QWidget):
     def open_setup(self) -> None:
         """Open the panel that says how answers are drawn."""
         self._setup.open()
+
+    def open_search(self) -> None:
+        """Open the search in the conversation on show."""
+        self._search.open()
 
     def reveal(self, message_id: int, words: Sequence[str] = ()) -> None:
         """Scroll to a message of the conversation on show, with `words` highlighted in it."""

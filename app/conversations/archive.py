@@ -6,15 +6,20 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from app.history import Conversation, beside
 from app.history.exchange import export_json, import_json, markdown
+from app.history.trees import Trees
+from app.session.titles import title_of
 from engine.errors import Cancelled, UserFixable
 from engine.language import tr
+from engine.request import Role
 
+_UNNAMED = "new chat"
+"""The title that ChatGPT and Open WebUI give to what nobody has named."""
 _LONGEST_NAME = 80
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]+')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
@@ -86,12 +91,23 @@ def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:
             text = read(path)
             with beside(history) as store:
                 imported = import_json(store, text, progress.step)
+                titled = [_titled(store, each) for each in imported]
         except UserFixable as trouble:
             troubles.append(_named(trouble, path))
         else:
-            conversations += imported
+            conversations += titled
             left_out += imported.left_out
     return Taken(tuple(conversations), left_out, tuple(troubles))
+
+
+def _titled(store: Trees, conversation: Conversation) -> Conversation:
+    """Return a conversation, which is called by its first message where nobody has named it."""
+    if conversation.title.strip().casefold() not in {"", _UNNAMED, tr("New chat").casefold()}:
+        return conversation
+    said = (each.text for each in store.messages(conversation.id) if each.role is Role.USER)
+    title = title_of(next(said, ""))
+    store.rename(conversation.id, title)
+    return replace(conversation, title=title)
 
 
 def file_name(title: str, form: ExportFormat, taken: set[str]) -> str:

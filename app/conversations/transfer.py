@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from PySide6.QtCore import QCoreApplication, QObject, QStandardPaths, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.conversations.archive import ExportFormat, Progress, Taken, export, file_name, take_in
@@ -14,6 +14,7 @@ from app.engine_link.background import in_background
 from app.history import Conversation
 from app.history.exchange import Imported
 from app.session.conversation_list import ConversationList, shown_title
+from app.widgets.file_dialog import file_dialog
 from engine.errors import Cancelled, UserFixable
 from engine.language import later, tr, tr_count
 
@@ -54,7 +55,7 @@ class Transfer(QObject):
 
     def choose_export(self, conversations: Sequence[Conversation], form: ExportFormat) -> None:
         """Ask for a file, or for a folder where there will be many, and write there."""
-        dialog = QFileDialog(self._window, tr("Export conversations"), _documents())
+        dialog = file_dialog(self._window, tr("Export conversations"))
         if form is ExportFormat.MARKDOWN and len(conversations) > 1:
             dialog.setFileMode(QFileDialog.FileMode.Directory)
             dialog.setOption(QFileDialog.Option.ShowDirsOnly)
@@ -69,7 +70,7 @@ class Transfer(QObject):
 
     def choose_import(self) -> None:
         """Ask for files, and read them."""
-        dialog = QFileDialog(self._window, tr("Import conversations"), _documents())
+        dialog = file_dialog(self._window, tr("Import conversations"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.setNameFilters([tr("Conversations (*.json *.jsonl)"), tr("All files (*)")])
         dialog.filesSelected.connect(
@@ -154,10 +155,6 @@ class Transfer(QObject):
         self.progressed.emit("", 0)
         if words:
             self.said.emit(words)
-
-
-def _documents() -> str:
-    return QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
 
 
 def _open(dialog: QFileDialog) -> None:

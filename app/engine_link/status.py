@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import ceil
 
 from app.engine_link.plan_texts import short_run_words
 from engine.commands import Command, Generate, Load, Stop, Unload
@@ -24,6 +25,7 @@ from engine.events import (
     Unloaded,
 )
 from engine.language import number, tr
+from engine.language.units import seconds
 from engine.machine.facts import Machine
 
 
@@ -59,6 +61,10 @@ class EngineStatus:
     fraction: float = 0.0
     done: int = 0
     total: int = 0
+    left_s: float | None = None
+    """Seconds until the prompt is read, about; None: not known yet."""
+    reading: PrefillProgress | None = None
+    """The first that was told of the prompt being read."""
     request_id: str | None = None
     machine: Machine | None = None
     """The machine that the last load found."""
@@ -108,7 +114,10 @@ class EngineStatus:
             case Unloaded():
                 return replace(self, model_name="", plan=None).settled()
             case PrefillProgress(done=done, total=total) if self._moves(event.request_id):
-                return replace(self, phase=Phase.READING, done=done, total=total)
+                begun = self.reading
+                first = event if begun is None or begun.request_id != event.request_id else begun
+                told = replace(self, phase=Phase.READING, done=done, total=total)
+                return replace(told, reading=first, left_s=_left(first, event))
             case TextDelta() if self._moves(event.request_id):
                 return replace(self, phase=Phase.WRITING)
             case Finished(request_id=request_id) if request_id == self.request_id:
@@ -162,8 +171,11 @@ class EngineStatus:
             case Phase.WAITING:
                 return tr("Waiting for the model")
             case Phase.READING:
-                words = tr("Reading the prompt ({done} of {total} tokens)")
-                return words.format(done=number(self.done), total=number(self.total))
+                share = number(self.done / max(self.total, 1), ".0%")
+                if self.left_s is None:
+                    return tr("Reading the prompt: {share}").format(share=share)
+                words = tr("Reading the prompt: {share}, about {time} left")
+                return words.format(share=share, time=seconds(max(ceil(self.left_s), 1), ".0f"))
             case Phase.WRITING:
                 return tr("Writing")
             case Phase.STOPPING:
@@ -175,3 +187,9 @@ class EngineStatus:
         if self.plan is None:
             return ""
         return short_run_words(self.plan, self.machine)
+
+
+def _left(first: PrefillProgress, now: PrefillProgress) -> float | None:
+    """Return the seconds that the rest of a prompt takes at the pace since the first was told."""
+    read, took = now.done - first.done, now.at - first.at
+    return (now.total - now.done) * took / read if read > 0 and took > 0 else None

@@ -55,6 +55,7 @@ class WindowActions(QObject):
         return [
             _Row(tr("New chat"), "Ctrl+N", self.new_chat),
             _Row(tr("Search conversations"), "Ctrl+K", self._focus_search),
+            _Row(tr("Find in this conversation"), "Ctrl+F", self._find),
             _Row(tr("Go to the message field"), "Ctrl+L", chat.composer.field.setFocus),
             _Row(tr("Go to the conversations"), "Ctrl+1", self._focus_list),
             *(
@@ -149,6 +150,10 @@ class WindowActions(QObject):
         self._show_sidebar(visible=True)
         self._window.sidebar.search.setFocus()
         self._window.sidebar.search.selectAll()
+
+    def _find(self) -> None:
+        self._window.pages.show_chat()
+        self._window.chat.open_search()
 
     def _focus_list(self) -> None:
         self._show_sidebar(visible=True)

@@ -136,8 +136,8 @@ class Composer(QFrame):
         self._fit_words()
 
     def send(self) -> None:
-        """Ask to send what is written, if that is possible now."""
-        if self._state.can_send and self.has_something:
+        """Ask to send what is written, if that is possible now or when an answer has ended."""
+        if (self._state.can_send or self._state.queues) and self.has_something:
             self.send_asked.emit()
 
     @property
@@ -151,15 +151,17 @@ class Composer(QFrame):
 
     def _update_buttons(self) -> None:
         stopping = self._state.can_stop
-        ready = self._state.can_send and self.has_something
-        self.send_button.setVisible(not stopping)
+        queues = self._state.queues
+        ready = (self._state.can_send or queues) and self.has_something
+        self.send_button.setVisible(not stopping or ready)
         self.stop_button.setVisible(stopping)
         self.send_button.setEnabled(ready)
         self.send_button.set_icon("send", "on_accent" if ready else "muted")
         self.stop_button.set_icon("stop", "on_accent")
         self._colour_icons()
-        why = self._state.reason if not self._state.can_send else ""
-        self.send_button.setToolTip(why or with_keys(tr("Send the message"), "Enter"))
+        why = "" if self._state.can_send or queues else self._state.reason
+        sends = tr("Send when the answer has ended") if queues else tr("Send the message")
+        self.send_button.setToolTip(why or with_keys(sends, "Enter"))
         self.send_button.setAccessibleDescription(why)
         self._fit_words()
 

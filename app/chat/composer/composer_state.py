@@ -15,6 +15,8 @@ class ComposerState:
     can_send: bool
     can_stop: bool
     reason: str = ""
+    queues: bool = False
+    """True if what is sent waits for the end of an answer."""
 
 
 def composer_state(status: EngineStatus, *, answering: bool, elsewhere: str = "") -> ComposerState:
@@ -27,9 +29,9 @@ def composer_state(status: EngineStatus, *, answering: bool, elsewhere: str = ""
     """
     if answering and elsewhere:
         reason = tr("An answer is being written in \u201c{title}\u201d").format(title=elsewhere)
-        return ComposerState(False, True, reason)
+        return ComposerState(False, True, reason, queues=True)
     if answering:
-        return ComposerState(False, status.phase is not Phase.STOPPING, "")
+        return ComposerState(False, status.phase is not Phase.STOPPING, queues=True)
     match status.phase:
         case Phase.BROKEN:
             reason = tr("The engine did not start, so nothing can answer")

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFileDialog
 from app.chat.composer.composer import Composer
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.context_meter import Fill
+from app.chat.composer.message_queue import MessageQueue
 from app.chat.composer.token_counter import ComposerTokenCounter
 from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
@@ -28,6 +29,7 @@ from app.session.attachments import (
 from app.session.message_drafts import NOTHING, Draft, MessageDrafts
 from app.session.request import counted_request
 from app.session.session import ChatSession
+from app.widgets.file_dialog import file_dialog
 from engine.errors import UserFixable
 from engine.events import RoundFinished
 from engine.language import tr
@@ -55,6 +57,7 @@ class Outgoing(QObject):
         counter: ComposerTokenCounter,
         drafts: MessageDrafts,
         choices: ContextChoices,
+        queue: MessageQueue,
     ) -> None:
         super().__init__(composer)
         self._composer = composer
@@ -63,6 +66,8 @@ class Outgoing(QObject):
         self._counter = counter
         self._drafts = drafts
         self._choices = choices
+        self._queue = queue
+        queue.edit_asked.connect(self._edit)
         self._key: int | None = None
         self._attachments: list[Attachment] = []
         self._pastes = 0
@@ -95,7 +100,7 @@ class Outgoing(QObject):
 
     def ask_for_files(self) -> None:
         """Let the user choose files."""
-        dialog = QFileDialog(self._composer.window(), tr("Attach text files"))
+        dialog = file_dialog(self._composer.window(), tr("Attach text files"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.filesSelected.connect(lambda names: self.attach([Path(name) for name in names]))
         dialog.finished.connect(dialog.deleteLater)
@@ -203,7 +208,14 @@ class Outgoing(QObject):
     # -- sending ---------------------------------------------------------------------------
 
     def send(self) -> None:
-        """Send what is there; where it is known not to fit the user is asked what to do."""
+        """Send what is there, or let it wait for the end of the answer that is being written.
+
+        Where it is known not to fit the user is asked what to do.
+        """
+        if self._session.live is not None:
+            self._queue.add(self._draft())
+            self._clear()
+            return
         fill = self._composer.meter.fill
         if fill is not None and self._fill_is_current and not fill.fits:
             self._choices.open(fill.used, self._unsent(), self._send)
@@ -215,9 +227,29 @@ class Outgoing(QObject):
         if not self._session.send(with_attachments(self._attachments, text)):
             return
         self._choices.close()
+        self._clear()
+
+    def _clear(self) -> None:
         self._pastes = 0
         self._restore(NOTHING)
         self.keep()
+
+    def _draft(self) -> Draft:
+        text = self._composer.field.toPlainText().strip("\n")
+        return Draft(text, tuple(self._attachments))
+
+    def _edit(self, draft: Draft) -> None:
+        """Put a message that waited in front of what is written now."""
+        self._restore(_joined([draft, self._draft()]))
+        self._composer.field.setFocus()
+
+    def end(self) -> None:
+        """Keep what is unsent, with the messages that waited, as the window closes."""
+        waiting = self._queue.take_all()
+        self._restore(_joined([*waiting.pop(self._key, ()), self._draft()]))
+        self.keep()
+        for key, drafts in waiting.items():
+            self._drafts.put(key, _joined([*drafts, self._drafts.get(key)]))
 
     # -- counting --------------------------------------------------------------------------
 
@@ -271,6 +303,12 @@ class Outgoing(QObject):
             return
         if self._session.shows_live and event.context_used:
             self._composer.meter.follow(Fill(event.context_used, plan.context))
+
+
+def _joined(drafts: Sequence[Draft]) -> Draft:
+    """Several unsent messages as one."""
+    texts = [each.text for each in drafts if each.text]
+    return Draft("\n\n".join(texts), tuple(file for each in drafts for file in each.attachments))
 
 
 def _read_all(paths: Sequence[Path]) -> list[Attachment | UserFixable]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 
+from app.chat.text.source_map import utf16_length
 from app.chat.text.text_view import TextView
 from app.session.attachments import SentFile
 from app.theme.icons import icon
@@ -35,7 +38,7 @@ class _Chip(QToolButton):
         about.setText(" \u00b7 ".join(parts))
         about.setProperty("look", "small")
         self.words = listed([file.name, *parts])
-        self._row = row = QHBoxLayout(self)
+        row = self._row = QHBoxLayout(self)
         row.setContentsMargins(10, 5, 10, 5)
         row.setSpacing(8)
         for part in (self._icon, name, about, self._arrow):
@@ -81,6 +84,7 @@ class AttachedFile(QWidget):
         """The text of the file, once it was opened."""
         self.opened = False
         """True if the text is to be seen."""
+        self._words: Sequence[str] = ()
         self.chip = _Chip(file, self)
         self.chip.clicked.connect(lambda: self.set_opened(not self.opened))
         self._fit()
@@ -92,6 +96,7 @@ class AttachedFile(QWidget):
         self.opened = opened
         if self.text is None:
             self.text = TextView(self.file.name, self)
+            self.text.highlight_words(self._words)
             self.text.resize(self.width(), self.text.height())
             self.text.resized.connect(self._fit)
             self.text.reopen(self.file.block, start=self._start, thoughts=False)
@@ -99,6 +104,31 @@ class AttachedFile(QWidget):
         self.text.setVisible(opened)
         self.chip.show_state(opened=opened)
         self._fit()
+
+    def holds(self, place: int) -> bool:
+        """Return whether the file's text has this place of the message's source."""
+        return self._start <= place < self._start + utf16_length(self.file.block)
+
+    def highlight(self, words: Sequence[str]) -> None:
+        """Mark words in the text, now or once it is opened."""
+        self._words = words
+        if self.text is not None:
+            self.text.highlight_words(words)
+
+    def unfolded_rect(self, start: int, end: int) -> QRectF | None:
+        """Open the file and mark a stretch of the message's source; where it is in this widget."""
+        self.set_opened(True)
+        if self.text is None:
+            return None
+        self.text.complete()
+        self.text.mark_source(start, end)
+        rect = self.text.source_rect(start, end)
+        return None if rect is None else rect.translated(QPointF(self.text.pos()))
+
+    def clear_mark(self) -> None:
+        """Take the mark away."""
+        if self.text is not None:
+            self.text.clear_mark()
 
     @property
     def natural_width(self) -> int:

@@ -131,6 +131,20 @@ class MessageRow(ListRow):
         """Return where the text begins in the row."""
         return self.text.mapTo(self, QPoint(0, 0)).y()
 
+    def highlight(self, words: Sequence[str]) -> None:
+        """Mark words wherever they are in the message; none: take the marks away."""
+        self.text.highlight_words(words)
+
+    def unfolded_y(self, start: int, end: int) -> int | None:
+        """Mark a stretch of the message's source, and unfold it; where it is in the row."""
+        self.text.mark_source(start, end)
+        rect = self.text.unfolded_rect(start, end)
+        return None if rect is None else self.text_top + int(rect.top())
+
+    def clear_mark(self) -> None:
+        """Take the mark of a stretch away."""
+        self.text.clear_mark()
+
     def set_last(self, *, last: bool) -> None:
         """The last message shows what can be done with it all the time."""
         if last is not self._is_last:

@@ -51,7 +51,10 @@ class Transcript(Column):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._messages: list[StoredMessage] = []
         self._marked: tuple[int, int, int] | None = None
-        self._searched: tuple[int, Sequence[str]] | None = None
+        self._searched: tuple[int | None, Sequence[str]] | None = None
+        """The message that words are marked in, None for all of them; and the words."""
+        self._match_asked = False
+        """True if the marked stretch is still to be scrolled to."""
         self._tinted = self._thoughts_open = False
         self._unseen: tuple[int, str] | None = None
         self._hit_asked = False
@@ -126,6 +129,37 @@ class Transcript(Column):
         self.show_row(index, -TOP)
         self._show_hits(index)
 
+    def search(self, words: str) -> None:
+        """Highlight `words` in every message; empty: nowhere any more."""
+        self.clear_mark()
+        self._unsearch()
+        self._searched = (None, (words,)) if words.strip() else None
+        for index, _ in self.live_rows:
+            self._show_hits(index)
+
+    def show_match(self, message_id: int, start: int, end: int) -> None:
+        """Mark a stretch of a message's source, unfold and scroll to it."""
+        index = self._index(message_id)
+        if index is None:
+            return
+        self.clear_mark()
+        self._marked, self._match_asked = (message_id, start, end), True
+        if index not in self.visible_range():
+            self.show_row(index, -TOP)
+        self.make_ready(index)
+        self._go_to_match(index)
+
+    def _go_to_match(self, index: int) -> None:
+        """Scroll to the marked stretch once its message is laid out, unless it is in sight."""
+        marked = self._marked
+        if marked is None or not self._match_asked or not self.is_ready(index):
+            return
+        self._match_asked = False
+        inside = self.bubble_at(index).unfolded_y(*marked[1:]) or 0
+        y = self.row_top(index) + inside
+        if not 0 <= y < self.viewport().height() - _HIT_BELOW:
+            self.put_row(index, inside, self.viewport().height() // 3)
+
     def set_reading(self, *, tinted: bool, thoughts_open: bool) -> None:
         """Set whether drafted words are tinted, and whether thoughts are shown."""
         before = (self._tinted, self._thoughts_open)
@@ -161,9 +195,9 @@ class Transcript(Column):
     def clear_mark(self) -> None:
         """Take the mark away."""
         bubble = None if self._marked is None else self._live_bubble(self._marked[0])
-        self._marked = None
+        self._marked, self._match_asked = None, False
         if bubble is not None:
-            bubble.text.clear_mark()
+            bubble.clear_mark()
 
     def _same(self, old: StoredMessage, new: StoredMessage) -> bool:
         """Return whether a message is still the one that is shown; its row learns what is new."""
@@ -212,6 +246,7 @@ class Transcript(Column):
         bubble = self.bubble_at(index)
         if self._marked is not None and self._marked[0] == bubble.message.id:
             bubble.text.mark_source(*self._marked[1:])
+            self._go_to_match(index)
         self._show_hits(index)
         if self._stepped is not None and self._stepped[0] == index:
             y, self._stepped = self._stepped[1], None
@@ -270,22 +305,21 @@ class Transcript(Column):
 
     def _show_hits(self, index: int) -> None:
         """Highlight what was searched for, and scroll to the first hit when it is far down."""
-        if self._searched is None or self._messages[index].id != self._searched[0]:
+        if self._searched is None or not self.is_ready(index):
             return
-        if not self.is_ready(index):
+        if self._searched[0] not in (None, self._messages[index].id):
             return
         bubble = self.bubble_at(index)
-        bubble.text.highlight_words(self._searched[1])
+        bubble.highlight(self._searched[1])
         asked, self._hit_asked = self._hit_asked, False
         hit = bubble.text.first_hit() if asked else None
         if hit is not None and hit.bottom() + _HIT_BELOW > self.viewport().height():
             self.show_row(index, bubble.text_top + int(hit.top()) - _HIT_BELOW)
 
     def _unsearch(self) -> None:
-        bubble = None if self._searched is None else self._live_bubble(self._searched[0])
         self._searched = None
-        if bubble is not None:
-            bubble.text.highlight_words(())
+        for bubble in self.bubbles:
+            bubble.highlight(())
 
     # -- keyboard ------------------------------------------------------------------------------
 

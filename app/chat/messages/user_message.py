@@ -116,6 +116,26 @@ class UserMessage(MessageRow):
         else:
             super().act(act)
 
+    def highlight(self, words: Sequence[str]) -> None:
+        """Mark words in what was said and in the files."""
+        super().highlight(words)
+        for file in self.files:
+            file.highlight(words)
+
+    def unfolded_y(self, start: int, end: int) -> int | None:
+        """Mark a stretch, and open the file that holds it."""
+        file = next((each for each in self.files if each.holds(start)), None)
+        if file is None:
+            return super().unfolded_y(start, end)
+        rect = file.unfolded_rect(start, end)
+        return None if rect is None else file.mapTo(self, rect.topLeft().toPoint()).y()
+
+    def clear_mark(self) -> None:
+        """Take the mark away, also in the files."""
+        super().clear_mark()
+        for file in self.files:
+            file.clear_mark()
+
     def plain_text(self) -> str:
         """Return the message: it is plain text."""
         return self.message.text

@@ -225,6 +225,21 @@ class TextView(TextSurface):
         shown = next(self._writer.map.shown(start, end), None)
         return None if shown is None else self._rect(*shown)
 
+    def unfolded_rect(self, start: int, end: int) -> QRectF | None:
+        """Return the same as `source_rect`; a thought that holds the stretch is opened."""
+        rect = self.source_rect(start, end)
+        holding = [each for each in self._thoughts if each.start <= start]
+        if rect is not None or not holding:
+            return rect
+        thought, opened = holding[-1], holding[-1].opened
+        thought.set_opened(True)
+        thought.text.complete()
+        rect = thought.text.source_rect(start, end)
+        if rect is None:
+            thought.set_opened(opened)
+            return None
+        return rect.translated(QPointF(thought.text.mapTo(self, QPoint(0, 0))))
+
     def _rect(self, start: int, end: int) -> QRectF | None:
         block = self.document().findBlock(start)
         return next(BlockLines(block).shown([(start, end)]), None)

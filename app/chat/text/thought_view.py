@@ -32,7 +32,8 @@ class ThoughtView(QWidget):
         super().__init__(parent)
         self.text = text
         self._unread: list[str] = []
-        self._start = start
+        self.start = start
+        """Place in the source where the thought begins, in UTF-16 units."""
         self._read = self._over = False
         text.setParent(self)
         text.hide()
@@ -76,7 +77,7 @@ class ThoughtView(QWidget):
         text = "".join(self._unread)
         self._unread.clear()
         if not self._read:
-            self.text.reopen(text, start=self._start, thoughts=False)
+            self.text.reopen(text, start=self.start, thoughts=False)
             self._read = True
         elif text:
             self.text.append(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QDir, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QProgressBar
 from pytestqt.qtbot import QtBot
@@ -199,6 +199,36 @@ def test_what_is_going_on_shows_and_can_be_cancelled(
     qtbot.waitUntil(lambda: told.said == ["Cancelled. What was done before is kept."])
     assert not bar.isVisible()
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [("New chat", "Why is the sky blue?"), ("", "Why is the sky blue?"), ("Sky", "Sky")],
+)
+def test_what_nobody_has_named_is_called_by_its_first_message(
+    sidebar: Sidebar, told: Told, tmp_path: Path, qtbot: QtBot, title: str, shown: str
+) -> None:
+    path = tmp_path / "chat.json"
+    messages = [{"role": "user", "content": "Why is the sky blue?"}]
+    path.write_text(json.dumps([{"title": title, "messages": messages}]), encoding="utf-8")
+    sidebar.transfer.import_files([path])
+    qtbot.waitUntil(lambda: bool(told.said))
+    names = [each.title for each in sidebar.transfer._list.newest_first()]
+    assert shown in names
+    assert "New chat" not in names
+
+
+def test_dialogs_begin_in_the_users_folder(
+    sidebar: Sidebar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(QFileDialog, "directory", lambda _self: QDir.current())  # none used before
+    set_to: list[str] = []
+    monkeypatch.setattr(QFileDialog, "setDirectory", lambda _self, place: set_to.append(place))
+    sidebar.transfer.choose_import()
+    (place,) = set_to
+    assert Path(place).is_dir()
+    assert Path(place) != tmp_path
 
 
 def test_asking_where_to(

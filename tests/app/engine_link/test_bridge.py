@@ -345,3 +345,15 @@ def test_whenever_sending_is_impossible_a_reason_or_a_stop_button_is_there(
         state = composer_state(EngineStatus(phase), answering=answering, elsewhere=elsewhere)
         stopping = answering and phase is Phase.STOPPING
         assert state.can_send or state.reason or state.can_stop or stopping
+
+
+def test_reading_a_prompt_tells_how_long_it_will_take() -> None:
+    status = EngineStatus(Phase.WAITING, request_id="1")
+    status = status.after(PrefillProgress(10.0, "1", 200, 1_000, 200))
+    assert status.words == "Reading the prompt: 20\u202f%"
+    status = status.after(PrefillProgress(14.0, "1", 400, 1_000, 200))
+    assert status.words == "Reading the prompt: 40\u202f%, about 12\u00a0s left"
+    status = status.after(PrefillProgress(15.9, "1", 1_000, 1_000, 200))
+    assert status.words == "Reading the prompt: 100\u202f%, about 1\u00a0s left"
+    status = replace(status, request_id="2").after(PrefillProgress(20.0, "2", 64, 128, 0))
+    assert status.words == "Reading the prompt: 50\u202f%"

@@ -1,0 +1,72 @@
+"""The messages that wait for the end of an answer, as lines above the composer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.session.message_drafts import Draft
+from app.theme.icons import IconButton
+from app.widgets.elided import ElidedLabel
+from engine.language import listed, tr
+
+
+class WaitingMessage(QFrame):
+    """One message that waits: its first words, and what can be done with it."""
+
+    def __init__(self, draft: Draft, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.draft = draft
+        self.setProperty("look", "chip")
+        state = QLabel(tr("Waiting"), self)
+        state.setProperty("look", "small")
+        words = ElidedLabel(self)
+        names = [each.name for each in draft.attachments]
+        words.setText(" ".join(draft.text.split()) or listed(names))
+        self.setAccessibleName(tr("Waiting: {words}").format(words=words.text()))
+        self.send_button = IconButton("send", tr("Stop the answer and send this now"), self)
+        self.edit_button = IconButton("pencil", tr("Edit this message"), self)
+        self.remove_button = IconButton("close", tr("Do not send this message"), self)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(10, 2, 4, 2)
+        row.setSpacing(8)
+        row.addWidget(state)
+        row.addWidget(words, 1)
+        for button in (self.send_button, self.edit_button, self.remove_button):
+            row.addWidget(button)
+
+
+class WaitingMessages(QWidget):
+    """All of them, in the order in which they are sent. Hidden when there are none."""
+
+    send_asked = Signal(object)
+    """The `Draft` that shall be sent now."""
+    edit_asked = Signal(object)
+    removed = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(4)
+        self.lines: list[WaitingMessage] = []
+        self.hide()
+
+    def show_drafts(self, drafts: Sequence[Draft]) -> None:
+        """Show these, the next one first."""
+        for line in self.lines:
+            self._column.removeWidget(line)
+            line.hide()
+            line.deleteLater()
+        self.lines = [self._line(draft) for draft in drafts]
+        self.setVisible(bool(self.lines))
+
+    def _line(self, draft: Draft) -> WaitingMessage:
+        line = WaitingMessage(draft, self)
+        line.send_button.clicked.connect(lambda: self.send_asked.emit(draft))
+        line.edit_button.clicked.connect(lambda: self.edit_asked.emit(draft))
+        line.remove_button.clicked.connect(lambda: self.removed.emit(draft))
+        self._column.addWidget(line)
+        return line

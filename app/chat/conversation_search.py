@@ -1,0 +1,102 @@
+"""Looks for words in the conversation on show, and goes from match to match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject
+
+from app.chat.find_bar import FindBar
+from app.chat.messages.transcript import Transcript
+from app.chat.text.source_map import utf16_length
+from app.history import StoredMessage
+from app.session.session import ChatSession
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A place in the source of a message, in UTF-16 units."""
+
+    message_id: int
+    start: int
+    end: int
+
+
+def matches_in(messages: Sequence[StoredMessage], words: str) -> list[Match]:
+    """Return where `words` are, in any case, from the first message to the last."""
+    if not words.strip():
+        return []
+    pattern = re.compile(re.escape(words), re.IGNORECASE)
+    found: list[Match] = []
+    for message in messages:
+        text, at, units = message.text, 0, 0
+        for match in pattern.finditer(text):
+            units += utf16_length(text[at : match.start()])
+            length = utf16_length(match[0])
+            found.append(Match(message.id, units, units + length))
+            at, units = match.end(), units + length
+    return found
+
+
+class ConversationSearch(QObject):
+    """Joins the bar, the session's messages and the transcript."""
+
+    def __init__(self, bar: FindBar, session: ChatSession, transcript: Transcript) -> None:
+        super().__init__(bar)
+        self._bar, self._session, self._transcript = bar, session, transcript
+        self._matches: list[Match] = []
+        self._place = 0
+        bar.changed.connect(self._look)
+        bar.stepped.connect(self._step)
+        session.opened.connect(self.close)
+        session.branch_changed.connect(self._count_anew)
+        session.message_added.connect(self._count_anew)
+        session.answer_finished.connect(self._count_anew)
+
+    def open(self) -> None:
+        """Show the bar with the keyboard in it, and look for what is there already."""
+        self._bar.show()
+        self._bar.field.setFocus()
+        self._bar.field.selectAll()
+        self._look()
+
+    def close(self) -> None:
+        """Hide the bar and take the marks away."""
+        if not self._bar.isHidden():
+            self._bar.hide()
+            self._matches = []
+            self._transcript.search("")
+
+    def _look(self) -> None:
+        """Go to the first match in or below what is in sight."""
+        words = self._bar.field.text()
+        self._matches = matches_in(self._session.messages, words)
+        self._transcript.search(words)
+        seen = {
+            each.id for each in self._session.messages[self._transcript.visible_range().start :]
+        }
+        places = range(len(self._matches))
+        self._place = next((i for i in places if self._matches[i].message_id in seen), 0)
+        self._show()
+
+    def _step(self, step: int) -> None:
+        if self._matches:
+            self._place = (self._place + step) % len(self._matches)
+            self._show()
+
+    def _show(self) -> None:
+        self._bar.show_count(self._place + 1, len(self._matches))
+        if self._matches:
+            match = self._matches[self._place]
+            self._transcript.show_match(match.message_id, match.start, match.end)
+
+    def _count_anew(self) -> None:
+        """Take in messages that are others now; the view stays where it is."""
+        if self._bar.isHidden():
+            return
+        shown = self._matches[self._place] if self._matches else None
+        self._matches = matches_in(self._session.messages, self._bar.field.text())
+        self._place = self._matches.index(shown) if shown in self._matches else 0
+        self._bar.show_count(self._place + 1, len(self._matches))
