@@ -13,8 +13,8 @@ from app.library.hub import HubMaker
 from app.library.hub_desk import HubDesk
 from app.library.lazy_hub import LazyHub
 from app.library.shelf_desk import ShelfDesk
-from engine.hub.download.job import JobState
-from engine.hub.remote.listing import Access
+from engine.hub.download.jobs import JobState
+from engine.hub.messages import Access
 
 
 class Desks(QObject):

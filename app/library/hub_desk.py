@@ -11,9 +11,19 @@ from PySide6.QtCore import QObject, Qt, Signal
 from app.library.in_order import InOrder
 from app.library.lazy_hub import LazyHub
 from engine.errors import Cancelled, UserFixable
-from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
-from engine.hub.remote.listing import Access, Order, Packaging, Repository
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import (
+    Access,
+    Describe,
+    DescribedModel,
+    Job,
+    Order,
+    Packaging,
+    Refused,
+    Repository,
+    Results,
+    Search,
+)
 from engine.language import tr
 
 MOST_FOUND = 500

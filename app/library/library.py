@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from app.library.hub import HubMaker
     from app.library.models_page import ModelsPage
     from app.library.notices import DownloadNotices
-    from engine.hub.remote.listing import Access
+    from engine.hub.messages import Access
 
 
 class Library:

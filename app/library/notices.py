@@ -12,7 +12,7 @@ from app.library.download_orders import DownloadOrders
 from app.library.hub_desk import HubDesk
 from app.library.model_texts import model_of
 from engine.hub import starter
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
 from engine.language import tr
 
 _NO_MORE = (JobState.DONE, JobState.FAILED)

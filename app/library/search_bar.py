@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.chat.composer.flow import FlowLayout
 from app.library.model_texts import PACKAGINGS
 from app.settings.rows import plain_label
-from engine.hub.remote.listing import Order, Packaging
+from engine.hub.messages import Order, Packaging
 from engine.language import later, tr
 
 

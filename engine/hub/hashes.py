@@ -12,8 +12,8 @@ from pathlib import Path
 from engine.errors import Cancelled
 from engine.hub.download.cache import repository_of
 from engine.hub.json_file import write_json
-from engine.hub.remote.listing import RemoteFile
-from engine.hub.remote.safe_files import is_commit, is_sha256
+from engine.hub.messages import RemoteFile
+from engine.hub.remote.files import is_commit, is_sha256
 
 _OLLAMA = re.compile(r"sha256-([0-9a-f]{64})", re.ASCII)
 _PIECE = 4 << 20

@@ -22,10 +22,9 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
 from engine import language
-from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
-from engine.hub.remote.environment import prepare
+from engine.hub.messages import Access, Describe, DescribedModel, Refused, Results, Search
+from engine.hub.remote.addresses import prepare
 from engine.hub.remote.faults import Fault, Trouble, cleaned, trouble_of
-from engine.hub.remote.listing import Access
 from engine.hub.remote.words import refused
 
 Listener = Callable[[Results | DescribedModel | Refused], None]
@@ -325,8 +324,7 @@ class _Server:
 
     def _told(self, number: int, question: Search | Describe) -> Results | DescribedModel | Refused:
         from engine.hub.remote.connection import Connection
-        from engine.hub.remote.description import describe
-        from engine.hub.remote.search import search
+        from engine.hub.remote.queries import describe, search
 
         if isinstance(question, Search):
             connection = Connection(question.access, lambda: number != self._newest)

@@ -18,7 +18,7 @@ from app.library.downloads.job_row import JobRow
 from app.library.downloads.job_texts import summary
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
-from engine.hub.download.job import JobReport
+from engine.hub.download.jobs import JobReport
 from engine.language import tr
 
 _SIDE = 24

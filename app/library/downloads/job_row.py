@@ -10,7 +10,7 @@ from app.library.downloads.job_texts import UNDER_WAY, state_words, title
 from app.settings.rows import plain_label
 from app.theme.elided import ElidedLabel
 from app.theme.icons import IconButton
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.remote.faults import Fault
 from engine.language import sentences, tr
 

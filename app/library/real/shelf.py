@@ -10,10 +10,9 @@ from app.library.hub import Doing
 from app.library.real.surroundings import Surroundings
 from app.warm_up import numpy_whole
 from engine.errors import UserFixable
-from engine.hub.download.job import JobReport
-from engine.hub.shelf.copies import CopyProgress, Tell
+from engine.hub.download.jobs import JobReport
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.relocation import import_copy, import_in_place, move
+from engine.hub.shelf.relocation import CopyProgress, Tell, import_copy, import_in_place, move
 from engine.hub.shelf.removal import delete, deletion
 from engine.hub.shelf.shelf import ModelShelf
 from engine.hub.shelf.verification import verify

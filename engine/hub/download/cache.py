@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.download.job import Job
-from engine.hub.remote.listing import Packaging, RemoteFile
-from engine.hub.remote.safe_files import is_commit
+from engine.hub.messages import Job, Packaging, RemoteFile
+from engine.hub.remote.files import is_commit
 from engine.language import tr
 from engine.language.units import file_size
 

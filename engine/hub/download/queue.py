@@ -16,12 +16,10 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.download.cache import discard, make_sure_of_room
-from engine.hub.download.job import DownloadRules, Job, JobReport, JobState
-from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
+from engine.hub.download.jobs import AT_WORK, DownloadRules, JobEntry, JobList, JobReport, JobState
 from engine.hub.download.worker import FetchProcess
-from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
+from engine.hub.messages import Access, Answer, Fetch, FetchedModel, FetchProgress, Job, Refused
 from engine.hub.remote.faults import BY_CHOICE, Fault
-from engine.hub.remote.listing import Access
 from engine.language import tr
 
 Listener = Callable[[tuple[JobReport, ...]], None]

@@ -11,9 +11,8 @@ from time import time
 
 from engine.errors import NotPossible, UserFixable
 from engine.hub.download.cache import repository_of, snapshot_of
-from engine.hub.shelf.disk_search import beginning
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.other_programs import is_blob
+from engine.hub.shelf.other_programs import beginning, is_blob
 from engine.hub.shelf.shelf import ModelShelf
 from engine.language import tr
 from engine.model.model_files import chosen_file, own_files, real_path

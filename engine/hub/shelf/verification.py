@@ -8,8 +8,8 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.hashes import by_name, expected, sha256_of
-from engine.hub.remote.listing import RemoteFile
-from engine.hub.shelf.copies import Stopped, Tell, checked_bytes
+from engine.hub.messages import RemoteFile
+from engine.hub.shelf.relocation import Stopped, Tell, checked_bytes
 from engine.hub.shelf.shelf import ModelShelf
 from engine.language import listed as listed_words
 from engine.language import tr, tr_count

@@ -17,7 +17,7 @@ from app.banner import Banner
 from app.library.models_page import ModelsPage
 from app.library.search_bar import LibraryTab
 from app.pages.names import PageName
-from engine.hub.download.job import JobState
+from engine.hub.download.jobs import JobState
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from gguf_models import Kind, write_gguf

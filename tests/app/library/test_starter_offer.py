@@ -18,7 +18,8 @@ from app.library.downloads.job_row import JobRow
 from app.status import Phase
 from engine.commands import Load
 from engine.errors import UserFixable
-from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import Job
 from engine.hub.starter import KEY, REPO, starter_job
 from engine.model.bundled import STARTER
 from engine.request import Role

@@ -18,7 +18,7 @@ from app.settings.model import SettingsSection
 from app.settings.page import SettingsPage
 from app.settings.text_editor import TextEditor
 from app.theme.theme import Theme
-from engine.hub.remote.listing import Access
+from engine.hub.messages import Access
 
 HUB = "https://hub.example"
 

@@ -19,14 +19,21 @@ from engine.hub.download.cache import (
     distinct,
     make_sure_of_room,
 )
-from engine.hub.download.job import DownloadRules, DownloadSpeed, Job, JobState
-from engine.hub.download.job_list import JobEntry, JobList, KeptJob, read_jobs, write_jobs
-from engine.hub.download.sources import at_hub
+from engine.hub.download.jobs import (
+    DownloadRules,
+    DownloadSpeed,
+    JobEntry,
+    JobList,
+    JobState,
+    KeptJob,
+    read_jobs,
+    write_jobs,
+)
+from engine.hub.download.transfer import at_hub
 from engine.hub.download.worker import _link
 from engine.hub.hashes import CheckedFiles, is_right
-from engine.hub.messages import Fetch
+from engine.hub.messages import Access, Fetch, Job, Packaging, RemoteFile
 from engine.hub.remote.faults import Fault, HubError, Trouble
-from engine.hub.remote.listing import Access, Packaging, RemoteFile
 
 _SMALL = RemoteFile("config.json", 2, git_sha1=git_sha1(b"{}"))
 _LARGE = RemoteFile("model.gguf", 1000, sha256="a" * 64)

@@ -16,15 +16,15 @@ from download_desk import HASTY, PATIENCE_S, WEIGHTS, Desk, Heard, desk
 from local_hub import Act, Trap
 
 from engine.hub.download.cache import NoRoom
-from engine.hub.download.job import DownloadRules, JobReport, JobState
+from engine.hub.download.jobs import DownloadRules, JobReport, JobState
 from engine.hub.download.queue import Downloads
 
 _WINDOW = """
 import sys
 from pathlib import Path
-from engine.hub.download.job import Job
+from engine.hub.messages import Job
 from engine.hub.download.queue import Downloads
-from engine.hub.remote.listing import Access, Packaging, RemoteFile
+from engine.hub.messages import Access, Packaging, RemoteFile
 if __name__ == "__main__":
     endpoint, cache, folder, revision, nbytes, sha256 = sys.argv[1:]
     downloads = Downloads(Path(folder), lambda reports: None)

@@ -21,9 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.hub.download.cache import cache_folder, repository_of, snapshot_of
-from engine.hub.shelf.disk_search import FoundModel, ShelfSearch
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.other_programs import cached_models, found_elsewhere
+from engine.hub.shelf.other_programs import FoundModel, ShelfSearch, cached_models, found_elsewhere
 from engine.model.local_model import LocalModel
 from engine.model.model_files import own_files
 

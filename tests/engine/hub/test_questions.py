@@ -20,11 +20,10 @@ import pytest
 from local_hub import LocalHub
 
 from engine import language
-from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
+from engine.hub.messages import Access, Describe, DescribedModel, Refused, Results, Search
 from engine.hub.questions import HubQuestions
 from engine.hub.remote.connection import make_sure_of
 from engine.hub.remote.faults import Fault, HubError
-from engine.hub.remote.listing import Access
 
 ROOT = Path(__file__).parents[3]
 REPO = "someone/some-gguf"
@@ -229,7 +228,7 @@ def test_the_process_ends_with_the_window(hub: LocalHub, tmp_path: Path) -> None
             import queue, sys, time
             from engine.hub.questions import HubQuestions
             from engine.hub.messages import Search
-            from engine.hub.remote.listing import Access
+            from engine.hub.messages import Access
 
             if __name__ == "__main__":
                 told = queue.Queue()

@@ -16,10 +16,16 @@ from disk import below, into_cache, into_ollama, needs_links, no_permission_bite
 from folder_models import FOLDER_TARGET
 
 from engine.errors import Cancelled, UserFixable
-from engine.hub.shelf import copies
-from engine.hub.shelf.copies import CopyProgress, clear_unfinished, copy_all
+from engine.hub.shelf import relocation
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.relocation import import_copy, import_in_place, meant
+from engine.hub.shelf.relocation import (
+    CopyProgress,
+    clear_unfinished,
+    copy_all,
+    import_copy,
+    import_in_place,
+    meant,
+)
 from engine.hub.shelf.shelf import ModelShelf
 from engine.model.local_model import LocalModel
 from engine.model.model_files import SeveralModels, own_files
@@ -174,8 +180,8 @@ def test_a_disk_that_fails_leaves_nothing(
 def test_a_disk_that_lies_is_noticed(
     shelf: ModelShelf, chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest: Callable[..., str] = copies.sha256_of
-    monkeypatch.setattr(copies, "sha256_of", lambda *args: honest(*args)[::-1])
+    honest: Callable[..., str] = relocation.sha256_of
+    monkeypatch.setattr(relocation, "sha256_of", lambda *args: honest(*args)[::-1])
     with pytest.raises(UserFixable, match="copied wrongly"):
         copied(chat_model, shelf)
     assert below(shelf.folder) == set()
@@ -195,7 +201,7 @@ def test_a_folder_that_may_not_be_written_is_told(shelf: ModelShelf, chat_model:
 _COPIES_AND_WAITS = """
 import sys, time
 from pathlib import Path
-from engine.hub.shelf.copies import copy_all
+from engine.hub.shelf.relocation import copy_all
 
 def tell(progress):
     print("half", flush=True)

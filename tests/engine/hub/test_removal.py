@@ -11,9 +11,8 @@ from disk import COMMIT, OTHER_COMMIT, below, into_cache, into_ollama, needs_lin
 
 from engine.errors import Cancelled, NotPossible, UserFixable
 from engine.hub.local import default_target
-from engine.hub.shelf.copies import CopyProgress
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.relocation import import_copy, import_in_place, move
+from engine.hub.shelf.relocation import CopyProgress, import_copy, import_in_place, move
 from engine.hub.shelf.removal import delete, deletion, protect
 from engine.hub.shelf.shelf import ModelShelf
 from engine.model.local_model import LocalModel

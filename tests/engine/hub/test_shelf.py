@@ -12,10 +12,9 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 from engine.errors import UserFixable
-from engine.hub.shelf.disk_search import FoundModel
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.remembered import Remembered, RememberedModels
-from engine.hub.shelf.shelf import Descriptions, ModelShelf
+from engine.hub.shelf.other_programs import FoundModel
+from engine.hub.shelf.shelf import Descriptions, ModelShelf, Remembered, RememberedModels
 from engine.model.families import open_config
 
 

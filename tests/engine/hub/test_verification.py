@@ -10,9 +10,8 @@ import pytest
 from disk import into_cache, into_ollama, needs_links
 
 from engine.errors import Cancelled
-from engine.hub.remote.listing import RemoteFile
-from engine.hub.shelf.copies import CopyProgress
-from engine.hub.shelf.relocation import import_copy
+from engine.hub.messages import RemoteFile
+from engine.hub.shelf.relocation import CopyProgress, import_copy
 from engine.hub.shelf.shelf import ModelShelf
 from engine.hub.shelf.verification import VerifiedModel, verify
 from engine.model.model_files import own_files

@@ -20,10 +20,16 @@ from local_hub import Act, Published
 
 from engine.hub.download import worker
 from engine.hub.download.cache import discard
-from engine.hub.download.job import Job, JobState, Wheel
-from engine.hub.download.job_list import KeptJob, read_jobs, write_jobs
-from engine.hub.messages import FetchedModel, FetchProgress, Refused
-from engine.hub.remote.listing import Packaging, RemoteFile
+from engine.hub.download.jobs import JobState, KeptJob, read_jobs, write_jobs
+from engine.hub.messages import (
+    FetchedModel,
+    FetchProgress,
+    Job,
+    Packaging,
+    Refused,
+    RemoteFile,
+    Wheel,
+)
 from engine.hub.starter import starter_job
 
 MODEL = b"GGUF" + random.Random(3).randbytes(200_000)
