@@ -38,9 +38,6 @@ class Questions(Protocol):
     def ask(self, question: Search | Describe) -> None:
         """Returns at once."""
 
-    def forget(self) -> None:
-        """Forget the answers: somebody has signed in, and others may come."""
-
     def close(self) -> None:
         """Take no more questions."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from PySide6.QtCore import QObject, Qt, Signal
 
@@ -157,12 +156,7 @@ class HubDesk(QObject):
             self.ask_anew()
             done(words)
 
-        self._in_order.do(partial(self._keep_token, token), kept, self._tell)
-
-    def _keep_token(self, token: str) -> str:
-        words = self._hub().tokens.keep(token)
-        self._hub().questions.forget()
-        return words
+        self._in_order.do(lambda: self._hub().tokens.keep(token), kept, self._tell)
 
     def _do(self, call: Callable[[], None]) -> None:
         """Call beside the window, one after the other; then look at the jobs."""

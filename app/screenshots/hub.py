@@ -218,9 +218,6 @@ class _Questions:
     def __init__(self, all_of_it: ScriptedHub) -> None:
         self.ask = all_of_it.ask
 
-    def forget(self) -> None:
-        """Do nothing: only the script is known."""
-
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
 

@@ -95,17 +95,6 @@ def test_searches_and_descriptions_are_answered(hub: LocalHub, asker: Asker) -> 
     described = asker.next()
     assert isinstance(described, DescribedModel)
     assert [each.name for each in described.repository.variants] == ["Q8_0"]
-    asked = len(hub.asked)
-    for revision in (None, described.repository.revision):
-        again = asker.describe(revision=revision)
-        known = asker.next()
-        assert isinstance(known, DescribedModel)
-        assert (known.asked, known.repository) == (again, described.repository)
-    assert len(hub.asked) == asked, "what is known is not asked again"
-    asker.questions.forget()
-    asker.describe()
-    assert isinstance(asker.next(), DescribedModel)
-    assert len(hub.asked) > asked
 
 
 def test_the_newest_search_wins_and_descriptions_are_answered_beside_it(
