@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import Cancelled
+from engine.hardware.kept_files import write_json
 from engine.hub.download.cache import repository_of
-from engine.hub.json_file import write_json
 from engine.hub.messages import RemoteFile
 from engine.hub.remote.files import is_commit, is_sha256
 

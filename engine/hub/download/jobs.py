@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hardware.typed_json import decoded, encoded
+from engine.hardware.kept_files import read_list, write_list
 from engine.hub.download.cache import CachePlace, bytes_here
-from engine.hub.json_file import write_json
 from engine.hub.messages import Access, Job
 from engine.language import tr
+
+_NAME = "jobs"
+"""Name of the list in its file."""
 
 
 class JobState(StrEnum):
@@ -42,6 +41,7 @@ class JobReport:
         model: what to open, a folder or a GGUF file; only of one that is done.
         cause, remedy, details: what went wrong, in words; only of one that failed.
         fault: which of `engine.hub.remote.faults.Fault` that was; "" where it is none of them.
+        cache: the folder that was chosen for its files; None: the usual one.
     """
 
     job: Job
@@ -54,6 +54,7 @@ class JobReport:
     remedy: str = ""
     details: str = ""
     fault: str = ""
+    cache: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,104 +123,93 @@ class DownloadSpeed:
 
 _log = logging.getLogger(__name__)
 
-_VERSION = 1
 AT_WORK = (JobState.FETCHING, JobState.CHECKING)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptJob:
-    """A job as it outlives the program.
-
-    Attributes:
-        cache: the folder that was chosen for its files; None: the usual one.
-        cause, remedy, details, fault: as in `JobReport`.
-    """
-
-    job: Job
-    state: JobState
-    cache: str | None = None
-    model: str | None = None
-    cause: str = ""
-    remedy: str = ""
-    details: str = ""
-    fault: str = ""
 
 
 @dataclass(slots=True)
 class JobEntry:
-    """A job and all that is known of it.
+    """A job of the list.
 
     Attributes:
-        cache: the chosen folder of its files.
+        told: how far it is; this is what outlives the program.
         access: how to get to the hub; None of a job of an earlier run that nobody resumed.
         due: when to begin, in seconds of the monotonic clock.
         interrupted: an earlier run of the program ended in the middle of it.
         returns: how often in a row it had to wait for better times.
         deaths: of its process in a row, without a byte.
-        words: cause, remedy, details and fault of what went wrong last.
     """
 
-    job: Job
-    state: JobState
-    cache: str | None = None
+    told: JobReport
     access: Access | None = None
-    done: int = 0
-    model: str | None = None
     due: float = 0.0
     interrupted: bool = False
     returns: int = 0
     deaths: int = 0
-    words: tuple[str, str, str, str] = ("", "", "", "")
     speed: DownloadSpeed = field(default_factory=DownloadSpeed)
 
     @classmethod
-    def of(cls, kept: KeptJob) -> JobEntry:
+    def of(cls, kept: JobReport) -> JobEntry:
         """Return a job at the start of the program: it waits until somebody says to go on."""
         interrupted = kept.state in (JobState.WAITING, *AT_WORK)
         state = JobState.PAUSED if interrupted else kept.state
-        words = (kept.cause, kept.remedy, kept.details, kept.fault)
-        entry = cls(
-            kept.job, state, kept.cache, model=kept.model, interrupted=interrupted, words=words
-        )
-        entry.done = bytes_here(kept.job, entry.place)
+        entry = cls(replace(kept, state=state), interrupted=interrupted)
+        entry.look()
         return entry
+
+    @property
+    def job(self) -> Job:
+        """What is fetched."""
+        return self.told.job
+
+    @property
+    def state(self) -> JobState:
+        """State of the job."""
+        return self.told.state
 
     @property
     def place(self) -> CachePlace:
         """Place of its files in the cache."""
-        return CachePlace.of(self.job, self.cache)
+        return CachePlace.of(self.job, self.told.cache)
+
+    def look(self) -> None:
+        """Find out how much of it is on the disk."""
+        self.told = replace(self.told, done=bytes_here(self.job, self.place))
 
     def go(self, access: Access) -> None:
         """Have it fetched as soon as it is its turn."""
-        self.access, self.cache = access, access.cache
+        self.access, self.told = access, replace(self.told, cache=access.cache)
         self.returns = self.deaths = 0
         self.turn(JobState.WAITING)
 
-    def turn(self, state: JobState, due: float = 0.0) -> None:
-        """Set another state; what went wrong before is forgotten."""
-        self.state, self.due, self.interrupted = state, due, False
-        self.model = None
-        self.explain()
-        self.speed = DownloadSpeed()
-
-    def explain(
-        self, cause: str = "", remedy: str = "", details: str = "", fault: str = ""
+    def turn(
+        self, state: JobState, due: float = 0.0, why: UserFixable | None = None, fault: str = ""
     ) -> None:
-        """Keep the words for what went wrong."""
-        self.words = cause, remedy, details, fault
+        """Set another state and why it came to it; what went wrong before is forgotten."""
+        said = (why.cause, why.remedy, why.details) if why is not None else ("", "", "")
+        self.told = replace(
+            self.told,
+            state=state,
+            model=None,
+            cause=said[0],
+            remedy=said[1],
+            details=said[2],
+            fault=fault,
+        )
+        self.due, self.interrupted, self.speed = due, False, DownloadSpeed()
 
     def report(self, now: float) -> JobReport:
         """Return how far it is, for the user."""
-        speed = left = None
-        if self.state is JobState.FETCHING:
-            speed = self.speed.bytes_per_second(now)
-            left = self.speed.seconds_left(now, self.job.nbytes - self.done)
-        return JobReport(self.job, self.state, self.done, speed, left, self.model, *self.words)
+        if self.state is not JobState.FETCHING:
+            return self.told
+        return replace(
+            self.told,
+            bytes_per_second=self.speed.bytes_per_second(now),
+            seconds_left=self.speed.seconds_left(now, self.job.nbytes - self.told.done),
+        )
 
-    def kept(self) -> KeptJob:
+    def kept(self) -> JobReport:
         """Return what outlives the program."""
-        state = JobState.WAITING if self.interrupted else self.state
-        return KeptJob(self.job, state, self.cache, self.model, *self.words)
+        return replace(self.told, state=JobState.WAITING) if self.interrupted else self.told
 
 
 class JobList:
@@ -231,8 +221,12 @@ class JobList:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        entries = map(JobEntry.of, read_jobs(path))
-        self._entries = {entry.job.key: entry for entry in entries}
+        try:
+            kept = read_list(path, _NAME, JobReport)
+        except OSError as error:
+            _log.warning("the list of downloads is unreadable: %s", error)
+            kept = []
+        self._entries = {entry.job.key: entry for entry in map(JobEntry.of, kept)}
 
     def __iter__(self) -> Iterator[JobEntry]:
         return iter(self._entries.values())
@@ -243,21 +237,15 @@ class JobList:
 
     def add(self, job: Job, access: Access) -> None:
         """Add a job, or have one that is there fetched once more."""
-        entry = self._entries.setdefault(job.key, JobEntry(job, JobState.WAITING))
-        entry.job = job
+        new = JobReport(job, JobState.WAITING)
+        entry = self._entries.setdefault(job.key, JobEntry(new))
+        entry.told = new
         entry.go(access)
-        entry.done = bytes_here(job, entry.place)
+        entry.look()
 
     def remove(self, key: str) -> JobEntry | None:
         """Take one off the list."""
         return self._entries.pop(key, None)
-
-    def move(self, key: str, place: int) -> None:
-        """Put one at this place in the order."""
-        if key in self._entries:
-            keys = [other for other in self._entries if other != key]
-            keys.insert(max(place, 0), key)
-            self._entries = {each: self._entries[each] for each in keys}
 
     def next(self, now: float) -> JobEntry | None:
         """Return the first job that waits and may begin."""
@@ -285,43 +273,13 @@ class JobList:
         Raises:
             UserFixable: the folder cannot be written.
         """
-        write_jobs(self._path, [entry.kept() for entry in self])
-
-
-def read_jobs(path: Path) -> list[KeptJob]:
-    """Return the jobs in a file; an unreadable one is kept beside it as `*.bad`.
-
-    What a newer version has written and this one does not understand is left out.
-    """
-    try:
-        entries = list(json.loads(path.read_text(encoding="utf-8"))["jobs"])
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        _log.warning("the list of downloads is unreadable: %s", error)
-        with contextlib.suppress(OSError):
-            os.replace(path, path.with_suffix(path.suffix + ".bad"))
-        return []
-    jobs = []
-    for entry in entries:
         try:
-            jobs.append(decoded(KeptJob, entry, path.name))
-        except ValueError as error:
-            _log.warning("a download is left out of the list: %s", error)
-    return jobs
-
-
-def write_jobs(path: Path, jobs: Iterable[KeptJob]) -> None:
-    """Write the jobs in one go.
-
-    Raises:
-        UserFixable: the folder cannot be written.
-    """
-    try:
-        write_json(path, {"version": _VERSION, "jobs": [encoded(job) for job in jobs]})
-    except OSError as error:
-        raise UserFixable(
-            tr("The list of downloads could not be saved."),
-            tr("Make the folder {folder} writable for your user.").format(folder=path.parent),
-            str(error),
-        ) from error
+            write_list(self._path, _NAME, [entry.kept() for entry in self])
+        except OSError as error:
+            raise UserFixable(
+                tr("The list of downloads could not be saved."),
+                tr("Make the folder {folder} writable for your user.").format(
+                    folder=self._path.parent
+                ),
+                str(error),
+            ) from error

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
 from engine.errors import UserFixable
-from engine.hardware.typed_json import decoded, encoded
+from engine.hardware.kept_files import read_list, write_list
 from engine.hub import starter
-from engine.hub.json_file import write_json
 from engine.hub.local import bundled_models
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.other_programs import FoundModel, ShelfSearch, beginning, found_elsewhere
@@ -25,9 +22,8 @@ from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState, own_files, real_path, size_of
 from engine.plan.footprint import weight_count
 
-VERSION = 1
-FILE = "models.json"
-_MOST_BYTES = 16 << 20
+FILE, _NAME = "models.json", "models"
+"""The file of the models that the user has brought here, and the list's name in it."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,15 +45,6 @@ class Remembered:
     hashes: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    version: int
-    models: tuple[Remembered, ...] = ()
-
-
-_Models = tuple[Remembered, ...]
-
-
 class RememberedModels:
     """The file of remembered models, for any number of threads; one program at a time writes it."""
 
@@ -65,14 +52,14 @@ class RememberedModels:
         self.file = data / FILE
         self._lock = Lock()
 
-    def all(self) -> tuple[Remembered, ...]:
+    def all(self) -> list[Remembered]:
         """Return every model, the one brought last first; none while the file cannot be opened."""
         with self._lock:
             try:
-                return self._read()
+                return read_list(self.file, _NAME, Remembered)
             except OSError as error:
                 _log.warning("the list of models cannot be opened: %s", error)
-                return ()
+                return []
 
     def remember(self, model: Remembered) -> None:
         """Put a model first, in the place of what was known of this path.
@@ -80,40 +67,27 @@ class RememberedModels:
         Raises:
             UserFixable: the list cannot be read or written.
         """
-        self._change(lambda known: (model, *(each for each in known if each.path != model.path)))
+        self._change(model.path, model)
 
     def forget(self, path: Path) -> None:
         """Take a path off the list; raises as `remember`."""
-        gone = str(path)
-        self._change(lambda known: tuple(each for each in known if each.path != gone))
+        self._change(str(path))
 
-    def _change(self, change: Callable[[_Models], _Models]) -> None:
-        with self._lock:
-            try:
-                known = self._read()
-                changed = change(known)
-                if changed != known:
-                    write_json(self.file, encoded(_File(VERSION, changed)))
-            except OSError as error:
-                raise UserFixable(
-                    tr("The list of your models could not be saved."),
-                    tr("Make the folder {folder} writable for your user.").format(
-                        folder=self.file.parent
-                    ),
-                    str(error),
-                ) from error
-
-    def _read(self) -> _Models:
-        """Return what the file says; a damaged one is kept beside as `models.bad`."""
+    def _change(self, path: str, *first: Remembered) -> None:
         try:
-            with self.file.open("rb") as stream:
-                return decoded(_File, json.loads(stream.read(_MOST_BYTES)), FILE).models
-        except FileNotFoundError:
-            return ()
-        except (ValueError, RecursionError) as error:
-            _log.warning("the list of models is damaged: %r", error)
-            os.replace(self.file, self.file.with_suffix(".bad"))
-            return ()
+            with self._lock:
+                known = read_list(self.file, _NAME, Remembered)
+                changed = [*first, *(each for each in known if each.path != path)]
+                if changed != known:
+                    write_list(self.file, _NAME, changed)
+        except OSError as error:
+            raise UserFixable(
+                tr("The list of your models could not be saved."),
+                tr("Make the folder {folder} writable for your user.").format(
+                    folder=self.file.parent
+                ),
+                str(error),
+            ) from error
 
 
 _FOLDER = "models"

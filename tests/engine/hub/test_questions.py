@@ -85,7 +85,7 @@ def process(asker: Asker) -> psutil.Process:
     return psutil.Process(number)
 
 
-def test_searches_and_descriptions_are_answered(hub: LocalHub, asker: Asker) -> None:
+def test_searches_and_descriptions_are_answered(asker: Asker) -> None:
     question = asker.search("some")
     told = asker.next()
     assert isinstance(told, Results)
