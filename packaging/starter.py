@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub import starter
-from engine.hub.shelf.relocation import check_room
+from engine.hub.download.cache import check_room
 from engine.hub.starter import take_out
 from engine.model import bundled
 

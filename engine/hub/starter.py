@@ -18,9 +18,8 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from engine.errors import UserFixable
-from engine.hub.download.cache import cache_folder
+from engine.hub.download.cache import cache_folder, check_room
 from engine.hub.messages import Job, Packaging, RemoteFile, Wheel
-from engine.hub.shelf.relocation import check_room
 from engine.language import tr
 from engine.model import bundled
 

