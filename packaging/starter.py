@@ -16,8 +16,8 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub import starter
-from engine.hub.shelf.copies import check_room
-from engine.hub.starter_wheel import take_out
+from engine.hub.download.cache import check_room
+from engine.hub.starter import take_out
 from engine.model import bundled
 
 _WORK = ".fetching-"

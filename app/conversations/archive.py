@@ -104,9 +104,11 @@ def _titled(store: Trees, conversation: Conversation) -> Conversation:
     """Return a conversation, which is called by its first message where nobody has named it."""
     if conversation.title.strip().casefold() not in {"", _UNNAMED, tr("New chat").casefold()}:
         return conversation
-    said = (each.text for each in store.messages(conversation.id) if each.role is Role.USER)
+    said = (
+        each.text for each in store.branches.messages(conversation.id) if each.role is Role.USER
+    )
     title = title_of(next(said, ""))
-    store.rename(conversation.id, title)
+    store.conversations.rename(conversation.id, title)
     return replace(conversation, title=title)
 
 

@@ -17,7 +17,7 @@ from app.history.columns import (
     pack_setup,
     pack_stats,
 )
-from app.history.conversations import CONVERSATION_COLUMNS, conversation_of
+from app.history.conversations import CONVERSATION_COLUMNS, Conversations, conversation_of
 from app.history.database import damaged, translated, work_connection
 from app.history.file import HistoryFile
 from app.history.folders import Folders
@@ -50,7 +50,7 @@ class Trees:
 
     def __init__(self, file: HistoryFile) -> None:
         self._file = file
-        self._folders = Folders(file)
+        self.conversations, self._folders = Conversations(file), Folders(file)
         self._pieces = AnswerPieces(file)
         self.branches = Branches(file, self._pieces)
         self._answers = Answers(file, self.branches)

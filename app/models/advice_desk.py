@@ -10,7 +10,7 @@ from app.engine_link.background import in_background
 from app.models.hub_desk import in_words
 from app.models.lazy_hub import LazyHub
 from engine.hub.advice import DraftCandidate, Fit
-from engine.hub.remote.listing import Repository, Variant
+from engine.hub.messages import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 
 Fits = dict[str, Fit]

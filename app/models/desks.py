@@ -13,8 +13,8 @@ from app.models.hub import HubMaker
 from app.models.hub_desk import HubDesk
 from app.models.lazy_hub import LazyHub
 from app.models.shelf_desk import ShelfDesk
-from engine.hub.download.job import JobState
-from engine.hub.remote.listing import Access
+from engine.hub.download.jobs import JobState
+from engine.hub.messages import Access
 
 
 class Desks(QObject):

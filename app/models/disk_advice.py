@@ -10,12 +10,11 @@ from app.engine_link.background import numpy_whole
 from app.models.surroundings import Surroundings
 from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate, Fit, Recommendation, Verdict
-from engine.hub.pairs.candidates import candidates, published
-from engine.hub.pairs.curated import CuratedModel, curated
-from engine.hub.pairs.vocabularies import Vocabularies
+from engine.hub.curated import CuratedModel, curated
+from engine.hub.draft_candidates import Vocabularies, candidates, published
+from engine.hub.messages import Repository, Variant
 from engine.hub.predictions import Predictions
 from engine.hub.recommendations import recommendations
-from engine.hub.remote.listing import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.hub.sketch import of_variant
 from engine.language import tr

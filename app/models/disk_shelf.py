@@ -10,8 +10,7 @@ from app.engine_link.background import numpy_whole
 from app.models.hub import Doing
 from app.models.surroundings import Surroundings
 from engine.errors import UserFixable
-from engine.hub.download.job import JobReport
-from engine.hub.shelf.copies import CopyProgress, Tell
+from engine.hub.download.jobs import JobReport
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.relocation import import_copy, import_in_place, move
 from engine.hub.shelf.removal import delete, deletion
@@ -69,11 +68,11 @@ class RealShelf:
         name = "" if isinstance(model, Path) else model.name
         if not copy:
             return import_in_place(path, self._shelf)
-        return import_copy(path, self._shelf, _telling(doing), doing.stopped, name)
+        return import_copy(path, self._shelf, doing.tell, doing.stopped, name)
 
     def check(self, model: KeptModel, doing: Doing) -> str:
         """Read all of it."""
-        found = verify(model.path, self._shelf, _telling(doing), doing.stopped)
+        found = verify(model.path, self._shelf, doing.tell, doing.stopped)
         if found.problem:
             raise UserFixable(
                 found.problem,
@@ -85,23 +84,16 @@ class RealShelf:
     def move(self, model: KeptModel, folder: Path, doing: Doing) -> KeptModel:
         """Copied, compared, and only then deleted where it was."""
         in_use = self._around.in_use()
-        return move(model, folder, self._shelf, _telling(doing), doing.stopped, in_use)
+        return move(model, folder, self._shelf, doing.tell, doing.stopped, in_use)
 
     def removable(self, model: KeptModel) -> int:
         """Bytes that the disk gets back."""
-        return deletion(model, self._shelf, files=True).nbytes
+        return deletion(model, self._shelf).nbytes
 
     def delete(self, model: KeptModel) -> None:
         """Exactly its own files."""
-        delete(deletion(model, self._shelf, files=True), self._shelf, self._around.in_use())
+        delete(deletion(model, self._shelf), self._shelf, self._around.in_use())
 
     def forget(self, model: KeptModel) -> None:
         """Remove from the list; the files stay."""
         self._shelf.memory.forget(model.path)
-
-
-def _telling(doing: Doing) -> Tell:
-    def tell(progress: CopyProgress) -> None:
-        doing.tell(progress.done / progress.total if progress.total else 1.0)
-
-    return tell

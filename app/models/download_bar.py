@@ -18,7 +18,7 @@ from app.models.job_row import JobRow
 from app.models.job_texts import summary
 from app.theme.icons import IconButton
 from app.widgets.elided import ElidedLabel
-from engine.hub.download.job import JobReport
+from engine.hub.download.jobs import JobReport
 from engine.language import tr
 
 _SIDE = 24

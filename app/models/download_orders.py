@@ -11,9 +11,8 @@ from PySide6.QtCore import QObject, Signal
 from app.models.hub_desk import HubDesk
 from app.models.variant_choice import draft_variant, target_variant
 from engine.errors import UserFixable
-from engine.hub.download.job import Job, JobState
-from engine.hub.messages import Describe, Refused
-from engine.hub.remote.listing import Repository, Variant
+from engine.hub.download.jobs import JobState
+from engine.hub.messages import Describe, Job, Refused, Repository, Variant
 from engine.language import tr
 
 

@@ -15,9 +15,18 @@ from app.models.part import ListPart
 from app.models.variant_choice import draft_variant
 from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate
-from engine.hub.messages import Describe, Refused, Results, Search
+from engine.hub.messages import (
+    Describe,
+    FoundRepository,
+    Order,
+    Packaging,
+    Refused,
+    Repository,
+    Results,
+    Search,
+    Variant,
+)
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import FoundRepository, Order, Packaging, Repository, Variant
 from engine.language import sentences, tr, tr_count
 
 _LINGER_MS = 250

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.hub.advice import DraftCandidate, Fit, Recommendation
-from engine.hub.download.job import Job, JobReport
-from engine.hub.messages import Describe, Search
-from engine.hub.remote.listing import Access, Repository, Variant
+from engine.hub.download.jobs import JobReport
+from engine.hub.messages import Access, Describe, Job, Repository, Search, Variant
 from engine.hub.shelf.kept_model import KeptModel
 
 Listener = Callable[[object], None]
@@ -38,9 +37,6 @@ class Questions(Protocol):
 
     def ask(self, question: Search | Describe) -> None:
         """Returns at once."""
-
-    def forget(self) -> None:
-        """Forget the answers: somebody has signed in, and others may come."""
 
     def close(self) -> None:
         """Take no more questions."""

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from PySide6.QtCore import QObject, Qt, Signal
 
 from app.models.in_order import InOrder
 from app.models.lazy_hub import LazyHub
 from engine.errors import Cancelled, UserFixable
-from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
-from engine.hub.remote.listing import Access, Order, Packaging, Repository
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import (
+    Access,
+    Describe,
+    DescribedModel,
+    Job,
+    Order,
+    Packaging,
+    Refused,
+    Repository,
+    Results,
+    Search,
+)
 from engine.language import tr
 
 MOST_FOUND = 500
@@ -147,12 +156,7 @@ class HubDesk(QObject):
             self.ask_anew()
             done(words)
 
-        self._in_order.do(partial(self._keep_token, token), kept, self._tell)
-
-    def _keep_token(self, token: str) -> str:
-        words = self._hub().tokens.keep(token)
-        self._hub().questions.forget()
-        return words
+        self._in_order.do(lambda: self._hub().tokens.keep(token), kept, self._tell)
 
     def _do(self, call: Callable[[], None]) -> None:
         """Call beside the window, one after the other; then look at the jobs."""

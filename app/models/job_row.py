@@ -10,7 +10,7 @@ from app.models.job_texts import UNDER_WAY, state_words, title
 from app.theme.icons import IconButton
 from app.widgets.elided import ElidedLabel
 from app.widgets.labels import plain_label
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.remote.faults import Fault
 from engine.language import sentences, tr
 

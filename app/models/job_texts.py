@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.models.model_texts import joined, model_of
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
 from engine.language import number, tr, tr_count
 from engine.language.units import file_size, minutes, seconds
 

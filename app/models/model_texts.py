@@ -8,7 +8,7 @@ from PySide6.QtCore import QDateTime, QLocale
 
 from app.models.list.row import LibraryRow, RowBadge, Tone
 from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, RecommendedRole, Verdict
-from engine.hub.remote.listing import FoundRepository, Packaging, Variant
+from engine.hub.messages import FoundRepository, Packaging, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import later, number, tr, tr_count
 from engine.language.units import file_size

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from app.models.models_page import ModelsPage
     from app.models.notices import DownloadNotices
     from app.widgets.banner import BannerArea
-    from engine.hub.remote.listing import Access
+    from engine.hub.messages import Access
 
 
 class Library:

@@ -12,7 +12,7 @@ from app.models.hub_desk import HubDesk
 from app.models.model_texts import model_of
 from app.widgets.banner import BannerArea
 from engine.hub import starter
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
 from engine.language import tr
 
 _NO_MORE = (JobState.DONE, JobState.FAILED)

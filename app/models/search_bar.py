@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.models.model_texts import PACKAGINGS
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
-from engine.hub.remote.listing import Order, Packaging
+from engine.hub.messages import Order, Packaging
 from engine.language import later, tr
 
 

@@ -15,7 +15,7 @@ from app.models.hub_desk import in_words
 from app.models.lazy_hub import LazyHub
 from engine.errors import Cancelled
 from engine.hub.advice import Recommendation
-from engine.hub.download.job import JobReport
+from engine.hub.download.jobs import JobReport
 from engine.hub.shelf.kept_model import KeptModel
 
 _STEPS = 200

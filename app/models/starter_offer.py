@@ -10,7 +10,7 @@ from app.models.job_row import JobRow
 from app.widgets.labels import plain_label
 from engine.errors import UserFixable
 from engine.hub import starter
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
 from engine.language import sentences, tr
 from engine.language.units import file_size
 from engine.model import bundled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engine.hub.advice import Badge, Fit
-from engine.hub.remote.listing import Packaging, Repository, Variant
+from engine.hub.messages import Packaging, Repository, Variant
 
 _GOOD = ("Q4_K_M", "Q4_0", "Q5_K_M", "Q4_K_S", "Q5_0", "Q6_K", "Q8_0", "BF16", "F16")
 """Formats of a target by preference: small and fast first, with little lost."""

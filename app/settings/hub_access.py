@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from engine.hub.messages import Access
 from engine.hub.remote.addresses import is_endpoint, is_proxy
-from engine.hub.remote.listing import Access
 
 
 class HubSettings(Protocol):

@@ -8,10 +8,20 @@ from pathlib import Path
 
 from app.models.hub import Doing, Hub, Listener
 from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation
-from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import (
+    Access,
+    Describe,
+    DescribedModel,
+    FoundRepository,
+    Job,
+    Refused,
+    Repository,
+    Results,
+    Search,
+    Variant,
+)
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Access, FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 
 _NOBODY = "There is no model “{repo}” on the hub."
@@ -207,9 +217,6 @@ class _Questions:
 
     def __init__(self, all_of_it: ScriptedHub) -> None:
         self.ask = all_of_it.ask
-
-    def forget(self) -> None:
-        """Do nothing: only the script is known."""
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, RecommendedRole, Verdict
-from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import FoundRepository, Job, Packaging, RemoteFile, Repository, Variant
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 
 REVISION = "0" * 40

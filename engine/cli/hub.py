@@ -14,11 +14,9 @@ from engine.cli import hub_report
 from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options, one_or_more
 from engine.errors import UserFixable
-from engine.hub.messages import Describe, Search
-from engine.hub.remote.addresses import Address, address_in, endpoint_of, is_endpoint
-from engine.hub.remote.environment import prepare
+from engine.hub.messages import Access, Describe, Order, Packaging, Repository, Search, Variant
+from engine.hub.remote.addresses import Address, address_in, endpoint_of, is_endpoint, prepare
 from engine.hub.remote.faults import trouble_of
-from engine.hub.remote.listing import Access, Order, Packaging, Repository, Variant
 from engine.hub.remote.words import about, explained
 from engine.hub.token import TokenStore
 from engine.language import listed, tr
@@ -147,7 +145,7 @@ def _search(arguments: argparse.Namespace) -> ExitCode:
     asked = Search(_access(arguments), words, packaging, order, arguments.limit)
 
     def answer(connection: Connection) -> hub_report.Models:
-        from engine.hub.remote.search import search
+        from engine.hub.remote.queries import search
 
         return search(connection, asked).found
 
@@ -188,7 +186,7 @@ def _described(arguments: argparse.Namespace, access: Access) -> tuple[Repositor
     asked = Describe(access, address.repo, arguments.revision or address.revision)
 
     def answer(connection: Connection) -> Repository:
-        from engine.hub.remote.description import describe
+        from engine.hub.remote.queries import describe
 
         return describe(connection, asked)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from engine.cli.output import show_progress
 from engine.errors import UserFixable
-from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.download.queue import Downloads
-from engine.hub.remote.listing import Access, Repository, Variant
+from engine.hub.messages import Access, Job, Repository, Variant
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.hub.shelf.shelf import ModelShelf
 from engine.language import number, sentences, tr

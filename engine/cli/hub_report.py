@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from engine.cli.output import table
-from engine.hub.remote.listing import FoundRepository, Repository, Variant
+from engine.hub.messages import FoundRepository, Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import listed, number, sentences, tr, tr_count
 from engine.language.units import file_size

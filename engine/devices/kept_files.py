@@ -1,7 +1,8 @@
-"""JSON files that Duotail keeps in its cache: measured or counted once, read at later starts.
+"""JSON files that Duotail keeps: lists of the user's, and what was measured or counted once.
 
-A folder holds one file per value, named by a hash of everything that the value depends on. All of
-it can be made anew, so nothing that goes wrong (read-only, full, damaged, gone) is an error.
+In its cache a folder holds one file per value, named by a hash of everything that the value depends
+on. All of that can be made anew, so nothing that goes wrong (read-only, full, damaged, gone) is an
+error there.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -32,6 +33,52 @@ def cache_subfolder(name: str) -> Path:
     chosen = os.environ.get("DUOTAIL_CACHE_DIR")
     root = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("Duotail", False)
     return root / name
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a file whole or not at all; its folder is made where it is missing.
+
+    Raises:
+        OSError: it cannot be written; what was there stays.
+    """
+    part = path.with_suffix(f".{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(value, indent=1, allow_nan=False), "utf-8")
+        part.replace(path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def write_list(path: Path, name: str, entries: Iterable[object]) -> None:
+    """Write a list of dataclasses under its name; raises as `write_json`."""
+    write_json(path, {"version": 1, name: [encoded(each) for each in entries]})
+
+
+def read_list(path: Path, name: str, kind: type[T]) -> list[T]:
+    """Return what `write_list` has written; a damaged file is kept beside it as `*.bad`.
+
+    Entries that a newer version has written and this one does not understand are left out.
+
+    Raises:
+        OSError: the file is there and cannot be opened.
+    """
+    try:
+        entries = list(json.loads(path.read_text("utf-8"))[name])
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        _log.warning("%s is damaged: %r", path.name, error)
+        path.replace(path.with_suffix(".bad"))
+        return []
+    found = list[T]()
+    for entry in entries:
+        try:
+            found.append(decoded(kind, entry, path.name))
+        except ValueError as error:
+            _log.warning("left out of %s: %s", path.name, error)
+    return found
 
 
 class KeptFiles(Generic[T]):
@@ -69,16 +116,11 @@ class KeptFiles(Generic[T]):
 
     def keep(self, value: T) -> None:
         """Write a value down as a whole or not at all, and delete the oldest files."""
-        name, content = self._name_of(value), json.dumps(encoded(value), allow_nan=False)
-        part = self.folder / f"{name}-{os.getpid()}-{secrets.token_hex(4)}.part"
+        name = self._name_of(value)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(content, "utf-8")
-            part.replace(self._path(name))
+            write_json(self._path(name), encoded(value))
         except OSError as error:
             _log.info("%s of %s cannot be kept: %s", name, self.folder.name, error)
-            with suppress(OSError):
-                part.unlink()
         for path in self._newest_first()[self._most :]:
             with suppress(OSError):
                 path.unlink()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import Cancelled
+from engine.devices.kept_files import write_json
 from engine.hub.download.cache import repository_of
-from engine.hub.json_file import write_json
-from engine.hub.remote.listing import RemoteFile
-from engine.hub.remote.safe_files import is_commit, is_sha256
+from engine.hub.messages import RemoteFile
+from engine.hub.remote.files import is_commit, is_sha256
 
 _OLLAMA = re.compile(r"sha256-([0-9a-f]{64})", re.ASCII)
 _PIECE = 4 << 20
@@ -21,23 +20,17 @@ _MOST_NOTES = 5000
 """The newest are kept."""
 
 
-def sha256_of(
-    file: Path,
-    tell: Callable[[int], None] = lambda _nbytes: None,
-    stopped: Callable[[], bool] = lambda: False,
-) -> str:
+Heard = Callable[[int], None]
+"""Hears the size of every piece that was read; what it raises ends the reading."""
+
+
+def sha256_of(file: Path, heard: Heard = lambda _nbytes: None) -> str:
     """Return a file's hash in hexadecimal.
 
-    Args:
-        file: that is read to its end.
-        tell: hears the size of every piece that was read.
-        stopped: asked between pieces.
-
     Raises:
-        Cancelled: `stopped` said so.
         OSError: the file cannot be read.
     """
-    return _read(file, hashlib.sha256(), tell, stopped)
+    return _read(file, hashlib.sha256(), heard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +47,12 @@ class Expected:
             return cls(file.sha256)
         return cls(file.git_sha1, git=True) if file.git_sha1 else None
 
-    def agrees(
-        self,
-        file: Path,
-        tell: Callable[[int], None] = lambda _nbytes: None,
-        stopped: Callable[[], bool] = lambda: False,
-    ) -> bool:
-        """Read the whole file and compare; arguments and errors as of `sha256_of`."""
+    def agrees(self, file: Path, heard: Heard = lambda _nbytes: None) -> bool:
+        """Read the whole file and compare; errors as of `sha256_of`."""
         if not self.git:
-            return sha256_of(file, tell, stopped) == self.digest
+            return sha256_of(file, heard) == self.digest
         blob = hashlib.sha1(b"blob %d\0" % file.stat().st_size, usedforsecurity=False)
-        return _read(file, blob, tell, stopped) == self.digest
+        return _read(file, blob, heard) == self.digest
 
 
 def is_right(path: Path, file: RemoteFile) -> bool:
@@ -73,26 +61,28 @@ def is_right(path: Path, file: RemoteFile) -> bool:
     return wanted is not None and path.stat().st_size == file.nbytes and wanted.agrees(path)
 
 
-def expected(
-    file: Path, listed: Mapping[str, RemoteFile], ours: Mapping[str, str]
-) -> Expected | None:
+def expected(file: Path, ours: Mapping[str, str]) -> Expected | None:
     """Return the hash that a file on this disk should have; None where nobody knows.
 
     Args:
-        file: on this disk.
-        listed: what the hub said, by the files' names without folders.
-        ours: what was read when it was copied, likewise.
+        file: on this disk; the hub's cache and Ollama name files by their hashes.
+        ours: names of files -> what was read when they were copied.
     """
-    remote = listed.get(file.name)
-    known = Expected.listed(remote) if remote is not None else None
-    if known is not None:
-        return known
-    return Expected(ours[file.name]) if file.name in ours else _by_name(file)
+    if file.name in ours:
+        return Expected(ours[file.name])
+    if is_ollama_blob(file):
+        return Expected(file.name.removeprefix("sha256-"))
+    if repository_of(file) is None or not file.is_symlink():
+        return None
+    blob = file.resolve().name
+    if is_sha256(blob):
+        return Expected(blob)
+    return Expected(blob, git=True) if is_commit(blob) else None
 
 
-def by_name(files: Iterable[RemoteFile]) -> dict[str, RemoteFile]:
-    """Return files of a repository by their names without folders."""
-    return {file.path.rpartition("/")[2]: file for file in files}
+def is_ollama_blob(file: Path) -> bool:
+    """Return whether a file's name is a hash as Ollama writes it."""
+    return _OLLAMA.fullmatch(file.name) is not None
 
 
 class CheckedFiles:
@@ -135,26 +125,9 @@ def _read_notes(path: Path | None) -> dict[str, object]:
     return notes if isinstance(notes, dict) else {}
 
 
-def _by_name(file: Path) -> Expected | None:
-    """Return the hash in a file's own name: the hub's cache and Ollama name files so."""
-    match = _OLLAMA.fullmatch(file.name)
-    if match is not None:
-        return Expected(match[1])
-    if repository_of(file) is None or not file.is_symlink():
-        return None
-    place = file.resolve().name
-    if is_sha256(place):
-        return Expected(place)
-    return Expected(place, git=True) if is_commit(place) else None
-
-
-def _read(
-    file: Path, digest: hashlib._Hash, tell: Callable[[int], None], stopped: Callable[[], bool]
-) -> str:
+def _read(file: Path, digest: hashlib._Hash, heard: Heard) -> str:
     with file.open("rb", buffering=0) as stream:
         while piece := stream.read(_PIECE):
-            if stopped():
-                raise Cancelled
             digest.update(piece)
-            tell(len(piece))
+            heard(len(piece))
     return digest.hexdigest()

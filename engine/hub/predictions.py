@@ -13,8 +13,8 @@ from engine.backend.cpu import choose_format
 from engine.commands import Mode, WeightFormat
 from engine.errors import OutOfMemory, UserFixable
 from engine.hub.advice import Badge, Fit
-from engine.hub.pairs.curated import Curated, CuratedModel, curated
-from engine.hub.remote.listing import Repository, Variant
+from engine.hub.curated import Curated, CuratedModel, curated
+from engine.hub.messages import Repository, Variant
 from engine.hub.sketch import in_format, of_listed, of_stored, of_variant
 from engine.language import number, sentences, tr
 from engine.machine.facts import Machine

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from engine.hub.advice import Badge, Fit, Recommendation, RecommendedRole
-from engine.hub.pairs.curated import Curated, CuratedModel, curated
+from engine.hub.curated import Curated, CuratedModel, curated
 from engine.hub.predictions import Predictions
 from engine.hub.sketch import usual_bytes
 from engine.machine.facts import Machine

@@ -15,8 +15,8 @@ from engine.backend.cpu import choose_format
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.commands import WeightFormat
 from engine.errors import NotPossible, UserFixable
-from engine.hub.pairs.curated import Curated, CuratedModel
-from engine.hub.remote.listing import Packaging, Repository, Variant
+from engine.hub.curated import Curated, CuratedModel
+from engine.hub.messages import Packaging, Repository, Variant
 from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config

@@ -14,7 +14,7 @@ from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
-from engine.hub.pairs.curated import starter_draft
+from engine.hub.curated import starter_draft
 from engine.language import tr
 from engine.loading.streamed_weights import StoredWeights
 from engine.machine.facts import Machine

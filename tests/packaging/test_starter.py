@@ -16,7 +16,7 @@ import starter as setup
 
 from engine.errors import UserFixable
 from engine.hub import starter
-from engine.hub.starter_wheel import take_out
+from engine.hub.starter import take_out
 from engine.model import bundled
 
 MODEL = b"GGUF" + bytes(range(256)) * 400
@@ -149,9 +149,9 @@ def test_no_room_on_the_disk(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "engine.hub.shelf.copies.shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000)
+        "engine.hub.download.cache.shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000)
     )
-    assert "not enough room" in refused(place, capsys)
+    assert "not enough space" in refused(place, capsys)
 
 
 @pytest.mark.parametrize(

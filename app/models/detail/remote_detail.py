@@ -30,7 +30,7 @@ from app.models.variant_choice import target_variant
 from app.widgets.labels import plain_label
 from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate
-from engine.hub.remote.listing import FoundRepository, Repository, Variant
+from engine.hub.messages import FoundRepository, Repository, Variant
 from engine.language import sentences, tr
 from engine.language.units import file_size
 

@@ -17,7 +17,7 @@ from engine.events import (
     MachineFound,
     PlanReady,
 )
-from engine.hub.download.job import JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.remote.faults import Fault
 from engine.hub.starter import starter_job
 from engine.machine.facts import Accelerator

@@ -14,9 +14,8 @@ from app.showcase import hub_story as story
 from app.showcase.hub import HubScript
 from app.showcase.scenes.shoot import Shoot, new_chat
 from app.showcase.stage import Stage, catch_up, wait_for
-from engine.hub.messages import Refused, Search
+from engine.hub.messages import Access, FoundRepository, Refused, Search
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Access, FoundRepository
 
 _OFFLINE = Refused(
     Search(Access(), ""),

@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.download.job import Job
-from engine.hub.remote.listing import Packaging, RemoteFile
-from engine.hub.remote.safe_files import is_commit
+from engine.hub.messages import Job, Packaging, RemoteFile
+from engine.hub.remote.files import is_commit
 from engine.language import tr
 from engine.language.units import file_size
 
@@ -25,27 +24,16 @@ PREFIX = "models--"
 PARTIAL = ".duotail.incomplete"
 
 
-def cache_folder(
-    chosen: str | None = None,
-    home: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Path:
+def cache_folder(chosen: str | None = None) -> Path:
     """Return the folder of the cache, by the same rules as the hub's library.
 
     The library reads the environment only once, and importing it takes a tenth of a second.
-
-    Args:
-        chosen: the folder in the settings.
-        home: the user's folder, where it is another than the system says.
-        environment: as of a process; None: of this one.
+    `chosen` is the folder in the settings.
     """
-    env = os.environ if environment is None else environment
+    env = os.environ
     own = chosen or env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE")
-    if own:
-        return _expanded(own, home)
-    if env.get("HF_HOME"):
-        return _expanded(env["HF_HOME"], home) / "hub"
-    return _expanded(env.get("XDG_CACHE_HOME") or "~/.cache", home) / "huggingface" / "hub"
+    home = env.get("HF_HOME") or (env.get("XDG_CACHE_HOME") or "~/.cache") + "/huggingface"
+    return Path(os.path.expandvars(own or home + "/hub")).expanduser().absolute()
 
 
 def repository_of(path: Path) -> Path | None:
@@ -140,13 +128,6 @@ def model_path(job: Job, place: CachePlace) -> Path:
     return place.link(min(weights, key=lambda file: file.path)) if weights else place.snapshot
 
 
-def _expanded(written: str, home: Path | None) -> Path:
-    folder = os.path.expandvars(written)
-    if home is not None and (folder == "~" or folder.startswith("~/")):
-        return home / folder[2:]
-    return Path(folder).expanduser().absolute()
-
-
 class NoRoom(UserFixable):
     """The disk is full, or would be."""
 
@@ -172,8 +153,17 @@ def make_sure_of_room(jobs: Iterable[tuple[Job, CachePlace]], reserve: int) -> N
     for job, place in jobs:
         wanted[place.cache] = wanted.get(place.cache, 0) + bytes_to_come(job, place)
     for cache, nbytes in wanted.items():
-        if nbytes and nbytes + reserve > free_bytes(cache):
-            raise no_room(cache, nbytes, reserve)
+        check_room(cache, nbytes, reserve)
+
+
+def check_room(folder: Path, nbytes: int, reserve: int = 256 << 20) -> None:
+    """Check that so many bytes fit on the disk of a folder, and `reserve` bytes stay free.
+
+    Raises:
+        NoRoom: says how much is missing.
+    """
+    if nbytes and nbytes + reserve > free_bytes(folder):
+        raise no_room(folder, nbytes, reserve)
 
 
 def no_room(cache: Path, nbytes: int, reserve: int) -> NoRoom:

@@ -10,18 +10,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.download.cache import discard, make_sure_of_room
-from engine.hub.download.job import DownloadRules, Job, JobReport, JobState
-from engine.hub.download.job_list import AT_WORK, JobEntry, JobList
+from engine.hub.download.cache import CachePlace, discard, make_sure_of_room
+from engine.hub.download.jobs import AT_WORK, DownloadRules, JobEntry, JobList, JobReport, JobState
 from engine.hub.download.worker import FetchProcess
-from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
+from engine.hub.messages import Access, Answer, Fetch, FetchedModel, FetchProgress, Job, Refused
 from engine.hub.remote.faults import BY_CHOICE, Fault
-from engine.hub.remote.listing import Access
 from engine.language import tr
 
 Listener = Callable[[tuple[JobReport, ...]], None]
@@ -74,8 +73,7 @@ class Downloads:
                 for entry in self._jobs
                 if entry.job.key not in keys and entry.state in (JobState.WAITING, *AT_WORK)
             ]
-            new = [JobEntry(job, JobState.WAITING, access.cache) for job in jobs]
-            wanted += [(entry.job, entry.place) for entry in new]
+            wanted += [(job, CachePlace.of(job, access.cache)) for job in jobs]
             make_sure_of_room(wanted, self._rules.reserve)
             for job in jobs:
                 entry = self._jobs.find(job.key)
@@ -118,12 +116,6 @@ class Downloads:
                 if entry.state is not JobState.DONE:
                     self._given_up.append(entry)
                 self._commanded()
-
-    def move(self, key: str, place: int) -> None:
-        """Put one at this place in the order; what is being fetched stays so."""
-        with self._gate:
-            self._jobs.move(key, place)
-            self._commanded()
 
     def close(self) -> None:
         """End the process and the thread; what is not done goes on at another time."""
@@ -202,7 +194,7 @@ class Downloads:
                     self._progress(entry, answer)
                 case FetchedModel() if entry is not None:
                     entry.turn(JobState.DONE)
-                    entry.done, entry.model = entry.job.nbytes, answer.model
+                    entry.told = replace(entry.told, done=entry.job.nbytes, model=answer.model)
                     self._save()
                 case Refused() if entry is not None and entry.state in AT_WORK:
                     self._refused(entry, answer)
@@ -215,34 +207,31 @@ class Downloads:
                         self._save()
 
     def _progress(self, entry: JobEntry, heard: FetchProgress) -> None:
-        if heard.done > entry.done:
+        if heard.done > entry.told.done:
             entry.returns = entry.deaths = 0
-        entry.done = heard.done
-        entry.state = JobState.CHECKING if heard.checking else JobState.FETCHING
+        state = JobState.CHECKING if heard.checking else JobState.FETCHING
+        entry.told = replace(entry.told, state=state, done=heard.done)
         entry.speed.add(time.monotonic(), heard.done)
 
     def _refused(self, entry: JobEntry, heard: Refused) -> None:
+        why = UserFixable(heard.cause, heard.remedy, heard.details)
         offline = heard.kind == Fault.OFFLINE and BY_CHOICE not in heard.details
         if heard.retry_s is None and not offline:
-            entry.turn(JobState.FAILED)
-        else:
-            wait_s = min(self._rules.come_back_s * 2**entry.returns, self._rules.longest_s)
-            entry.returns = min(entry.returns + 1, 20)
-            wait_s = max(heard.retry_s or 0.0, wait_s)
-            entry.turn(JobState.WAITING, time.monotonic() + wait_s)
-        entry.explain(heard.cause, heard.remedy, heard.details, heard.kind)
+            entry.turn(JobState.FAILED, why=why, fault=heard.kind)
+            return
+        wait_s = min(self._rules.come_back_s * 2**entry.returns, self._rules.longest_s)
+        entry.returns = min(entry.returns + 1, 20)
+        due = time.monotonic() + max(heard.retry_s or 0.0, wait_s)
+        entry.turn(JobState.WAITING, due, why, heard.kind)
 
     def _died(self, entry: JobEntry, details: str = "") -> None:
         entry.deaths += 1
         if entry.deaths < self._rules.deaths:
             entry.turn(JobState.WAITING)
             return
-        entry.turn(JobState.FAILED)
-        entry.explain(
-            tr("The download stopped unexpectedly."),
-            tr("Try again; what has been fetched is kept."),
-            details,
-        )
+        remedy = tr("Try again; what has been fetched is kept.")
+        why = UserFixable(tr("The download stopped unexpectedly."), remedy, details)
+        entry.turn(JobState.FAILED, why=why)
 
     def _save(self) -> None:
         try:

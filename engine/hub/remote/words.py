@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from engine.errors import UserFixable
-from engine.hub.messages import Describe, Fetch, Question, Refused, Search
+from engine.hub.messages import Access, Describe, Fetch, Question, Refused, Search
 from engine.hub.remote.addresses import USUAL_ENDPOINT, endpoint_of
 from engine.hub.remote.faults import BY_CHOICE, Fault, Trouble
-from engine.hub.remote.listing import Access
 from engine.language import later, sentences, tr, tr_count
 
 _TRY_AGAIN_S = {

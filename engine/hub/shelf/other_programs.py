@@ -1,45 +1,154 @@
-"""Models that other programs have already put on this disk."""
+"""Models that other programs have already put on this disk.
+
+Folders that are not ours are looked at within bounds of time, depth and number.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 
 from engine.errors import UserFixable
 from engine.hub.download.cache import PREFIX, cache_folder
-from engine.hub.remote.safe_files import is_commit
-from engine.hub.shelf.disk_search import FoundModel, ShelfSearch, beginning
+from engine.hub.hashes import is_ollama_blob
+from engine.hub.remote.files import is_commit
 from engine.hub.shelf.kept_model import ModelOrigin
 from engine.model.json_object import JsonObject
-from engine.model.model_files import real_path
+from engine.model.model_files import PACKED, models_in, real_path
+
+_SAFETENSORS = ".safetensors"
+_CONFIG = "config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A path that looks like a model; nothing of it was read.
+
+    Attributes:
+        path: a folder or a GGUF file.
+        name: as the other program calls it; "" where it does not.
+        licence: as the other program knows it.
+    """
+
+    path: Path
+    origin: ModelOrigin
+    name: str = ""
+    repo: str | None = None
+    revision: str | None = None
+    licence: str = ""
+
+
+@dataclass(slots=True)
+class ShelfSearch:
+    """Limits of a search on disk, shared by all that take part.
+
+    Attributes:
+        seconds: after which what was found must do.
+        folders: at most, all together.
+        cut_short: whether there was more to look at.
+    """
+
+    seconds: float = 5.0
+    folders: int = 20_000
+    cut_short: bool = False
+    _started: float = field(default_factory=monotonic)
+    _looked: int = 0
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+
+    def models_below(self, root: Path, depth: int) -> Iterator[Path]:
+        """Yield every model in a folder and those in it: GGUF files, folders of safetensors.
+
+        Links are followed, but no folder is looked at twice; unreadable ones are passed over.
+        """
+        names = self._names(root)
+        if names is None:
+            return
+        if any(name.lower().endswith(".gguf") for name in names):
+            yield from _readable_models(root)
+        if _CONFIG in names and any(name.endswith((_SAFETENSORS, PACKED)) for name in names):
+            yield root
+        if depth <= 0:
+            return
+        for name in names:
+            below = root / name
+            if not name.startswith(".") and _is_folder(below):
+                yield from self.models_below(below, depth - 1)
+
+    def folders_in(self, root: Path) -> list[Path]:
+        """Return the folders in a folder, by name; none where it cannot be read."""
+        return [root / name for name in self._names(root) or () if _is_folder(root / name)]
+
+    def files_below(self, root: Path, depth: int) -> Iterator[Path]:
+        """Yield every file in a folder and those in it."""
+        for name in self._names(root) or ():
+            below = root / name
+            if not _is_folder(below):
+                yield below
+            elif depth > 0:
+                yield from self.files_below(below, depth - 1)
+
+    def _names(self, folder: Path) -> list[str] | None:
+        """Return what a folder holds; None where it was seen before, or there is no time left."""
+        if self._looked >= self.folders or monotonic() - self._started > self.seconds:
+            self.cut_short = True
+            return None
+        try:
+            stat = folder.stat()
+            if (stat.st_dev, stat.st_ino) in self._seen:
+                return None
+            names = sorted(os.listdir(folder))
+        except (OSError, ValueError):
+            return None
+        self._looked += 1
+        if stat.st_ino:  # some systems do not number files
+            self._seen.add((stat.st_dev, stat.st_ino))
+        return names
+
+
+def beginning(file: Path, most: int) -> str:
+    """Return the first characters of a text file; "" where it cannot be read."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(most)
+    except (OSError, ValueError):
+        return ""
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _readable_models(folder: Path) -> tuple[Path, ...]:
+    try:
+        return models_in(folder)
+    except OSError:
+        return ()
 
 
 def found_elsewhere(
-    search: ShelfSearch | None = None,
-    home: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    cache: Path | None = None,
+    cache: Path | None = None, search: ShelfSearch | None = None
 ) -> list[FoundModel]:
     """Return all models of LM Studio, Ollama and the hub's cache, each file once.
 
     Reads names, not weights.
 
     Args:
-        search: how much may be looked at.
-        home: the user's folder.
-        environment: as of a process.
         cache: the hub's, where the settings name another one.
+        search: how much may be looked at.
     """
     search = ShelfSearch() if search is None else search
-    environment = os.environ if environment is None else environment
-    home = home or Path.home()
     models = chain(
-        cached_models(search, cache or cache_folder(None, home, environment)),
-        lm_studio_models(search, home),
-        ollama_models(search, home, environment),
+        cached_models(search, cache or cache_folder()),
+        lm_studio_models(search),
+        ollama_models(search),
     )
     found: dict[Path, FoundModel] = {}
     for model in models:
@@ -55,9 +164,9 @@ _LM_STUDIO_DEPTH = 3
 _MOST_POINTER = 4096
 
 
-def lm_studio_models(search: ShelfSearch, home: Path) -> Iterator[FoundModel]:
-    """Yield all of them; `home`: the user's folder."""
-    for root in _lm_studio_roots(home):
+def lm_studio_models(search: ShelfSearch) -> Iterator[FoundModel]:
+    """Yield all of them."""
+    for root in _lm_studio_roots(Path.home()):
         for path in search.models_below(root, _LM_STUDIO_DEPTH):
             yield FoundModel(path, ModelOrigin.LM_STUDIO, repo=_repo(root, path))
 
@@ -102,11 +211,9 @@ _SERVICE = Path("/usr/share/ollama/.ollama/models")
 """Folder of Ollama's models on Linux when it runs as a service."""
 
 
-def ollama_models(
-    search: ShelfSearch, home: Path, environment: Mapping[str, str]
-) -> Iterator[FoundModel]:
-    """Yield all whose weights are one GGUF file; `home`: the user's folder."""
-    for root in _ollama_roots(home, environment):
+def ollama_models(search: ShelfSearch) -> Iterator[FoundModel]:
+    """Yield all whose weights are one GGUF file."""
+    for root in _ollama_roots():
         manifests = root / "manifests"
         for manifest in search.files_below(manifests, _OLLAMA_DEPTH):
             found = _read(root, manifests, manifest)
@@ -116,14 +223,12 @@ def ollama_models(
 
 def is_blob(path: Path) -> bool:
     """Return whether a file is Ollama's own, which its manifests name by their hash."""
-    return path.parent.name == "blobs" and _DIGEST.fullmatch(path.name) is not None
+    return path.parent.name == "blobs" and is_ollama_blob(path)
 
 
-def _ollama_roots(home: Path, environment: Mapping[str, str]) -> list[Path]:
-    chosen = environment.get("OLLAMA_MODELS", "")
-    if chosen and "\0" not in chosen and Path(chosen).is_absolute():
-        return [Path(chosen)]
-    return [home / ".ollama" / "models", _SERVICE]
+def _ollama_roots() -> list[Path]:
+    chosen = _absolute(os.environ.get("OLLAMA_MODELS", ""))
+    return [Path.home() / ".ollama" / "models", _SERVICE] if chosen is None else [chosen]
 
 
 def _read(root: Path, manifests: Path, manifest: Path) -> FoundModel | None:

@@ -1,16 +1,26 @@
-"""Bringing a model in, in place or as a copy, and moving it to another folder."""
+"""Bringing a model in, in place or as a copy, and moving it to another folder.
+
+A copy appears whole or not at all, each of its files compared.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections.abc import Collection
+import secrets
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from engine.errors import NotPossible, UserFixable
-from engine.hub.download.cache import repository_of
-from engine.hub.remote.safe_files import danger
-from engine.hub.shelf.copies import Stopped, Tell, clear_unfinished, copy_all
+import psutil
+
+from engine.errors import Cancelled, NotPossible, UserFixable
+from engine.hub.download.cache import check_room, repository_of
+from engine.hub.hashes import sha256_of
+from engine.hub.remote.files import danger
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.other_programs import is_blob
 from engine.hub.shelf.removal import ModelDeletion, delete, protect
@@ -18,6 +28,131 @@ from engine.hub.shelf.shelf import ModelShelf
 from engine.language import tr
 from engine.model.local_model import LocalModel
 from engine.model.model_files import chosen_file, own_files, size_of
+
+_PIECE = 4 << 20
+_UNFINISHED = re.compile(r"\.copying-(\d+)-(\d+)-[0-9a-f]{8}", re.ASCII)
+
+
+Tell = Callable[[float], None]
+"""Hears how far long work is, from 0 to 1."""
+Stopped = Callable[[], bool]
+
+
+class Progress:
+    """Counts the bytes of long work.
+
+    Args:
+        total: bytes in all.
+        tell: hears how far it is.
+        stopped: asked with every piece.
+    """
+
+    def __init__(self, total: int, tell: Tell, stopped: Stopped) -> None:
+        self._done, self._total, self._tell, self._stopped = 0, max(total, 1), tell, stopped
+
+    def add(self, nbytes: int) -> None:
+        """Count a piece; raises `Cancelled` where `stopped` says so."""
+        if self._stopped():
+            raise Cancelled
+        self._done += nbytes
+        self._tell(self._done / self._total)
+
+
+def copy_all(
+    files: Mapping[str, Path], folder: Path, tell: Tell, stopped: Stopped
+) -> dict[str, str]:
+    """Copy files into a new folder, and compare what was written with what was read.
+
+    Nothing is left behind where that does not succeed; what a killed program leaves behind goes
+    with the next `clear_unfinished`.
+
+    Args:
+        files: names in the folder -> what is copied.
+        folder: that is to be made; it is there when all is.
+
+    Returns:
+        The sha256 of each file by its name.
+
+    Raises:
+        Cancelled: `stopped` said so.
+        UserFixable: no room, or a file cannot be read or written.
+    """
+    total = sum(file.stat().st_size for file in files.values())
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        check_room(folder.parent, total)
+        part = folder.parent / _unfinished_name()
+        part.mkdir()
+    except OSError as error:
+        raise UserFixable(
+            tr("Nothing can be written to {folder}.").format(folder=folder.parent),
+            tr("Make the folder writable for your user, or choose another one."),
+            str(error),
+        ) from error
+    try:
+        hashes = _copied(files, part, Progress(2 * total, tell, stopped))
+        os.rename(part, folder)
+    except OSError as error:
+        raise UserFixable(
+            tr("The model could not be copied."),
+            tr("Check that the drives are connected, and that there is room."),
+            str(error),
+        ) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return hashes
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Delete what programs have left behind that were killed while they copied."""
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        match = _UNFINISHED.fullmatch(entry.name)
+        if match is not None and not _runs(int(match[1]), int(match[2])):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _copied(files: Mapping[str, Path], part: Path, progress: Progress) -> dict[str, str]:
+    hashes: dict[str, str] = {}
+    for name, file in files.items():
+        digest = hashlib.sha256()
+        with file.open("rb") as source, (part / name).open("xb") as target:
+            while piece := source.read(_PIECE):
+                progress.add(len(piece))
+                digest.update(piece)
+                target.write(piece)
+            target.flush()
+            os.fsync(target.fileno())
+        hashes[name] = digest.hexdigest()
+    for name, wanted in hashes.items():
+        if sha256_of(part / name, progress.add) != wanted:
+            raise UserFixable(
+                tr("{file} was copied wrongly: the disk did not keep what was written.").format(
+                    file=name
+                ),
+                tr("Check the disk, or choose a folder on another one."),
+                str(part),
+            )
+    return hashes
+
+
+def _unfinished_name() -> str:
+    """Return a name that tells this very process from a later one of the same number."""
+    return f".copying-{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
+
+
+def _started(process: int) -> int:
+    return int(psutil.Process(process).create_time())
+
+
+def _runs(process: int, started: int) -> bool:
+    with suppress(psutil.Error):
+        return abs(_started(process) - started) <= 1
+    return False
+
 
 _MOST_NAME = 80
 _FORBIDDEN = re.compile(r'[\x00-\x1f<>:"/\\|?*]+')
@@ -57,7 +192,7 @@ def import_copy(
     Args:
         path: of the model.
         shelf: that keeps the copy.
-        tell: hears how many bytes are copied and read again.
+        tell: hears how far it is.
         stopped: asked between pieces.
         name: for the copy, where its own says nothing (Ollama's).
 
@@ -119,7 +254,7 @@ def move(
         model: as the shelf tells it.
         folder: where its new folder is made.
         shelf: that keeps it.
-        tell: hears how many bytes are copied and read again.
+        tell: hears how far it is.
         stopped: asked between pieces.
         in_use: what is loaded, targets and drafts.
 

@@ -11,9 +11,8 @@ from time import time
 
 from engine.errors import NotPossible, UserFixable
 from engine.hub.download.cache import repository_of, snapshot_of
-from engine.hub.shelf.disk_search import beginning
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.other_programs import is_blob
+from engine.hub.shelf.other_programs import beginning, is_blob
 from engine.hub.shelf.shelf import ModelShelf
 from engine.language import tr
 from engine.model.model_files import chosen_file, own_files, real_path
@@ -27,7 +26,7 @@ class ModelDeletion:
     """Effects of deleting a model; nothing is done yet.
 
     Attributes:
-        files: that are deleted, links before what they lead to; none: it is only forgotten.
+        files: that are deleted, links before what they lead to.
         folders: that are deleted after them if they are empty then, inner ones first.
         nbytes: that the disk gets back.
     """
@@ -37,31 +36,20 @@ class ModelDeletion:
     folders: tuple[Path, ...] = ()
     nbytes: int = 0
 
-    @property
-    def forgets_only(self) -> bool:
-        """Tell whether its files stay where they are."""
-        return not self.files
 
-
-def deletion(model: KeptModel, shelf: ModelShelf, *, files: bool = False) -> ModelDeletion:
-    """Return what deleting a model comes to.
-
-    Args:
-        model: as the shelf tells it.
-        shelf: that keeps it.
-        files: also those of a model that is not in a folder of ours nor in the hub's cache: it is
-            the user's own, and is only forgotten unless asked for.
+def deletion(model: KeptModel, shelf: ModelShelf) -> ModelDeletion:
+    """Return what deleting a model of a shelf comes to.
 
     Raises:
         UserFixable: it is not ours to delete.
     """
     path = model.path
     foreign = model.origin in (ModelOrigin.BUNDLED, ModelOrigin.OLLAMA, ModelOrigin.LM_STUDIO)
-    if foreign or (files and is_blob(path)):
+    if foreign or is_blob(path):
         raise _not_ours(model)
     ours = model.origin is ModelOrigin.COPIED
-    if not path.exists() or not (ours or files or model.origin is not ModelOrigin.IN_PLACE):
-        return ModelDeletion(path)  # somebody has deleted it already, or it is the user's own
+    if not path.exists():
+        return ModelDeletion(path)  # somebody has deleted it already
     try:
         repository, snapshot = repository_of(path), snapshot_of(path)
         if repository is not None and snapshot is not None:
@@ -91,7 +79,7 @@ def delete(found: ModelDeletion, shelf: ModelShelf, in_use: Collection[Path] = (
     Raises:
         UserFixable: the model is in use, or a file cannot be deleted.
     """
-    if not found.forgets_only:
+    if found.files:
         protect(found.path, in_use)
     freed = sum(_unlinked(file) for file in found.files)
     for folder in found.folders:

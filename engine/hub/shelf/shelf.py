@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
+from engine.devices.kept_files import read_list, write_list
 from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.local import bundled_models
-from engine.hub.shelf.disk_search import FoundModel, ShelfSearch, beginning
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.other_programs import found_elsewhere
-from engine.hub.shelf.remembered import Remembered, RememberedModels
+from engine.hub.shelf.other_programs import FoundModel, ShelfSearch, beginning, found_elsewhere
 from engine.language import tr
 from engine.model import bundled
 from engine.model.config import ModelConfig
@@ -21,6 +21,74 @@ from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
 from engine.model.model_files import FilesState, own_files, real_path, size_of
 from engine.plan.footprint import weight_count
+
+FILE, _NAME = "models.json", "models"
+"""The file of the models that the user has brought here, and the list's name in it."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A model as the file tells it.
+
+    Attributes:
+        path: absolute, as text.
+        hashes: names of its files -> their sha256, of what was copied.
+    """
+
+    path: str
+    origin: ModelOrigin
+    repo: str | None = None
+    revision: str | None = None
+    licence: str = ""
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+
+class RememberedModels:
+    """The file of remembered models, for any number of threads; one program at a time writes it."""
+
+    def __init__(self, data: Path) -> None:
+        self.file = data / FILE
+        self._lock = Lock()
+
+    def all(self) -> tuple[Remembered, ...]:
+        """Return every model, the one brought last first; none while the file cannot be opened."""
+        with self._lock:
+            try:
+                return tuple(read_list(self.file, _NAME, Remembered))
+            except OSError as error:
+                _log.warning("the list of models cannot be opened: %s", error)
+                return ()
+
+    def remember(self, model: Remembered) -> None:
+        """Put a model first, in the place of what was known of this path.
+
+        Raises:
+            UserFixable: the list cannot be read or written.
+        """
+        self._change(model.path, model)
+
+    def forget(self, path: Path) -> None:
+        """Take a path off the list; raises as `remember`."""
+        self._change(str(path))
+
+    def _change(self, path: str, *first: Remembered) -> None:
+        try:
+            with self._lock:
+                known = read_list(self.file, _NAME, Remembered)
+                changed = [*first, *(each for each in known if each.path != path)]
+                if changed != known:
+                    write_list(self.file, _NAME, changed)
+        except OSError as error:
+            raise UserFixable(
+                tr("The list of your models could not be saved."),
+                tr("Make the folder {folder} writable for your user.").format(
+                    folder=self.file.parent
+                ),
+                str(error),
+            ) from error
+
 
 _FOLDER = "models"
 
@@ -88,7 +156,7 @@ class ModelShelf:
         ours = ShelfSearch().models_below(self.folder, 2)  # also what a kill kept from the list
         yield from (FoundModel(path, ModelOrigin.COPIED) for path in ours)
         if elsewhere:
-            yield from found_elsewhere(cache=self._cache)
+            yield from found_elsewhere(self._cache)
         yield from (FoundModel(path, ModelOrigin.IN_PLACE) for path in more if path.exists())
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
-from engine.hub.hashes import by_name, expected, sha256_of
-from engine.hub.remote.listing import RemoteFile
-from engine.hub.shelf.copies import Stopped, Tell, checked_bytes
+from engine.hub.hashes import expected, sha256_of
+from engine.hub.shelf.relocation import Progress, Stopped, Tell
 from engine.hub.shelf.shelf import ModelShelf
 from engine.language import listed as listed_words
 from engine.language import tr, tr_count
@@ -50,37 +49,30 @@ class VerifiedModel:
         return said.format(files=counted)
 
 
-def verify(
-    path: Path,
-    shelf: ModelShelf,
-    tell: Tell,
-    stopped: Stopped,
-    listed: Iterable[RemoteFile] = (),
-) -> VerifiedModel:
+def verify(path: Path, shelf: ModelShelf, tell: Tell, stopped: Stopped) -> VerifiedModel:
     """Read all of a model, and compare it with what is known of it.
 
     Args:
         path: of the model.
         shelf: knows the hashes of copies.
-        tell: hears how many bytes are read.
+        tell: hears how far it is.
         stopped: asked between pieces.
-        listed: what the hub said of its files, where somebody knows.
 
     Raises:
         Cancelled: `stopped` said so.
     """
     try:
         files = own_files(path)
-        heard = checked_bytes(size_of(files), tell)
-        remote, ours = by_name(listed), _ours(path, shelf)
+        heard = Progress(size_of(files), tell, stopped).add
+        ours = _ours(path, shelf)
         compared, read, wrong = list[str](), list[str](), list[str]()
         for file in files:
-            wanted = expected(file, remote, ours)
+            wanted = expected(file, ours)
             if wanted is None:
-                sha256_of(file, heard, stopped)
+                sha256_of(file, heard)
                 read.append(file.name)
             else:
-                right = wanted.agrees(file, heard, stopped)
+                right = wanted.agrees(file, heard)
                 (compared if right else wrong).append(file.name)
         if not wrong:
             LocalModel.inspect(path)

@@ -17,7 +17,7 @@ from app.models.models_page import ModelsPage
 from app.models.search_bar import LibraryTab
 from app.shell.page_names import PageName
 from app.widgets.banner import Banner
-from engine.hub.download.job import JobState
+from engine.hub.download.jobs import JobState
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 from gguf_models import Kind, write_gguf

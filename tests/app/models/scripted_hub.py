@@ -14,8 +14,8 @@ from app.models.search_bar import LibraryTab
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
 from app.showcase.hub import HubScript, ScriptedHub
-from engine.hub.download.job import JobReport
-from engine.hub.remote.listing import FoundRepository
+from engine.hub.download.jobs import JobReport
+from engine.hub.messages import FoundRepository
 
 
 def told(script: HubScript) -> HubScript:

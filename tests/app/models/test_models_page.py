@@ -20,10 +20,9 @@ from app.shell.page_names import PageName
 from app.showcase import hub_story as story
 from app.widgets.banner import Banner
 from engine.commands import Load
-from engine.hub.download.job import Job, JobReport, JobState
-from engine.hub.messages import Describe, Refused, Search
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import Access, Describe, Job, Order, Packaging, Refused, Search
 from engine.hub.remote.faults import Fault
-from engine.hub.remote.listing import Access, Order, Packaging
 from engine.hub.shelf.kept_model import ModelOrigin
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -18,7 +18,8 @@ from app.models.starter_offer import StarterOffer
 from app.widgets.banner import Banner
 from engine.commands import Load
 from engine.errors import UserFixable
-from engine.hub.download.job import Job, JobReport, JobState
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import Job
 from engine.hub.starter import KEY, REPO, starter_job
 from engine.model.bundled import STARTER
 from engine.request import Role

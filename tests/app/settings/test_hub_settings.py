@@ -18,7 +18,7 @@ from app.settings_page.dialog import SettingsDialog
 from app.settings_page.page import SettingsPage
 from app.settings_page.text_editor import TextEditor
 from app.theme.theme import Theme
-from engine.hub.remote.listing import Access
+from engine.hub.messages import Access
 
 HUB = "https://hub.example"
 

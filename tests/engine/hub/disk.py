@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.hub.shelf.disk_search import ShelfSearch
+from engine.hub.shelf.other_programs import ShelfSearch
 from engine.model.model_files import own_files
 
 COMMIT, OTHER_COMMIT = "1" * 40, "2" * 40

@@ -16,10 +16,9 @@ from local_hub import LocalHub, Published
 
 from engine.hub.download import worker
 from engine.hub.download.cache import CachePlace
-from engine.hub.download.job import DownloadRules, Job, JobReport
+from engine.hub.download.jobs import DownloadRules, JobReport
 from engine.hub.download.worker import FetchProcess
-from engine.hub.messages import Answer, Fetch
-from engine.hub.remote.listing import Access, Packaging
+from engine.hub.messages import Access, Answer, Fetch, Job, Packaging
 
 HASTY = DownloadRules(
     pauses_s=(0.0,) * 3, timeout_s=300.0, reserve=0, tell_every_s=0.0, come_back_s=0.0, behind=0

@@ -19,7 +19,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
-from engine.hub.remote.listing import RemoteFile
+from engine.hub.messages import RemoteFile
 
 _LARGE = (".safetensors", ".gguf")
 """What repositories keep outside git, whatever its size."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from local_hub import Published, git_sha1, is_large
 
-from engine.hub.remote.listing import RemoteFile
+from engine.hub.messages import RemoteFile
 
 
 def search(repositories: list[Published], query: dict[str, list[str]]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.hub.pairs.curated import CuratedModel, CuratedPair, curated
+from engine.hub.curated import CuratedModel, CuratedPair, curated
 from engine.model.families import READERS
 from engine.plan.footprint import weight_count
 

@@ -14,9 +14,8 @@ from download_desk import HASTY, WEIGHTS, Desk, desk
 from local_hub import Act
 
 from engine import language
-from engine.hub.download.sources import at_hub
-from engine.hub.messages import Fetch, FetchedModel, Refused
-from engine.hub.remote.listing import RemoteFile
+from engine.hub.download.transfer import at_hub
+from engine.hub.messages import Fetch, FetchedModel, Refused, RemoteFile
 
 _FILE = "model.safetensors"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from local_hub import git_sha1
 
+from engine.devices.kept_files import read_list, write_list
 from engine.hub.download.cache import (
     CachePlace,
     NoRoom,
@@ -19,14 +20,19 @@ from engine.hub.download.cache import (
     distinct,
     make_sure_of_room,
 )
-from engine.hub.download.job import DownloadRules, DownloadSpeed, Job, JobState
-from engine.hub.download.job_list import JobEntry, JobList, KeptJob, read_jobs, write_jobs
-from engine.hub.download.sources import at_hub
+from engine.hub.download.jobs import (
+    DownloadRules,
+    DownloadSpeed,
+    JobEntry,
+    JobList,
+    JobReport,
+    JobState,
+)
+from engine.hub.download.transfer import at_hub
 from engine.hub.download.worker import _link
 from engine.hub.hashes import CheckedFiles, is_right
-from engine.hub.messages import Fetch
+from engine.hub.messages import Access, Fetch, Job, Packaging, RemoteFile
 from engine.hub.remote.faults import Fault, HubError, Trouble
-from engine.hub.remote.listing import Access, Packaging, RemoteFile
 
 _SMALL = RemoteFile("config.json", 2, git_sha1=git_sha1(b"{}"))
 _LARGE = RemoteFile("model.gguf", 1000, sha256="a" * 64)
@@ -36,12 +42,14 @@ _JOB = Job("k", "ann/tiny", "b" * 40, "Q4_0", Packaging.GGUF, (_LARGE, _SMALL))
 def test_the_cache_is_where_the_library_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    assert cache_folder(None) == Path.home() / ".cache" / "huggingface" / "hub"
+    assert cache_folder() == Path.home() / ".cache" / "huggingface" / "hub"
     for name, folder in (("XDG_CACHE_HOME", "/x/huggingface/hub"), ("HF_HOME", "/x/hub")):
         monkeypatch.setenv(name, "/x")
-        assert cache_folder(None) == Path(folder)
+        assert cache_folder() == Path(folder)
+    monkeypatch.setenv("HF_HOME", "~/hf")
+    assert cache_folder() == Path.home() / "hf" / "hub"
     monkeypatch.setenv("HF_HUB_CACHE", "/y")
-    assert cache_folder(None) == Path("/y")
+    assert cache_folder() == Path("/y")
     assert cache_folder("/chosen") == Path("/chosen")
 
 
@@ -153,13 +161,20 @@ def test_nothing_moves() -> None:
 
 def test_jobs_are_kept_whole(tmp_path: Path) -> None:
     kept = [
-        KeptJob(_JOB, JobState.FETCHING, "/cache"),
-        KeptJob(replace(_JOB, key="d", draft_of="k", licence="mit"), JobState.DONE, model="/m"),
-        KeptJob(replace(_JOB, key="f"), JobState.FAILED, None, None, "c", "r", "d", "gated"),
+        JobReport(_JOB, JobState.FETCHING, cache="/cache"),
+        JobReport(replace(_JOB, key="d", draft_of="k", licence="mit"), JobState.DONE, model="/m"),
+        JobReport(
+            replace(_JOB, key="f"),
+            JobState.FAILED,
+            cause="c",
+            remedy="r",
+            details="d",
+            fault="gated",
+        ),
     ]
-    write_jobs(tmp_path / "own" / "downloads.json", kept)
+    write_list(tmp_path / "own" / "downloads.json", "jobs", kept)
 
-    assert read_jobs(tmp_path / "own" / "downloads.json") == kept
+    assert read_list(tmp_path / "own" / "downloads.json", "jobs", JobReport) == kept
     assert [JobEntry.of(job).interrupted for job in kept] == [True, False, False]
 
 
@@ -178,22 +193,22 @@ def test_an_unreadable_list_is_kept_aside(tmp_path: Path, text: str) -> None:
     path = tmp_path / "downloads.json"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
-    assert read_jobs(path) == []
+    assert read_list(path, "jobs", JobReport) == []
     assert not path.exists()
-    assert (tmp_path / "downloads.json.bad").exists()
+    assert (tmp_path / "downloads.bad").exists()
     assert JobList(path).reports(0.0) == ()
 
 
 def test_what_one_version_does_not_understand_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "downloads.json"
-    write_jobs(path, [KeptJob(_JOB, JobState.PAUSED), KeptJob(_JOB, JobState.DONE)])
+    write_list(path, "jobs", [JobReport(_JOB, JobState.PAUSED), JobReport(_JOB, JobState.DONE)])
     told = json.loads(path.read_text(encoding="utf-8"))
     told["jobs"][0]["state"] = "dreaming"
     strange = [{}, None, 3, {"job": {}}, {**told["jobs"][1], "job": {"key": 3}}]
     told["jobs"] += strange
     path.write_text(json.dumps(told), encoding="utf-8")
 
-    assert read_jobs(path) == [KeptJob(_JOB, JobState.DONE)]
+    assert read_list(path, "jobs", JobReport) == [JobReport(_JOB, JobState.DONE)]
 
 
 def test_the_list_cannot_be_saved(tmp_path: Path) -> None:
@@ -201,7 +216,7 @@ def test_the_list_cannot_be_saved(tmp_path: Path) -> None:
 
     (tmp_path / "own").write_text("", encoding="utf-8")
     with pytest.raises(UserFixable, match="could not be saved"):
-        write_jobs(tmp_path / "own" / "downloads.json", [])
+        JobList(tmp_path / "own" / "downloads.json").save()
 
 
 def test_pauses_grow_and_a_server_s_word_counts_more(tmp_path: Path) -> None:

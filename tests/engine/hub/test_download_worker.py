@@ -16,9 +16,7 @@ from download_desk import CONFIG, PATIENCE_S, WEIGHTS, Desk, desk
 from local_hub import Act
 
 from engine.hub.download import worker
-from engine.hub.download.job import Job
-from engine.hub.messages import FetchedModel, FetchProgress, Refused
-from engine.hub.remote.listing import Packaging
+from engine.hub.messages import FetchedModel, FetchProgress, Job, Packaging, Refused
 
 _FIND = """
 import json, sys

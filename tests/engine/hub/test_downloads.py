@@ -16,15 +16,15 @@ from download_desk import HASTY, PATIENCE_S, WEIGHTS, Desk, Heard, desk
 from local_hub import Act, Trap
 
 from engine.hub.download.cache import NoRoom
-from engine.hub.download.job import DownloadRules, JobReport, JobState
+from engine.hub.download.jobs import DownloadRules, JobReport, JobState
 from engine.hub.download.queue import Downloads
 
 _WINDOW = """
 import sys
 from pathlib import Path
-from engine.hub.download.job import Job
+from engine.hub.messages import Job
 from engine.hub.download.queue import Downloads
-from engine.hub.remote.listing import Access, Packaging, RemoteFile
+from engine.hub.messages import Access, Packaging, RemoteFile
 if __name__ == "__main__":
     endpoint, cache, folder, revision, nbytes, sha256 = sys.argv[1:]
     downloads = Downloads(Path(folder), lambda reports: None)
@@ -114,25 +114,6 @@ def test_others_go_on_while_one_is_paused(at: Desk, open_downloads: Open) -> Non
 
     heard.until(lambda reports: reports[1].state is JobState.DONE)
     assert [report.state for report in downloads.reports()] == [JobState.PAUSED, JobState.DONE]
-
-
-def test_the_order_can_be_changed(at: Desk, open_downloads: Open) -> None:
-    downloads, heard = open_downloads()
-    trap = at.hub.trap("model.safetensors", 100_000, Act.HOLD)
-    late, later = (at.job(at.publish(f"ann/{name}")) for name in ("late", "later"))
-    downloads.add([at.job(), late, later], at.access())
-    _wait_for(trap, at)
-
-    downloads.move("ann/later", 0)
-    assert [each.job.key for each in downloads.reports()] == ["ann/later", "ann/tiny", "ann/late"]
-    trap.release()
-
-    heard.until(_all(JobState.DONE))
-    asked = [one.path for one in at.hub.requests("HEAD")]
-    firsts = [
-        next(n for n, path in enumerate(asked) if name in path) for name in ("later", "late/")
-    ]
-    assert firsts == sorted(firsts)
 
 
 def test_cancelling_takes_what_nobody_else_needs(at: Desk, open_downloads: Open) -> None:

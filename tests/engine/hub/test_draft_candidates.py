@@ -13,11 +13,10 @@ from gguf_models import Kind, write_gguf
 from head_folders import write_head
 from tiny_models import write_chat_model, write_model
 
+from engine.hub import draft_candidates
 from engine.hub.advice import DraftCandidate, Verdict
-from engine.hub.pairs import vocabularies
-from engine.hub.pairs.candidates import candidates, published
-from engine.hub.pairs.curated import curated
-from engine.hub.pairs.vocabularies import Vocabularies, compared, tokens_of
+from engine.hub.curated import curated
+from engine.hub.draft_candidates import Vocabularies, candidates, compared, published, tokens_of
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.model.families import open_config
 from engine.model.local_model import LocalModel
@@ -172,7 +171,7 @@ def test_a_vocabulary_is_read_once_and_again_when_it_changes(
         reads.append(model.path)
         return tokens_of(model)
 
-    monkeypatch.setattr(vocabularies, "tokens_of", counting)
+    monkeypatch.setattr(draft_candidates, "tokens_of", counting)
     draft, known = Path(shutil.copytree(small, tmp_path / "draft")), Vocabularies()
     with (draft / "tokenizer.json").open("a") as stream:
         stream.write("\n")  # the same tokens in another file

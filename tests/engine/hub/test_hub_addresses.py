@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.hub.remote.addresses import Address, address_in
-from engine.hub.remote.answer import ServerObject
-from engine.hub.remote.search import licence_link, licence_of
+from engine.hub.remote.connection import ServerObject
+from engine.hub.remote.queries import licence_link, licence_of
 
 PAGE = "https://huggingface.co/a/b"
 

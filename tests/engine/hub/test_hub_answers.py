@@ -14,13 +14,19 @@ from huggingface_hub import close_session
 from local_hub import LocalHub
 from stopwatch import least
 
-from engine.hub.messages import Describe, Search
+from engine.hub.messages import (
+    Access,
+    Describe,
+    FoundRepository,
+    Order,
+    Packaging,
+    Repository,
+    Search,
+)
+from engine.hub.remote.addresses import prepare
 from engine.hub.remote.connection import Connection, StaleRequest
-from engine.hub.remote.description import describe
-from engine.hub.remote.environment import prepare
 from engine.hub.remote.faults import BY_CHOICE, Fault, HubError, trouble_of
-from engine.hub.remote.listing import Access, FoundRepository, Order, Packaging, Repository
-from engine.hub.remote.search import found_in, search
+from engine.hub.remote.queries import describe, found_in, search
 
 REPO = "someone/some-model"
 TOKEN = "hf_abcdefghijklmnop"

@@ -19,8 +19,8 @@ from local_hub import LocalHub
 from engine.cli.hub import chosen, joined
 from engine.cli.hub_report import write_found, write_repository
 from engine.errors import UserFixable
+from engine.hub.messages import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.remote.addresses import Address
-from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 
 ROOT = Path(__file__).parents[3]
 REPO = "duotail/tiny"

@@ -14,8 +14,8 @@ from keyring.backends.fail import Keyring as NoKeyring
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from engine.errors import UserFixable
+from engine.hub.messages import Access
 from engine.hub.remote.addresses import endpoint_of, is_endpoint, is_proxy
-from engine.hub.remote.listing import Access
 from engine.hub.token import HeldToken, TokenPlace, TokenStore
 
 TOKEN = "hf_abcdefghijklmnop"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine.hub.remote.answer import ServerObject
+from engine.hub.messages import Packaging, RemoteFile, Variant
+from engine.hub.remote.connection import ServerObject
 from engine.hub.remote.faults import Fault, HubError
-from engine.hub.remote.left_out import Reason, in_words
-from engine.hub.remote.listing import Packaging, RemoteFile, Variant
+from engine.hub.remote.files import Reason, in_words
 from engine.hub.remote.variants import gguf_variants, quantisation, remote_files, variants_of
 
 LLAMA = {

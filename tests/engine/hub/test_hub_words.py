@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.hub.download.job import Job
-from engine.hub.messages import Describe, Fetch, Search
+from engine.hub.messages import Access, Describe, Fetch, Job, Packaging, Search
 from engine.hub.remote.faults import Fault, Trouble
-from engine.hub.remote.listing import Access, Packaging
 from engine.hub.remote.words import About, explained, refused
 
 REPO = "someone/some-model"

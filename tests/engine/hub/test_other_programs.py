@@ -20,16 +20,22 @@ from disk import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.hub.download.cache import cache_folder, repository_of, snapshot_of
-from engine.hub.shelf.disk_search import FoundModel, ShelfSearch
+from engine.hub.download.cache import repository_of, snapshot_of
 from engine.hub.shelf.kept_model import ModelOrigin
-from engine.hub.shelf.other_programs import cached_models, found_elsewhere
+from engine.hub.shelf.other_programs import FoundModel, ShelfSearch, cached_models, found_elsewhere
 from engine.model.local_model import LocalModel
 from engine.model.model_files import own_files
 
 
 def found(home: Path, **environment: str) -> list[FoundModel]:
-    return found_elsewhere(patient(), home, environment)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "OLLAMA_MODELS"):
+            patch.delenv(name, raising=False)
+        for name in ("HOME", "USERPROFILE"):
+            patch.setenv(name, str(home))
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        return found_elsewhere(search=patient())
 
 
 def test_an_empty_home_holds_nothing(tmp_path: Path) -> None:
@@ -145,14 +151,6 @@ def test_models_that_do_not_write_are_left_out(tmp_path: Path, chat_model: Path)
     assert list(cached_models(patient(), tmp_path / "cache")) == []
 
 
-def test_where_the_cache_is(tmp_path: Path) -> None:
-    home = tmp_path
-    assert cache_folder(None, home, {}) == home / ".cache/huggingface/hub"
-    assert cache_folder(None, home, {"XDG_CACHE_HOME": "/x"}) == Path("/x/huggingface/hub")
-    assert cache_folder(None, home, {"HF_HOME": "~/hf"}) == home / "hf/hub"
-    assert cache_folder(None, home, {"HF_HOME": "/h", "HF_HUB_CACHE": "/c"}) == Path("/c")
-
-
 def test_a_path_in_the_cache_knows_its_repository(tmp_path: Path) -> None:
     repository = tmp_path / "models--a--b"
     snapshot = repository / "snapshots" / COMMIT
@@ -206,8 +204,6 @@ def test_a_search_ends_in_time_and_says_so(tmp_path: Path, small_gguf: Path) -> 
     assert list(patient().models_below(root, 1)) == [], "no deeper than asked"
 
 
-@given(text=st.text(max_size=60))
+@given(text=st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=60))
 def test_whatever_settings_say_nothing_breaks(text: str) -> None:
-    home = Path(os.devnull)
-    environment = {"OLLAMA_MODELS": text, "HF_HUB_CACHE": "~/x"}
-    assert found_elsewhere(patient(), home, environment, cache=home) == []
+    assert found(Path(os.devnull), OLLAMA_MODELS=text, HF_HUB_CACHE="~/x") == []

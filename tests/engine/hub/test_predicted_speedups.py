@@ -11,8 +11,7 @@ from hollow_models import LLAMA_13B, write_hollow_model
 from tiny_models import write_chat_model
 
 from engine.backend.cpu import native_is_built
-from engine.hub.pairs.candidates import candidates
-from engine.hub.pairs.vocabularies import Vocabularies
+from engine.hub.draft_candidates import Vocabularies, candidates
 from engine.hub.predictions import Predictions
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.machine.facts import Host, Machine

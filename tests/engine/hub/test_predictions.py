@@ -16,9 +16,9 @@ from stopwatch import least
 from engine.backend.cpu import native_is_built
 from engine.commands import DraftChoice, Load, WeightFormat
 from engine.hub.advice import Badge
-from engine.hub.pairs.curated import curated
+from engine.hub.curated import curated
+from engine.hub.messages import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.predictions import Predictions
-from engine.hub.remote.listing import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.sketch import in_format, of_listed, of_variant
 from engine.loading.planned_load import plan_load
 from engine.machine.facts import Accelerator, Host, Machine, Vendor

@@ -20,11 +20,10 @@ import pytest
 from local_hub import LocalHub
 
 from engine import language
-from engine.hub.messages import Describe, DescribedModel, Refused, Results, Search
+from engine.hub.messages import Access, Describe, DescribedModel, Refused, Results, Search
 from engine.hub.questions import HubQuestions
 from engine.hub.remote.connection import make_sure_of
 from engine.hub.remote.faults import Fault, HubError
-from engine.hub.remote.listing import Access
 
 ROOT = Path(__file__).parents[3]
 REPO = "someone/some-gguf"
@@ -86,7 +85,7 @@ def process(asker: Asker) -> psutil.Process:
     return psutil.Process(number)
 
 
-def test_searches_and_descriptions_are_answered(hub: LocalHub, asker: Asker) -> None:
+def test_searches_and_descriptions_are_answered(asker: Asker) -> None:
     question = asker.search("some")
     told = asker.next()
     assert isinstance(told, Results)
@@ -96,17 +95,6 @@ def test_searches_and_descriptions_are_answered(hub: LocalHub, asker: Asker) -> 
     described = asker.next()
     assert isinstance(described, DescribedModel)
     assert [each.name for each in described.repository.variants] == ["Q8_0"]
-    asked = len(hub.asked)
-    for revision in (None, described.repository.revision):
-        again = asker.describe(revision=revision)
-        known = asker.next()
-        assert isinstance(known, DescribedModel)
-        assert (known.asked, known.repository) == (again, described.repository)
-    assert len(hub.asked) == asked, "what is known is not asked again"
-    asker.questions.forget()
-    asker.describe()
-    assert isinstance(asker.next(), DescribedModel)
-    assert len(hub.asked) > asked
 
 
 def test_the_newest_search_wins_and_descriptions_are_answered_beside_it(
@@ -229,7 +217,7 @@ def test_the_process_ends_with_the_window(hub: LocalHub, tmp_path: Path) -> None
             import queue, sys, time
             from engine.hub.questions import HubQuestions
             from engine.hub.messages import Search
-            from engine.hub.remote.listing import Access
+            from engine.hub.messages import Access
 
             if __name__ == "__main__":
                 told = queue.Queue()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.hub.advice import Badge, Recommendation, RecommendedRole
-from engine.hub.pairs.curated import curated
+from engine.hub.curated import curated
 from engine.hub.recommendations import MOST, recommendations
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import Speeds

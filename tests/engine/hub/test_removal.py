@@ -11,7 +11,6 @@ from disk import COMMIT, OTHER_COMMIT, below, into_cache, into_ollama, needs_lin
 
 from engine.errors import Cancelled, NotPossible, UserFixable
 from engine.hub.local import default_target
-from engine.hub.shelf.copies import CopyProgress
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.hub.shelf.relocation import import_copy, import_in_place, move
 from engine.hub.shelf.removal import delete, deletion, protect
@@ -20,7 +19,7 @@ from engine.model.local_model import LocalModel
 from engine.model.model_files import own_files
 
 
-def nobody(_progress: CopyProgress) -> None:
+def nobody(_share: float) -> None:
     """Hears nothing."""
 
 
@@ -66,19 +65,14 @@ def test_what_others_have_put_there_stays(shelf: ModelShelf, small_gguf: Path) -
     assert below(model.path.parent) == {"notes.txt", "other.gguf"}
 
 
-def test_a_model_in_place_is_only_forgotten_unless_asked(
+def test_of_a_model_in_place_only_its_own_files_go(
     shelf: ModelShelf, chat_model: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(chat_model, tmp_path / "my own"))
     (folder / "thesis.txt").write_text("years of work")
-    model = import_in_place(folder, shelf)
-    told = deletion(model, shelf)
-    assert told.forgets_only
-    assert delete(told, shelf) == 0
-    assert LocalModel.inspect(folder)
-    assert shelf.memory.all() == ()
-    told = deletion(model, shelf, files=True)
+    told = deletion(import_in_place(folder, shelf), shelf)
     assert delete(told, shelf) == told.nbytes > 0
+    assert shelf.memory.all() == ()
     assert below(folder) == {"thesis.txt"}
 
 
@@ -86,7 +80,7 @@ def test_a_model_in_place_is_only_forgotten_unless_asked(
 def test_of_a_link_only_the_link_goes(shelf: ModelShelf, small_gguf: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.gguf"
     link.symlink_to(small_gguf)
-    told = deletion(import_in_place(link, shelf), shelf, files=True)
+    told = deletion(import_in_place(link, shelf), shelf)
     assert told.nbytes == 0
     delete(told, shelf)
     assert not link.is_symlink()
@@ -105,7 +99,7 @@ def test_one_that_is_gone_already_is_forgotten(shelf: ModelShelf, small_gguf: Pa
     model = copied(small_gguf, shelf)
     shutil.rmtree(model.path.parent)
     told = deletion(model, shelf)
-    assert told.forgets_only
+    assert not told.files
     assert delete(told, shelf, [model.path]) == 0
     assert shelf.memory.all() == ()
 
@@ -127,10 +121,10 @@ def test_ollamas_own_file_stays_ollamas(
     model = import_in_place(blob, shelf)
     assert model.origin is ModelOrigin.IN_PLACE
     with pytest.raises(NotPossible, match="belongs to Ollama"):
-        deletion(model, shelf, files=True)
+        deletion(model, shelf)
     with pytest.raises(NotPossible, match="cannot be moved"):
         move(model, tmp_path / "there", shelf, nobody, never)
-    delete(deletion(model, shelf), shelf)
+    shelf.memory.forget(model.path)
     assert blob.is_file()
     assert shelf.memory.all() == ()
 
@@ -251,8 +245,6 @@ def test_a_model_in_use_is_not_touched(
     with pytest.raises(UserFixable, match="is in use"):
         protect(parts[0], [parts[2]])
     protect(parts[0], [small_gguf, tmp_path / "gone"])
-    told = deletion(import_in_place(small_gguf, shelf), shelf)
-    delete(told, shelf, [small_gguf])  # its files stay
 
 
 # ---- moving ----------------------------------------------------------------------------------

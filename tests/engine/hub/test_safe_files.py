@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.hub.remote.safe_files import (
+from engine.hub.remote.files import (
     Danger,
     can_run_code,
     danger,

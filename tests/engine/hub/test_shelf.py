@@ -12,10 +12,9 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 from engine.errors import UserFixable
-from engine.hub.shelf.disk_search import FoundModel
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.remembered import Remembered, RememberedModels
-from engine.hub.shelf.shelf import Descriptions, ModelShelf
+from engine.hub.shelf.other_programs import FoundModel
+from engine.hub.shelf.shelf import Descriptions, ModelShelf, Remembered, RememberedModels
 from engine.model.families import open_config
 
 
@@ -149,7 +148,7 @@ def test_a_damaged_list_is_kept_beside_and_a_new_one_begins(
 ) -> None:
     file = shelf.memory.file
     file.parent.mkdir(parents=True)
-    for damaged in ("", "{", '{"version": 1, "models": [{}]}', "[" * 100_000, "\udcff"):
+    for damaged in ("", "{", '{"version": 1, "models": 3}', "[" * 100_000, "\udcff"):
         file.write_text(damaged, errors="surrogateescape")
         assert shelf.memory.all() == ()
         assert not file.exists()

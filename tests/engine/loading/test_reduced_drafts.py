@@ -18,7 +18,7 @@ from engine.backend.cpu import native_is_built
 from engine.commands import Load, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Finished
-from engine.hub.shelf.disk_search import ShelfSearch
+from engine.hub.shelf.other_programs import ShelfSearch
 from engine.loading.planned_load import plan_load
 from engine.model.config import ModelConfig
 from engine.model.families import open_config

@@ -11,7 +11,7 @@ from hollow_models import write_hollow_model
 from machines import machine_with
 
 from engine.commands import DraftChoice, Load
-from engine.hub.pairs.curated import curated
+from engine.hub.curated import curated
 from engine.loading.inspection import Inspection
 
 SMOLLM2_360M = {

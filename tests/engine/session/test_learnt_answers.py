@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine.hardware.kept_learnt import KeptLearnt, learnt_folder
+from engine.devices.kept_learnt import KeptLearnt, learnt_folder
 from engine_session import Session
 
 from engine.commands import Mode

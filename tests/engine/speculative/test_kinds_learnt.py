@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine.hardware.kept_learnt import KeptLearnt
+from engine.devices.kept_learnt import KeptLearnt
 from simulated_pairs import round_of
 from virtual_time import Text, Timed, calm, write
 

@@ -1,1 +1,0 @@
-"""Which drafts fit which targets, and why the others do not."""
