@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine.devices.kept_learnt import KeptLearnt, learnt_folder
 from engine_session import Session
 
 from engine.commands import Mode
+from engine.devices.kept_measurements import KeptLearnt, learnt_folder
 from engine.model.text.kinds_of_text import KindsOfText, TextKind
 from engine.request import Message, Role
 from engine.speculative.costs import Learnt

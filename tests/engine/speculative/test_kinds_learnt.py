@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine.devices.kept_learnt import KeptLearnt
 from simulated_pairs import round_of
 from virtual_time import Text, Timed, calm, write
 
 from engine.backend.tree import TokenTree, chain
+from engine.devices.kept_measurements import KeptLearnt
 from engine.events import Interval
 from engine.model.text.kinds_of_text import TextKind
 from engine.plan.plan import BUCKETS, Expectation
