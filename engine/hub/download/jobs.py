@@ -158,7 +158,7 @@ class JobEntry:
 
     @property
     def job(self) -> Job:
-        """What is fetched."""
+        """Files to fetch."""
         return self.told.job
 
     @property

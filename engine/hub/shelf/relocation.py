@@ -38,7 +38,7 @@ Tell = Callable[[float], None]
 Stopped = Callable[[], bool]
 
 
-class Progress:
+class BytesDone:
     """Counts the bytes of long work.
 
     Args:
@@ -90,7 +90,7 @@ def copy_all(
             str(error),
         ) from error
     try:
-        hashes = _copied(files, part, Progress(2 * total, tell, stopped))
+        hashes = _copied(files, part, BytesDone(2 * total, tell, stopped))
         os.rename(part, folder)
     except OSError as error:
         raise UserFixable(
@@ -115,7 +115,7 @@ def clear_unfinished(folder: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
 
 
-def _copied(files: Mapping[str, Path], part: Path, progress: Progress) -> dict[str, str]:
+def _copied(files: Mapping[str, Path], part: Path, progress: BytesDone) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for name, file in files.items():
         digest = hashlib.sha256()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.hashes import expected, sha256_of
-from engine.hub.shelf.relocation import Progress, Stopped, Tell
+from engine.hub.shelf.relocation import BytesDone, Stopped, Tell
 from engine.hub.shelf.shelf import ModelShelf
 from engine.language import listed as listed_words
 from engine.language import tr, tr_count
@@ -63,7 +63,7 @@ def verify(path: Path, shelf: ModelShelf, tell: Tell, stopped: Stopped) -> Verif
     """
     try:
         files = own_files(path)
-        heard = Progress(size_of(files), tell, stopped).add
+        heard = BytesDone(size_of(files), tell, stopped).add
         ours = _ours(path, shelf)
         compared, read, wrong = list[str](), list[str](), list[str]()
         for file in files:
