@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject
@@ -11,8 +12,11 @@ from PySide6.QtCore import QObject
 from app.chat.find_bar import FindBar
 from app.chat.messages.transcript import Transcript
 from app.chat.text.source_map import utf16_length
+from app.engine_link.background import in_background
 from app.history import StoredMessage
 from app.session.session import ChatSession
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class ConversationSearch(QObject):
         self._bar, self._session, self._transcript = bar, session, transcript
         self._matches: list[Match] = []
         self._place = 0
+        self._asked = 0
+        """Number of the search whose matches are awaited; those of earlier ones come too late."""
         bar.changed.connect(self._look)
         bar.stepped.connect(self._step)
         session.opened.connect(self.close)
@@ -67,13 +73,15 @@ class ConversationSearch(QObject):
         if not self._bar.isHidden():
             self._bar.hide()
             self._matches = []
+            self._asked += 1
             self._transcript.search("")
 
     def _look(self) -> None:
         """Go to the first match in or below what is in sight."""
-        words = self._bar.field.text()
-        self._matches = matches_in(self._session.messages, words)
-        self._transcript.search(words)
+        self._transcript.search(self._bar.field.text())
+        self._find(self._begin)
+
+    def _begin(self) -> None:
         seen = {
             each.id for each in self._session.messages[self._transcript.visible_range().start :]
         }
@@ -97,6 +105,26 @@ class ConversationSearch(QObject):
         if self._bar.isHidden():
             return
         shown = self._matches[self._place] if self._matches else None
-        self._matches = matches_in(self._session.messages, self._bar.field.text())
-        self._place = self._matches.index(shown) if shown in self._matches else 0
-        self._bar.show_count(self._place + 1, len(self._matches))
+
+        def count() -> None:
+            self._place = self._matches.index(shown) if shown in self._matches else 0
+            self._bar.show_count(self._place + 1, len(self._matches))
+
+        self._find(count)
+
+    def _find(self, then: Callable[[], None]) -> None:
+        """Find the matches beside the window, where a long conversation takes a while."""
+        self._asked += 1
+        asked, messages, words = self._asked, tuple(self._session.messages), self._bar.field.text()
+
+        def found(matches: list[Match]) -> None:
+            if asked == self._asked:
+                self._matches = matches
+                then()
+
+        in_background(
+            self,
+            lambda: matches_in(messages, words),
+            found,
+            lambda error: _log.warning("the search in a conversation failed: %r", error),
+        )

@@ -7,6 +7,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QWidget
 
 from app.theme.icons import IconButton
+from app.widgets.escape import claims_escape
 from engine.language import number, tr
 
 
@@ -18,14 +19,7 @@ class _Field(QLineEdit):
 
     def event(self, event: QEvent) -> bool:
         """Esc is for the search here, whatever else it does in the window."""
-        if (
-            event.type() is QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() == Qt.Key.Key_Escape
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        return claims_escape(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if event.key() == Qt.Key.Key_Escape:

@@ -111,7 +111,8 @@ class ListActions(QObject):
         some = bool(self._list.newest_first())
         self.export_all_text.setEnabled(some)
         self.export_all_json.setEnabled(some)
-        return self._menu(self.new_folder, None, *self.general[1:-1], None, self.trash)
+        exports = self.export_all_text, self.export_all_json
+        return self._menu(self.new_folder, None, self.import_file, *exports, None, self.trash)
 
     def _conversation_menu(self, chosen: Sequence[Conversation]) -> QMenu:
         one = len(chosen) == 1

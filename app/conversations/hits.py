@@ -30,6 +30,7 @@ from app.conversations.snippet import Snippet, laid_out, line_height
 from app.history import Conversation, Hit
 from app.session.conversation_list import shown_title
 from app.theme.theme import current
+from app.widgets.escape import claims_escape
 from app.widgets.painting import RowState
 from engine.language import tr, tr_count
 
@@ -144,14 +145,7 @@ class HitsView(QListView):
 
     def event(self, event: QEvent) -> bool:
         """Escape ends the search, before it stops an answer."""
-        if (
-            event.type() is QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() == Qt.Key.Key_Escape
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        return claims_escape(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Enter opens; Up from the first row goes back to the words."""

@@ -32,6 +32,7 @@ from app.session.conversation_list import ConversationList
 from app.theme.icons import IconButton, icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
+from app.widgets.escape import claims_escape
 from engine.language import tr
 
 
@@ -43,15 +44,7 @@ class SearchField(QLineEdit):
 
     def event(self, event: QEvent) -> bool:
         """Escape is ours while there is something to clear, before it stops an answer."""
-        if (
-            event.type() is QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() == Qt.Key.Key_Escape
-            and self.text()
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        return (bool(self.text()) and claims_escape(event)) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Keys that are not about the words."""
@@ -92,11 +85,11 @@ class Sidebar(QWidget):
     def __init__(
         self,
         conversations: ConversationList,
-        navigation: QWidget | None = None,
+        navigation: QWidget,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._navigation = navigation or QWidget(self)
+        self._navigation = navigation
         self._list = conversations
         self.setProperty("look", "sidebar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)

@@ -1,4 +1,4 @@
-"""The trash: what was deleted in the last 30 days, to bring back or to delete for good."""
+"""The trash dialog: restore what was deleted in the last 30 days, or empty the trash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TrashDialog(QDialog):
     """A list of deletions, the latest first, each of which can be undone."""
 
     restore_asked = Signal(object)
-    """The `UndoToken` of what shall come back."""
+    """The `UndoToken` of what is to be restored."""
     problem = Signal(object)
     """A `UserFixable`."""
 
@@ -79,7 +79,7 @@ class TrashDialog(QDialog):
             self.list.addItem(shown)
         self.list.setCurrentRow(min(max(row, 0), len(items) - 1))
         empty = tr("The trash is empty.")
-        kept = tr("What is deleted stays here for 30 days.")
+        kept = tr("Deleted conversations and messages stay here for 30 days.")
         self.about.setText(kept if items else sentences(empty, kept))
         self.restore_button.setEnabled(bool(items))
         self.empty_button.setEnabled(bool(items))
@@ -90,9 +90,7 @@ class TrashDialog(QDialog):
         self.fill()
 
     def _ask_to_empty(self) -> None:
-        what = tr(
-            "What lies in it cannot be brought back; closing Duotail erases it from the disk."
-        )
+        what = tr("Its contents are erased from the disk when Duotail closes.")
         confirm(self, tr("Empty the trash?"), what, tr("Empty"), self._empty)
 
     def _empty(self) -> None:

@@ -77,5 +77,5 @@ def environment_for(*, safe: bool) -> dict[str, str]:
     """The environment of a process that is started by this one, careful or normal."""
     environment = dict(os.environ)
     if environment.pop(_SAFE_MODE, "") == _IN_FORCE:
-        environment.pop("DUOTAIL_ISA", None)
+        del environment["DUOTAIL_ISA"]
     return environment | ({_SAFE_MODE: _ASKED} if safe else {})

@@ -14,7 +14,7 @@ from app.history.records import UndoToken
 
 KEPT_S = 30 * 24 * 3600.0
 DOOMED = 0.0
-"""`deleted_at` of what is erased at the next occasion, such as an import that did not end."""
+"""`deleted_at` of what the next purge erases, such as an import that did not end."""
 _PURGED_AT_ONCE = 50
 _PURGE_S = 0.5
 
@@ -35,8 +35,8 @@ FROM conversation c WHERE deleted_at > 0
 UNION ALL
 SELECT m.conversation_id, m.id, substr(m.text, 1, 200), m.deleted_at,
     (SELECT count(*) FROM message b WHERE b.deleted_by = m.id)
-FROM message m JOIN conversation c ON c.id = m.conversation_id
-WHERE m.deleted_by = m.id AND m.deleted_at > 0 AND c.deleted_at IS NULL
+FROM message m INDEXED BY message_deleted JOIN conversation c ON c.id = m.conversation_id
+WHERE m.deleted_by IS NOT NULL AND m.deleted_by = m.id AND m.deleted_at > 0 AND c.deleted_at IS NULL
 ORDER BY 4 DESC
 """
 
@@ -141,16 +141,16 @@ class Trash:
             self._branches.end_at(token.conversation_id, self._branches.newest_below(visible))
 
     def empty(self) -> None:
-        """Let all that lies here be gone: it is erased when the history is closed."""
+        """Hide all that lies here from the list; the next purge erases it."""
         with self._file.writing():
             run = self._file.connection.execute
             run("UPDATE conversation SET deleted_at = ? WHERE deleted_at IS NOT NULL", (DOOMED,))
             run("UPDATE message SET deleted_at = ? WHERE deleted_at IS NOT NULL", (DOOMED,))
 
     def purge(self) -> None:
-        """Erase what has lain here long enough, and what `empty` let go.
+        """Erase what has lain here for `KEPT_S` seconds, and what `empty` hid.
 
-        Much of it takes several starts: nobody shall wait.
+        It stops after half a second and goes on at the next start, so that nobody waits.
         """
         until, before = time.monotonic() + _PURGE_S, time.time() - KEPT_S
         while time.monotonic() < until:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.performance.feed import Feed
 from app.performance.model import ModelChange
 from app.performance.sight import Sight
+from app.widgets.escape import claims_escape
 from app.widgets.painted import Painted
 from engine.machine.cores import available_cores
 
@@ -34,15 +34,7 @@ class PaintedView(Painted):
 
     def event(self, event: QEvent) -> bool:
         """Escape takes the cursor away before it stops an answer."""
-        if (
-            isinstance(event, QKeyEvent)
-            and event.type() is QEvent.Type.ShortcutOverride
-            and event.key() == Qt.Key.Key_Escape
-            and self.sight.cursor is not None
-        ):
-            event.accept()
-            return True
-        return super().event(event)
+        return (self.sight.cursor is not None and claims_escape(event)) or super().event(event)
 
 
 class FramePainter(QObject):

@@ -18,7 +18,13 @@ from engine.commands import WeightFormat
 from engine.hub.local import resolve_model
 from engine.language import tr
 from engine.language.units import duration, file_size
-from engine.train.settings import DraftKind, DraftShape, Schedule, TrainingSettings
+from engine.train.settings import (
+    DraftKind,
+    DraftShape,
+    PackedKind,
+    Schedule,
+    TrainingSettings,
+)
 
 if TYPE_CHECKING:
     from engine.train.recording import RecordingReport
@@ -59,6 +65,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--precision", default="auto", choices=["auto", "fp32", "bf16"],
         help=tr("precision of matrix products; bf16 is faster on processors that have it"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--packed", type=PackedKind, choices=[*PackedKind], metavar="|".join(PackedKind),
+        help=tr("also write the draft in this format, to a folder beside DIR"),
     )  # fmt: skip
     add_options(parser, "--format")
     length = parser.add_mutually_exclusive_group()

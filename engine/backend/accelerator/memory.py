@@ -82,7 +82,7 @@ class Workspace:
 
 
 NUMBER = torch.float16
-"""Of keys and values."""
+"""Type of the numbers in the KV cache."""
 
 
 MOST_RECORDINGS = 48

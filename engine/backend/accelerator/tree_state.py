@@ -217,7 +217,7 @@ def _count(count: int, device: torch.device) -> torch.Tensor:
 
 
 ROUNDS = 10
-"""Of Philox; each has two keys."""
+"""Rounds of Philox; each uses two keys."""
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)

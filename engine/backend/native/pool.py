@@ -51,7 +51,7 @@ class CancelFlag:
     def __init__(self) -> None:
         self._value = c.c_int32(0)
         self.address = c.addressof(self._value)
-        """Where it lies, valid as long as the flag."""
+        """Address of the value; valid as long as this object lives."""
 
     def __bool__(self) -> bool:
         return bool(self._value.value)

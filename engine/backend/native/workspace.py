@@ -38,7 +38,7 @@ VERIFIED_ROWS = 32
 PENDING = 64
 """Committed tokens for which a draft has room from the first."""
 DEPTH, WIDTH = 10, 4
-"""Of the tree for which a draft has room from the first."""
+"""Depth and width of the tree for which a draft has room from the first."""
 
 _PAGE = 4096
 _FLOAT = 4

@@ -27,7 +27,8 @@ def _ask(desk: Desk, question: str, answer: str) -> None:
 def _find(desk: Desk, words: str) -> None:
     desk.bot.keyClick(desk.chat.composer.field, Qt.Key.Key_F, _CONTROL)
     assert desk.chat.find_bar.field.hasFocus()
-    desk.bot.keyClicks(desk.chat.find_bar.field, words)
+    desk.chat.find_bar.field.setText(words)  # as a paste: one search
+    desk.bot.waitUntil(lambda: " of " in desk.chat.find_bar.words)
     desk.bot.waitUntil(lambda: desk.chat.transcript.settled)
 
 
@@ -61,7 +62,7 @@ def test_matches_are_counted_gone_through_and_left_with_escape(desk: Desk) -> No
     desk.bot.keyClick(bar.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     assert int(bar.words.split()[0]) == (place - 2) % 6 + 1
     desk.bot.keyClicks(bar.field, "x")
-    assert bar.words == "No matches"
+    desk.bot.waitUntil(lambda: bar.words == "No matches")
     desk.bot.keyClick(bar.field, Qt.Key.Key_Escape)
     assert not bar.isVisible()
     assert desk.chat.composer.field.hasFocus()
@@ -77,11 +78,10 @@ def test_what_is_folded_opens_for_its_match(desk: Desk) -> None:
     assert answer is not None
     assert answer.text._thoughts[0].opened
     desk.chat.find_bar.field.setText("line 77")
-    desk.bot.waitUntil(lambda: desk.chat.transcript.settled)
     question = desk.chat.transcript.bubble_at(0)
     assert isinstance(question, UserMessage)
     (file,) = question.files
-    assert file.opened
+    desk.bot.waitUntil(lambda: file.opened and desk.chat.transcript.settled)
     assert file.text is not None
     mark = file.text.marks.mark
     assert mark is not None

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.conversations.model import ConversationModel
@@ -59,7 +59,7 @@ def listed(store: HistoryStore, qapp: QApplication) -> ConversationList:  # noqa
 @pytest.fixture
 def sidebar(listed: ConversationList, qtbot: QtBot) -> Sidebar:
     """With nothing read yet: `listed.refresh()` fills it."""
-    shown = Sidebar(listed)
+    shown = Sidebar(listed, QWidget())
     qtbot.addWidget(shown)
     shown.resize(256, 700)
     shown.show()

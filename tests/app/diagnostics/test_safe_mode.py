@@ -34,6 +34,7 @@ def test_the_start_after_a_crash_is_careful(
     tmp_path: Path, theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DUOTAIL_ISA", "")
+    monkeypatch.setenv("DUOTAIL_SAFE_MODE", "")
     subprocess.run(
         [sys.executable, str(CHILD), str(tmp_path)],
         cwd=ROOT,

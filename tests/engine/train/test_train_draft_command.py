@@ -14,6 +14,7 @@ import pytest
 from training_runs import write_data
 
 from engine.cli import main, train_draft
+from engine.model.local_model import LocalModel
 from engine.train.settings import TrainingSettings
 
 _SHORT = ["--tokens", "600", "--rate", "1e-3", "--batch", "128", "--max-length", "64"]
@@ -29,7 +30,8 @@ def test_one_object_tells_the_result(
     chat_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = write_data(tmp_path / "data.jsonl")
-    code = main([*_arguments(chat_model, data, tmp_path / "head"), "--blocks", "2", "--json"])
+    more = ["--blocks", "2", "--packed", "q4_1", "--json"]
+    code = main([*_arguments(chat_model, data, tmp_path / "head"), *more])
     told = capsys.readouterr()
     assert code == 0, told.err
     answer = json.loads(told.out)
@@ -37,6 +39,9 @@ def test_one_object_tells_the_result(
     assert answer["tokens"] >= 600
     assert answer["blocks"] == 2
     assert (tmp_path / "head" / "config.json").exists()
+    packed = LocalModel.inspect(tmp_path / "head-q4_1")
+    assert packed.gguf is not None
+    assert packed.config == LocalModel.inspect(tmp_path / "head").config
     assert "tokens/s" in told.err
 
 
@@ -51,6 +56,7 @@ def test_every_option_sets_a_setting(chat_model: Path, tmp_path: Path) -> None:
     values = {
         "--kind": "eagle", "--from": str(chat_model), "--precision": "bf16", "--format": "bf16",
         "--device": "cpu", "--rate": "0.5", "--recording": "c", "--muon": "0", "--clip": "0.25",
+        "--packed": "q4_1",
     }  # fmt: skip
     for action in parser._actions:
         name = action.option_strings[-1]
