@@ -50,8 +50,8 @@ def make_parser() -> argparse.ArgumentParser:
         prog="duotail",
         description=tr("Chat with large language models on your own computer."),
         epilog=tr(
-            "Without a command the window opens. Commands: {commands}. "
-            "duotail bench ui measures the window itself."
+            "Without a command, the window opens. Commands: {commands}. “duotail bench ui” "
+            "measures the window."
         ).format(commands=listed(COMMANDS)),
     )
     parser.add_argument("--version", action="version", version=f"duotail {version()}")
@@ -64,13 +64,13 @@ def make_parser() -> argparse.ArgumentParser:
         "--screenshot",
         metavar="DIR",
         type=Path,
-        help=tr("draw every page and state into PNG files in DIR and exit"),
+        help=tr("save a picture of every page and state to DIR, then exit"),
     )
     parser.add_argument(
         "--language",
         metavar="CODE",
         default="",
-        help=tr("use this language, whatever the settings say: {codes}").format(
+        help=tr("use this language instead of the one in the settings: {codes}").format(
             codes=listed(LANGUAGES)
         ),
     )

@@ -137,7 +137,7 @@ class BarsView(Painted):
         if row.tokens_per_s is not None:
             speed = number(row.tokens_per_s, ".1f")
             return tr("{speed} tokens/s").format(speed=speed)
-        return tr("being measured") if row.mode is self._under_way else tr("waits for its turn")
+        return tr("measuring") if row.mode is self._under_way else tr("waiting")
 
     def _paint_mark(self, painter: QPainter, line: QRectF, left: float, room: float) -> None:
         """Words beside the name of the best: colour alone tells not everybody."""

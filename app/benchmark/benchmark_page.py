@@ -51,7 +51,7 @@ class BenchmarkPage(PageFrame):
         self.progress = QProgressBar(self)
         self.progress.setRange(0, _STEPS)
         self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(tr("How much is measured"))
+        self.progress.setAccessibleName(tr("How much to measure"))
         self.stage = plain_label("", self, "muted")
         self.stale = plain_label("", self, "warning")
         self.stale.setMargin(8)
@@ -122,8 +122,7 @@ class BenchmarkPage(PageFrame):
         there = is_simulated(self.benchmark.status.machine)
         if there or (last is not None and last.hardware.simulated):
             return tr(
-                "The accelerator is simulated: its speeds are declared, and say nothing about a "
-                "real graphics card."
+                "The GPU is simulated: its speeds are declared and say nothing about a real GPU."
             )
         return ""
 
@@ -158,7 +157,7 @@ class BenchmarkPage(PageFrame):
         """Put the text to share on the clipboard."""
         if self.benchmark.report is not None:
             QGuiApplication.clipboard().setText(markdown(self.benchmark.report))
-            self.banners.show_notice(tr("Copied; nothing in it tells who you are."))
+            self.banners.show_notice(tr("Copied. It contains nothing that identifies you."))
 
     def choose_file(self) -> None:
         """Ask where the text goes."""

@@ -67,7 +67,7 @@ def details(row: ModeRow) -> list[str]:
 
 def notes(rows: Sequence[ModeRow], *, over: bool) -> list[str]:
     """Return why other modes have no bar, or no speed when all is `over`."""
-    alike = tr("{mode} would run as {other} does.")
+    alike = tr("{mode} would run like {other}.")
     short = tr("{mode}: the answers were too short to tell a speed.")
     said = []
     for row in rows:
@@ -104,9 +104,9 @@ def stage_words(benchmark: Benchmark) -> str:
     progress = benchmark.progress
     match benchmark.stage:
         case BenchmarkStage.WAITING if benchmark.status.busy:
-            return tr("Begins when the answer is written.")
+            return tr("Starts after the answer.")
         case BenchmarkStage.WAITING:
-            return tr("Begins in a moment.")
+            return tr("Starts in a moment.")
         case BenchmarkStage.STOPPING:
             return tr("Stopping; the model will run as before.")
         case BenchmarkStage.RUNNING if progress is None:

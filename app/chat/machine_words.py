@@ -18,7 +18,7 @@ def machine_words(machine: Machine | None) -> str:
     parts += map(_card, machine.usable)
     said = [_found(parts)]
     if not machine.accelerators:
-        said.append(tr("No graphics card was found."))
+        said.append(tr("No GPU was found."))
     said += [
         tr("{name} is not used: {reason}.").format(name=card.name, reason=card.unusable)
         for card in machine.accelerators

@@ -204,7 +204,7 @@ class HitsDelegate(QStyledItemDelegate):
 def row_text(found: Found) -> Snippet:
     """Return the text of a row."""
     if found.more:
-        return Snippet(tr_count("{n} more place", "{n} more places", found.more))
+        return Snippet(tr_count("{n} more match", "{n} more matches", found.more))
     if found.is_title and found.hit.message_id is None and found.hit.snippet:
         return Snippet.of(found.hit.snippet, found.hit.ranges)
     if found.is_title:

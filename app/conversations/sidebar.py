@@ -162,7 +162,7 @@ class Sidebar(QWidget):
         self._bar.setTextVisible(False)
         self._bar.setFixedHeight(4)
         self._cancel = IconButton("close", tr("Cancel"), self)
-        self.theme_button = IconButton("contrast", tr("Light, dark or as the system"), self)
+        self.theme_button = IconButton("contrast", tr("Light, dark or same as system"), self)
 
     def _arrange(self) -> None:
         self._mark = QLabel(self)
@@ -274,7 +274,7 @@ class Sidebar(QWidget):
         if not searching:
             self._empty.setText(tr("Your conversations appear here."))
         elif not self.finder.busy:
-            text = tr("Nothing was found for \u201c{words}\u201d.").format(words=self.finder.query)
+            text = tr("No results for “{words}”.").format(words=self.finder.query)
             self._empty.setText(text)
         else:
             return

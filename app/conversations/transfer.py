@@ -127,7 +127,7 @@ class Transfer(QObject):
         if self._progress is not None:
             self.problem.emit(
                 UserFixable(
-                    tr("Another export or import is still going on."),
+                    tr("Another export or import is still running."),
                     tr("Wait until it is done, or cancel it."),
                 )
             )
@@ -139,7 +139,7 @@ class Transfer(QObject):
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, Cancelled):
-            self._end(tr("Cancelled. What was done before is kept."))
+            self._end(tr("Cancelled. What was finished is kept."))
             return
         self._end("")
         if not isinstance(error, UserFixable):

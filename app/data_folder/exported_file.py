@@ -31,7 +31,7 @@ def write(path: Path, content: Callable[[], bytes]) -> None:
 
 def _remedy(error: OSError, folder: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return tr("The drive is full: make room on it, or choose another place.")
+        return tr("The drive is full: free some space, or choose another folder.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return tr("You may not write in {folder}: choose another place.").format(folder=folder)
-    return tr("Check that the drive is connected, or choose another place.")
+        return tr("You may not write to {folder}: choose another folder.").format(folder=folder)
+    return tr("Check that the drive is connected, or choose another folder.")

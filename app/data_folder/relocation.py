@@ -73,15 +73,15 @@ def ask_to_move(pointer_file: Path, data: Path, target: Path) -> None:
     target = target.expanduser().absolute()
     if target == data or data in target.parents or target in data.parents:
         raise UserFixable(
-            tr("The data are already in this place."),
-            tr("Choose a folder that is neither inside the present one nor around it."),
+            tr("Your data is already in this folder."),
+            tr("Choose a folder that is neither inside the current one nor contains it."),
         )
     try:
         target.mkdir(parents=True, exist_ok=True)
         if any(target.iterdir()):
             raise UserFixable(
                 tr("The folder {folder} is not empty.").format(folder=target),
-                tr("Choose an empty folder, or make a new one."),
+                tr("Choose an empty folder, or create a new one."),
             )
         probe = target / ".duotail"
         probe.write_bytes(b"")
@@ -91,7 +91,7 @@ def ask_to_move(pointer_file: Path, data: Path, target: Path) -> None:
     except OSError as error:
         raise UserFixable(
             tr("Duotail cannot write into {folder}.").format(folder=target),
-            tr("Choose another folder, or allow your user to write there."),
+            tr("Choose another folder, or give your user permission to write there."),
             str(error),
         ) from error
 
@@ -116,8 +116,8 @@ def carry_out(
         write_pointer(pointer_file, Pointer(folder=str(target), old=str(data)))
     except OSError as error:
         raise UserFixable(
-            tr("The data could not be moved to {folder}.").format(folder=target),
-            tr("They are where they were before; nothing is lost."),
+            tr("Your data could not be moved to {folder}.").format(folder=target),
+            tr("It is still in the previous folder; nothing is lost."),
             str(error),
         ) from error
     return target

@@ -20,12 +20,10 @@ _SAFE_MODE = "DUOTAIL_SAFE_MODE"
 _ASKED, _IN_FORCE = "asked", "in force"
 
 CRASHED = later(
-    "Duotail ended unexpectedly while it loaded the model. It now runs in safe mode, which is "
-    "slower; the next start will be a normal one."
+    "Duotail crashed while loading the model. It now runs in safe mode, which is "
+    "slower; the next start is normal again."
 )
-ASKED_FOR = later(
-    "Duotail runs in safe mode, which is slower. The next start will be a normal one."
-)
+ASKED_FOR = later("Duotail runs in safe mode, which is slower. The next start is normal again.")
 """The message of safe mode by its cause, texts for `tr`."""
 
 

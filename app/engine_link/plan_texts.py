@@ -10,25 +10,21 @@ from engine.machine.facts import Accelerator, Machine
 MODE_NAMES = {
     Mode.AUTO: later("Automatic"),
     Mode.DOVETAIL: "Dovetail",
-    Mode.CPU: later("CPU only"),
+    Mode.CPU: later("CPU"),
     Mode.PLAIN: later("Target alone"),
     Mode.DUO: "DuoDecoding",
 }
 """Names of modes in the order in which they are offered; texts for `tr`."""
 MODE_SENTENCES = {
-    Mode.AUTO: later("Whatever should be fastest on this PC."),
+    Mode.AUTO: later("The mode that should be fastest on this PC."),
     Mode.DOVETAIL: later(
-        "The draft guesses on the graphics card; the CPU checks, and so does the card for the "
-        "layers that fit there."
+        "The GPU drafts; the CPU verifies, and the GPU too for the layers that fit there."
     ),
-    Mode.CPU: later("Draft and model both on the CPU; the graphics card stays free."),
-    Mode.PLAIN: later("No draft: the model writes one token after the other."),
-    Mode.DUO: later(
-        "A draft model guesses ahead on the CPU while the graphics card checks, both at the same "
-        "time."
-    ),
+    Mode.CPU: later("The CPU drafts and verifies; the GPU stays free."),
+    Mode.PLAIN: later("No draft: the model generates one token at a time."),
+    Mode.DUO: later("The CPU drafts while the GPU verifies, both at the same time."),
 }
-NO_ACCELERATOR = later("Needs a graphics card that Duotail can use; there is none here.")
+NO_ACCELERATOR = later("Needs a GPU that Duotail can use; there is none here.")
 NO_DRAFT_MODEL = later("Needs a draft model: the model's own, or one that you open below.")
 _CPU_NAME = "CPU"
 """Name of the CPU in a `PlanSummary`."""
@@ -62,7 +58,7 @@ def is_simulated(machine: Machine | None) -> bool:
 def card_name(machine: Machine | None) -> str:
     """The accelerator by its name, in the middle of a sentence."""
     if is_simulated(machine):
-        return tr("the simulated accelerator")
+        return tr("the simulated GPU")
     found = accelerator_of(machine)
     return found.name if found is not None else tr("the GPU")
 

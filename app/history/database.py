@@ -214,7 +214,7 @@ def _refuse_newer(version: int, known: int, path: Path) -> None:
     if version > known:
         raise UserFixable(
             tr("Your conversations were saved by a newer version of Duotail."),
-            tr("Update Duotail to open them; the file has not been touched."),
+            tr("Update Duotail to open them; the file was not changed."),
             f"{path} has version {version}, this Duotail knows {known}.",
         )
     if version < 0:

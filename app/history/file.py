@@ -35,8 +35,8 @@ class HistoryFile:
         """
         if self.read_only:
             raise UserFixable(
-                tr("Your conversations can only be read at the moment, nothing can be added."),
-                tr("The message about the history, shown at the start, says what can be done."),
+                tr("Your conversations are read-only at the moment."),
+                tr("The message shown at the start says how to fix it."),
             )
         with self.upkeep.turn, translated(self.path), transaction(self.connection):
             yield

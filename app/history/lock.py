@@ -44,7 +44,7 @@ class FileLock:
                 tr("The folder {folder} is on a drive that cannot lock files.").format(
                     folder=path.parent
                 ),
-                tr("Move Duotail's data folder to a drive of this computer."),
+                tr("Move Duotail's data folder to a local drive."),
                 f"{path}: {error}",
             ) from error
 

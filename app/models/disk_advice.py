@@ -92,7 +92,7 @@ def _judged(
         if own is not None and any(own is draft for draft, _ in drafts):
             verdict, reason = Verdict.LIKELY, tr("A smaller model that speaks the same tokens.")
         elif _not_smaller(model, repository):
-            reason = tr("It is not smaller than the model that would answer.")
+            reason = tr("It is not smaller than the target.")
         else:
             reason = tr("Whether its tokens are the same can be told when the model is here.")
     return DraftCandidate(

@@ -96,7 +96,7 @@ class FindPart(ListPart):
             self.say("")
             self.counted.emit(tr_count("{n} model found.", "{n} models found.", len(found)))
         else:
-            words = tr("Nothing was found for “{words}”.").format(words=results.asked.words)
+            words = tr("No results for “{words}”.").format(words=results.asked.words)
             hint = tr("Try fewer words, or another format.")
             self.say(sentences(words, hint))
             self.counted.emit("")

@@ -86,16 +86,16 @@ class Settings:
             Switch(),
             SettingsSection.GENERAL,
             later("Open the last conversation at start"),
-            later("Otherwise Duotail starts with an empty one."),
+            later("Otherwise Duotail starts with a new chat."),
         ),
     )
     theme: ThemeChoice = field(
         default=ThemeChoice.SYSTEM,
         metadata=_row(
-            Choice(ThemeChoice, (later("As the system"), later("Light"), later("Dark"))),
+            Choice(ThemeChoice, (later("Same as system"), later("Light"), later("Dark"))),
             SettingsSection.APPEARANCE,
-            later("Colours"),
-            later("“As the system” follows your desktop, also when it changes by itself."),
+            later("Theme"),
+            later("“Same as system” follows your desktop and changes with it."),
         ),
     )
     font_scale: float = field(
@@ -104,7 +104,7 @@ class Settings:
             Number(SMALLEST_FONT, LARGEST_FONT, FONT_STEP, percent=True),
             SettingsSection.APPEARANCE,
             later("Text size"),
-            later("The size of all texts, in percent of your system's."),
+            later("Relative to your system's text size."),
         ),
     )
     reduced_motion: bool = field(
@@ -112,8 +112,8 @@ class Settings:
         metadata=_row(
             Switch(),
             SettingsSection.APPEARANCE,
-            later("Less motion"),
-            later("Nothing glides or fades; changes are there at once."),
+            later("Reduce motion"),
+            later("No animations; changes appear at once."),
         ),
     )
     default_preset: str = field(
@@ -122,7 +122,7 @@ class Settings:
             Word(),
             SettingsSection.CHAT,
             later("New conversations start with"),
-            later("A preset says how freely the model chooses its words."),
+            later("A preset holds sampling settings and a system prompt."),
         ),
     )
     presets: tuple[Preset, ...] = field(
@@ -131,7 +131,7 @@ class Settings:
             Presets(),
             SettingsSection.CHAT,
             later("Presets"),
-            later("Ways of answering under a name, with a system prompt if you like."),
+            later("Named sampling settings, with a system prompt if you like."),
             key="preset",
         ),
     )
@@ -140,8 +140,8 @@ class Settings:
         metadata=_row(
             Switch(),
             SettingsSection.CHAT,
-            later("Colour the words that the draft guessed"),
-            later("Shows in every answer what the small model wrote and the large one confirmed."),
+            later("Underline drafted words"),
+            later("Shows in every answer which words the draft proposed and the target accepted."),
         ),
     )
     show_thinking: bool = field(
@@ -150,7 +150,7 @@ class Settings:
             Switch(),
             SettingsSection.CHAT,
             later("Show the model's thinking"),
-            later("Otherwise it is folded into one line that opens with a click."),
+            later("Otherwise it is folded; a click opens it."),
         ),
     )
     hub_endpoint: str = field(
@@ -160,11 +160,13 @@ class Settings:
                 usable_endpoint,
                 300,
                 USUAL_ENDPOINT,
-                later("A hub's address begins with https:// and holds no name or password."),
+                later(
+                    "Enter an address that begins with https://, without a user name or password."
+                ),
             ),
             SettingsSection.MODELS,
-            later("Where models come from"),
-            later("The address of a model hub, or of a mirror of it. Empty for Hugging Face."),
+            later("Model hub"),
+            later("Address of a hub or a mirror. Empty: Hugging Face."),
         ),
     )
     hub_proxy: str = field(
@@ -173,14 +175,14 @@ class Settings:
             Word(
                 usable_proxy,
                 300,
-                later("As the system"),
-                later("A proxy's address looks like http://proxy:8080 and holds no password."),
+                later("Same as system"),
+                later("Enter an address like http://proxy:8080, without a password."),
             ),
             SettingsSection.MODELS,
             later("Proxy"),
             later(
-                "For finding and fetching models only. One that asks for a password is set up in"
-                " your system."
+                "Only for searching and downloading models. Set up a proxy with a password in "
+                "your system."
             ),
         ),
     )
@@ -190,15 +192,15 @@ class Settings:
             Word(
                 usable_cache,
                 4096,
-                later("The usual one"),
-                later("Name a folder with its whole path."),
+                later("Default"),
+                later("Enter the full path of a folder."),
                 folder=True,
             ),
             SettingsSection.MODELS,
-            later("Folder for fetched models"),
+            later("Download folder"),
             later(
-                "The folder that programs share for models of Hugging Face. What is in another one"
-                " stays there."
+                "Default: the Hugging Face cache, which other programs share. Models in the "
+                "previous folder stay there."
             ),
         ),
     )
@@ -207,8 +209,8 @@ class Settings:
         metadata=_row(
             Switch(),
             SettingsSection.MODELS,
-            later("Use the sign-in of the “hf” program"),
-            later("Reads the access token that “hf auth login” keeps, where none is entered here."),
+            later("Use the sign-in of the “hf” command"),
+            later("Uses the access token stored by “hf auth login” if none is entered here."),
         ),
     )
     model: str = field(default="", metadata=_kept(Word(longest=4096), key="last_model"))

@@ -31,42 +31,45 @@ FIELDS: dict[str, PresetField] = {
     "system_prompt": PresetField(
         Word(longest=100_000),
         later("System prompt"),
-        later("Said to the model before everything else: who it is, how it shall answer."),
+        later("Instructions for the model, before the conversation: who it is, how to answer."),
     ),
     "temperature": PresetField(
         Number(0, 2),
         later("Temperature"),
-        later("How freely words are chosen. 0 always takes the most likely one."),
+        later("Higher values make answers more varied. 0: always the most likely token."),
     ),
     "top_k": PresetField(
         Whole(0, 1000),
         later("Top-k"),
-        later("Only so many of the most likely words are drawn from; 0 takes all."),
+        later("Samples only from this many of the most likely tokens. 0: all tokens."),
     ),
     "top_p": PresetField(
         Number(0.01, 1, 0.05),
         later("Top-p"),
-        later("Draws from the most likely words that together reach this share; 1 takes all."),
+        later(
+            "Samples only from the most likely tokens that together have this probability. "
+            "1: all tokens."
+        ),
     ),
     "min_p": PresetField(
         Number(0, 1, 0.01),
         later("Min-p"),
-        later("Leaves out words less likely than this share of the most likely one."),
+        later("Leaves out tokens less likely than this share of the most likely one. 0: none."),
     ),
     "repetition_penalty": PresetField(
         Number(0.5, 2, 0.05),
         later("Repetition penalty"),
-        later("Above 1, words that were said before become less likely."),
+        later("Above 1: tokens of the prompt and the answer become less likely."),
     ),
     "presence_penalty": PresetField(
         Number(-2, 2),
         later("Presence penalty"),
-        later("Above 0, words already used become less likely."),
+        later("Above 0: tokens already in the answer become less likely."),
     ),
     "frequency_penalty": PresetField(
         Number(-2, 2),
         later("Frequency penalty"),
-        later("Above 0, words become less likely each time they are used."),
+        later("Above 0: a token becomes less likely each time it is used."),
     ),
     "seed": PresetField(
         Whole(0, LARGEST_SEED),
@@ -76,15 +79,15 @@ FIELDS: dict[str, PresetField] = {
     ),
     "max_tokens": PresetField(
         Whole(1, 2**31 - 1),
-        later("Longest answer"),
-        later("In tokens; four of them make about three words. “Continue” goes on."),
-        later("any length"),
+        later("Maximum length"),
+        later("In tokens; four tokens are about three words. “Continue” writes on."),
+        later("no limit"),
     ),
     "thinking": PresetField(
         Switch(),
         later("Thinking"),
-        later("Whether a model that can think first shall do so."),
-        later("As the model does"),
+        later("For models that can think before they answer."),
+        later("Model default"),
     ),
 }
 """All fields that a preset sets."""

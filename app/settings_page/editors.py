@@ -210,7 +210,7 @@ def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -
 
 
 def _languages(settings: Settings) -> list[tuple[object, str]]:
-    pairs: list[tuple[object, str]] = [(SYSTEM, tr("As the system"))]
+    pairs: list[tuple[object, str]] = [(SYSTEM, tr("Same as system"))]
     pairs += LANGUAGES.items()
     if settings.language not in {SYSTEM, *LANGUAGES}:
         pairs.append((settings.language, settings.language))

@@ -62,7 +62,7 @@ class SettingsPage(QWidget):
                     self.rows[row.name] = row
                     row.restart.clicked.connect(lambda _=False: self.restart_asked.emit(False))
         self._blocks[SettingsSection.PRIVACY].take(self.privacy)
-        self._nothing = plain_label(tr("No setting has these words."), self, "muted")
+        self._nothing = plain_label(tr("No settings found."), self, "muted")
         self._arrange()
         self.sections.currentRowChanged.connect(lambda _row: self._choose())
         self.search.textChanged.connect(self._filter)

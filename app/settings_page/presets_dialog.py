@@ -37,7 +37,7 @@ class PresetsDialog(QDialog):
         self.list.setAccessibleName(tr("Presets"))
         self.form = PresetForm(self)
         self._empty = plain_label(
-            tr("There are no presets. New conversations start with the model's plainest way."),
+            tr("There are no presets. New conversations start with default settings."),
             self,
             "muted",
         )
@@ -45,7 +45,7 @@ class PresetsDialog(QDialog):
         self.copy = self._button(tr("Duplicate"), self._duplicate)
         self.delete = self._button(tr("Delete"), self._delete)
         self.restore = self._button(tr("Restore"), self._restore)
-        self.restore.setToolTip(tr("Brings back the presets that came with Duotail."))
+        self.restore.setToolTip(tr("Restores the presets that come with Duotail."))
         self._arrange()
         self.list.currentRowChanged.connect(lambda _row: self._show())
         self.form.changed.connect(self._change)
@@ -135,7 +135,7 @@ class PresetsDialog(QDialog):
 
     def _duplicate(self) -> None:
         chosen = self._presets[self.list.currentRow()]
-        name = tr("{name}, copy").format(name=chosen.label)
+        name = tr("{name} (copy)").format(name=chosen.label)
         self._append(replace(chosen, name=self._free_name(name)))
         self.form.begin()
 

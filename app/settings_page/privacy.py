@@ -128,8 +128,8 @@ class PrivacyPage(QWidget):
             return None
         row = self._add(
             PlaceRow(
-                tr("Former data folder"),
-                tr("The data were moved from here. Delete them once everything is as it was."),
+                tr("Previous data folder"),
+                tr("Your data was moved from here. Delete this copy once everything works."),
                 Path(old),
                 self,
             )
@@ -146,7 +146,7 @@ class PrivacyPage(QWidget):
             case StoredData.SETTINGS:
                 row.add_button(tr("Reset all…"), self._confirm_settings, danger=True)
             case StoredData.REPORTS:
-                row.add_button(tr("Look at them…"), self.show_reports)
+                row.add_button(tr("Show…"), self.show_reports)
             case StoredData.MODELS | StoredData.CACHE:
                 row.add_button(tr("Open the folder"), lambda: _show_folder(stored.path))
             case _:
@@ -168,7 +168,7 @@ class PrivacyPage(QWidget):
         confirm(
             self,
             tr("Delete all conversations?"),
-            tr("Closing Duotail erases them, from the disk too. Settings and models stay."),
+            tr("They are erased from the disk when Duotail closes. Settings and models are kept."),
             tr("Delete all"),
             self.delete_conversations_asked.emit,
         )
@@ -177,7 +177,7 @@ class PrivacyPage(QWidget):
         confirm(
             self,
             tr("Reset all settings?"),
-            tr("Presets of your own are deleted as well. Conversations stay as they are."),
+            tr("Your own presets are deleted, too. Conversations are kept."),
             tr("Reset all"),
             self.reset_settings_asked.emit,
         )
@@ -185,8 +185,8 @@ class PrivacyPage(QWidget):
     def _confirm_old(self) -> None:
         confirm(
             self,
-            tr("Delete the data in the former folder?"),
-            tr("The data in use are in {folder} and stay.").format(folder=self._paths.data),
+            tr("Delete the data in the previous folder?"),
+            tr("The data in use is in {folder} and is kept.").format(folder=self._paths.data),
             tr("Delete"),
             self._delete_old,
         )
@@ -207,7 +207,7 @@ class PrivacyPage(QWidget):
         self.data_folder.measure(lambda: folder_size(self._paths.data))
 
     def _move(self) -> None:
-        dialog = QFileDialog(self, tr("An empty folder for Duotail's data"))
+        dialog = QFileDialog(self, tr("Choose an empty folder for Duotail's data"))
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -228,11 +228,11 @@ class PrivacyPage(QWidget):
     def _offer_restart(self, target: Path) -> None:
         box = QMessageBox(self)
         box.setWindowTitle("Duotail")
-        box.setText(tr("The data will be moved at the next start."))
+        box.setText(tr("Your data will be moved at the next start."))
         box.setInformativeText(
             tr(
-                "They are copied to {folder} and checked before anything is opened. The present"
-                " folder is kept until you delete it."
+                "It is copied to {folder} and verified first. The current folder is kept until "
+                "you delete it."
             ).format(folder=target)
         )
         now = box.addButton(tr("Restart now"), QMessageBox.ButtonRole.AcceptRole)
@@ -253,8 +253,8 @@ class PrivacyPage(QWidget):
         problem = error
         if not isinstance(problem, UserFixable):
             problem = UserFixable(
-                tr("Something could not be deleted."),
-                tr("Close Duotail and delete it in its folder."),
+                tr("Not everything could be deleted."),
+                tr("Close Duotail and delete the files in their folder."),
                 str(error),
             )
         box = QMessageBox(QMessageBox.Icon.Warning, "Duotail", problem.cause, parent=self)
@@ -270,18 +270,19 @@ def _promise(parent: QWidget) -> QFrame:
     card.setProperty("look", "notice")
     text = plain_label(
         tr(
-            "Everything you write stays on this computer. Duotail sends no messages, no statistics,"
-            " no crash reports, and it does not look for updates. Answers are computed here."
+            "Everything you write stays on this computer, and answers are computed here. "
+            "Duotail sends no messages, statistics or crash reports and does not check for "
+            "updates."
         ),
         card,
     )
     hub = plain_label(
         tr(
-            "Only when you search for models or download one on the Models page, the model hub"
-            " (huggingface.co, or the address in the settings) is asked. It learns the words you"
-            " search for, which models you choose and download, the address of your computer in"
-            " the network and, where you have entered one, your access token; nothing else. The"
-            " token is in the keyring of your system."
+            "Only the Models page uses the network, when you search for models or download "
+            "one. The model hub (huggingface.co, or the address in the settings) then sees "
+            "your search words, the models you choose, your IP address and, if you entered "
+            "one, your access token; nothing else. The token is stored in your system's "
+            "keyring."
         ),
         card,
     )

@@ -46,9 +46,9 @@ class ReportsDialog(QDialog):
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self._about = QLabel(
             tr(
-                "A report holds the versions of Duotail and its parts, your system, the place in"
-                " the program and the last lines of the log. No text of a conversation is in it,"
-                " and it stays on this computer unless you pass it on."
+                "A report contains the versions of Duotail and its libraries, your system, "
+                "where the error occurred and the last lines of the log. It contains no text "
+                "of a conversation and stays on this computer unless you share it."
             ),
             self,
         )
@@ -60,14 +60,12 @@ class ReportsDialog(QDialog):
         self._fill()
 
     def _make_buttons(self) -> None:
-        self.copy = self._button(tr("Copy the report"), self._copy)
+        self.copy = self._button(tr("Copy report"), self._copy)
         self.delete = self._button(tr("Delete"), self._delete)
         self.delete_all = self._button(tr("Delete all"), self._delete_all)
         self.open_folder = self._button(tr("Open the folder"), self._open_folder)
         self.safe = self._button(tr("Start in safe mode"), self._start_in_safe_mode)
-        self.safe.setToolTip(
-            tr("Closes Duotail and opens it with portable code: slower, but the most careful.")
-        )
+        self.safe.setToolTip(tr("Restarts Duotail with portable code: slower, but the safest."))
 
     def _button(self, text: str, call: Callable[[], None]) -> QPushButton:
         button = QPushButton(text, self)
@@ -147,5 +145,5 @@ class ReportsDialog(QDialog):
 def _title(report: Report) -> str:
     written = QDateTime.fromSecsSinceEpoch(int(report.written.timestamp()))
     when = QLocale().toString(written, QLocale.FormatType.ShortFormat)
-    what = tr("Error") if report.kind is ReportKind.ERROR else tr("Ended unexpectedly")
+    what = tr("Error") if report.kind is ReportKind.ERROR else tr("Crash")
     return f"{when}\n{what}"

@@ -65,7 +65,7 @@ def _own(paths: Paths) -> list[Stored]:
         Stored(
             StoredData.SETTINGS,
             later("Settings"),
-            later("What you chose here, with your presets and their system prompts."),
+            later("Your settings and presets, with their system prompts."),
             paths.settings,
             lambda: [paths.settings],
         ),
@@ -73,8 +73,8 @@ def _own(paths: Paths) -> list[Stored]:
             StoredData.LOG,
             later("Log"),
             later(
-                "What Duotail did in its last runs, to find errors. No text of a conversation is"
-                " written into it."
+                "What Duotail did in its last runs, for finding errors. It contains no text of "
+                "a conversation."
             ),
             paths.log,
             lambda: [*paths.data.glob("duotail.log*"), paths.crash_log],
@@ -83,8 +83,8 @@ def _own(paths: Paths) -> list[Stored]:
             StoredData.REPORTS,
             later("Crash reports"),
             later(
-                "Written when something goes wrong: versions, your system, the place in the"
-                " program, the end of the log. The last ten are kept."
+                "Written when an error occurs: versions, your system, where it occurred, the "
+                "end of the log. The last ten are kept."
             ),
             paths.reports,
             lambda: paths.reports.glob("*.txt"),
@@ -99,38 +99,38 @@ def _of_speed(paths: Paths) -> list[Stored]:
         Stored(
             StoredData.BENCHMARKS,
             later("Benchmarks"),
-            later("How fast each model ran in every mode, when you last measured it."),
+            later("The last benchmark of each model, with its speed in every mode."),
             paths.benchmarks,
             lambda: paths.benchmarks.glob("*.json"),
         ),
         Stored(
             StoredData.MEASURED,
             later("Measured speeds"),
-            later(
-                "How fast your last answers came: the model, its draft and the numbers. No text of"
-                " an answer."
-            ),
+            later("The speeds of your last answers, with model and draft, without their text."),
             paths.measured,
             lambda: [paths.measured],
         ),
         Stored(
             StoredData.SPEEDS,
             later("Speed of this computer"),
-            later("How fast its memory and its devices are; measured anew when needed."),
+            later("The measured speed of memory and devices; measured again when needed."),
             speeds,
             lambda: [*speeds.glob("*"), *learnt_folder().glob("*")],
         ),
         Stored(
             StoredData.ESTIMATES,
-            later("Memory that models took"),
-            later("What was foreseen and what it came to, so that the next plan is closer."),
+            later("Memory estimates"),
+            later(
+                "Predicted and actual memory of models; they make the next prediction more "
+                "accurate."
+            ),
             estimates,
             lambda: estimates.glob("*"),
         ),
         Stored(
             StoredData.PREPARED,
-            later("Prepared models"),
-            later("Models in the form that your processor reads fastest; made anew when needed."),
+            later("Quantised weights"),
+            later("Weights converted for your CPU; rebuilt when needed."),
             prepared,
             lambda: prepared.glob("*"),
         ),
@@ -146,8 +146,8 @@ def _of_models(paths: Paths, hub_cache: str) -> list[Stored]:
             StoredData.MODELS,
             later("Copied models"),
             later(
-                "Models that you had copied, the list of your models, and which downloads are"
-                " under way. Single models are deleted on the Models page."
+                "Models copied to Duotail's folder, the list of your models, and running "
+                "downloads. Delete single models on the Models page."
             ),
             paths.models,
             lambda: [*_below(paths.models), *(paths.data / name for name in notes)],
@@ -156,8 +156,8 @@ def _of_models(paths: Paths, hub_cache: str) -> list[Stored]:
             StoredData.CACHE,
             later("Downloaded models"),
             later(
-                "The folder that programs share for models of Hugging Face; others may use what is"
-                " in it. Single models are deleted on the Models page."
+                "The Hugging Face cache, which other programs may use, too. Delete single "
+                "models on the Models page."
             ),
             cache,
             lambda: (file for file in _below(cache) if not file.is_symlink()),

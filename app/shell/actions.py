@@ -82,7 +82,7 @@ class WindowActions(QObject):
             _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),
             _Row(tr("Show or hide the conversations"), "Ctrl+B", self.toggle_sidebar),
             _Row(tr("Show or hide the performance panel"), "Ctrl+P", self.toggle_performance),
-            _Row(tr("Light, dark or as the system"), "Ctrl+Shift+L", self.next_theme),
+            _Row(tr("Light, dark or same as system"), "Ctrl+Shift+L", self.next_theme),
             _Row(tr("Larger texts"), "Ctrl++", lambda: self._resize_texts(1)),
             _Row(tr("Smaller texts"), "Ctrl+-", lambda: self._resize_texts(-1)),
             _Row(tr("Texts in the system's size"), "Ctrl+0", lambda: self._resize_texts(0)),

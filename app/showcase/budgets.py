@@ -22,7 +22,7 @@ _FIXED = 640 * MIB
 """Memory for the GPU's software and the workspace."""
 SIMULATED = Accelerator(
     "simulated:0",
-    "Simulated accelerator",
+    "Simulated GPU",
     memory_total=8 * GIB,
     memory_free=7 * GIB,
     simulated=True,

@@ -148,7 +148,7 @@ CANDIDATES = (
     DraftCandidate(
         "Qwen3 0.6B",
         Verdict.LIKELY,
-        "A smaller model that speaks the same tokens, with 7 % of the parameters.",
+        "A smaller model with the same vocabulary and 7 % of the parameters.",
         repo=QWEN3_SMALL.repo,
         nbytes=632_000_000,
         speedup=1.8,

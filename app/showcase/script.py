@@ -61,7 +61,7 @@ def both_busy(at: float) -> DeviceSample:
     """The machine while the CPU drafts and a simulated accelerator verifies."""
     card = AcceleratorSample(
         "simulated:0",
-        "Simulated accelerator",
+        "Simulated GPU",
         percent=86.0,
         memory_used=96_000_000,
         memory_ours=96_000_000,

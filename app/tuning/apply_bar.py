@@ -43,7 +43,7 @@ class ApplyBar(QFrame):
         self.cancel_button = self._button(tr("Cancel"), self.cancel_asked)
         self.cancel_button.setAccessibleName(tr("Cancel loading"))
         self.now_button = self._button(tr("Apply now"), self.now_asked)
-        self.now_button.setToolTip(tr("The answer stops, and goes on by itself with the change"))
+        self.now_button.setToolTip(tr("Pauses the answer, then continues it with the change"))
         self.apply_button = self._button(tr("Apply"), self.apply_asked)
         self.apply_button.setProperty("look", "primary")
         words = QVBoxLayout()

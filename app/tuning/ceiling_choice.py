@@ -36,9 +36,9 @@ class CeilingChoice(QWidget):
         side = SIDE if pictures else 0
         self.note.setContentsMargins(side, 0, side, 0)
         self.auto_button = _choice(tr("Auto"), self)
-        self.auto_button.setToolTip(tr("As much graphics memory as is useful, and no more"))
+        self.auto_button.setToolTip(tr("Only as much GPU memory as is useful"))
         self.lock_button = _choice(tr("Lock"), self)
-        self.lock_button.setToolTip(tr("Keep this budget, whatever else changes"))
+        self.lock_button.setToolTip(tr("Keep this budget when other settings change"))
         self.buttons = QWidget(self)
         row = QHBoxLayout(self.buttons)
         row.setContentsMargins(0, 0, 0, 0)
@@ -75,7 +75,7 @@ class CeilingChoice(QWidget):
         self.budget.sentence.setVisible(card)  # without one, the note says more
         unknown = machine is None or model is None
         words = "" if card else without_card(machine)
-        self.note.setText(tr("Nothing is known yet.") if unknown and not words else words)
+        self.note.setText(tr("No data yet.") if unknown and not words else words)
         self.note.setVisible(unknown or not card)
 
     def show_profile(self, profile: ModelProfile) -> None:

@@ -18,11 +18,11 @@ _MOST = 4
 _CHOICES = {
     DraftChoice.AUTO: (
         later("The model's own"),
-        later("What came with it, if anything, and lookup."),
+        later("The draft that comes with the model, if any, and lookup."),
     ),
     DraftChoice.LOOKUP: (
         later("Lookup only"),
-        later("Guesses what the conversation has said before."),
+        later("Drafts from text that occurred earlier in the conversation."),
     ),
     DraftChoice.NONE: (later("No draft"), ""),
 }

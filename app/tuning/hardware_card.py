@@ -61,7 +61,7 @@ class DeviceRow(QWidget):
         self.trouble.setText(words.trouble)
         self.trouble.setVisible(bool(words.trouble))
         unknown = "\n".join(words.missing)
-        self.setToolTip(tr("Not known of it:\n{facts}").format(facts=unknown) if unknown else "")
+        self.setToolTip(tr("Unknown:\n{facts}").format(facts=unknown) if unknown else "")
         self.setAccessibleName(words.name)
         texts = (words.trouble, self.facts.text(), self.speeds.text())
         self.setAccessibleDescription("\n".join(text for text in texts if text))
@@ -131,7 +131,7 @@ class HardwareCard(Card):
         for row, words in zip(self.rows, told, strict=True):
             row.say(words)
         none = machine is not None and not machine.accelerators
-        self.say(tr("No graphics card was found: everything runs on the CPU.") if none else "")
+        self.say(tr("No GPU was found: everything runs on the CPU.") if none else "")
 
     def show_measuring(self, status: EngineStatus, speeds: Speeds | None, *, asked: bool) -> None:
         """Say whether speeds are known, or how far their measurement is; `asked`: it waits."""
@@ -145,15 +145,15 @@ class HardwareCard(Card):
         self.measure_button.setEnabled(not waits)
         self.measure_button.setText(tr("Measure again") if known else tr("Measure now"))
         if measuring:
-            words = tr("Measuring how fast this PC is. A message that you send goes first.")
+            words = tr("Measuring this PC. Messages you send go first.")
         elif waits:
-            words = tr("It is measured as soon as nothing else is to be done.")
+            words = tr("It is measured as soon as Duotail is idle.")
         elif known:
-            words = tr("Predictions rest on speeds that were measured here.")
+            words = tr("Predictions use the speeds measured here.")
         else:
             words = sentences(
-                tr("Not measured yet: predictions rest on what is usual."),
-                tr("To measure takes a few seconds."),
+                tr("Not measured yet: predictions use typical speeds."),
+                tr("Measuring takes a few seconds."),
             )
         self.state.setText(words)
 

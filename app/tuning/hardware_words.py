@@ -62,7 +62,7 @@ def device_words(machine: Machine, speeds: Speeds | None) -> list[DeviceWords]:
 def _host(host: Host) -> list[str]:
     parts = [tr_count("{n} core", "{n} cores", host.cores)]
     if host.fast_cores and host.fast_cores != host.cores:
-        parts.append(tr_count("{n} of them fast", "{n} of them fast", host.fast_cores))
+        parts.append(tr_count("{n} performance core", "{n} performance cores", host.fast_cores))
     if host.threads > host.cores:
         parts.append(tr_count("{n} thread", "{n} threads", host.threads))
     parts += [name for known, name in _NAMES.items() if known in host.instruction_sets]
@@ -83,7 +83,7 @@ def _accelerator(found: Accelerator, speeds: Speeds | None) -> DeviceWords:
             free = memory(found.memory_free)
             parts.append(tr("{total}, {free} free").format(total=size, free=free))
     if found.simulated:
-        parts.append(tr("computes on the CPU, to show how graphics cards work"))
+        parts.append(tr("runs on the CPU, to show how a GPU works"))
     if found.driver:
         parts.append(tr("driver {version}").format(version=found.driver))
     if found.link is not None:
@@ -116,7 +116,7 @@ def _measured(device: str, speeds: Speeds | None, *, declared: bool = False) -> 
     if (product := _product(known)) is not None:
         said.append(tr("multiplies 4-bit weights at {speed} GB/s").format(speed=_rate(product)))
     if (link := speeds.links.get(device)) is not None:
-        said.append(tr("takes copies at {speed} GB/s").format(speed=_rate(link.to_bytes_per_s)))
+        said.append(tr("receives copies at {speed} GB/s").format(speed=_rate(link.to_bytes_per_s)))
     words = tr("Declared: {speeds}.") if declared else tr("Measured: {speeds}.")
     return words.format(speeds=listed(said))
 

@@ -32,14 +32,14 @@ class MemoryCard(Card):
         self.context = ContextBox(self)
         self.context_row = LabelledRow(
             tr("Context length"),
-            tr("How much the model can keep in mind at once. More of it takes more memory."),
+            tr("How many tokens the model can see at once. More needs more memory."),
             self.context,
             self,
         )
         self.threads = ThreadsBox(self)
         self.threads_row = LabelledRow(
             tr("CPU threads"),
-            tr("Fewer leave the processor to other programs. Predictions are for Automatic."),
+            tr("Fewer threads leave CPU time to other programs. Predictions assume Automatic."),
             self.threads,
             self,
         )

@@ -40,7 +40,7 @@ class ModeCard(Card):
         self._lists.setSpacing(_GAP)
         for title, part, stretch in (
             (tr("Mode"), self.modes, 3),
-            (tr("What drafts"), self.drafts, 2),
+            (tr("Draft"), self.drafts, 2),
         ):
             side = QVBoxLayout()
             side.setSpacing(8)

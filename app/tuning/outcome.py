@@ -96,7 +96,7 @@ def changes(now: LoadOutcome, then: LoadOutcome, machine: Machine | None) -> str
         before, after = now.draft or tr("no draft"), then.draft or tr("no draft")
         parts.append(arrow.format(before=before, after=after))
     if then.context != now.context:
-        said = tr("room for {before} → {after} tokens")
+        said = tr("context {before} → {after} tokens")
         parts.append(said.format(before=number(now.context), after=number(then.context)))
     if not parts and not _faster(now, then):
         return ""

@@ -49,15 +49,15 @@ def _words(offer: Offer) -> tuple[str, str]:
     """Return what has happened, and what that means."""
     if offer.back:
         return (
-            tr("{device} has room again.").format(device=offer.device),
-            tr("The model can have as much of it as before."),
+            tr("{device} has free memory again.").format(device=offer.device),
+            tr("The model can use as much as before."),
         )
-    said = tr("Other programs hold {size} of {device} now.").format(
+    said = tr("Other programs now use {size} of {device}.").format(
         size=memory(offer.taken), device=offer.device
     )
     named = [each for each in offer.holders if each.nbytes is not None] or offer.holders
     who = tr("Most of it: {programs}.").format(programs=listed(map(holder_words, named)))
-    means = tr("What the model has there no longer fits beside them, so answers may become slow.")
+    means = tr("The model no longer fits beside them, so answers may become slow.")
     return said, sentences(who if named else "", means)
 
 
@@ -71,7 +71,7 @@ def _facts(plan: PlanSummary | None) -> str:
     if plan is None:
         return ""
     there = sum(each.total for each in plan.memory if each.device != CPU)
-    size = memory(there) if there else tr("only the CPU")
+    size = memory(there) if there else tr("CPU")
     if plan.tokens_per_s is None:
         return size
     rate = number(plan.tokens_per_s, ".1f" if plan.tokens_per_s < 10 else ".0f")

@@ -44,15 +44,15 @@ def holder_words(holder: Holder) -> str:
 def _missing(lacking: Shortage) -> Iterator[str]:
     size = memory(lacking.missing)
     if lacking.device == CPU:
-        yield tr("{size} of memory are missing.").format(size=size)
+        yield tr("{size} more memory is needed.").format(size=size)
     elif lacking.budgeted:
         said = tr("Your budget on {device} is {size} too small.")
         yield said.format(size=size, device=lacking.name)
     else:
-        yield tr("{size} of {device} are missing.").format(size=size, device=lacking.name)
+        yield tr("{size} more is needed on {device}.").format(size=size, device=lacking.name)
     if lacking.holders and not lacking.budgeted:
         named = listed(map(holder_words, lacking.holders))
-        yield tr("Other programs that hold much: {programs}.").format(programs=named)
+        yield tr("Other programs using much memory: {programs}.").format(programs=named)
 
 
 def _needed(needed: DeviceMemory) -> Iterator[str]:
@@ -61,11 +61,11 @@ def _needed(needed: DeviceMemory) -> Iterator[str]:
     for purpose, nbytes in (
         (tr("Weights"), needed.target),
         (tr("Draft"), needed.draft),
-        (tr("Keys and values"), needed.kv),
+        (tr("KV cache"), needed.kv),
         (tr("Features"), needed.features),
-        (tr("Working memory"), needed.workspace),
-        (tr("Software"), needed.runtime),
-        (tr("All that is needed"), needed.total),
+        (tr("Workspace"), needed.workspace),
+        (tr("Driver"), needed.runtime),
+        (tr("Total needed"), needed.total),
     ):
         if nbytes:
             yield line.format(purpose=purpose, size=memory(nbytes))

@@ -92,7 +92,7 @@ class RunPanel(QFrame):
             column.addWidget(part)
         column.addSpacing(6)
         line = QHBoxLayout()
-        line.addWidget(_title(tr("Graphics memory"), self.memory), 1)
+        line.addWidget(_title(tr("GPU memory"), self.memory), 1)
         line.addWidget(self.memory.buttons)
         column.addLayout(line)
         column.addWidget(self.memory)

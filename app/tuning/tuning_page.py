@@ -273,10 +273,10 @@ class TuningPage(PageFrame):
         change = "" if then is None else changes(now, then, machine)
         possible = self._interruption.possible
         if differs and not self.refusal.isHidden():
-            bar.show_change(tr("What is chosen is not possible now."), words)
+            bar.show_change(tr("These settings don't fit right now."), words)
             bar.offer(undo=True)
         elif differs:
-            none = tr("Nothing that is noticed would change.")
+            none = tr("No noticeable change.")
             bar.show_change(change or (none if then is not None else tr("Planning…")), words)
             apply = tr("Apply after this answer") if busy else tr("Apply")
             bar.offer(apply=apply, now=busy and possible, undo=True)
@@ -285,8 +285,8 @@ class TuningPage(PageFrame):
             bar.show_change(change, wait)
             bar.offer(now=possible, undo=True)
         elif change and not busy and self.previews.current is not None:
-            bar.show_change(tr("Planned anew: {change}").format(change=change), words)
-            bar.offer(apply=tr("Plan anew"))
+            bar.show_change(tr("New plan: {change}").format(change=change), words)
+            bar.offer(apply=tr("Plan again"))
         else:
             bar.show_change("", words)
             bar.offer()

@@ -15,8 +15,8 @@ class MemoryPart(StrEnum):
 
     TARGET = later("Target")
     DRAFT = later("Draft")
-    KEPT = later("Keys and values")
-    WORK = later("Work")
+    KEPT = later("KV cache")
+    WORK = later("Workspace")
     RUNTIME = later("Driver")
     FREE = later("Free")
     RESERVE = later("Reserve")

@@ -36,10 +36,10 @@ class Purpose(StrEnum):
 
 WORDS: Mapping[Purpose, str] = {
     Purpose.WEIGHTS: later("weights"),
-    Purpose.KV: later("keys and values"),
+    Purpose.KV: later("KV cache"),
     Purpose.FEATURES: later("features"),
-    Purpose.WORKSPACE: later("working memory"),
-    Purpose.RUNTIME: later("the device's own software"),
+    Purpose.WORKSPACE: later("workspace"),
+    Purpose.RUNTIME: later("driver"),
 }
 
 
@@ -214,8 +214,8 @@ class Ledger:
 
     def _refusal(self, owner: str, purpose: Purpose, nbytes: int) -> OutOfMemory:
         said = tr(
-            "{device}: {needed:.2f} GiB for {purpose} do not fit into the budget of {budget:.2f} "
-            "GiB, {held:.2f} of which are taken."
+            "{device}: {needed:.2f} GiB ({purpose}) do not fit into the budget of "
+            "{budget:.2f} GiB, {held:.2f} of which are in use."
         )
         return OutOfMemory(
             said.format(

@@ -46,10 +46,10 @@ def command_parser() -> argparse.ArgumentParser:
     """Return the parser of all sub-commands, in the language in use."""
     parser = argparse.ArgumentParser(
         prog="duotail",
-        description=tr("The engine without a window."),
+        description=tr("Duotail's engine without the window."),
         epilog=tr(
-            "Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent, "
-            "130 interrupted by Ctrl-C. With --json stdout holds exactly one object."
+            "Exit codes: 0 done, 2 wrong usage or input, 3 something optional is missing, "
+            "130 interrupted by Ctrl-C. With --json, stdout holds exactly one JSON object."
         ),
     )
     commands = parser.add_subparsers(dest="command", required=True)

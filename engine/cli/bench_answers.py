@@ -74,7 +74,7 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )  # fmt: skip
     parser.add_argument(
         "--width", type=one_or_more, default=1, metavar="N",
-        help=tr("width of every --depth that names none"),
+        help=tr("tree width for every --depth without one"),
     )  # fmt: skip
     add_options(parser, "--json")
     parser.set_defaults(run=run_drafters)
@@ -91,7 +91,7 @@ def _add_prompt_options(parser: argparse.ArgumentParser, repeat: int) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--limit", type=one_or_more, action="append", metavar="N",
-        help=tr("use only the first N prompts of each category; given again, for the next file"),
+        help=tr("use only the first N prompts of each category; repeat for each further file"),
     )  # fmt: skip
     parser.add_argument(
         "--repeat", type=one_or_more, default=repeat, metavar="N",
@@ -154,7 +154,7 @@ def run_speculate(arguments: argparse.Namespace) -> ExitCode:
     pair = load_pair(arguments)
     if not pair.drafts:
         raise UserFixable(
-            tr("Nothing drafts here, so there is nothing to compare."), tr("Choose a draft.")
+            tr("There is no draft, so there is nothing to compare."), tr("Choose a draft.")
         )
     plain = PairWriter(without_draft(pair))
     draft = PairWriter(pair, share_noise=not arguments.no_shared_noise)
@@ -221,8 +221,8 @@ def _categories(found: Found, beside: Found) -> list[str]:
 def _summary(draft: Figures, slowest: str) -> str:
     """Return the shares of a round's time."""
     return tr(
-        "T(1) {t1} ms, c {c}, {drafted} tokens drafted per round; of the time drafting took "
-        "{draft}, verification {verify}, the rest {rest}; slowest category: {slowest}"
+        "T(1) {t1} ms, c {c}, {drafted} tokens drafted per round; time: drafting "
+        "{draft}, verification {verify}, other {rest}; slowest category: {slowest}"
     ).format(
         t1=number(draft.t1_ms, ".2f"),
         c=or_dash(draft.c, ".3f"),

@@ -38,7 +38,7 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     """Declare the sub-commands."""
     for name, run, words in (
         ("decode", run_decode, tr("measure plain decoding, one token at a time")),
-        ("verify", run_verify, tr("measure a forward over n tokens, as verification needs it")),
+        ("verify", run_verify, tr("measure a forward over n tokens, as in verification")),
         ("prefill", run_prefill, tr("measure prefill, the processing of a prompt")),
     ):
         parser = kinds.add_parser(name, help=words)
@@ -128,7 +128,7 @@ def _known(wanted: str, formats: Sequence[str]) -> str:
     if wanted in formats:
         return wanted
     raise UserFixable(
-        tr("The weights cannot be had as {wanted} here.").format(wanted=wanted),
+        tr("The weight format {wanted} is not available here.").format(wanted=wanted),
         tr("Choose one of {known}.").format(known=listed(formats)),
     )
 

@@ -197,7 +197,7 @@ def _table(measured: ShapeSpeed) -> list[str]:
         if could:
             rows.append((name.format(depth=could.depth), could.tokens_per_s))
     cells = [(name, number(n, ".2f"), number(n / plain, ".2f") + "x") for name, n in rows]
-    lines = table([(tr("way"), tr("tokens/s"), tr("speed-up")), *cells])
+    lines = table([(tr("strategy"), tr("tokens/s"), tr("speed-up")), *cells])
     lines.append(_times("", measured.verify, measured.draft))
     if peer:
         lines += [_times("llama.cpp: ", peer.verify, peer.draft), str(peer.settings)]

@@ -73,7 +73,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--think",
         action=argparse.BooleanOptionalAction,
-        help=tr("let the model think before it answers, or not, where it leaves the choice"),
+        help=tr("turn thinking on or off, if the model offers the choice"),
     )
     parser.set_defaults(run=run)
 

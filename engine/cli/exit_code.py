@@ -59,7 +59,7 @@ def _more(error: OutOfMemory) -> Iterator[str]:
     lacking = error.shortage
     if lacking is not None and lacking.holders:
         named = tr("{name} ({size})")
-        yield tr("Other programs that hold much: {programs}.").format(
+        yield tr("Other programs using much memory: {programs}.").format(
             programs=listed(
                 each.name if each.nbytes is None
                 else named.format(name=each.name, size=memory(each.nbytes))

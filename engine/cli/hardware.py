@@ -23,12 +23,12 @@ GIGA = 1e9
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the sub-command."""
     parser = commands.add_parser(
-        "hardware", help=tr("describe this computer and its speed; duotail plan reads it")
+        "hardware", help=tr("describe this computer and its measured speed, for duotail plan")
     )
     parser.add_argument(
         "--calibrate",
         action="store_true",
-        help=tr("measure the devices now, which takes some seconds"),
+        help=tr("measure the devices now (a few seconds)"),
     )
     add_options(parser, "--simulate-gpu", "--json")
     parser.set_defaults(run=run)
@@ -57,17 +57,17 @@ def _progress(stage: str, fraction: float) -> None:
 def _machine(machine: Machine) -> Iterator[str]:
     yield from _host(machine.host)
     if not machine.accelerators:
-        yield tr("No graphics card was found.")
+        yield tr("No GPU was found.")
     for found in machine.accelerators:
         yield ""
         yield from _accelerator(found)
 
 
 def _host(host: Host) -> Iterator[str]:
-    yield host.name or tr("A processor without a name")
+    yield host.name or tr("Unknown processor")
     cores = tr("{cores} cores, {threads} threads").format(cores=host.cores, threads=host.threads)
     if host.fast_cores is not None:
-        cores += tr(", {fast} of the cores fast ones").format(fast=host.fast_cores)
+        cores += tr(", {fast} performance cores").format(fast=host.fast_cores)
     yield f"  {cores}"
     free = tr("{total} of memory, {free} free")
     yield "  " + free.format(total=memory(host.memory_total), free=memory(host.memory_available))
@@ -86,7 +86,7 @@ def _accelerator(found: Accelerator) -> Iterator[str]:
         said = tr("{total} of memory, {free} free").format(total=amounts[0], free=amounts[1])
         yield f"  {said}"
     if found.unified:
-        yield "  " + tr("works in the computer's own memory")
+        yield "  " + tr("shares the computer's memory")
     if found.driver:
         yield "  " + tr("driver {version}").format(version=found.driver)
     yield from _missing(found.missing)
@@ -94,13 +94,13 @@ def _accelerator(found: Accelerator) -> Iterator[str]:
 
 def _missing(facts: tuple[Missing, ...]) -> Iterator[str]:
     for missing in facts:
-        said = tr("{fact}: not known, {reason}")
+        said = tr("{fact}: unknown, {reason}")
         yield "  " + said.format(fact=missing.fact, reason=missing.reason)
 
 
 def _speeds(speeds: Speeds) -> Iterator[str]:
     if not speeds.measured:
-        yield tr("Nothing was measured yet; `duotail hardware --calibrate` does, in some seconds.")
+        yield tr("Not measured yet; run `duotail hardware --calibrate` (a few seconds).")
     for device in speeds.devices.values():
         yield from _device(device, speeds.links.get(device.device))
 
@@ -116,14 +116,14 @@ def _device(device: DeviceSpeeds, link: LinkSpeed | None) -> Iterator[str]:
     for kind, product in device.products.items():
         rows.append([kind, *(_giga(1 / product.seconds_per_byte(count)) for count in ROWS)])
     yield from (f"  {line}" for line in table(rows))
-    beside = tr("besides: {forward} per forward, {block} per block, {row} for a further row")
+    beside = tr("overhead: {forward} per forward, {block} per block, {row} per further row")
     times = device.forward_s, device.block_s, device.row_s
     forward, block, row = (_microseconds(seconds) for seconds in times)
     yield "  " + beside.format(forward=forward, block=block, row=row)
     attention = _giga(1 / device.attending.seconds_per_byte(1))
-    yield "  " + tr("keys and values: {speed} GB/s").format(speed=attention)
+    yield "  " + tr("KV cache: {speed} GB/s").format(speed=attention)
     if link is not None:
-        copies = tr("copies: {to} GB/s to it, {back} GB/s back, {latency} at least")
+        copies = tr("copies: {to} GB/s to the device, {back} GB/s back, latency {latency}")
         yield "  " + copies.format(
             to=_giga(link.to_bytes_per_s),
             back=_giga(link.from_bytes_per_s),

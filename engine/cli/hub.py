@@ -38,12 +38,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "words",
         nargs="*",
         metavar="WORDS",
-        help=tr("words to search for (default: the models downloaded most)"),
+        help=tr("words to search for (default: the most downloaded models)"),
     )
     search.add_argument(
         "--packaging",
         choices=[str(each) for each in Packaging],
-        help=tr("show only models whose weights are stored this way"),
+        help=tr("show only models in this file format"),
     )
     search.add_argument(
         "--sort",
@@ -223,7 +223,7 @@ def chosen(repository: Repository, address: Address, wanted: str | None) -> Vari
     repo = repository.found.repo
     if not variants:
         raise UserFixable(
-            tr("{repo} has nothing that Duotail can use.").format(repo=repo),
+            tr("{repo} has no model that Duotail can run.").format(repo=repo),
             tr("Choose another model."),
             "\n".join(repository.unusable),
         )
@@ -235,5 +235,5 @@ def chosen(repository: Repository, address: Address, wanted: str | None) -> Vari
         cause = tr("{repo} has several variants.").format(repo=repo)
     raise UserFixable(
         cause,
-        tr("Name one with --variant: {names}.").format(names=listed(names[:_LISTED] + more)),
+        tr("Choose one with --variant: {names}.").format(names=listed(names[:_LISTED] + more)),
     )

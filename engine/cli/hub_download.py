@@ -73,7 +73,7 @@ def _show(report: JobReport) -> None:
         line = sentences(line, tr("checking"))
     elif report.bytes_per_second is not None:
         speed = file_size(round(report.bytes_per_second))
-        line = sentences(line, tr("{size} a second").format(size=speed))
+        line = sentences(line, tr("{size}/s").format(size=speed))
         if report.seconds_left is not None:
             line = sentences(line, tr("{time} left").format(time=duration(report.seconds_left)))
     show_progress(line)

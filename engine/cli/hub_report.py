@@ -26,7 +26,7 @@ def write_found(found: Models, *, as_json: bool) -> None:
         _write({"models": [_found(each) for each in found]})
         return
     if not found:
-        _lines([tr("No model has these words.")])
+        _lines([tr("No models found.")])
         return
     rows = [
         (
@@ -48,7 +48,7 @@ def write_repository(repository: Repository, page: str, *, as_json: bool) -> Non
         _write(_repository(repository))
         return
     found = repository.found
-    lines = [tr("{repo}, state {revision}").format(
+    lines = [tr("{repo}, revision {revision}").format(
         repo=found.repo, revision=repository.revision[:12]
     )]  # fmt: skip
     if found.parameters:
@@ -58,14 +58,18 @@ def write_repository(repository: Repository, page: str, *, as_json: bool) -> Non
     licence = [found.licence or tr("not specified"), repository.licence_link or ""]
     lines.append(tr("Licence: {name}").format(name=" ".join(licence).rstrip()))
     if found.gated:
-        lines.append(tr("Its terms have to be accepted at {address}.").format(address=page))
+        lines.append(tr("Accept its terms first, at {address}.").format(address=page))
     if not repository.has_template and repository.variants:
         lines.append(tr("It has no chat template."))
     rows = [
         (each.name, str(each.packaging), file_size(each.nbytes), _files(each))
         for each in repository.variants
     ]
-    lines += ["", *table(rows, texts=(0, 1, 3))] if rows else [tr("Nothing here can be used.")]
+    lines += (
+        ["", *table(rows, texts=(0, 1, 3))]
+        if rows
+        else [tr("Duotail can use none of its variants.")]
+    )
     if repository.unusable:
         lines += ["", tr("Left out:"), *(f"  {line}" for line in repository.unusable)]
     _lines(lines)

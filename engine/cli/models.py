@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--clear-cache",
         action="store_true",
-        help=tr("delete the quantised weights kept on disk; they are made again when needed"),
+        help=tr("delete the quantised weights cached on disk; they are rebuilt when needed"),
     )
     add_options(parser, "--json")
     parser.set_defaults(run=run)

@@ -90,11 +90,11 @@ def _shared_options() -> dict[str, dict[str, Any]]:
         "--hardware": {
             "type": Path,
             "metavar": "FILE.json",
-            "help": tr("plan for another machine, as `duotail hardware --json` has described it"),
+            "help": tr("plan for the computer in this file, written by `duotail hardware --json`"),
         },
         "--system": {
             "metavar": "TEXT",
-            "help": tr("the system prompt, which goes before every conversation"),
+            "help": tr("the system prompt of the conversation"),
         },
         "--shape": {
             "metavar": "S",
@@ -104,12 +104,12 @@ def _shared_options() -> dict[str, dict[str, Any]]:
         "--tokens": {
             "type": one_or_more,
             "metavar": "N",
-            "help": tr("write this many tokens in every answer"),
+            "help": tr("generate this many tokens per answer"),
         },
         "--threads": {"type": one_or_more, "metavar": "N", "help": tr("number of CPU threads")},
         "--peer": {
             "choices": ["llama.cpp"],
-            "help": tr("measure this program too, in the same run"),
+            "help": tr("also measure this program, in the same run"),
         },
         "--json": {"action": "store_true", "help": tr("print one JSON object on stdout")},
     }
@@ -128,19 +128,20 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     )
     settings: tuple[tuple[str, type, float, str, str], ...] = (
         ("--temperature", float, 0.0, "T",
-         tr("divide the logits by T; 0 (default) always takes the likeliest token")),
+         tr("sampling temperature; 0 (default): always the most likely token")),
         ("--top-k", int, 0, "K",
-         tr("sample from the K likeliest tokens only; 0 (default): from all")),
+         tr("sample from the K most likely tokens only; 0 (default): all tokens")),
         ("--top-p", float, 1.0, "P",
-         tr("sample from the likeliest tokens that sum up to probability P; 1 (default): all")),
+         tr("sample from the most likely tokens with total probability P only; 1 "
+"(default): all tokens")),
         ("--min-p", float, 0.0, "P",
-         tr("drop tokens less likely than P times the likeliest one; 0 (default): none")),
+         tr("drop tokens less likely than P times the most likely one; 0 (default): off")),
         ("--repetition-penalty", float, 1.0, "X",
-         tr("make tokens of the prompt and the answer less likely by a factor; 1 (default): off")),
+         tr("make tokens of prompt and answer less likely by this factor; 1 (default): off")),
         ("--presence-penalty", float, 0.0, "X",
-         tr("subtract X from the logit of every token of the answer; 0 (default): off")),
+         tr("subtract X from the logits of tokens already in the answer; 0 (default): off")),
         ("--frequency-penalty", float, 0.0, "X",
-         tr("subtract X for each time that a token is in the answer; 0 (default): off")),
+         tr("subtract X from a token's logit per occurrence in the answer; 0 (default): off")),
     )  # fmt: skip
     for option, kind, default, metavar, words in settings:
         parser.add_argument(option, type=kind, default=default, metavar=metavar, help=words)
@@ -224,7 +225,7 @@ def sampling(arguments: argparse.Namespace) -> SamplingParams:
         )
     except ValueError as error:
         raise UserFixable(
-            tr("That setting is not possible: {error}.").format(error=error), tr("Correct it.")
+            tr("Invalid setting: {error}.").format(error=error), tr("Correct the setting.")
         ) from error
 
 

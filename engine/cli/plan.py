@@ -80,7 +80,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_options(parser, "--context", "--hardware", "--json")
     add_gpu_options(parser)
     parser.add_argument(
-        "--curve", action="store_true", help=tr("also show the speed under several VRAM budgets")
+        "--curve", action="store_true", help=tr("also show the speed at several GPU memory budgets")
     )
     parser.set_defaults(run=run)
 
@@ -213,8 +213,8 @@ def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[_Sample]) 
     names = {found.device: found.name for found in machine.accelerators} | {CPU: tr("Memory")}
     yield _speed(plan, speeds)
     yield ""
-    heads = tr("weights"), tr("draft"), tr("keys, values"), tr("features"), tr("work")
-    more = tr("runtime"), tr("all"), tr("of")
+    heads = tr("weights"), tr("draft"), tr("KV cache"), tr("features"), tr("workspace")
+    more = tr("driver"), tr("all"), tr("of")
     rows = [_memory(names.get(each.device, each.device), each) for each in plan.memory]
     yield from table([("", *heads, *more), *rows])
     if points:
@@ -226,12 +226,12 @@ def _table(plan: Plan, machine: Machine, speeds: Speeds, points: list[_Sample]) 
 
 def _speed(plan: Plan, speeds: Speeds) -> str:
     said = tr(
-        "{mode}: {rate} tokens/s expected, {plain} without drafting; room for {context} tokens"
+        "{mode}: {rate} tokens/s expected, {plain} without a draft; context of {context} tokens"
     )
     if not speeds.measured:
         said = tr(
-            "{mode}: about {rate} tokens/s, {plain} without drafting (estimated: this machine is "
-            "not measured); room for {context} tokens"
+            "{mode}: about {rate} tokens/s, {plain} without a draft (estimated; this "
+            "computer is not measured yet); context of {context} tokens"
         )
     return said.format(
         mode=plan.mode,

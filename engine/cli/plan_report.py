@@ -85,9 +85,9 @@ def estimate_lines(known: ModelEstimates | None) -> Iterator[str]:
     if known.typical_error is not None:
         said = tr("Estimates for this model are typically off by {share}.")
         yield said.format(share=number(known.typical_error, ".1%"))
-    heads = tr("predicted"), tr("held"), tr("difference"), tr("system")
+    heads = tr("predicted"), tr("allocated"), tr("difference"), tr("system")
     rows = [row for load in known.loads[:MOST_LOADS] for row in _load(load)]
-    yield from table([(tr("loaded before"), *heads), *rows])
+    yield from table([(tr("earlier loads"), *heads), *rows])
 
 
 def _load(load: LoadEstimate) -> Iterator[tuple[str, ...]]:

@@ -49,7 +49,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=tr("folder to write the trained draft to"),
     )  # fmt: skip
     parser.add_argument(
-        "--resume", action="store_true", help=tr("continue a training that was stopped")
+        "--resume", action="store_true", help=tr("continue an interrupted training")
     )
     parser.add_argument(
         "--given", action="store_false", dest="own_answers",
@@ -135,7 +135,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             result = train(settings, _tell, stop.is_set, _tell_recording)
         except Paused as paused:
             steps = paused.progress.steps
-            words = tr("Stopped after {steps} steps. Go on with --resume.").format(steps=steps)
+            words = tr("Stopped after {steps} steps. Continue with --resume.").format(steps=steps)
             sys.stderr.write(words + "\n")
             answer = {"finished": False, "out": str(settings.out)}
             show(arguments, answer | {"steps": steps, "tokens": paused.progress.tokens}, ())
@@ -227,8 +227,8 @@ def _row(result: Result, settings: TrainingSettings) -> dict[str, object]:
 
 def _words(result: Result) -> str:
     words = tr(
-        "{out}: {numbers:.1f} M numbers, trained on {tokens} tokens; acceptance length about "
-        "{length:.2f} on texts held out."
+        "{out}: {numbers:.1f} M parameters, trained on {tokens} tokens; acceptance "
+        "length about {length:.2f} on held-out texts."
     ).format(
         out=result.out,
         numbers=result.parameters / 1e6,
@@ -243,7 +243,7 @@ def _words(result: Result) -> str:
 def tokens(text: str) -> int:
     """Parse a number of tokens: 500000, 500k, 2M."""
     factor = _SUFFIXES.get(text[-1:], 1)
-    wrong = tr("{text!r} is no number of tokens, such as 500k or 2M").format(text=text)
+    wrong = tr("{text!r} is not a number of tokens, such as 500k or 2M").format(text=text)
     digits = text[:-1] if factor > 1 else text
     return int(parsed(digits, float, lambda number: 1 <= number * factor < inf, wrong) * factor)
 

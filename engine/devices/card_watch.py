@@ -78,10 +78,10 @@ class Turns:
         if in_use:
             return ""
         if asleep(self._files, bus):
-            return tr("it sleeps, and asking would wake it")
+            return tr("it is asleep, and a query would wake it")
         pausing = now - self._asked.get(bus, -PAUSE_S) < PAUSE_S
         if pausing and can_sleep(self._files, bus):
-            return tr("it is asked once a minute, so that it can go to sleep")
+            return tr("it is queried once a minute, so that it can sleep")
         if not pausing:
             self._asked[bus] = now
         return ""
@@ -207,7 +207,7 @@ class AmdWatch:
         known = AcceleratorSample("", gpu.name, identity=gpu.bus)
         reason = self._turns.why_not(gpu.bus, now, in_use=self._in_use(gpu.bus))
         if not reason and not self._files.exists(folder):
-            reason = tr("it is not there any more")
+            reason = tr("it is no longer there")
         if reason:
             return _silent(replace(known, memory_total=gpu.memory_total), reason)
         percent = self._files.number(f"{folder}/gpu_busy_percent")
@@ -219,7 +219,7 @@ class AmdWatch:
             temperature=self._sensor(folder, ("temp1_input",), 1e3),
             power=self._sensor(folder, ("power1_average", "power1_input"), 1e6),
         )
-        return _silent(sample, tr("its driver does not tell")) if percent is None else sample
+        return _silent(sample, tr("its driver does not report it")) if percent is None else sample
 
     def _sensor(self, folder: str, names: tuple[str, ...], units: float) -> float | None:
         for sensors in self._files.names(f"{folder}/hwmon"):

@@ -82,7 +82,7 @@ def _without_corrections(content: object) -> object:
 def _not_of_a_machine(path: Path, reason: str, details: str = "") -> UserFixable:
     return UserFixable(
         tr("{path} does not describe a machine: {reason}.").format(path=path.name, reason=reason),
-        tr("Correct it, or make a new one with `duotail hardware --json`."),
+        tr("Correct it, or create a new one with `duotail hardware --json`."),
         details or str(path),
     )
 
@@ -96,7 +96,7 @@ def check_speeds(speeds: Speeds) -> None:
     for name, device in speeds.devices.items():
         place = f"file.speeds.devices.{name}"
         if device.device != name:
-            raise WrongMember(tr("“{place}” is called otherwise").format(place=f"{place}.device"))
+            raise WrongMember(tr("“{place}” has a different name").format(place=f"{place}.device"))
         _check_device(device, place)
     for name, link in speeds.links.items():
         if min(link.to_bytes_per_s, link.from_bytes_per_s) <= 0:
@@ -108,7 +108,7 @@ def _check(found: DescribedMachine) -> None:
     if host.cores < 1 or host.memory_total < 1:
         raise _not_positive("file.machine.host")
     if any(accelerator.device == CPU for accelerator in found.machine.accelerators):
-        raise WrongMember(tr("an accelerator is called “cpu”"))
+        raise WrongMember(tr("a GPU is called “cpu”"))
     check_speeds(found.speeds)
 
 

@@ -156,7 +156,7 @@ def _named(sample: AcceleratorSample, known: Accelerator | None) -> AcceleratorS
 
 def _by_torch_alone(known: Accelerator) -> AcceleratorSample:
     """Return a sample of Intel's or Apple's: without special rights only our own share is known."""
-    reason = tr("the system does not tell how busy it is")
+    reason = tr("the system does not report its load")
     return AcceleratorSample(
         device=known.device,
         name=known.name,

@@ -137,7 +137,7 @@ def _host(
     if sets is None:
         sets = _OF_KERNELS.get(kernels)
     if sets is None:
-        reason = tr("neither the system nor the native library tells them")
+        reason = tr("neither the system nor the native library reports them")
         missing.append(Missing("instruction_sets", reason))
     return Host(
         cores=cores.physical,

@@ -206,7 +206,7 @@ def published(
     for draft, _ in known.drafts_for(target):
         if there & {repo.lower() for repo in draft.repositories}:
             continue
-        said = tr("A smaller model that speaks the same tokens, with {share} of the parameters.")
+        said = tr("A smaller model with the same vocabulary and {share} of the parameters.")
         yield DraftCandidate(
             name=draft.name,
             verdict=Verdict.LIKELY,
@@ -269,7 +269,7 @@ class _Judge:
             return self._reduced(said, draft, draft.config)
         share = weight_count(draft.config) / weight_count(target.config)
         if share >= 1:
-            return replace(said, reason=tr("It is not smaller than the model that would answer."))
+            return replace(said, reason=tr("It is not smaller than the target."))
         compared = self._vocabularies.compare(target, draft)
         if not compared.same:
             return replace(said, reason=compared.words)

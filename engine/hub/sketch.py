@@ -107,7 +107,7 @@ def _of_folder(repository: Repository, variant: Variant, listed: CuratedModel | 
         config = listed.config
     else:
         raise UserFixable(
-            tr("Its config.json cannot be read, so nobody knows whether it would run."),
+            tr("Its config.json cannot be read, so Duotail cannot tell whether it would run."),
             tr("Choose a model in GGUF format."),
         )
     if "MXFP4" in variant.name.upper() or config.family == "gpt_oss":

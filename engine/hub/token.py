@@ -31,7 +31,7 @@ class TokenPlace(StrEnum):
     NOWHERE = later("No access token was entered.")
     KEYRING = later("It is kept in this computer's keyring.")
     SESSION = later(
-        "It is kept until Duotail ends: this computer has no keyring that Duotail can use."
+        "It is kept until Duotail closes: this computer has no keyring that Duotail can use."
     )
     OTHER_PROGRAM = later("It is the one that “hf auth login” keeps on this computer.")
 
@@ -77,7 +77,7 @@ class TokenStore:
         token = token.strip()
         if not _is_token(token):
             raise UserFixable(
-                tr("This is no access token."),
+                tr("This is not an access token."),
                 tr("Copy the whole token from the hub's page; it begins with “hf_”."),
             )
         ring = _keyring()

@@ -208,7 +208,7 @@ def load(
     """
     machine, plan = planned.inspection.machine, planned.plan
     if plan.accelerator is not None:
-        progress(tr("Preparing the accelerator"), 0.0)
+        progress(tr("Preparing the GPU"), 0.0)
     devices = open_devices(machine, plan)
     try:
         if beside is not None:

@@ -24,9 +24,8 @@ def rope_frequencies(rope: RopeConfig) -> tuple[Float32s, float]:
     if rope.kind == "dynamic":
         raise UserFixable(
             tr(
-                "Duotail cannot run this model: its positions are stretched by the “dynamic” "
-                "method, which would change what is already computed whenever the conversation "
-                "grows."
+                "Duotail cannot run this model: its dynamic RoPE scaling would change what is "
+                "already computed whenever the conversation grows."
             ),
             tr("Choose a model without it, or one that uses linear, Llama 3 or YaRN scaling."),
         )

@@ -270,8 +270,7 @@ def _accelerators(told: Told) -> Iterator[str]:
             yield said.format(name=found.name, reason=found.unusable.removesuffix("."))
         elif found.device != used and used is not None:
             yield tr(
-                "{name} is not used: a model is not spread over two graphics cards, and {device} "
-                "is the faster choice."
+                "{name} is not used: a model runs on one GPU only, and {device} is faster."
             ).format(name=found.name, device=told.device)
     if used is not None or not machine.usable or told.target.other_family:
         return
@@ -279,7 +278,9 @@ def _accelerators(told: Told) -> Iterator[str]:
     if told.wish.mode is Mode.CPU:
         yield tr("{name} is not used, because you asked for the CPU.").format(name=name)
     elif told.wish.vram == 0 or told.wish.layers_on_gpu == 0:
-        yield tr("{name} is not used, because you gave it nothing to do.").format(name=name)
+        yield tr("{name} is not used, because you allowed it no memory or layers.").format(
+            name=name
+        )
     else:
         there = told.search.other_on_device(told.ceiling)
         if there is None:
@@ -299,11 +300,11 @@ def _budget(told: Told) -> Iterator[str]:
     if found is None or plan.accelerator is None:
         return
     if found.takes_core:
-        yield tr(
-            "{device} computes on the CPU: it shows how accelerators work, and is no faster."
-        ).format(device=told.device)
+        yield tr("{device} runs on the CPU: it shows how a GPU works, but is no faster.").format(
+            device=told.device
+        )
     elif found.unified:
-        yield tr("{device} works in the computer's memory: there is one budget for both.").format(
+        yield tr("{device} shares the computer's memory: one budget covers both.").format(
             device=told.device
         )
     elif reserve := device_reserve(found):

@@ -35,10 +35,10 @@ def check_wish(
     if layers and not machine.usable:
         raise Absent(
             sentences(
-                tr("Layers can only be put on a graphics card that Duotail can use."),
+                tr("Layers can only run on a GPU that Duotail can use."),
                 *_unusable(machine),
             ),
-            tr("Leave the number of layers on the graphics card to Duotail."),
+            tr("Let Duotail choose the number of layers on the GPU."),
         )
     on_device = layers or wish.mode in (Mode.DOVETAIL, Mode.DUO)
     if target.other_family and on_device:
@@ -50,20 +50,20 @@ def check_wish(
         )
     if not 0 <= layers <= count:
         raise NotPossible(
-            tr("{model} has {count} layers: {layers} of them cannot be on a graphics card.").format(
+            tr("{model} has {count} layers; {layers} cannot be put on the GPU.").format(
                 model=target.name, count=count, layers=layers
             ),
             tr("Choose between 0 and {most}.").format(most=count),
         )
     if layers and wish.mode is Mode.CPU:
         raise NotPossible(
-            tr("In the mode “cpu” no layers are on a graphics card."),
-            tr("Choose the mode auto, or no layers there."),
+            tr("In mode “cpu”, no layers are on the GPU."),
+            tr("Choose mode auto, or no layers on the GPU."),
         )
     if wish.mode is Mode.DUO and wish.layers_on_gpu not in (None, count):
         raise NotPossible(
-            tr("In the mode “duo” all layers of the target are on the graphics card."),
-            tr("Choose the mode dovetail, or all layers there."),
+            tr("In mode “duo”, all layers of the target are on the GPU."),
+            tr("Choose mode dovetail, or all layers on the GPU."),
         )
     _check_sources(drafts, wish)
 
@@ -77,9 +77,7 @@ def check_mode(mode: Mode, machine: Machine) -> None:
     if mode in (Mode.DOVETAIL, Mode.DUO) and not machine.usable:
         raise Absent(
             sentences(
-                tr("The mode “{mode}” needs a graphics card that Duotail can use.").format(
-                    mode=mode
-                ),
+                tr("Mode “{mode}” needs a GPU that Duotail can use.").format(mode=mode),
                 *_unusable(machine),
             ),
             tr("Choose the mode auto, cpu or plain."),
@@ -135,7 +133,7 @@ def does_not_fit(
     whole, free = (ram + host_reserve(host)) / GIB, _gib(host.memory_available / GIB)
     remedy, lacking = _remedy(search, drafts), _shortage(search, nearest, memory, ceiling)
     if lacking.budgeted:
-        remedy = tr("Raise the budget, or choose a mode that needs less of the graphics card.")
+        remedy = tr("Raise the budget, or choose a mode that needs less GPU memory.")
     if found is None or found.unified or not vram:
         said = tr("{model} needs {needed} GiB of memory here, and {free} GiB are free.")
         cause = said.format(model=name, needed=_gib(whole), free=free)

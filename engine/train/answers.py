@@ -209,7 +209,7 @@ class TargetWriter:
         segment = target.segments[0]
         if len(target.segments) > 1 or not isinstance(segment, NativeSegment):
             raise NotPossible(
-                tr("Only a model on the processor writes answers to train from."),
+                tr("Answers to train from can only be generated on the CPU."),
                 tr("Choose --device cpu, or train on the answers in the data with --given."),
             )
         self._batch = SequenceBatch(segment, LANES, longest)

@@ -76,7 +76,7 @@ class Checkpoint:
         if not file.exists():
             raise UserFixable(
                 tr("There is no unfinished training in {folder}.").format(folder=folder),
-                tr("Leave out --resume to begin one."),
+                tr("Leave out --resume to start one."),
             )
         try:
             with safe_open(file, "pt") as stream:
@@ -90,7 +90,7 @@ class Checkpoint:
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise UserFixable(
                 tr("The checkpoint in {folder} cannot be read.").format(folder=folder),
-                tr("Delete the folder and begin anew."),
+                tr("Delete the folder and start again."),
                 str(error)[:500],
             ) from error
         if found.identity != identity:

@@ -54,7 +54,7 @@ def write_whole(file: Path, content: bytes) -> None:
 def _unwritten(file: Path, error: OSError) -> UserFixable:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         cause = tr("The disk is full: {file} was not written.")
-        remedy = tr("Make room, then go on with --resume.")
+        remedy = tr("Free some space, then continue with --resume.")
     else:
         cause = tr("{file} cannot be written.")
         remedy = tr("Choose a folder that you may write to.")

@@ -196,7 +196,7 @@ def _check_folder(settings: TrainingSettings) -> None:
     if not settings.resume and (out / FILE).exists():
         raise UserFixable(
             tr("{folder} holds an unfinished training.").format(folder=out),
-            tr("Go on with it by --resume, or choose another folder."),
+            tr("Continue it with --resume, or choose another folder."),
         )
 
 

@@ -42,7 +42,7 @@ SPECS = (
     NumberSpec("repetition_penalty"),
     NumberSpec("presence_penalty"),
     NumberSpec("frequency_penalty"),
-    NumberSpec("max_tokens", later("any length")),
+    NumberSpec("max_tokens", later("no limit")),
 )
 
 

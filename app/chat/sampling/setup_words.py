@@ -67,6 +67,6 @@ def _part(name: str, value: object) -> str:
     if name == "system_prompt" and not value:
         return tr("no system prompt")
     if value is None:
-        return {"seed": tr("a new seed each time"), "max_tokens": tr("any length")}[name]
+        return {"seed": tr("a new seed each time"), "max_tokens": tr("no limit")}[name]
     shown = number(value, "g") if isinstance(value, float) else f"{value}"
     return tr(_NAMES[name]).format(value=shown)

@@ -189,7 +189,7 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         type=_count,
         default=900,
         metavar="N",
-        help=tr("write this many tokens in every answer"),
+        help=tr("generate this many tokens per answer"),
     )
     parser.add_argument(
         "--seconds",

@@ -27,9 +27,7 @@ from engine.machine.memory import DeviceMemory
 _GIB = 1 << 30
 _MODEL = Path("model")
 _CARD = Accelerator("cuda:0", "NVIDIA GeForce RTX 4060 Laptop GPU", memory_total=8 * _GIB)
-_SIMULATED = Accelerator(
-    "simulated:0", "Simulated accelerator", memory_total=8 * _GIB, simulated=True
-)
+_SIMULATED = Accelerator("simulated:0", "Simulated GPU", memory_total=8 * _GIB, simulated=True)
 _SPEEDS = {
     Mode.AUTO: (17.4, 14.9, 20.2, 0.41, 3.1, 5.4),
     Mode.DUO: (22.8, 19.6, 26.3, 0.40, 3.9, 6.9),

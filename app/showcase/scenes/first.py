@@ -74,9 +74,7 @@ def _without_model(stage: Stage, shoot: Shoot) -> None:
 
 def _on_accelerators(stage: Stage, shoot: Shoot) -> None:
     """A split target, on a simulated accelerator and on a real one; a card that cannot be used."""
-    simulated = Accelerator(
-        "simulated:0", "Simulated accelerator", memory_total=4 * 2**30, simulated=True
-    )
+    simulated = Accelerator("simulated:0", "Simulated GPU", memory_total=4 * 2**30, simulated=True)
     real = Accelerator("cuda:0", "NVIDIA GeForce RTX 4060 Laptop", memory_total=8 * 2**30)
     old = Accelerator(
         "",

@@ -64,7 +64,7 @@ def _sample(*, without: bool = False, simulated: bool = False) -> DeviceSample:
     )
     if simulated:
         card = AcceleratorSample(
-            *("simulated:0", "Simulated accelerator", 0.0, 96 * _MIB, 96 * _MIB, 3 * _GIB),
+            *("simulated:0", "Simulated GPU", 0.0, 96 * _MIB, 96 * _MIB, 3 * _GIB),
             simulated=True,
         )
     return replace(base, accelerators=(card,))

@@ -20,13 +20,11 @@ from engine.machine.facts import Accelerator
 from engine.machine.memory import DeviceMemory
 
 _MODEL = Path("model")
-_SIMULATED = Accelerator(
-    "simulated:0", "Simulated accelerator", memory_total=4 * 2**30, simulated=True
-)
+_SIMULATED = Accelerator("simulated:0", "Simulated GPU", memory_total=4 * 2**30, simulated=True)
 _DUO = replace(
     PLAN,
     mode=Mode.DUO,
-    target_device="Simulated accelerator",
+    target_device="Simulated GPU",
     layers=8,
     layers_on_gpu=8,
     memory=(DeviceMemory("cpu", 0), DeviceMemory("simulated:0", 0, target=15_000_000)),

@@ -23,9 +23,7 @@ from engine.machine.facts import Accelerator, Machine
 _MODEL = Path("model")
 _HEAD = Path("heads/smollm2-135m-dgf-2")
 _LONG_HEAD = Path("heads/رأس مسودة للنموذج Llama-3.3-70B-Instruct-EAGLE3-trained-on-UltraChat-200k")
-_SIMULATED = Accelerator(
-    "simulated:0", "Simulated accelerator", memory_total=4 * 2**30, simulated=True
-)
+_SIMULATED = Accelerator("simulated:0", "Simulated GPU", memory_total=4 * 2**30, simulated=True)
 _CARD = Accelerator("cuda:0", "NVIDIA GeForce RTX 4060 Laptop GPU", memory_total=8 * 2**30)
 _OLD = Accelerator(
     "",
@@ -35,7 +33,7 @@ _OLD = Accelerator(
 _DUO = replace(
     PLAN,
     mode=Mode.DUO,
-    target_device="Simulated accelerator",
+    target_device="Simulated GPU",
     layers=8,
     layers_on_gpu=8,
 )
@@ -47,8 +45,8 @@ _LANES = (
 _DOVETAIL = replace(
     PLAN,
     mode=Mode.DOVETAIL,
-    target_device="Simulated accelerator + CPU",
-    draft_device="Simulated accelerator",
+    target_device="Simulated GPU + CPU",
+    draft_device="Simulated GPU",
     draft="SmolLM2 135M DGF head",
     draft_is_head=True,
     layers=8,

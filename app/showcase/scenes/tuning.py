@@ -87,12 +87,12 @@ def _refused(stage: Stage, shoot: Shoot, page: TuningPage) -> None:
     refusal = Failed(
         0.0,
         None,
-        "A context of 32,768 tokens does not fit: the keys and values need 4.0 GiB more.",
+        "A context of 32,768 tokens does not fit: the KV cache needs 4.0 GiB more.",
         "Choose a shorter context, or close what else uses memory.",
         kind=FailureKind.OUT_OF_MEMORY,
         ways_out=(
             WayOut("Context of 16,384 tokens", replace(load_of(), context=16384), 9.8),
-            WayOut("CPU only", replace(load_of(), mode=Mode.CPU), 5.9),
+            WayOut("CPU", replace(load_of(), mode=Mode.CPU), 5.9),
         ),
     )
     stage.preview = partial(previewed, machine=budgets.WITH_CARD, refusal=refusal)

@@ -49,7 +49,7 @@ class CurveView(Painted):
     let_go = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Predicted speed by graphics memory"), parent)
+        super().__init__(tr("Predicted speed by GPU memory"), parent)
         self._model: BudgetModel | None = None
         self._ceiling: int | None = None
         self._sides = (0.0, 0.0)
@@ -139,7 +139,7 @@ class CurveView(Painted):
         """Paint everything but the ceiling."""
         model, plot = self._model, self._plot
         dots = model is not None and bool(model.measured)
-        note = tr("tokens/s; dots were measured") if dots else tr("tokens/s")
+        note = tr("tokens/s; dots: measured") if dots else tr("tokens/s")
         self.paint_title(painter, tr("Predicted speed"), note, 0)
         if model is None or not model.total:
             return

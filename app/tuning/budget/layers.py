@@ -113,4 +113,4 @@ class LayerPlaces:
             tr("{part}: {place}.").format(part=name, place=self.words(place))
             for name, place in self.others
         ]
-        return sentences(*counted, *beside) or tr("Nothing is known yet.")
+        return sentences(*counted, *beside) or tr("No data yet.")

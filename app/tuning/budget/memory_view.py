@@ -55,7 +55,7 @@ class MemoryView(Painted):
 
     def gutter(self) -> float:
         """Room that the names of the bars need."""
-        words = (tr("Now"), tr("Then"))
+        words = (tr("Now"), tr("After"))
         return max(self.small_metrics.horizontalAdvance(each) for each in words) + 8
 
     def height_for(self, room: float) -> float:
@@ -73,7 +73,7 @@ class MemoryView(Painted):
         for part, _ in rows(self._now, self._then):
             now = "" if self._now is None else size_words(self._now.of(part))
             found.append((tr(part), now, size_words(self._then.of(part))))
-        return Table(self.accessibleName(), (tr("Part"), tr("Now"), tr("Then")), tuple(found))
+        return Table(self.accessibleName(), (tr("Part"), tr("Now"), tr("After")), tuple(found))
 
     def _legend(self, room: float) -> list[PlacedEntry]:
         return self._entries.within(room, self.small)
@@ -87,7 +87,7 @@ class MemoryView(Painted):
             return [("", bar.adjusted(0, 0, 0, self._bars - _THEN), self._then)]
         above = QRectF(bar)
         above.setHeight(_NOW)
-        then = (tr("Then"), bar.translated(0, _NOW + _BETWEEN), self._then)
+        then = (tr("After"), bar.translated(0, _NOW + _BETWEEN), self._then)
         return [(tr("Now"), above, now), then]
 
     def paint(self, painter: QPainter) -> None:

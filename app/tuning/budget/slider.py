@@ -64,7 +64,7 @@ class BudgetSlider(QSlider):
         self._picture: QPixmap | None = None
         self._sides = (0.0, 0.0)
         self._showing = self._unsettled = False
-        self.setAccessibleName(tr("Graphics memory for Duotail, in GiB"))
+        self.setAccessibleName(tr("GPU memory for Duotail, in GiB"))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setTracking(True)

@@ -12,8 +12,8 @@ from engine.language import number, tr
 def of_curve(title: str, model: BudgetModel | None) -> Table:
     """Every step of every mode, that of the wish first, and what was measured."""
     columns = (
-        tr("Wish"),
-        tr("Graphics memory"),
+        tr("Chosen mode"),
+        tr("GPU memory"),
         tr("Layers on the GPU"),
         tr("Runs as"),
         tr("Tokens/s"),

@@ -33,7 +33,7 @@ def sentence(model: BudgetModel, ceiling: int | None) -> str:
     """Return the result of a ceiling, or of Auto, in words."""
     point = model.at(ceiling)
     if point is None:
-        return model.main.refusal or tr("Nothing is known yet about this model on this PC.")
+        return model.main.refusal or tr("There is no data yet for this model on this PC.")
     parts = [layers_words(model, point)]
     if point.draft_device not in (None, CPU):
         parts.append(tr("draft on {device}").format(device=card_words(model.card)))
@@ -66,7 +66,7 @@ def mode_words(model: BudgetModel, ceiling: int | None) -> str:
     said = tr("Runs as {mode}.").format(mode=mode_name(point.mode))
     if model.fits(ceiling):
         return said
-    return sentences(said, tr("That does not fit now: other programs hold too much."))
+    return sentences(said, tr("That does not fit now: other programs use too much memory."))
 
 
 def knee_words(model: BudgetModel) -> str:
@@ -80,18 +80,18 @@ def knee_words(model: BudgetModel) -> str:
     if at is last and not _idle(model):
         return ""
     if not at.vram:
-        return tr("Graphics memory brings no speed for this model.")
+        return tr("GPU memory does not make this model faster.")
     if last.tokens_per_s <= at.tokens_per_s * _HARDLY:
-        return tr("Beyond {size} nothing is gained.").format(size=memory(at.vram))
-    return tr("Beyond {size} hardly anything is gained.").format(size=memory(at.vram))
+        return tr("More than {size} brings no speed.").format(size=memory(at.vram))
+    return tr("More than {size} brings hardly any speed.").format(size=memory(at.vram))
 
 
 def _idle_words(model: BudgetModel, at: CurvePoint, rival: Curve) -> str:
     """Return why a mode leaves the GPU alone whatever the ceiling, against one that does not."""
     best = rival.at_best
     return tr(
-        "{wished} uses no graphics memory, whatever the budget: {mode} reaches about {speed}"
-        " tokens/s here, {rival} with {size} about {other}."
+        "{wished} uses no GPU memory at any budget: {mode} reaches about {speed} "
+        "tokens/s here, {rival} with {size} about {other}."
     ).format(
         wished=mode_name(model.main.mode),
         mode=mode_name(at.mode),
@@ -113,12 +113,12 @@ def forbidden_words(model: BudgetModel) -> str:
     """Return why not all of the GPU can be had; empty where it can."""
     others, reserve = memory(model.others), memory(model.reserve)
     if model.others and model.reserve:
-        said = tr("Other programs use {others}, {reserve} stay in reserve.")
+        said = tr("Other programs use {others}, {reserve} are reserved.")
         return said.format(others=others, reserve=reserve)
     if model.others:
         return tr("Other programs use {others}.").format(others=others)
     if model.reserve:
-        return tr("{reserve} stay in reserve.").format(reserve=reserve)
+        return tr("{reserve} are reserved.").format(reserve=reserve)
     return ""
 
 
@@ -129,7 +129,7 @@ def without_card(machine: Machine | None = None) -> str:
         for card in (machine.accelerators if machine is not None else ())
         if card.unusable
     ]
-    said = tr("There is no graphics memory to share out: everything runs in the PC's memory.")
+    said = tr("There is no GPU memory to set: everything runs in the PC's memory.")
     return sentences(said, *reasons)
 
 

@@ -187,8 +187,8 @@ def in_words(driver: Driver, ledger: Ledger, needed: int | None = None) -> Itera
             raise _full(driver, ledger, needed, str(error)) from error
         if any(sign in said for sign in _LOST):
             raise DeviceLost(
-                tr("{device} does not answer any more.").format(device=ledger.name),
-                tr("Load the model again: it then runs on what is left."),
+                tr("{device} stopped responding.").format(device=ledger.name),
+                tr("Load the model again; it will run without this device."),
                 str(error),
             ) from error
         raise

@@ -97,7 +97,7 @@ class Products:
                         kind=matrix.kind, error=error
                     )
                 if not apart <= _FAR * float(expected.norm()):
-                    return tr("A kernel for {kind} gives wrong numbers on this device.").format(
+                    return tr("A kernel for {kind} gives wrong results on this device.").format(
                         kind=matrix.kind
                     )
         return ""

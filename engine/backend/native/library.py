@@ -340,7 +340,7 @@ def check_abi(lib: c.CDLL) -> None:
     if found != expected:
         raise StaleLibrary(
             tr("Duotail's native CPU backend was built from another version of Duotail."),
-            tr("Install Duotail again to build it anew (in a checkout: make setup)."),
+            tr("Install Duotail again to rebuild it (in a checkout: make setup)."),
             f"ABI {found}, expected {expected}",
         )
 
@@ -351,6 +351,6 @@ def _force_isa(lib: c.CDLL) -> None:
     if wanted and (wanted not in Isa.__members__ or lib.dt_use_isa(Isa[wanted])):
         known = listed(isa.name.lower() for isa in Isa if isa <= lib.dt_best_isa())
         raise UserFixable(
-            tr("DUOTAIL_ISA={name} is not possible on this processor.").format(name=wanted.lower()),
-            tr("Set it to one of {known}, or not at all.").format(known=known),
+            tr("This processor does not support DUOTAIL_ISA={name}.").format(name=wanted.lower()),
+            tr("Set it to one of {known}, or unset it.").format(known=known),
         )

@@ -270,7 +270,7 @@ class SimulatedDevice:
         """
         if weights is WeightFormat.F32 or not native_is_built():
             raise Absent(
-                tr("The simulated accelerator computes with Duotail's native CPU backend only."),
+                tr("The simulated GPU needs Duotail's native CPU backend."),
                 tr("Choose another format than f32; a C compiler builds the backend."),
             )
         account = Account(self.ledger, owner)

@@ -204,8 +204,8 @@ class Processor:
         """Raise `DeviceLost` if the device is lost."""
         if self._lost.is_set():
             raise DeviceLost(
-                tr("{device} does not answer any more.").format(device=simulated_name()),
-                tr("Load the model again: it then runs on what is left."),
+                tr("{device} stopped responding.").format(device=simulated_name()),
+                tr("Load the model again; it will run without this device."),
             )
 
     def computes(self, seconds: float) -> None:

@@ -48,7 +48,7 @@ class SimulatedSpec:
 
 def simulated_name() -> str:
     """Name to show to people."""
-    return tr("Simulated accelerator")
+    return tr("Simulated GPU")
 
 
 def simulated_accelerator(memory: int) -> Accelerator:

@@ -286,7 +286,7 @@ def hardware_words(hardware: Hardware) -> str:
         cores=number(hardware.cores),
         memory=gibibytes(hardware.memory, ".0f"),
     )
-    cards = hardware.accelerators or (tr("no graphics card in use"),)
+    cards = hardware.accelerators or (tr("no GPU in use"),)
     if hardware.simulated:
         cards = (*cards, tr("SIMULATED: its speeds are declared, not those of a real card"))
     return listed([cores, *cards])

@@ -146,12 +146,12 @@ def architecture_of(config: ModelConfig) -> str:
     period = _PERIODS.get(architecture)
     windows = [period is not None and n % period < period - 1 for n in blocks]
     if period is not None and windows != [block.window > 0 for block in config.blocks]:
-        raise refused(tr("its windows are in other blocks than there"))
+        raise refused(tr("its sliding windows are in other blocks than in llama.cpp"))
     plain = [architecture == "smollm3" and n % _PLAIN_PERIOD == _PLAIN_PERIOD - 1 for n in blocks]
     if plain != [block.rope is None for block in config.blocks]:
-        raise refused(tr("other blocks than there do without positions"))
+        raise refused(tr("other blocks than in llama.cpp have no positions"))
     if not isclose(config.attention_scale, config.head_dim**-0.5, rel_tol=1e-6):
-        raise refused(tr("its attention has another scale"))
+        raise refused(tr("its attention scale differs from llama.cpp's"))
     return architecture
 
 
@@ -226,7 +226,7 @@ def _positions(config: ModelConfig) -> Metadata:
             "rope.scaling.yarn_beta_fast": rope.beta_fast,
             "rope.scaling.yarn_beta_slow": rope.beta_slow,
         }
-    raise refused(tr("positions stretched by “{kind}” are not handed over").format(kind=rope.kind))
+    raise refused(tr("its RoPE scaling “{kind}” cannot be exported").format(kind=rope.kind))
 
 
 def _longrope_attention(rope: RopeConfig) -> float:
@@ -302,7 +302,7 @@ def _tensor(config: ModelConfig, weights: Readable, name: str, parts: Sequence[s
     matrix = len(shapes[0]) == 2
     kinds = {weights.kind(part) if matrix else "F32" for part in parts}
     if len(kinds) > 1:
-        raise refused(tr("matrices that are one there have different types here"))
+        raise refused(tr("matrices that llama.cpp fuses have different types"))
     kind = kinds.pop()
     if shapes[0][-1] % KIND_OF_NAME[kind].numbers and matrix:
         raise refused(tr("its rows do not divide into blocks"))

@@ -186,16 +186,16 @@ def _with_gaps(found: Accelerator) -> Accelerator:
     """Return an accelerator with reasons for what is not known of its memory."""
     missing: tuple[Missing, ...] = ()
     if found.memory_total is None:
-        missing = (Missing("memory_total", tr("its driver does not tell")),)
+        missing = (Missing("memory_total", tr("its driver does not report it")),)
     elif found.memory_free is None:
-        missing = (Missing("memory_free", tr("its driver does not tell what others hold")),)
+        missing = (Missing("memory_free", tr("its driver does not report other programs' memory")),)
     return replace(found, missing=missing)
 
 
 def _why_not_driven(seen: Seen, gpu: Accelerator) -> str:
     """Explain why torch does not list a card that is on the bus."""
     if gpu.driver in {"vfio-pci", "pci-stub"}:
-        return tr("it is set aside for a virtual machine")
+        return tr("it is reserved for a virtual machine")
     if gpu.vendor is Vendor.NVIDIA and gpu.bus:
         if gpu.driver == "nouveau":
             return tr("it runs with the driver nouveau; torch needs NVIDIA's own")

@@ -296,11 +296,11 @@ def _lost(library: ModuleType) -> frozenset[int]:
 def _reason(library: ModuleType, error: Any) -> str:  # noqa: ANN401
     match error.value:
         case library.NVML_ERROR_NOT_SUPPORTED:
-            return tr("this card's driver does not tell")
+            return tr("the GPU's driver does not report it")
         case library.NVML_ERROR_NO_PERMISSION:
-            return tr("the system does not let this user ask")
+            return tr("this user has no permission to query it")
         case library.NVML_ERROR_FUNCTION_NOT_FOUND:
-            return tr("this card's driver is too old to tell")
+            return tr("the GPU's driver is too old to report it")
         case _:
             return _unexpected(error)
 
@@ -315,7 +315,7 @@ def _unavailable(library: ModuleType, error: Any) -> Unavailable:  # noqa: ANN40
             reason = tr("NVIDIA's driver was updated and works again after the next restart")
             return Unavailable(reason)
         case library.NVML_ERROR_NO_PERMISSION:
-            return Unavailable(tr("the system does not let this user ask NVIDIA's driver"))
+            return Unavailable(tr("this user may not query NVIDIA's driver"))
         case _:
             return Unavailable(_unexpected(error))
 

@@ -229,7 +229,7 @@ class Downloads:
         if entry.deaths < self._rules.deaths:
             entry.turn(JobState.WAITING)
             return
-        remedy = tr("Try again; what has been fetched is kept.")
+        remedy = tr("Try again; what is already downloaded is kept.")
         why = UserFixable(tr("The download stopped unexpectedly."), remedy, details)
         entry.turn(JobState.FAILED, why=why)
 

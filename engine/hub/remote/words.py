@@ -27,15 +27,15 @@ _TEXTS: Mapping[Fault, tuple[str, str]] = {
     Fault.OFFLINE: (later("{server} cannot be reached."), _CHECK_NETWORK),
     Fault.TIMEOUT: (later("{server} does not answer."), _CHECK_NETWORK),
     Fault.DROPPED: (
-        later("The connection to {server} broke off."),
-        later("Try again; what has been fetched is kept."),
+        later("The connection to {server} was lost."),
+        later("Try again; what is already downloaded is kept."),
     ),
     Fault.SERVER: (
-        later("{server} has a problem of its own."),
+        later("{server} has an internal error."),
         later("Try again in a few minutes."),
     ),
     Fault.SIGN_IN: (
-        later("{server} wants to know who asks."),
+        later("{server} asks you to sign in."),
         later("Enter an access token; you get one at {address}."),
     ),
     Fault.GATED: (
@@ -43,11 +43,11 @@ _TEXTS: Mapping[Fault, tuple[str, str]] = {
         later("Accept them at {address}, and enter your access token in Duotail."),
     ),
     Fault.FORBIDDEN: (
-        later("{server} does not let you have {repo}."),
+        later("{server} denies access to {repo}."),
         later("Its page may say why: {address}."),
     ),
     Fault.NOT_FOUND: (
-        later("{repo} is not there, or not any more."),
+        later("{repo} does not exist, or no longer exists."),
         later("Check the name, or look for another model."),
     ),
     Fault.DISK_FULL: (
@@ -59,34 +59,36 @@ _TEXTS: Mapping[Fault, tuple[str, str]] = {
         later("Check its permissions, or choose another folder in the settings."),
     ),
     Fault.WRONG_BYTES: (
-        later("What came of {repo} is not what the hub lists; it was deleted."),
         later(
-            "Fetch it again. If it happens again, something between here and there changes files: "
-            "a proxy, or a virus scanner."
+            "The files downloaded from {repo} differ from those the hub lists; they were deleted."
+        ),
+        later(
+            "Download it again. If it happens again, a proxy or virus scanner may be "
+            "changing the files."
         ),
     ),
     Fault.CHANGED: (
         later("{repo} has changed since it was listed."),
-        later("Open its page here again, and fetch it anew."),
+        later("Open its page here again and download it again."),
     ),
     Fault.UNSAFE: (
         later("{repo} has files that could do harm on this computer."),
         later("Choose another model."),
     ),
     Fault.UNREADABLE: (
-        later("{server} answers, but not as a model hub does."),
+        later("{server} responds, but is not a model hub."),
         later(
             "Check the hub's address in the settings. On a public network, first sign in to the "
             "network itself."
         ),
     ),
     Fault.CRASHED: (
-        later("Something went wrong in Duotail itself while it asked {server}."),
+        later("Duotail failed while contacting {server}."),
         later("Try again. If it happens again, copy the details into a report."),
     ),
     Fault.BUSY: (
-        later("{server} was asked too often from here."),
-        later("With an access token it answers more often."),
+        later("{server} received too many requests from here."),
+        later("An access token raises the limit."),
     ),
 }
 """Cause and remedy of each fault, where nothing more is known; see `_special`."""
@@ -169,8 +171,8 @@ def _special(trouble: Trouble, what: About) -> tuple[str, str] | None:
     match trouble.fault:
         case Fault.OFFLINE if BY_CHOICE in trouble.details:
             return (
-                later("The environment variable HF_HUB_OFFLINE forbids to ask {server}."),
-                later("Start Duotail without it to find and fetch models."),
+                later("The environment variable HF_HUB_OFFLINE blocks requests to {server}."),
+                later("Start Duotail without it to search for and download models."),
             )
         case Fault.GATED if what.signed_in:
             return (
@@ -180,7 +182,7 @@ def _special(trouble: Trouble, what: About) -> tuple[str, str] | None:
         case Fault.SIGN_IN if what.signed_in:
             return (
                 later("{server} does not accept your access token."),
-                later("Make a new one at {address} and enter it in Duotail."),
+                later("Create a new one at {address} and enter it in Duotail."),
             )
         case Fault.SIGN_IN if what.repo:
             return (

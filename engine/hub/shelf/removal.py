@@ -59,7 +59,7 @@ def deletion(model: KeptModel, shelf: ModelShelf) -> ModelDeletion:
         if ours:
             return _broken(path, shelf)
         raise UserFixable(
-            tr("It cannot be told which files {model} consists of.").format(model=model.name),
+            tr("Duotail cannot tell which files belong to {model}.").format(model=model.name),
             tr("Delete its files yourself."),
             str(error),
         ) from error
@@ -223,7 +223,7 @@ def protect(path: Path, in_use: Iterable[Path]) -> None:
         if touched & _places(loaded):
             raise UserFixable(
                 tr("{model} is in use.").format(model=path.name),
-                tr("Load another model first, or take this one out of memory."),
+                tr("Load another model first, or unload this one."),
                 str(path),
             )
 

@@ -159,9 +159,7 @@ def _rope(source: JsonObject, max_positions: int, dim: int) -> RopeConfig:
     if scaling is None:
         return RopeConfig(_rotated(source, dim), theta=_theta(source))
     if any(isinstance(value, dict) for value in scaling.data.values()):
-        raise unsupported(
-            tr("its blocks rotate positions in different ways"), repr(scaling.data)[:500]
-        )
+        raise unsupported(tr("its blocks use different RoPE settings"), repr(scaling.data)[:500])
     return scaled_rope(source, scaling, max_positions, dim)
 
 
@@ -184,7 +182,7 @@ def scaled_rope(
     if kind == "su" or (kind == "yarn" and scaling.has("short_factor")):
         kind = "longrope"  # its first names, in Phi-3's files
     if kind not in _STRETCHINGS:
-        raise unsupported(tr("its positions are stretched by “{kind}”").format(kind=kind[:60]))
+        raise unsupported(tr("its RoPE scaling is “{kind}”").format(kind=kind[:60]))
     # A value beside the scaling takes precedence over one inside it, as in transformers.
     where = source if source.has("original_max_position_embeddings") else scaling
     original = where.integer("original_max_position_embeddings", 1, 1 << 24, default=max_positions)

@@ -72,7 +72,7 @@ def read_gemma3(source: JsonObject) -> ModelConfig:
 
 def _with_norms_and_caps(source: JsonObject) -> ModelConfig:
     if source.flag("use_bidirectional_attention", default=False):
-        raise unsupported(tr("its rows see what comes after them"))
+        raise unsupported(tr("its attention is bidirectional"))
     bias = source.flag("attention_bias", default=False)
     config = read_plain(source)
     return replace(

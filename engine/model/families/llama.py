@@ -78,9 +78,7 @@ def read_phi3(source: JsonObject) -> ModelConfig:
     """Phi-3 and 3.5 (mini and medium), Phi-4 and Phi-4-mini: fused matrices, long contexts."""
     config = with_windows(read_plain(source), source, lambda _: True)
     if config.rope.kind not in ("none", "longrope"):
-        raise unsupported(
-            tr("its positions are stretched by “{kind}”").format(kind=config.rope.kind)
-        )
+        raise unsupported(tr("its RoPE scaling is “{kind}”").format(kind=config.rope.kind))
     return config
 
 

@@ -189,7 +189,7 @@ def _explicit(model: _Model) -> Members | None:
     if _FREQUENCIES not in model.file.tensors:
         return None
     if _formula(model) is not None:
-        raise unsupported(tr("its positions are stretched in two ways at once"))
+        raise unsupported(tr("it uses two RoPE scalings at once"))
     divisors = _divisors(model, _FREQUENCIES)
     return {
         "rope_type": "longrope",
@@ -201,7 +201,7 @@ def _explicit(model: _Model) -> Members | None:
 
 def _divisors(model: _Model, name: str) -> list[float]:
     if model.file.tensors[name].nbytes > _MOST_BYTES:
-        raise unsupported(tr("its positions are stretched by “{kind}”").format(kind=name))
+        raise unsupported(tr("its RoPE scaling is “{kind}”").format(kind=name))
     values: list[float] = model.file.reader().float32(name).ravel().tolist()
     return values
 
@@ -213,7 +213,7 @@ def _formula(model: _Model) -> Members | None:
     if factor is None:  # its name in old files
         factor = model.optional_number("rope.scale_linear")
     if kind not in _STRETCHINGS:
-        raise unsupported(tr("its positions are stretched by “{kind}”").format(kind=kind))
+        raise unsupported(tr("its RoPE scaling is “{kind}”").format(kind=kind))
     if kind in ("none", "longrope") or factor in (None, 0.0, 1.0):  # longrope's are tensors
         return None
     if kind == "linear":

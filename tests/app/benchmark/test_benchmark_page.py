@@ -38,7 +38,7 @@ from engine.machine.facts import Accelerator
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 MODEL = Path("model")
-SIMULATED = Accelerator("simulated:0", "Simulated accelerator", memory_total=1, simulated=True)
+SIMULATED = Accelerator("simulated:0", "Simulated GPU", memory_total=1, simulated=True)
 
 
 def run(mode: Mode, speed: float) -> ModeRun:
@@ -114,7 +114,7 @@ def test_one_click_measures_and_uses_the_winner(desk: Desk) -> None:
     assert "20.0 tokens per second, the best here" in page.bars.accessibleDescription()
     desk.bot.waitUntil(lambda: "uses it from now on" in page.outcome.text())
     assert "There is no room." in page.notes.text()
-    assert "CPU only would run as Automatic does." in page.notes.text()
+    assert "CPU would run like Automatic." in page.notes.text()
     settings = desk.assembly.settings.value
     assert settings.profiled(MODEL).profile.mode is Mode.DUO
     assert desk.assembly.models.running.command(MODEL).mode is Mode.DUO
@@ -348,7 +348,7 @@ def test_the_numbers_behind_the_bars(desk: Desk) -> None:
     desk.bot.keyClick(page.bars, Qt.Key.Key_T)
     (dialog,) = page.findChildren(TableDialog)
     assert [row[0] for row in dialog.model.table.rows] == [
-        "Automatic (CPU only)", "DuoDecoding", "Target alone"
+        "Automatic (CPU)", "DuoDecoding", "Target alone"
     ]  # fmt: skip
     dialog.close()
     row = rows_of(RUNS)[1]

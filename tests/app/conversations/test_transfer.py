@@ -193,10 +193,10 @@ def test_what_is_going_on_shows_and_can_be_cancelled(
     assert bar.isVisible()
     assert bar.accessibleName() == "Exporting 1 conversation\u2026"
     sidebar.transfer.import_files([path])
-    assert told.problems[0].cause == "Another export or import is still going on."
+    assert told.problems[0].cause == "Another export or import is still running."
     sidebar.transfer.cancel()
     gate.set()
-    qtbot.waitUntil(lambda: told.said == ["Cancelled. What was done before is kept."])
+    qtbot.waitUntil(lambda: told.said == ["Cancelled. What was finished is kept."])
     assert not bar.isVisible()
     assert not path.exists()
 

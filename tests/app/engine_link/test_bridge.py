@@ -283,7 +283,7 @@ def test_a_measurement_shows_while_nothing_else_goes_on() -> None:
 @pytest.mark.parametrize(
     ("layers", "device", "simulated", "words"),
     [
-        (0, "CPU", False, "CPU only, draft: SmolLM2 135M draft + lookup"),
+        (0, "CPU", False, "CPU, draft: SmolLM2 135M draft + lookup"),
         (24, "CPU", False, "draft on the CPU, target on the CPU (24 of 36 layers on the GPU)"),
         (36, "Card", False, "draft on the GPU, target on the GPU"),
         (0, "Card", True, "draft on the simulated GPU, target on the CPU"),
@@ -301,7 +301,7 @@ def test_the_split_is_told(layers: int, device: str, simulated: bool, words: str
 @pytest.mark.parametrize(
     ("accelerators", "words"),
     [
-        ((), ["4 CPU cores and 16.0", "No graphics card was found."]),
+        ((), ["4 CPU cores and 16.0", "No GPU was found."]),
         ((Accelerator("cuda:0", "RTX 4060", memory_total=8 << 30),), ["16.0", "RTX 4060 with 8.0"]),
         (
             (Accelerator("", "RX 580", unusable="this torch is built for CPUs only"),),

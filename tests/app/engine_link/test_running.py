@@ -75,7 +75,7 @@ def test_an_answer_is_written_to_its_end_first(desk: Desk) -> None:
     assert running(desk).pending
     assert banners(desk) == ["The change takes effect when this answer is finished."]
     assert desk.assembly.window.run_button.text().startswith("Next: Target alone")
-    assert "CPU only" in desk.chat.status_line.text, "what is still in force"
+    assert "CPU" in desk.chat.status_line.text, "what is still in force"
     desk.script.gate.set()
     assert desk.answered().message.text == desk.script.answer
     desk.bot.waitUntil(lambda: kept_profile(desk).mode is Mode.PLAIN)

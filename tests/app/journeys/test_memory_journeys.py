@@ -146,7 +146,7 @@ def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     guest.writing()
     taken = GIB - before.total * 9 // 10
     simulated(guest).take_by_others(taken)
-    told = card(guest, "Other programs hold")
+    told = card(guest, "Other programs now use")
     assert "simulated other programs" in told.accessibleName()
     guest.answered()
     assert guest.session.messages[-1].state in WHOLE, "nothing was interrupted"

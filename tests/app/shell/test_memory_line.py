@@ -91,15 +91,15 @@ def test_the_words_tell_everything(line: MemoryStrip) -> None:
     tip = words(line.tip())
     assert "Predicted" in tip
     assert "typically off by 0.8" in tip
-    simulated = replace(CARD, simulated=True, name="Simulated accelerator")
+    simulated = replace(CARD, simulated=True, name="Simulated GPU")
     line.take_sample(replace(SAMPLE, accelerators=(simulated,)))
-    assert "<b>Simulated accelerator (in the PC&#x27;s memory)</b>" in line.tip()
+    assert "<b>Simulated GPU (in the PC&#x27;s memory)</b>" in line.tip()
 
 
 def test_the_words_follow_every_change_of_the_picture(line: MemoryStrip) -> None:
     line.take_sample(SAMPLE)
     line.take_held(HELD)
-    simulated = replace(CARD, simulated=True, name="Simulated accelerator")
+    simulated = replace(CARD, simulated=True, name="Simulated GPU")
     for sample in (
         replace(SAMPLE, accelerators=(simulated,)),
         replace(SAMPLE, accelerators=()),
@@ -160,7 +160,7 @@ def test_on_the_tuning_page_it_leads_to_the_details(desk: Desk, qtbot: QtBot) ->
 
 def test_a_card_that_nobody_watches_is_shown_as_it_was_found(line: MemoryStrip) -> None:
     card = Accelerator(
-        "simulated:0", "Simulated accelerator", memory_total=4 * GIB, memory_free=3 * GIB,
+        "simulated:0", "Simulated GPU", memory_total=4 * GIB, memory_free=3 * GIB,
         simulated=True,
     )  # fmt: skip
     line.take_sample(replace(SAMPLE, accelerators=()))

@@ -118,7 +118,7 @@ def test_a_game_that_takes_the_card_is_told_with_a_way_to_use_less(player: Playe
     reserve = 12 * GIB // 32
     assert question == replace(LOAD, vram=(7 * GIB - reserve) // 2**26 * 2**26)
     said = player.said()
-    assert "Other programs hold 5.0 GiB of RTX 4070 now." in said
+    assert "Other programs now use 5.0 GiB of RTX 4070." in said
     assert "game.exe (5.0 GiB)" in said
     notice = player.notice
     assert notice is not None

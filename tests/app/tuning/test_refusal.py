@@ -147,7 +147,7 @@ def test_words_of_a_card() -> None:
     assert "hold much: game." in told.remedy
     lines = told.details.replace("\N{NO-BREAK SPACE}", " ").splitlines()
     assert lines == [
-        "Weights: 24.0 GiB", "Keys and values: 1.0 GiB", "All that is needed: 25.0 GiB", "raw",
+        "Weights: 24.0 GiB", "KV cache: 1.0 GiB", "Total needed: 25.0 GiB", "raw",
     ]  # fmt: skip
     assert button_words(WAYS[0]) == "8-bit weights\nabout 12 tokens/s"
     assert button_words(replace(WAYS[0], tokens_per_s=2.345)).endswith("about 2.3 tokens/s")

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 CARD = Accelerator(
     "simulated:0",
-    "Simulated accelerator",
+    "Simulated GPU",
     memory_total=4 * GIB,
     memory_free=4 * GIB,
     simulated=True,
@@ -156,7 +156,7 @@ def test_what_is_in_force_is_said_with_the_simulation_named(desk: Desk) -> None:
     now = perf_counter()
     desk.tell(MachineFound(now, machine), PlanReady(now, load.model, MODEL_NAME, plan, load))
     panel = opened(desk)
-    sentence = "Dovetail: DGF head on the simulated accelerator, target on the CPU (3 of 8 layers"
+    sentence = "Dovetail: DGF head on the simulated GPU, target on the CPU (3 of 8 layers"
     assert sentence in said(panel)
     assert panel.drafts.rows[head].button.isChecked()
     assert panel.drafts.rows[head].button.text() == "dgf"

@@ -315,8 +315,8 @@ def test_what_was_measured_leads_to_another_plan(open_desk: Open) -> None:
     script.announce = lambda _load: replace(PLAN, layers=LAYERS, context=4096)
     desk = open_desk(script)
     page = opened(desk)
-    assert page.bar.change.text().startswith("Planned anew: CPU only → Dovetail, 0 → ")
-    assert page.bar.apply_button.text() == "Plan anew"
+    assert page.bar.change.text().startswith("New plan: CPU → Dovetail, 0 → ")
+    assert page.bar.apply_button.text() == "Plan again"
     page.bar.apply_button.click()
     desk.bot.waitUntil(lambda: len(loads(desk)) == 2)
     assert replace(loads(desk)[1], after_answer=False) == loads(desk)[0]

@@ -123,7 +123,7 @@ def test_a_refused_sequence_leaves_the_others(build: Build, fmt: WeightFormat) -
     state = decoder.new_state(200)
     before, wanted = device.ledger.held, decoder.forward(state, [1, 2, 3]).logits.copy()
     device.ledger.budget = before + state.nbytes // 2
-    with pytest.raises(OutOfMemory, match="keys and values"):
+    with pytest.raises(OutOfMemory, match="KV cache"):
         decoder.new_state(200)
     assert device.ledger.held == before
     state.discard()

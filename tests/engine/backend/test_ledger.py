@@ -53,7 +53,7 @@ def test_what_is_beyond_the_budget_is_refused_in_words() -> None:
     entry = ledger.take("target", Purpose.WEIGHTS, 3 * GIB)
     with pytest.raises(OutOfMemory) as refused:
         ledger.take("target", Purpose.KV, GIB + GIB // 2)
-    for said in ("RTX 3060", "1.50 GiB for keys and values", "budget of 4.00", "3.00 of which"):
+    for said in ("RTX 3060", "1.50 GiB (KV cache)", "budget of 4.00", "3.00 of which"):
         assert said in refused.value.cause
     assert ledger.held == ledger.peak == 3 * GIB
     ledger.take("target", Purpose.KV, GIB).release()

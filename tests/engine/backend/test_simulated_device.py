@@ -117,7 +117,7 @@ def test_a_budget_that_refuses() -> None:
     placed_there = placed(roomy)
     needed = roomy.ledger.held
     tight = SimulatedDevice(instant(), budget=needed - 1)
-    with pytest.raises(OutOfMemory, match="Simulated accelerator"):
+    with pytest.raises(OutOfMemory, match="Simulated GPU"):
         placed(tight)
     gc.collect()
     assert tight.ledger.held == 0
@@ -397,7 +397,7 @@ def test_nothing_answers_any_more(device: SimulatedDevice) -> None:
         lambda: placed(device),
     )
     for call in calls:
-        with pytest.raises(DeviceLost, match="Simulated accelerator"):
+        with pytest.raises(DeviceLost, match="Simulated GPU"):
             call()
 
 

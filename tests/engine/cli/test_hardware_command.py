@@ -88,7 +88,7 @@ def test_with_a_simulated_accelerator(duotail: Duotail, tmp_path: Path) -> None:
     assert simulated.simulated
     assert simulated.memory_total == 4 * GIB
     assert speeds.devices[simulated.device].read_bytes_per_s > 0
-    assert "Simulated accelerator (simulated:0)" in duotail("hardware", "--simulate-gpu", "4").out
+    assert "Simulated GPU (simulated:0)" in duotail("hardware", "--simulate-gpu", "4").out
 
 
 def test_bad_usage(duotail: Duotail) -> None:

@@ -95,7 +95,7 @@ def test_dovetail_on_a_simulated_accelerator_uses_the_budget(duotail: Duotail, b
     ).json
     held = plan["memory"]["simulated:0"]
     assert 0.9 * held["budget"] < held["total"] <= held["budget"] or plan["layers_on_gpu"] == 28
-    assert any("Simulated accelerator" in reason for reason in plan["reasons"])
+    assert any("Simulated GPU" in reason for reason in plan["reasons"])
 
 
 def test_a_table_for_people(duotail: Duotail, desktop: Path) -> None:

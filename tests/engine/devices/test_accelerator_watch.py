@@ -166,13 +166,13 @@ def test_a_laptops_card_may_sleep(nvml: FakeNvml, tmp_path: Path, starts: list[s
     watch = AcceleratorWatch(files)
     samples = [watch.sample(now)[0] for now in range(int(PAUSE_S))]
     assert [sample.percent for sample in samples] == [37.0] + [None] * (int(PAUSE_S) - 1)
-    assert reason(samples[-1]) == "it is asked once a minute, so that it can go to sleep"
+    assert reason(samples[-1]) == "it is queried once a minute, so that it can sleep"
     assert samples[-1].memory_total == 12 * GIB
     assert starts == ["start", "end"]
     record(tmp_path, {f"{DEVICES}/{ONE}/power/runtime_status": "suspended"})
     for now in range(100, 1000, 50):
         assert watch.sample(now)[0].percent is None
-    assert reason(watch.sample(1000)[0]) == "it sleeps, and asking would wake it"
+    assert reason(watch.sample(1000)[0]) == "it is asleep, and a query would wake it"
     assert starts == ["start", "end"]
     record(tmp_path, {f"{DEVICES}/{ONE}/power/runtime_status": "active"})
     assert watch.sample(1001)[0].percent == 37
@@ -232,10 +232,10 @@ def test_a_card_of_amd(tmp_path: Path) -> None:
         assert (sample.memory_used, sample.memory_total) == (6 * GIB, 24 * GIB)
     (tmp_path / DEVICES / RADEON / "gpu_busy_percent").unlink()
     (sample,) = watch.sample(3)
-    assert (sample.percent, reason(sample)) == (None, "its driver does not tell")
+    assert (sample.percent, reason(sample)) == (None, "its driver does not report it")
     shutil.rmtree(tmp_path / DEVICES / RADEON)
     (sample,) = watch.sample(4)
-    assert (sample.memory_used, reason(sample)) == (None, "it is not there any more")
+    assert (sample.memory_used, reason(sample)) == (None, "it is no longer there")
     record(tmp_path, AMD)
     assert watch.sample(5)[0].percent == 83
 

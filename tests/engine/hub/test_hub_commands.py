@@ -155,7 +155,7 @@ def test_lists_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Q8_0" in told
     assert "x.bin: old" in told
     write_repository(repository(), "https://hub/page", as_json=False)
-    assert "Nothing here can be used." in capsys.readouterr().out
+    assert "Duotail can use none of its variants." in capsys.readouterr().out
     write_found((), as_json=False)
     assert "No model" in capsys.readouterr().out
     write_found(

@@ -97,7 +97,7 @@ MACHINES = {
     "container with a card": Machine(host(2, 8, 6, VNNI), (card("T4", 15, 14.6),)),
     "simulated": Machine(
         host(4, 24, 20, VNNI),
-        (Accelerator("simulated:0", "Simulated accelerator", memory_total=4 * GIB,
+        (Accelerator("simulated:0", "Simulated GPU", memory_total=4 * GIB,
                      memory_free=4 * GIB, simulated=True),),
     ),
 }  # fmt: skip

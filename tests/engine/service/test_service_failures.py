@@ -315,7 +315,7 @@ def test_no_memory_for_one_more_conversation_ends_only_that_answer(
     first = ready.ask("Hello", max_tokens=5)
 
     def refused(*_arguments: object) -> object:
-        raise MemoryError("no memory for keys and values")
+        raise MemoryError("no memory for the KV cache")
 
     with monkeypatch.context() as patch:
         patch.setattr(Decoder, "new_state", refused)

@@ -203,7 +203,7 @@ def test_a_lost_device_ends_the_answer_and_the_next_one_does_without(session: Se
     assert broken.text  # what was committed is kept
     failed = session.wait(Failed)
     assert (failed.request_id, failed.bug) == ("a", False)
-    assert "Simulated accelerator" in failed.cause
+    assert "Simulated GPU" in failed.cause
     plan = session.wait(PlanReady, count=2).plan
     assert (plan.layers_on_gpu, plan.signature) == (0, CPUS)
     assert plan.mode is Mode.CPU
@@ -271,7 +271,7 @@ def test_a_ledger_that_refuses_leaves_the_present_model(
     assert session.wait(PlanReady, after=after).plan.layers_on_gpu == present
     failed = session.wait(Failed, after=after)
     assert failed.kind is FailureKind.OUT_OF_MEMORY
-    assert "Simulated accelerator" in failed.cause
+    assert "Simulated GPU" in failed.cause
     assert all_empty([ledger for ledger in ledgers if ledger not in held])
     assert {ledger.device: ledger.held for ledger in held} == {
         ledger.device: nbytes for ledger, nbytes in held.items()

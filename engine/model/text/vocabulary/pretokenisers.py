@@ -168,7 +168,7 @@ def pretokeniser(name: str) -> Pretokeniser:
     found = _BY_NAME.get(name)
     if found is None:
         raise UserFixable(
-            tr("This model splits text into words in a way that Duotail does not know."),
+            tr("Duotail does not know this model's pre-tokenizer."),
             tr("Choose another model, or a newer version of Duotail."),
             f"tokenizer.ggml.pre: {name!r}"[:500],
         )

@@ -85,13 +85,13 @@ def test_a_context_that_does_not_fit_is_refused_when_it_is_taken(folder: Path) -
     accelerated(folder, WeightFormat.Q4, probe)
     device = TorchDevice("cpu", probe.ledger.peak + 64 * MIB)
     model = accelerated(folder, WeightFormat.Q4, device)
-    with pytest.raises(OutOfMemory, match="keys and values"):
+    with pytest.raises(OutOfMemory, match="KV cache"):
         model.new_state(1 << 20)
     model.forward(model.new_state(64), [5, 6, 7])
 
 
 def test_a_budget_that_does_not_hold_torch_itself() -> None:
-    with pytest.raises(OutOfMemory, match="working memory"):
+    with pytest.raises(OutOfMemory, match="workspace"):
         TorchDevice("cpu", MIB)
 
 

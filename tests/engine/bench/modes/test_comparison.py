@@ -352,8 +352,8 @@ def test_an_accelerator_that_is_lost_takes_its_modes_with_it(
     home, after = ready.of(PlanReady)[-1], len(ready.events)
     compared = compare(ready)
     runs = by_mode(compared)
-    assert "Simulated accelerator" in runs[Mode.DUO].refusal
-    assert "Simulated accelerator" in runs[Mode.DOVETAIL].refusal
+    assert "Simulated GPU" in runs[Mode.DUO].refusal
+    assert "Simulated GPU" in runs[Mode.DOVETAIL].refusal
     assert runs[Mode.PLAIN].tokens_per_s
     assert not compared.complete
     assert compared.winner is None
@@ -378,7 +378,7 @@ def test_a_model_on_a_lost_accelerator_goes_on_without(session: Session) -> None
     compared = session.wait(Compared, after=after)
     assert not compared.complete
     runs = by_mode(compared)
-    assert "Simulated accelerator" in runs[Mode.DOVETAIL].refusal
+    assert "Simulated GPU" in runs[Mode.DOVETAIL].refusal
     assert runs[Mode.CPU].tokens_per_s or runs[Mode.CPU].same_as
     assert session.wait(PlanReady, after=after).plan.layers_on_gpu == 0
     assert session.ask("Hello", id="later", max_tokens=4).stats.committed

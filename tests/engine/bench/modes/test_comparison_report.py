@@ -148,7 +148,7 @@ def test_the_text_names_nobody() -> None:
 
 
 def test_a_simulated_accelerator_is_named_as_such() -> None:
-    pretended = replace(HERE.accelerators[0], name="Simulated accelerator", simulated=True)
+    pretended = replace(HERE.accelerators[0], name="Simulated GPU", simulated=True)
     text = markdown(made(machine=replace(HERE, accelerators=(pretended,))))
     assert "SIMULATED" in text
     assert "SIMULATED" not in markdown(made())

@@ -204,7 +204,7 @@ def test_a_card_that_works_in_the_hosts_memory(case: Case, nvml: FakeNvml) -> No
     [
         ("init !18", "NVIDIA's driver was updated and works again after the next restart"),
         ("init !9", "NVIDIA's driver is installed, but not running"),
-        ("init !4", "the system does not let this user ask NVIDIA's driver"),
+        ("init !4", "this user may not query NVIDIA's driver"),
         ("count 0", "NVIDIA's driver does not run it"),
         (LAPTOP + "0.calls 5", "NVIDIA's driver has lost it: GPU is lost"),
     ],

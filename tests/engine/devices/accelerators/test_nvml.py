@@ -43,8 +43,8 @@ def test_what_a_card_does_not_tell(nvml: FakeNvml) -> None:
     assert (reading.percent, reading.temperature) == (3.0, 40.0)
     reasons = {entry.fact: entry.reason for entry in card.missing()}
     assert reasons == {
-        "memory_ours": "the system does not let this user ask",
-        "power": "this card's driver does not tell",
+        "memory_ours": "this user has no permission to query it",
+        "power": "the GPU's driver does not report it",
     }
 
 
@@ -90,7 +90,7 @@ def test_a_card_that_does_not_start(nvml: FakeNvml) -> None:
     [
         (18, "NVIDIA's driver was updated and works again after the next restart"),
         (9, "NVIDIA's driver is installed, but not running"),
-        (4, "the system does not let this user ask NVIDIA's driver"),
+        (4, "this user may not query NVIDIA's driver"),
         (999, "NVIDIA's driver answered: Unknown Error"),
     ],
 )
