@@ -25,6 +25,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 from app.theme.theme import current
 from app.theme.tokens import Tokens
 from app.widgets.table import Table, as_text
+from app.widgets.terms import explained
 from engine.language import tr
 
 Align = Qt.AlignmentFlag
@@ -51,6 +52,7 @@ class Painted(QWidget):
         super().__init__(parent)
         self._picture: QPixmap | None = None
         self.setAccessibleName(name)
+        self.setToolTip(explained(name))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(240)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

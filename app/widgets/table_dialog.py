@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.widgets.table import Table, as_text
+from app.widgets.terms import explained
 from engine.language import tr
 
 Index = QModelIndex | QPersistentModelIndex
@@ -47,9 +48,11 @@ class TableModel(QAbstractTableModel):
         return 0 if parent.isValid() else len(self.table.columns)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """The text of a cell; numbers stand to the right."""
+        """Return the text of a cell, or what its term means; numbers stand to the right."""
         if role == Qt.ItemDataRole.DisplayRole:
             return self.table.rows[index.row()][index.column()]
+        if role == Qt.ItemDataRole.ToolTipRole and not index.column():
+            return explained(self.table.rows[index.row()][0])
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column():
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         return None
@@ -65,6 +68,8 @@ class TableModel(QAbstractTableModel):
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
             return self.table.columns[section]
+        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.ToolTipRole:
+            return explained(self.table.columns[section])
         return None
 
 

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.messages.answer_texts import answer_table, markdown_table
 from app.history import StoredMessage
+from app.widgets.terms import explained
 from engine.language import tr
 
 _WIDTH = 560
@@ -49,7 +50,9 @@ class AnswerDetails(QDialog):
         self.table.verticalHeader().setDefaultSectionSize(_LINE)
         self.table.horizontalHeader().hide()
         for row, (name, value) in enumerate(self._lines):
-            self.table.setItem(row, 0, QTableWidgetItem(name))
+            term = QTableWidgetItem(name)
+            term.setToolTip(explained(name))
+            self.table.setItem(row, 0, term)
             item = QTableWidgetItem(value)
             item.setToolTip(value)
             self.table.setItem(row, 1, item)

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
+from app.widgets.terms import explained
 
 _SIDE = 18
 _ENDS = re.compile(r"([/\\_.-]|[^/\\_.-]{20})")
@@ -113,6 +114,7 @@ class Facts(QWidget):
             value.setVisible(there)
             if there:
                 name.setText(self.shown[number][0])
+                name.setToolTip(explained(self.shown[number][0]))
                 value.setText(self.shown[number][1])
         self.setVisible(bool(self.shown))
 

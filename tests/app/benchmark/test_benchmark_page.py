@@ -185,7 +185,7 @@ def test_it_begins_when_the_answer_is_written(desk: Desk) -> None:
     page = page_of(desk)
     assert "measuring begins after it" in page.stage.text()
     click(page.measure_button)
-    assert "Begins when the answer is written" in page.stage.text()
+    assert "Starts after the answer" in page.stage.text()
     assert not of(desk, Compare)
     desk.script.gate.set()
     desk.answered()

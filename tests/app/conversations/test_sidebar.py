@@ -234,7 +234,7 @@ def test_searching_as_one_types(
     qtbot.waitUntil(lambda: not sidebar.hits.isVisible())
     (said,) = [each for each in sidebar.findChildren(QLabel) if "found" in each.text()]
     assert said.isVisible()
-    assert said.text() == "Nothing was found for \u201cbeta!?\u201d."
+    assert said.text() == "No results for \u201cbeta!?\u201d."
     qtbot.keyClick(sidebar.search, Qt.Key.Key_Escape)
     assert sidebar.search.text() == ""
     assert sidebar.list.isVisible()

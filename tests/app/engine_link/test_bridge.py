@@ -312,7 +312,7 @@ def test_the_split_is_told(layers: int, device: str, simulated: bool, words: str
 def test_what_was_found_is_told(accelerators: tuple[Accelerator, ...], words: list[str]) -> None:
     told = machine_words(Machine(Host(4, 16 << 30, 8 << 30), accelerators))
     assert all(each in told for each in words), told
-    assert ("No graphics card" in told) == (not accelerators)
+    assert ("No GPU" in told) == (not accelerators)
 
 
 def test_a_machine_is_measured_once_if_it_never_was(qtbot: QtBot) -> None:

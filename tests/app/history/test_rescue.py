@@ -106,7 +106,7 @@ def test_a_damaged_history_is_read_as_far_as_it_goes(
         assert store.search(some)
         with HistorySearch(store.path) as beside:
             assert beside.search(some)
-        with pytest.raises(UserFixable, match="only be read"):
+        with pytest.raises(UserFixable, match="read-only"):
             store.conversations.create("new")
     assert filled.read_bytes() == damaged
     assert not store.path.exists()

@@ -163,5 +163,5 @@ def test_models_and_what_is_known_of_them_are_told_with_their_size(
 def test_the_page_tells_what_a_search_sends(paths: Paths, qtbot: QtBot) -> None:
     page = shown(paths, qtbot)
     (said,) = [each.text() for each in page.findChildren(QLabel) if "model hub" in each.text()]
-    for told in ("words you search for", "which models", "address", "token", "keyring"):
+    for told in ("search words", "models you choose", "IP address", "token", "keyring"):
         assert told in said

@@ -141,7 +141,7 @@ def test_the_way_back_is_offered_when_there_is_room(player: Player) -> None:
     player.others(GIB, CALM_S)
     assert player.questions[-1] == LOAD
     player.answer(8 * GIB, 20.0)
-    assert "RTX 4070 has room again." in player.said()
+    assert "RTX 4070 has free memory again." in player.said()
     player.click("Use it again")
     assert player.asked == replace(LOAD, after_answer=True)
     player.load(player.asked, 8 * GIB)

@@ -60,7 +60,7 @@ def buttons(card: Banner) -> dict[str, QPushButton]:
 def test_a_card_says_what_is_missing_who_has_it_and_what_would_fit(desk: Desk) -> None:
     card = refuse(desk)
     said = card.accessibleName().replace("\N{NO-BREAK SPACE}", " ")
-    assert "14.0 GiB of memory are missing." in said
+    assert "14.0 GiB more memory is needed." in said
     assert "firefox (3.0 GiB)" in said
     found = buttons(card)
     assert {"8-bit weights, about 12 tokens/s", "Context of 2,048 tokens", "Try again"} <= set(
@@ -143,8 +143,8 @@ def test_ones_own_budget_is_not_blamed_on_other_programs() -> None:
 def test_words_of_a_card() -> None:
     lacking = replace(LACKING, device="cuda:0", name="RTX 3060", holders=(Holder("game", 3, None),))
     told = refusal(replace(REFUSED, shortage=lacking, details="raw"))
-    assert "of RTX 3060 are missing." in told.remedy
-    assert "hold much: game." in told.remedy
+    assert "more is needed on RTX 3060." in told.remedy
+    assert "using much memory: game." in told.remedy
     lines = told.details.replace("\N{NO-BREAK SPACE}", " ").splitlines()
     assert lines == [
         "Weights: 24.0 GiB", "KV cache: 1.0 GiB", "Total needed: 25.0 GiB", "raw",

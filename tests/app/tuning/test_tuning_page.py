@@ -115,15 +115,15 @@ def test_what_cannot_run_here_says_why(open_desk: Open) -> None:
     assert "Not used: this Duotail has no support" in said(page.hardware)
     dovetail = page.mode.modes.rows[Mode.DOVETAIL]
     assert not dovetail.button.isEnabled()
-    assert "Needs a graphics card" in dovetail.about.text()
+    assert "Needs a GPU" in dovetail.about.text()
     assert page.mode.modes.rows[Mode.AUTO].button.hasFocus(), "there is no slider to begin with"
 
 
 def test_without_a_card_it_says_so(open_desk: Open) -> None:
     desk = open_desk(scripted(budgets.WITHOUT_CARD))
     page = opened(desk, budgets.WITHOUT_CARD)
-    assert "No graphics card was found" in said(page.hardware)
-    assert "no graphics memory" in said(page.memory)
+    assert "No GPU was found" in said(page.hardware)
+    assert "no GPU memory" in said(page.memory)
 
 
 def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:

@@ -126,7 +126,7 @@ def test_prompts_that_are_no_prompts(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--draft", "none"), "Nothing drafts here"),
+        (("--draft", "none"), "There is no draft"),
         (("--max-tokens", "1"), "None of the prompts could be measured"),
         (("--context", "4"), "None of the prompts could be measured"),
     ],

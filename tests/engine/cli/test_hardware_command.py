@@ -46,14 +46,14 @@ def test_what_is_here_and_what_is_missing(duotail: Duotail) -> None:
     assert done.code == 0
     for said in (
         "Core i7",
-        "6 cores, 12 threads, 4 of the cores fast ones",
+        "6 cores, 12 threads, 4 performance cores",
         "16.0\N{NO-BREAK SPACE}GiB of memory, 9.0\N{NO-BREAK SPACE}GiB free",
         "avx2, avx_vnni",
         "GeForce RTX 2080 (cuda:0)",
         "driver 570.86",
         "temperature: not known, the driver does not tell",
         "GeForce GTX 680\n  cannot be used: its architecture is too old for this torch",
-        "Nothing was measured yet",
+        "Not measured yet",
     ):
         assert said in done.out
 
@@ -62,8 +62,8 @@ def test_what_is_here_and_what_is_missing(duotail: Duotail) -> None:
 def test_how_fast_it_is(duotail: Duotail) -> None:
     done = duotail("hardware", "--calibrate")
     assert "cpu: reads 30.0 GB/s with 6 threads" in done.out
-    assert "besides: 40 µs per forward, 20 µs per block, 5 µs for a further row" in done.out
-    assert "copies: 12.0 GB/s to it, 11.0 GB/s back, 10 µs at least" in done.out
+    assert "overhead: 40 µs per forward, 20 µs per block, 5 µs per further row" in done.out
+    assert "copies: 12.0 GB/s to the device, 11.0 GB/s back, latency 10 µs" in done.out
     table = [line.split() for line in done.out.splitlines() if line.startswith("  Q4_0")]
     assert table[0] == ["Q4_0", "25.0", "22.6", "20.0", "14.0", "5.0"]
     assert duotail("hardware").out == done.out, "it was not kept"

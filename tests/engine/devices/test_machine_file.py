@@ -135,7 +135,7 @@ _CPU = {"device": "cpu", "read_bytes_per_s": 1e10, "products": {}}
         ),
         (_with("machine.accelerators", [{"device": "cpu", "name": ""}]), "called “cpu”"),
         (_with("speeds.devices.cpu", _CPU | {"read_bytes_per_s": 0}), "above 0"),
-        (_with("speeds.devices.cpu", _CPU | {"device": "cuda:0"}), "called otherwise"),
+        (_with("speeds.devices.cpu", _CPU | {"device": "cuda:0"}), "has a different name"),
         (
             _with(
                 "speeds.devices.cpu",

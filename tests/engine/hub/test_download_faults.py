@@ -66,15 +66,15 @@ def _gone(at: Desk) -> None:
 _FAULTS = {
     "dropped": (_drops, "broke off"),
     "timeout": (_hangs, "does not answer"),
-    "wrong_bytes": (_spoilt, "not what the hub lists"),
+    "wrong_bytes": (_spoilt, "differ from those the hub lists"),
     "changed": (_changed, "has changed"),
     "sign_in": (_status(401), "only signed-in users"),
     "gated": (_gated, "terms"),
-    "forbidden": (_status(403), "does not let you"),
+    "forbidden": (_status(403), "denies access"),
     "not_found": (_gone, "is not there"),
     "busy": (_status(429, Retry_After="900"), "too often"),
-    "server": (_status(503), "problem of its own"),
-    "unreadable": (_status(200), "not as a model hub"),
+    "server": (_status(503), "internal error"),
+    "unreadable": (_status(200), "not a model hub"),
 }
 
 

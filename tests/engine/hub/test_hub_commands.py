@@ -137,7 +137,7 @@ def test_which_variant_is_meant() -> None:
         (("Q4_K_M", "Q8_0"), None, "several variants", "Q4_K_M, Q8_0"),
         (("Q4_K_M", "Q8_0"), "Q2_K", "no variant “Q2_K”", "Q4_K_M, Q8_0"),
         (("Q8_0",), "Q2_K", "no variant “Q2_K”", "Q8_0"),
-        ((), None, "nothing that Duotail can use", "another model"),
+        ((), None, "no model that Duotail can run", "another model"),
     ],
 )
 def test_a_variant_has_to_be_named(

@@ -123,7 +123,7 @@ def test_a_keyring_that_does_not_let_go_is_said(
 )
 @pytest.mark.usefixtures("no_ring")
 def test_what_is_no_token_is_refused(text: str) -> None:
-    with pytest.raises(UserFixable, match="no access token"):
+    with pytest.raises(UserFixable, match="not an access token"):
         TokenStore().set(text)
 
 

@@ -184,8 +184,8 @@ def test_both_are_named_where_neither_has_it(index: Index) -> None:
     refused = index.at.fetch(index.job)
 
     assert isinstance(refused, Refused)
-    both = "ann/gguf is not there, or not any more. tiny-model is not there, or not any more."
-    assert refused.cause == both
+    gone = "{} does not exist, or no longer exists."
+    assert refused.cause == f"{gone.format('ann/gguf')} {gone.format('tiny-model')}"
     assert (refused.remedy, refused.retry_s) == ("Choose another model.", None)
 
 

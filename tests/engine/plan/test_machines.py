@@ -275,7 +275,7 @@ def test_layers_that_cannot_be_there() -> None:
         planned("rtx 2080", "8B", "q4_k_m", wish=replace(AUTO, layers_on_gpu=33))
     with pytest.raises(OutOfMemory, match="of GTX 1050 for that, and the budget there is"):
         planned("gtx 1050", "8B", "q4_k_m", wish=replace(AUTO, layers_on_gpu=32))
-    with pytest.raises(Absent, match="can only be put on a graphics card"):
+    with pytest.raises(Absent, match="can only run on a GPU"):
         planned("laptop", "8B", "q4_k_m", wish=replace(AUTO, layers_on_gpu=1))
 
 
@@ -291,13 +291,13 @@ def test_layers_that_cannot_be_there() -> None:
         ("rtx 2080", "8B", "1B", None, "1B on RTX 2080 and the conversation itself"),
         ("rtx 2080", "8B", "1B", None, "take turns: a drafted token takes 0."),
         ("rtx 2080", "8B", "1B", None, "GiB of RTX 2080 are left to other programs"),
-        ("rtx 2080", "8B", "1B", 0, "RTX 2080 is not used, because you gave it nothing to do"),
+        ("rtx 2080", "8B", "1B", 0, "RTX 2080 is not used, because you allowed it no memory"),
         ("rtx 2080", "0.5B", "0.5B", None, "0.5B was left out: drafting with it would give 0."),
         ("game", "8B", "1B", None, "RTX 4070 is not used: too little of its memory is free"),
         ("simulated", "3B", "none", None, "is not used: the CPU alone is"),
         ("old card", "3B", "none", None, "GTX 680 is not used: this torch has no kernels"),
-        ("two alike", "8B", "1B", None, "RTX 2080 is not used: a model is not spread over two"),
-        ("m2 16 GB", "3B", "none", None, "there is one budget for both"),
+        ("two alike", "8B", "1B", None, "RTX 2080 is not used: a model runs on one GPU only"),
+        ("m2 16 GB", "3B", "none", None, "one budget covers both"),
         ("laptop", "8B", "1B", None, "8B runs on the CPU: 4."),
     ],
 )

@@ -104,20 +104,20 @@ def test_the_forbidden_zone_moves_with_other_programs(
 
 def test_what_no_longer_fits_is_said() -> None:
     model = sample.model(others=9 * GIB)
-    assert mode_words(model, 8 * GIB).endswith("other programs hold too much.")
+    assert mode_words(model, 8 * GIB).endswith("other programs use too much memory.")
     assert "fit" not in mode_words(model, 2 * GIB)
 
 
 def test_the_knee_in_words() -> None:
     model = sample.model()
-    assert knee_words(model) == f"Beyond {memory(model.knee)} nothing is gained."
+    assert knee_words(model) == f"More than {memory(model.knee)} brings no speed."
     useless = replace(model.main, knee=0)
     assert "no speed" in knee_words(sample.model(curves=(useless,)))
     always = replace(model.main, knee=12 * GIB)
     assert knee_words(sample.model(curves=(always,))) == ""
     alone = replace(model.main, points=model.points[:9], knee=12 * GIB)
     size = memory(alone.points[-1].vram)
-    assert knee_words(sample.model(curves=(alone,))) == f"Beyond {size} nothing is gained."
+    assert knee_words(sample.model(curves=(alone,))) == f"More than {size} brings no speed."
     rising = sample.curve(Mode.AUTO, sample.speeds(40, 5.0, 19.0))
     assert "hardly" in knee_words(sample.model(curves=(rising,)))
 
@@ -212,7 +212,7 @@ def test_where_no_memory_is_used_the_ceiling_moves_over_what_another_mode_would_
     assert model.at(model.steps[-1]) == model.points[0], "Automatic makes the same of it"
     assert model.index(model.steps[2]) == 2
     said = knee_words(model)
-    assert "Automatic uses no graphics memory" in said
+    assert "Automatic uses no GPU memory" in said
     assert "CPU reaches about 13 tokens/s" in said
     assert "Dovetail with" in said
 

@@ -232,7 +232,7 @@ def test_tooltips_name_dots_steps_and_layers(view: BudgetView) -> None:
 
 def test_without_a_card_there_is_only_the_memory_of_the_pc(view: BudgetView) -> None:
     view.show_model(sample.model(card=None, curves=()))
-    assert "no graphics memory" in view.sentence.text()
+    assert "no GPU memory" in view.sentence.text()
     for part in (view.slider, view.curve, view.layers, view.card):
         assert part.isHidden()
     assert view.host.isVisible()
