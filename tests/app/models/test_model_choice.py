@@ -14,9 +14,8 @@ from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtWidgets import QLabel, QMenu
 
 from app.engine_link.status import Phase
-from app.models.choice import ModelChoice
+from app.models.choice import ModelChoice, installed
 from app.models.file_chooser import FileChooser
-from app.models.installed import installed
 from app.settings.profiles import ModelProfile, ProfiledModel
 from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Load, Stop, Unload
