@@ -51,8 +51,8 @@ class ModelButton(QToolButton):
         menu.setToolTipsVisible(True)
         _add_heading(menu, tr("Model"))
         self._add_models(menu)
-        menu.addAction(tr("Open a model file…"), partial(self._ask, folder=False))
-        menu.addAction(tr("Open a model folder…"), partial(self._ask, folder=True))
+        menu.addAction(tr("Open a model file…"), self.ask_file)
+        menu.addAction(tr("Open a model folder…"), self.ask_folder)
         menu.addAction(tr("Find more models…"), self.more_asked.emit)
         menu.addSeparator()
         running = menu.addAction(tr("Mode, draft and graphics memory…"), self.running_asked.emit)
@@ -75,6 +75,14 @@ class ModelButton(QToolButton):
             action.setCheckable(True)
             action.setChecked(last is not None and last.model == model.path)
             group.addAction(action)
+
+    def ask_file(self) -> None:
+        """Let the user choose a GGUF file."""
+        self._ask(folder=False)
+
+    def ask_folder(self) -> None:
+        """Let the user choose a folder with a model, or with several."""
+        self._ask(folder=True)
 
     def _ask(self, *, folder: bool) -> None:
         choice = self._choice

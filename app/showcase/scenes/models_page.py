@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent
 from PySide6.QtWidgets import QApplication
 
 from app.models.models_page import ModelsPage
@@ -37,8 +39,8 @@ def models_page(stage: Stage, shoot: Shoot) -> None:
         raise TypeError(page)
     wait_for(lambda: page.recommended.view.current is not None)
     catch_up()
-    shoot("models-suitable")
-    _narrow(stage, shoot, "models-suitable-narrow")
+    shoot("models-recommended")
+    _narrow(stage, shoot, "models-recommended-narrow")
     _finding(page, script, shoot)
     _narrow(stage, shoot, "models-drafts-narrow")
     _troubles(page, script, shoot)
@@ -59,7 +61,7 @@ def _tell_story(script: HubScript) -> None:
 def _finding(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
     page.show_tab(ModelsTab.SEARCH)
     catch_up()
-    shoot("models-find")
+    shoot("models-search")
     script.silent = True
     page.look_for("qwen3")
     wait_for(lambda: bool(script.asked))
@@ -128,29 +130,45 @@ def _downloading(stage: Stage, page: ModelsPage, shoot: Shoot) -> None:
 def _on_disk(stage: Stage, page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
     script.candidates = story.KEPT_CANDIDATES
     page.show_tab(ModelsTab.INSTALLED)
-    listed = len(story.KEPT) + len(story.ELSEWHERE) + 1
+    listed = len(story.KEPT) + len(story.ELSEWHERE) + 2
     wait_for(lambda: len(page.installed.view.rows.entries) == listed)
     page.installed.view.choose(story.KEPT[1].path)
     wait_for(lambda: len(page.installed.kept.drafts.buttons) > 1)
     catch_up()
-    shoot("models-on-disk")
-    _narrow(stage, shoot, "models-on-disk-narrow")
+    shoot("models-installed")
+    _narrow(stage, shoot, "models-installed-narrow")
     page.installed.view.choose(story.KEPT[0].path)
     catch_up()
     shoot("models-in-use")
     page.installed.view.choose(story.KEPT[3].path)
     catch_up()
     shoot("models-damaged")
+    page.installed.view.choose(story.KEPT[4].path)
+    catch_up()
+    shoot("models-draft")
     page.installed.view.choose(story.ELSEWHERE[0].path)
     page.offer(story.KEPT[3].path)
     catch_up()
     shoot("models-found-on-disk")
     stage.window.chat.banners.clear()
+    _dragging(stage, shoot)
     script.kept = script.elsewhere = ()
     page.show_tab(ModelsTab.INSTALLED)
     wait_for(lambda: not page.installed.view.rows.entries)
     catch_up()
     shoot("models-empty")
+
+
+def _dragging(stage: Stage, shoot: Shoot) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(story.KEPT[3].path))])
+    where, mouse, keys = QPoint(9, 9), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    over = QDragEnterEvent(where, Qt.DropAction.CopyAction, data, mouse, keys)
+    QApplication.sendEvent(stage.window.windowHandle(), over)
+    catch_up()
+    shoot("models-dragging")
+    QApplication.sendEvent(stage.window.windowHandle(), QDragLeaveEvent())
+    catch_up()
 
 
 def _choose(page: ModelsPage, found: FoundRepository) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from app.models.models_page import ModelsPage
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from local_hub import LocalHub
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from traveller import Traveller
 
+from app.models.models_page import ModelsPage
 from app.models.search_bar import ModelsTab
 from app.shell.page_names import PageName
 from app.widgets.banner import Banner

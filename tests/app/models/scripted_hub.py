@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.models.models_page import ModelsPage
 from desk import Desk
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QMessageBox
 
+from app.models.models_page import ModelsPage
 from app.models.search_bar import ModelsTab
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story

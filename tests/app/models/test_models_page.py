@@ -11,7 +11,15 @@ from fake_engine import Script
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QFileDialog,
+    QInputDialog,
+    QLabel,
+    QPushButton,
+    QWidget,
+)
 from scripted_hub import Visitor, told
 
 from app.models.search_bar import ModelsTab
@@ -306,7 +314,7 @@ def keeper(visitor: Visitor) -> Visitor:
     """Somebody who looks at the models on this computer."""
     visitor.script.candidates = story.KEPT_CANDIDATES
     visitor.go_to(ModelsTab.INSTALLED)
-    count = len(story.KEPT) + len(story.ELSEWHERE) + 1
+    count = len(story.KEPT) + len(story.ELSEWHERE) + 2
     visitor.until(lambda: len(visitor.page.installed.view.rows.entries) == count)
     return visitor
 
@@ -316,7 +324,9 @@ def test_the_list_has_ours_and_what_other_programs_have(keeper: Visitor) -> None
     said = [rows.row(rows.index(n, 0)) for n in range(rows.rowCount())]
     titles = [row.title for row in said if row is not None]
     assert titles == [
-        *(model.name for model in story.KEPT),
+        *(model.name for model in story.KEPT if not model.head),
+        "Drafts",
+        *(model.name for model in story.KEPT if model.head),
         "Found on this disk",
         *(model.name for model in story.ELSEWHERE),
     ]
@@ -353,11 +363,38 @@ def test_deleting_tells_the_exact_bytes_and_waits_for_a_yes(keeper: Visitor) -> 
     keeper.click(page.installed.kept.delete_button)
     box = keeper.asked()
     assert "5,030,000,000 bytes (5.0\N{NO-BREAK SPACE}GB)" in box.informativeText()
+    assert str(model.path) in box.informativeText()
     assert ("delete", model.path) not in keeper.script.done
     keeper.click(button(box, "Delete"))
     keeper.did("delete", model.path)
     keeper.until(lambda: model not in page.installed.view.rows.entries)
-    banner(keeper, "Qwen3 8B is deleted.")
+    banner(keeper, "Qwen3-8B-Q4_K_M is deleted.")
+
+
+def test_a_model_is_called_as_the_user_calls_it(keeper: Visitor) -> None:
+    page, model, settings = keeper.page, story.KEPT[0], keeper.desk.assembly.settings
+    page.installed.view.choose(model.path)
+    keeper.click(page.installed.kept.rename_button)
+    (dialog,) = keeper.desk.assembly.window.findChildren(QInputDialog)
+    dialog.setTextValue("  My   model ")
+    dialog.accept()
+    keeper.until(lambda: page.installed.kept.title.text() == "My model")
+    assert keeper.desk.assembly.bridge.status.model_name == "My model"
+    assert settings.value.profiled(model.path).name == "My model"
+    before = keeper.desk.assembly.models.running._file_name
+    page.installed.rename(model, "")
+    assert keeper.desk.assembly.bridge.status.model_name == before != "My model"
+
+
+def test_a_draft_drafts_and_does_not_answer(keeper: Visitor) -> None:
+    page, draft = keeper.page, story.KEPT[4]
+    answers = loads(keeper)[-1].model
+    page.installed.view.choose(draft.path)
+    detail = page.installed.kept
+    assert detail.use_button.text() == "Use as draft"
+    keeper.click(detail.use_button)
+    keeper.until(lambda: loads(keeper)[-1].draft == draft.path)
+    assert loads(keeper)[-1].model == answers
 
 
 def test_check_move_and_forget(keeper: Visitor, tmp_path: Path) -> None:
@@ -401,6 +438,19 @@ def drop(page: QWidget, path: Path) -> bool:
     if enter.isAccepted():
         page.dropEvent(QDropEvent(QPointF(5, 5), action, data, buttons, keys))
     return enter.isAccepted()
+
+
+def test_add_model_asks_for_a_file_and_then_what_becomes_of_it(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(b"x")
+    visitor.page.add_button.menu().actions()[0].trigger()
+    (dialog,) = visitor.page.findChildren(QFileDialog)
+    dialog.fileSelected.emit(str(path))
+    visitor.click(button(banner(visitor, "Add mine.gguf"), "Copy"))
+    visitor.did("copy", path)
+    dialog.close()
 
 
 @pytest.mark.parametrize("name", ["mine.gguf", "model.safetensors", ""])
