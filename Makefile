@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 # The first Python that really runs; the set-up itself looks for a newer one where it has to.
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null && echo "$$p" && break; done)
+SHARE := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)
 BOOTSTRAP = @test -n "$(PYTHON)" || { \
 	echo "Duotail needs Python 3.11 or newer: https://www.python.org/downloads/" >&2; exit 1; }; \
 	"$(PYTHON)" packaging/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench-peer lint format texts clean
+.PHONY: help setup run desktop test bench-peer lint format texts clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -21,6 +22,16 @@ setup: ## Set up .venv without starting anything
 run: ## Set up what is missing and open the window
 	$(BOOTSTRAP) --screen
 	@$(BIN)/duotail $(ARGS)
+
+desktop: ## Linux: add Duotail to the applications, and to "Open with" of GGUF files
+	$(BOOTSTRAP) --screen
+	@install -Dm644 packaging/linux/duotail-mime.xml "$(SHARE)/mime/packages/duotail.xml"
+	@mkdir -p "$(SHARE)/applications" "$(SHARE)/icons/hicolor/scalable/apps"
+	@sed 's/currentColor/#0d7480/g' app/theme/icons/duotail.svg \
+		> "$(SHARE)/icons/hicolor/scalable/apps/duotail.svg"
+	@sed 's|^Exec=duotail|Exec="$(CURDIR)/$(BIN)/duotail"|' packaging/linux/duotail.desktop \
+		> "$(SHARE)/applications/duotail.desktop"
+	-@update-mime-database "$(SHARE)/mime" && update-desktop-database "$(SHARE)/applications"
 
 test: ## Run all tests; options for pytest in ARGS, as in ARGS="-k theme"
 	$(BOOTSTRAP) --dev

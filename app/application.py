@@ -25,8 +25,8 @@ from app.engine_link.measured import MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
 from app.models.choice import ModelChoice
-from app.models.models import Library
-from app.models.starter import StarterDesk
+from app.models.manager import ModelManager
+from app.models.starter_offer import StarterDownload
 from app.performance.baseline import WithoutDraft
 from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
@@ -114,22 +114,22 @@ class Assembly:
         running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
         choosing = RunChoice(running, self.bridge)
-        self.library = Library(
+        self.model_manager = ModelManager(
             hub or self._real_hub,
             self.models,
             self.settings,
             lambda: self.window.chat.banners,
         )
         pages = page_makers(
-            self.library, choosing, feed, without, self.session, self.measured, paths
+            self.model_manager, choosing, feed, without, self.session, self.measured, paths
         )
         services = Services(
             self.bridge, self.session, self.settings, theme, self.models, choosing, panel, pages
         )
         self.window = MainWindow(services)
         self._starter: Callable[[], Path | None] = self._starter_here
-        self._offering = StarterDesk(
-            self.window.starter_offer, self.models, self.library, self._find_starter
+        self._offering = StarterDownload(
+            self.window.starter_offer, self.models, self.model_manager, self._find_starter
         )
         self.pressure = Pressure(running, self.bridge)
         PressureNotice(self.pressure, self.window.chat.banners)
@@ -147,12 +147,17 @@ class Assembly:
         self.history.tell(self.window.chat.banners, lambda: self.house.start_anew(safe=False))
 
     def start(
-        self, starter: Callable[[], Path | None] | None = None, *, measure: bool = False
+        self,
+        starter: Callable[[], Path | None] | None = None,
+        *,
+        model: Path | None = None,
+        measure: bool = False,
     ) -> None:
-        """Start the engine and load the model used last, else the starter model if it is here.
+        """Start the engine and load a model.
 
         Args:
-            starter: finds the latter, in any thread; None: as usual.
+            model: this one; None: the one used last, else the starter model if it is here.
+            starter: finds the starter model, in any thread; None: as usual.
             measure: have a machine measured that never was; in safe mode it is not.
         """
         mark = LoadMark(self.paths.load_mark)
@@ -166,15 +171,25 @@ class Assembly:
         mark.set()
         warm_up(self.window)
         self._starter = starter or self._starter
-        self.bridge.start(lambda: self.models.first_load(self._starter))
+        if model is None:
+            self.bridge.start(lambda: self.models.first_load(self._starter))
+        else:
+            self.bridge.start()
+            self.models.load_path(model)
         self.models.refresh()
         if self.paths.downloads.exists():
-            self.library.go_on()
+            self.model_manager.go_on()
+
+    def started_again(self, file: Path | None) -> None:
+        """Show the window, with a model that was opened from outside."""
+        self.window.come_forward()
+        if file is not None:
+            self.models.load_path(file)
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""
         self.session.stop()
-        self.library.close()
+        self.model_manager.close()
         self.bridge.close()
         self.session.shut_down()
         self.settings.flush()
@@ -183,10 +198,10 @@ class Assembly:
         _hand_over_clipboard()
 
     def _real_hub(self, listener: Listener) -> Hub:
+        from app.models.hub import HubContext
         from app.models.real_hub import real_hub
-        from app.models.surroundings import Surroundings
 
-        around = Surroundings(
+        around = HubContext(
             self.paths.data,
             self._simulate_gpu,
             self._in_use,
@@ -242,7 +257,7 @@ def performance_panel(feed: Feed, without: WithoutDraft) -> PerformancePanel:
 
 
 def page_makers(
-    library: Library,
+    manager: ModelManager,
     choosing: RunChoice,
     feed: Feed,
     without: WithoutDraft,
@@ -273,7 +288,7 @@ def page_makers(
         return BenchmarkPage(Benchmark(choosing.running, kept, parent=choosing.running.bridge))
 
     return {
-        PageName.MODELS: library.page,
+        PageName.MODELS: manager.page,
         PageName.TUNING: tuning,
         PageName.PERFORMANCE: performance,
         PageName.BENCHMARK: benchmark,
@@ -312,14 +327,15 @@ def run(
     painted: Callable[[Assembly], None] | None = None,
     language: str = "",
     *,
+    model: Path | None = None,
     measure: bool = False,
     simulate_gpu: int | None = None,
 ) -> int:
     """Open the window and stay until it is closed; the exit code.
 
     `painted` is called once the window is on the screen and its engine has been told to start.
-    `language` is spoken instead of the one in the settings. `measure`: see `Assembly.start`,
-    `simulate_gpu`: see `Assembly`.
+    `language` is spoken instead of the one in the settings. `model` and `measure`: see
+    `Assembly.start`, `simulate_gpu`: see `Assembly`.
     """
     application = make_application()
     settings = SettingsStore(paths.settings)
@@ -329,7 +345,7 @@ def run(
     crash_log = start_logging(paths, errors.arrived.emit)
     instance = SingleInstance(paths.lock)
     if not instance.claim():
-        if instance.ask_other_to_rise():
+        if instance.hand_over(model):
             return 0
         sys.stderr.write(tr("Duotail is already running but does not answer; end it first.") + "\n")
         return 1
@@ -338,12 +354,12 @@ def run(
     assembly.house.tell_of_last_crash()
     if trouble is not None:
         assembly.window.chat.show_trouble(trouble)
-    instance.raise_asked.connect(assembly.window.come_forward)
+    instance.started_again.connect(assembly.started_again)
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
     # Only now, with the first picture on the screen: what the engine imports takes a while.
-    QTimer.singleShot(0, assembly.window, lambda: assembly.start(measure=measure))
+    QTimer.singleShot(0, assembly.window, lambda: assembly.start(model=model, measure=measure))
     if painted is not None:
         _FirstPaint(assembly.window).painted.connect(lambda: painted(assembly))
     code = application.exec()

@@ -39,7 +39,13 @@ def main(argv: list[str] | None = None) -> int:
         return take_screenshots(options.screenshot, options.language)
     from app.application import run
 
-    return run(paths, language=options.language, measure=True, simulate_gpu=options.simulate_gpu)
+    return run(
+        paths,
+        language=options.language,
+        model=options.model,
+        measure=True,
+        simulate_gpu=options.simulate_gpu,
+    )
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -53,6 +59,13 @@ def make_parser() -> argparse.ArgumentParser:
             "Without a command, the window opens. Commands: {commands}. “duotail bench ui” "
             "measures the window."
         ).format(commands=listed(COMMANDS)),
+    )
+    parser.add_argument(
+        "model",
+        nargs="?",
+        type=_model,
+        metavar="MODEL",
+        help=tr("open the window with this model: a GGUF file, or a folder with a model"),
     )
     parser.add_argument("--version", action="version", version=f"duotail {version()}")
     parser.add_argument(
@@ -81,6 +94,16 @@ def make_parser() -> argparse.ArgumentParser:
         help=tr("simulate a GPU with this much memory, in GiB, on the CPU"),
     )
     return parser
+
+
+def _model(text: str) -> Path:
+    """Parse the path of a file or folder that exists."""
+    path = Path(text)
+    if not path.exists():
+        raise argparse.ArgumentTypeError(
+            tr("“{text}” is neither a command nor a file").format(text=text)
+        )
+    return path
 
 
 def _gibibytes(text: str) -> int:

@@ -146,7 +146,7 @@ class Greeting(QWidget):
                 return tr("The engine did not start")
             case Phase.NO_MODEL:
                 return tr("No model is loaded")
-            case Phase.PREPARING | Phase.LOADING if self._status.plan is None:
+            case Phase.PREPARING | Phase.LOADING:
                 return tr("One moment")
             case _:
                 return tr("{model} is ready").format(model=self._status.model_name)

@@ -11,7 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.history import Conversation, beside
-from app.history.exchange import export_json, import_json, markdown
+from app.history.exchange import export_json, import_text
+from app.history.markdown_file import markdown
 from app.history.trees import Trees
 from app.session.titles import title_of
 from engine.errors import Cancelled, UserFixable
@@ -90,7 +91,7 @@ def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:
         try:
             text = read(path)
             with beside(history) as store:
-                imported = import_json(store, text, progress.step)
+                imported = import_text(store, text, progress.step)
                 titled = [_titled(store, each) for each in imported]
         except UserFixable as trouble:
             troubles.append(_named(trouble, path))
@@ -128,7 +129,7 @@ def write(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     part = path.with_name(path.name + ".part")
     with _words_for(path):
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", newline="\n")
         part.replace(path)
 
 

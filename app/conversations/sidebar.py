@@ -338,4 +338,4 @@ def _row(spacing: int, *widgets: QWidget) -> QHBoxLayout:
 def _files(event: QDropEvent) -> list[Path]:
     """The files being dragged that conversations can be in."""
     paths = [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
-    return [path for path in paths if path.suffix.lower() in {".json", ".jsonl"}]
+    return [path for path in paths if path.suffix.lower() in {".json", ".jsonl", ".md"}]

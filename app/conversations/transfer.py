@@ -72,7 +72,7 @@ class Transfer(QObject):
         """Ask for files, and read them."""
         dialog = file_dialog(self._window, tr("Import conversations"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.setNameFilters([tr("Conversations (*.json *.jsonl)"), tr("All files (*)")])
+        dialog.setNameFilters([tr("Conversations (*.json *.jsonl *.md)"), tr("All files (*)")])
         dialog.filesSelected.connect(
             lambda names: self.import_files([Path(name) for name in names])
         )

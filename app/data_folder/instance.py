@@ -10,6 +10,7 @@ from PySide6.QtCore import QLockFile, QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 _VERSION = 1
+_LONGEST = 65_536
 _CONNECT_MS = 1500
 _ANSWER_MS = 10_000
 """A window that is just being opened on a busy machine answers late."""
@@ -18,10 +19,11 @@ _ANSWER_MS = 10_000
 class SingleInstance(QObject):
     """Holds the data folder's window lock while it lives.
 
-    `raise_asked` comes when somebody started Duotail once more.
+    `started_again` comes when somebody started Duotail once more.
     """
 
-    raise_asked = Signal()
+    started_again = Signal(object)
+    """The file that was to be opened, a `Path`, or None."""
 
     def __init__(self, lock_path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -43,14 +45,16 @@ class SingleInstance(QObject):
         self._server = server
         return True
 
-    def ask_other_to_rise(self) -> bool:
-        """Ask the running instance to show itself; whether it answered."""
+    def hand_over(self, file: Path | None = None) -> bool:
+        """Ask the running instance to show itself and to open a file; whether it answered."""
         socket = QLocalSocket()
         socket.connectToServer(self._name)
         if not socket.waitForConnected(_CONNECT_MS):
             return False
-        message = json.dumps({"version": _VERSION, "command": "raise"}) + "\n"
-        socket.write(message.encode())
+        message: dict[str, object] = {"version": _VERSION, "command": "raise"}
+        if file is not None:
+            message["file"] = str(file.absolute())
+        socket.write(json.dumps(message).encode() + b"\n")
         answered = socket.waitForReadyRead(_ANSWER_MS)
         socket.disconnectFromServer()
         return answered
@@ -74,13 +78,14 @@ class SingleInstance(QObject):
         if not socket.canReadLine():
             return
         try:
-            message = json.loads(bytes(socket.readLine(4096).data()))
+            message = json.loads(bytes(socket.readLine(_LONGEST).data()))
         except ValueError:
             return
         if isinstance(message, dict) and message.get("command") == "raise":
             socket.write(b"ok\n")
             socket.flush()
-            self.raise_asked.emit()
+            file = message.get("file")
+            self.started_again.emit(Path(file) if isinstance(file, str) and file else None)
 
 
 def _server_name(lock_path: Path) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, QRunnable, QThreadPool, Signal
 from shiboken6 import isValid
@@ -87,3 +88,41 @@ def numpy_whole() -> None:
     wait for that, and gets half a module.
     """
     import numpy  # noqa: F401, ICN001
+
+
+class BackgroundQueue(QObject):
+    """A queue of calls; the next one begins when the last one is over."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._busy = False
+
+    def do(
+        self,
+        call: Callable[[], object],
+        done: Callable[[Any], None] = lambda _: None,
+        failed: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
+        """Call it in another thread; then one of the others in the thread of this object."""
+
+        def start() -> None:
+            in_background(self, call, lambda value: self._over(done, value), give_up)
+
+        def give_up(error: Exception) -> None:
+            self._over(failed, error)
+
+        self._waiting.append(start)
+        if not self._busy:
+            self._next()
+
+    def _over(self, then: Callable[[Any], None], value: object) -> None:
+        try:
+            then(value)
+        finally:
+            self._next()
+
+    def _next(self) -> None:
+        self._busy = bool(self._waiting)
+        if self._busy:
+            self._waiting.popleft()()

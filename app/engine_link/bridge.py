@@ -148,6 +148,11 @@ class EngineBridge(QObject):
         """Call `callback` once a frame, with the newest event of type `kind`."""
         self._newest[kind].append(callback)
 
+    def call_model(self, name: str) -> None:
+        """Show the loaded model under another name than that of its files."""
+        if self.status.plan is not None:
+            self._set_status(replace(self.status, model_name=name))
+
     def close(self, timeout: float = 5.0) -> None:
         """End the engine, then hand out the events it still had to tell."""
         self._timer.stop()

@@ -51,6 +51,8 @@ class Running(QObject):
         """The load that was last made of a kept profile, or instead of it."""
         self._refused: Failed | None = None
         """Why `_kept`, or what it gives way to, was not possible."""
+        self._file_name = ""
+        """What the loaded model is called by its files."""
         self.falls_back = False
         """True if a kept profile was refused just now, and another load takes its place."""
         bridge.subscribe(PlanReady, self._loaded)
@@ -111,6 +113,16 @@ class Running(QObject):
             self._keep(last.model, replace(kept, mode=mode))
             self.apply(replace(self.profile, mode=mode))
 
+    def name_of(self, model: Path, otherwise: str) -> str:
+        """Return the name that the user has given a model, or another one where there is none."""
+        return self._settings.value.profiled(model).name or otherwise
+
+    def rename(self, model: Path, name: str) -> None:
+        """Call a model so from now on; "": as its files call it."""
+        self._settings.change(profiles=self._settings.value.with_name(model, name))
+        if self._in_force is not None and self._in_force.model == model:
+            self.bridge.call_model(name or self._file_name)
+
     def keep_draft(self, model: Path, draft: Path) -> None:
         """Run a model with this draft whenever it is loaded."""
         kept = self._settings.value.profiled(model).profile
@@ -162,6 +174,8 @@ class Running(QObject):
 
     def _loaded(self, event: PlanReady) -> None:
         load, refused = event.load, self._refused
+        self._file_name = event.model_name
+        self.bridge.call_model(self.name_of(event.model, event.model_name))
         if self._falls_back(refused, present=load):
             return
         self._in_force = load

@@ -1,4 +1,4 @@
-"""Conversations to take away and to bring along: Markdown to read, JSON that loses nothing."""
+"""Conversations as JSON, which loses nothing, and imports of every format that Duotail reads."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 
 from app.history.columns import unpack_marks, unpack_sampling, unpack_setup, unpack_stats
 from app.history.foreign import LONGEST_TEXT, Graph, Unreadable, graph_of, key_of, sensible_time
+from app.history.markdown_file import read_markdown
 from app.history.message import StoredMessage
 from app.history.records import AnswerState, Conversation, TokenMarks
 from app.history.rounds import unpack
-from app.history.search_text import spoken
 from app.history.trees import Tree, Trees
 from engine.errors import UserFixable
 from engine.language import sentences, tr, tr_count
@@ -58,24 +57,10 @@ class Imported(list[Conversation]):
         return words
 
 
-def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> str:
-    """The branch on show, to read: without what the model only thought."""
-    parts = ["# " + (conversation.title or tr("New chat"))]
-    if conversation.setup.system_prompt:
-        heading = tr("System prompt")
-        parts.append(f"**{heading}**\n\n{conversation.setup.system_prompt}")
-    for message in messages:
-        who = tr("You") if message.role is Role.USER else message.model or tr("Assistant")
-        when = datetime.fromtimestamp(message.created_at).astimezone().strftime("%Y-%m-%d %H:%M")
-        said = message.text if message.role is Role.USER else spoken(message.text)
-        parts.append(f"## {who}, {when}\n\n{said.strip()}")
-    return "\n\n".join(parts) + "\n"
-
-
 def export_json(
     store: Trees, ids: Sequence[int], step: Callable[[int, int], None] = lambda *_: None
 ) -> str:
-    """Conversations with all their branches; `import_json` gives the same again.
+    """Conversations with all their branches; `import_text` gives the same again.
 
     `step` hears how many are done, of how many; what it raises ends the export.
     """
@@ -87,10 +72,10 @@ def export_json(
     return json.dumps(whole, ensure_ascii=False, indent=1)
 
 
-def import_json(
+def import_text(
     store: Trees, text: str, step: Callable[[int, int], None] = lambda *_: None
 ) -> Imported:
-    """Take in conversations of our own format, or of ChatGPT, Open WebUI, OpenAI's messages.
+    """Take in conversations of our own formats, or of ChatGPT, Open WebUI, OpenAI's messages.
 
     What cannot be read is left out and counted. All of it is stored, or nothing; `step` hears how
     much is done, as in `Trees.add`.
@@ -115,9 +100,12 @@ def read_trees(text: str) -> tuple[list[Tree], int]:
                 megabytes=_LONGEST_FILE // 1_000_000
             ),
         )
+    text = text.lstrip("\ufeff")
+    if (tree := read_markdown(text)) is not None:
+        return [tree], 0
     trees: list[Tree] = []
     left_out = 0
-    for told in _conversations(text.lstrip("\ufeff")):
+    for told in _conversations(text):
         try:
             if len(trees) >= _MOST_CONVERSATIONS:
                 raise Unreadable

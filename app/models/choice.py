@@ -2,20 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.engine_link.background import in_background
+from app.engine_link.background import in_background, numpy_whole
 from app.engine_link.running import Running
-from app.models.installed import Installed, inspect, installed
 from app.settings import SettingsStore
 from engine.commands import Load, Unload
 from engine.errors import UserFixable
 from engine.events import PlanReady
+from engine.language import tr
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A model that passed its check; `kind` names the types of its weights, as in "Q4_K_M".
+
+    `head`: it drafts for another model, and is none by itself.
+    """
+
+    path: Path
+    name: str
+    kind: str
+    weight_bytes: int
+    head: bool = False
+
+
+def installed(recent: Iterable[Path]) -> list[Installed]:
+    """The usable ones, bundled models first, then `recent`; what is gone is left out."""
+    numpy_whole()
+    from engine.hub.local import bundled_models
+
+    try:
+        shipped = list(bundled_models().values())
+    except UserFixable:
+        shipped = []
+    found: dict[Path, Installed] = {}
+    for path in [*shipped, *recent]:
+        if path not in found:
+            try:
+                found[path] = inspect(path)
+            except (UserFixable, OSError):
+                continue
+    return list(found.values())
+
+
+def inspect(path: Path) -> Installed:
+    """Check a folder or a file that somebody chose; headers only.
+
+    Raises:
+        SeveralModels: a folder with more than one, of which one can be chosen.
+        UserFixable: what keeps it from being used, in words.
+    """
+    numpy_whole()
+    from engine.model.heads.description import DraftOnly
+    from engine.model.local_model import LocalModel
+
+    model = LocalModel.inspect(path)
+    head = isinstance(model.config, DraftOnly)
+    return Installed(path, model.name, model.kind, model.weight_bytes, head)
+
 
 _MOST_RECENT = 8
+_LONGEST_NAME = 200
 
 
 class ModelChoice(QObject):
@@ -72,6 +124,11 @@ class ModelChoice(QObject):
         self._settings.change(recent_models=recent)
         self.refresh()
 
+    def rename(self, model: Path, name: str) -> None:
+        """Call a model so from now on; "": as its files call it."""
+        self.running.rename(model, " ".join(name.split())[:_LONGEST_NAME])
+        self.refresh()
+
     def load_path(self, path: Path) -> None:
         """Check a folder or file that somebody chose, and load it if it holds a model.
 
@@ -80,10 +137,17 @@ class ModelChoice(QObject):
         in_background(self, lambda: inspect(path), self._use, self._refused)
 
     def _use(self, found: Installed) -> None:
-        if found.head and self.running.possible:
+        if not found.head:
+            self.load(found.path)
+        elif self.running.possible:
             self.running.draft_with(found.path)
         else:
-            self.load(found.path)
+            self._refused(
+                UserFixable(
+                    tr("{name} is a draft and cannot answer alone.").format(name=found.name),
+                    tr("Load the model first that it drafts for."),
+                )
+            )
 
     @property
     def usual_folder(self) -> str:
@@ -112,4 +176,5 @@ class ModelChoice(QObject):
             raise error
 
     def _keep(self, models: list[Installed]) -> None:
-        self.models = models
+        named = self.running.name_of
+        self.models = [replace(each, name=named(each.path, each.name)) for each in models]

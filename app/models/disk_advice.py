@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from app.engine_link.background import numpy_whole
-from app.models.surroundings import Surroundings
+from app.models.hub import HubContext
 from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate, Fit, Recommendation, Verdict
 from engine.hub.curated import CuratedModel, curated
@@ -26,10 +26,10 @@ _FRESH_S = 20.0
 """Seconds for which memory is taken to be as free as it was."""
 
 
-class RealAdvice:
+class DiskAdvice:
     """Looks at the machine and reads files; each call in a thread beside the window."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: HubContext) -> None:
         numpy_whole()
         self._around = around
         self._gate = threading.Lock()

@@ -14,8 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.models.job_row import JobRow
-from app.models.job_texts import summary
+from app.models.job_row import JobRow, summary
 from app.theme.icons import IconButton
 from app.widgets.elided import ElidedLabel
 from engine.hub.download.jobs import JobReport

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from PySide6.QtCore import QObject, Signal
 
-from app.models.hub_desk import HubDesk
+from app.models.hub_client import HubClient
 from app.models.variant_choice import draft_variant, target_variant
 from engine.errors import UserFixable
 from engine.hub.download.jobs import JobState
@@ -44,7 +44,7 @@ class DownloadOrders(QObject):
     """A `UserFixable`."""
     said = Signal(str)
 
-    def __init__(self, desk: HubDesk, parent: QObject | None = None) -> None:
+    def __init__(self, desk: HubClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._desk = desk
         self._waiting: list[Wanted] = []

@@ -1,21 +1,20 @@
-"""Models that are dragged onto the page."""
+"""Models that are dragged onto the window."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtGui import QDropEvent
+from PySide6.QtCore import QMimeData
 
 _WEIGHTS = (".gguf", ".safetensors")
 
 
-def dropped_model(event: QDropEvent) -> Path | None:
+def dropped_model(dragged: QMimeData) -> Path | None:
     """The folder or file that is being dragged, if a model can be in it.
 
     A file of weights in safetensors stands for its folder, where config and words are.
     """
-    urls = event.mimeData().urls()
-    paths = [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
+    paths = [Path(url.toLocalFile()) for url in dragged.urls() if url.isLocalFile()]
     if len(paths) != 1:
         return None
     path = paths[0]

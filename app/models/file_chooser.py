@@ -1,13 +1,16 @@
-"""Choosing one of the GGUF files in a folder."""
+"""Choosing a model on this disk: a file, a folder, or one of the files in it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
+    QFileDialog,
     QListWidget,
     QListWidgetItem,
     QVBoxLayout,
@@ -15,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.theme.theme import ui_font
+from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import plain_label
 from engine.language import tr
 from engine.language.units import file_size
@@ -66,3 +70,29 @@ class FileChooser(QDialog):
         if item is not None:
             self.chosen.emit(item.data(Qt.ItemDataRole.UserRole))
         super().accept()
+
+
+def ask_for_model(
+    parent: QWidget, chosen: Callable[[Path], None], *, folder: bool, start: str = ""
+) -> None:
+    """Let the user choose a GGUF file, or a folder with a model.
+
+    Args:
+        parent: the window.
+        chosen: called with the path.
+        folder: ask for a folder.
+        start: the folder to begin in; "": the one that was used last.
+    """
+    title = tr("Open a model folder") if folder else tr("Open a model file")
+    dialog = file_dialog(parent, title)
+    if start:
+        dialog.setDirectory(start)
+    if folder:
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+    else:
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setNameFilters([tr("Models in GGUF format (*.gguf)"), tr("All files (*)")])
+    dialog.fileSelected.connect(lambda name: chosen(Path(name)))
+    dialog.finished.connect(dialog.deleteLater)
+    dialog.open()

@@ -1,10 +1,11 @@
-"""Protocols that the Models page works with, one for each kind of thing.
+"""The hub that the Models page works with: a protocol for each kind of thing, made when needed.
 
 All but `Questions.ask` may take their time and are called beside the window.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,27 @@ from engine.hub.shelf.kept_model import KeptModel
 
 Listener = Callable[[object], None]
 """Takes `Results`, `Described`, `Refused`, or a tuple of `JobReport`; called in any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubContext:
+    """Asked anew whenever something is to be known; from any thread.
+
+    Attributes:
+        data: the folder of the user's data.
+        simulate_gpu: bytes of a simulated accelerator in the place of real ones.
+        in_use: loaded models, targets and drafts.
+        recent: models that were used before.
+        cache: the hub's, where the settings name another one.
+        other_login: whether the token of another program may be read.
+    """
+
+    data: Path
+    simulate_gpu: int | None = None
+    in_use: Callable[[], tuple[Path, ...]] = tuple
+    recent: Callable[[], tuple[Path, ...]] = tuple
+    cache: Callable[[], Path | None] = lambda: None
+    other_login: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +174,38 @@ class Hub:
 
 
 HubMaker = Callable[[Listener], Hub]
+
+
+class LazyHub:
+    """Makes the hub once; what it says goes to all listeners, in the thread it is said in."""
+
+    def __init__(self, make: HubMaker) -> None:
+        self._make = make
+        self._gate = threading.Lock()
+        self._made: Hub | None = None
+        self._closed = False
+        self.listener: Callable[[object], object] = _nobody
+        """Told everything that the hub says."""
+
+    def __call__(self) -> Hub:
+        """The hub. May take a while, and is for threads beside the window."""
+        with self._gate:
+            if self._made is None:
+                self._made = self._make(self._hear)
+            return self._made
+
+    def close(self) -> None:
+        """Close it, if it was ever made."""
+        self._closed = True
+        with self._gate:
+            if self._made is not None:
+                self._made.questions.close()
+                self._made.queue.close()
+
+    def _hear(self, message: object) -> None:
+        if not self._closed:
+            self.listener(message)
+
+
+def _nobody(_message: object) -> None:
+    """Ignore a message: there is no listener yet."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QActionGroup, QFontMetrics
-from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from app.engine_link.status import EngineStatus, Phase
 from app.models.choice import ModelChoice
+from app.models.file_chooser import ask_for_model
 from app.theme.keys import with_keys
 from engine.language import tr
 from engine.language.units import file_size
@@ -22,6 +22,8 @@ _OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
 class ModelButton(QToolButton):
     """Shows which model answers, and how far it has loaded."""
 
+    more_asked = Signal()
+    """The page with other models is asked for."""
     running_asked = Signal()
     """The panel on how the model runs is asked for."""
 
@@ -51,10 +53,11 @@ class ModelButton(QToolButton):
         self._add_models(menu)
         menu.addAction(tr("Open a model file…"), self.ask_file)
         menu.addAction(tr("Open a model folder…"), self.ask_folder)
+        menu.addAction(tr("Find more models…"), self.more_asked.emit)
         menu.addSeparator()
         running = menu.addAction(tr("Mode, draft and graphics memory…"), self.running_asked.emit)
         running.setEnabled(self._choice.running.possible)
-        unload = menu.addAction(tr("Take the model out of memory"), self._choice.unload)
+        unload = menu.addAction(tr("Unload model"), self._choice.unload)
         unload.setEnabled(self._choice.bridge.status.plan is not None)
         return menu
 
@@ -62,8 +65,11 @@ class ModelButton(QToolButton):
         group = QActionGroup(menu)
         last = self._choice.bridge.last_load
         for model in self._choice.models:
-            parts = (model.name, model.kind, file_size(model.weight_bytes))
-            words = "  \N{MIDDLE DOT}  ".join(parts)
+            if model.head:  # drafts for a model, and cannot answer
+                continue
+            kind = "" if model.kind.casefold() in model.name.casefold() else model.kind
+            parts = (model.name, kind, file_size(model.weight_bytes))
+            words = "  \N{MIDDLE DOT}  ".join(part for part in parts if part)
             action = menu.addAction(words, partial(self._choice.load, model.path))
             action.setToolTip(str(model.path))
             action.setCheckable(True)
@@ -72,21 +78,15 @@ class ModelButton(QToolButton):
 
     def ask_file(self) -> None:
         """Let the user choose a GGUF file."""
-        kinds = [tr("Models in GGUF format (*.gguf)"), tr("All files (*)")]
-        self._ask(tr("Open a model file"), QFileDialog.FileMode.ExistingFile, kinds)
+        self._ask(folder=False)
 
     def ask_folder(self) -> None:
         """Let the user choose a folder with a model, or with several."""
-        self._ask(tr("Open a model folder"), QFileDialog.FileMode.Directory, [])
+        self._ask(folder=True)
 
-    def _ask(self, title: str, mode: QFileDialog.FileMode, kinds: list[str]) -> None:
-        dialog = QFileDialog(self.window(), title, self._choice.usual_folder)
-        dialog.setFileMode(mode)
-        if kinds:
-            dialog.setNameFilters(kinds)
-        dialog.fileSelected.connect(lambda name: self._choice.load_path(Path(name)))
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+    def _ask(self, *, folder: bool) -> None:
+        choice = self._choice
+        ask_for_model(self.window(), choice.load_path, folder=folder, start=choice.usual_folder)
 
     def _show_status(self, status: EngineStatus) -> None:
         match status.phase:

@@ -6,7 +6,8 @@ from pathlib import PurePath
 
 from PySide6.QtCore import QDateTime, QLocale
 
-from app.models.list.row import LibraryRow, RowBadge, Tone
+from app.models.list.badge import RowBadge, Tone
+from app.models.list.model import ModelRow
 from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, RecommendedRole, Verdict
 from engine.hub.messages import FoundRepository, Packaging, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
@@ -114,7 +115,7 @@ def joined(*parts: str) -> str:
     return DOT.join(part for part in parts if part)
 
 
-def found_row(found: FoundRepository) -> LibraryRow:
+def found_row(found: FoundRepository) -> ModelRow:
     """A repository among others."""
     mark = None
     if not found.packagings:
@@ -132,10 +133,10 @@ def found_row(found: FoundRepository) -> LibraryRow:
         else tr("{count} downloads").format(count=short_count(found.downloads)),
         found.licence or "",
     )
-    return LibraryRow(name_of(found.repo), about, mark, found.repo)
+    return ModelRow(name_of(found.repo), about, mark, found.repo)
 
 
-def suggestion_row(suggestion: Recommendation) -> LibraryRow:
+def suggestion_row(suggestion: Recommendation) -> ModelRow:
     """A model that suits this computer."""
     about = joined(
         tr(ROLES[suggestion.role]),
@@ -143,10 +144,10 @@ def suggestion_row(suggestion: Recommendation) -> LibraryRow:
         file_size(suggestion.nbytes),
         tr("with a draft") if suggestion.draft_repo else "",
     )
-    return LibraryRow(suggestion.name, about, fit_mark(suggestion.fit), suggestion.reason)
+    return ModelRow(suggestion.name, about, fit_mark(suggestion.fit), suggestion.reason)
 
 
-def kept_row(model: KeptModel, *, in_use: bool) -> LibraryRow:
+def kept_row(model: KeptModel, *, in_use: bool) -> ModelRow:
     """A model on this computer."""
     mark = None
     if model.problem:
@@ -161,20 +162,20 @@ def kept_row(model: KeptModel, *, in_use: bool) -> LibraryRow:
         model.family,
         tr(ORIGINS[model.origin]),
     )
-    return LibraryRow(model.name, about, mark, str(model.path))
+    return ModelRow(model.name, about, mark, str(model.path))
 
 
-def variant_row(variant: Variant, fit: Fit | None) -> LibraryRow:
+def variant_row(variant: Variant, fit: Fit | None) -> ModelRow:
     """A quantisation, and how it would run."""
     about = joined(
         file_size(variant.nbytes),
         PACKAGINGS[variant.packaging],
         speed_words(fit) if fit is not None else "",
     )
-    return LibraryRow(variant.name, about, fit_mark(fit) if fit is not None else None)
+    return ModelRow(variant.name, about, fit_mark(fit) if fit is not None else None)
 
 
-def candidate_row(candidate: DraftCandidate) -> LibraryRow:
+def candidate_row(candidate: DraftCandidate) -> ModelRow:
     """A draft, and why it fits or does not."""
     marks = {
         Verdict.FITS: RowBadge(tr("Fits"), Tone.GOOD, candidate.reason),
@@ -185,7 +186,7 @@ def candidate_row(candidate: DraftCandidate) -> LibraryRow:
     here = candidate.path is not None
     where = tr("on this computer") if here else tr("is downloaded with the model")
     about = joined(size, where if here or candidate.verdict is not Verdict.NO else "")
-    return LibraryRow(candidate.name, about, marks[candidate.verdict], candidate.reason)
+    return ModelRow(candidate.name, about, marks[candidate.verdict], candidate.reason)
 
 
 def folder_words(model: KeptModel) -> str:

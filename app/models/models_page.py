@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QMenu,
+    QPushButton,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
-from app.models.desks import Desks
 from app.models.download_bar import DownloadsBar
 from app.models.dropped_model import dropped_model
-from app.models.find_part import FindPart
+from app.models.file_chooser import ask_for_model
+from app.models.installed_tab import InstalledTab
+from app.models.list_tab import ListTab
 from app.models.notices import DownloadNotices
-from app.models.on_disk_part import OnDiskPart
-from app.models.part import ListPart
-from app.models.search_bar import LibraryTab, SearchBar
-from app.models.suitable_part import SuitablePart
+from app.models.recommended_tab import RecommendedTab
+from app.models.search_bar import ModelsTab, SearchBar
+from app.models.search_tab import SearchTab
+from app.models.services import ModelServices
 from app.models.token_dialog import TokenDialog
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
@@ -32,10 +42,10 @@ _LEAST_LIST, _LEAST_DETAIL = 90, 150
 
 
 class ModelsPage(PageFrame):
-    """Shows one part at a time; says what it has to say through the window's banners.
+    """Shows one tab at a time; says what it has to say through the window's banners.
 
     Args:
-        desks: the objects behind the page.
+        services: the objects behind the page.
         fetched: tells of downloads that are done.
         banners: the window's.
         used_before: whether the user has models of their own already.
@@ -43,7 +53,7 @@ class ModelsPage(PageFrame):
 
     def __init__(
         self,
-        desks: Desks,
+        services: ModelServices,
         fetched: DownloadNotices,
         banners: BannerArea,
         *,
@@ -51,36 +61,37 @@ class ModelsPage(PageFrame):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(tr("Models"), parent)
-        self._desks, self._banners = desks, banners
+        self._services, self._banners = services, banners
         self.search = SearchBar(self)
-        self.on_disk = OnDiskPart(desks, self)
-        self.suitable = SuitablePart(desks, self)
-        self.finding = FindPart(desks, self)
-        self.parts: dict[LibraryTab, ListPart] = {
-            LibraryTab.ON_DISK: self.on_disk,
-            LibraryTab.SUITABLE: self.suitable,
-            LibraryTab.FIND: self.finding,
+        self.installed = InstalledTab(services, self)
+        self.recommended = RecommendedTab(services, self)
+        self.searching = SearchTab(services, self)
+        self.tabs: dict[ModelsTab, ListTab] = {
+            ModelsTab.INSTALLED: self.installed,
+            ModelsTab.RECOMMENDED: self.recommended,
+            ModelsTab.SEARCH: self.searching,
         }
         self.downloads = DownloadsBar(self)
+        self.add_button = QPushButton(tr("Add model\N{HORIZONTAL ELLIPSIS}"), self)
         self.token_button = IconButton("lock", tr("Token for Hugging Face"), self)
         self._lists, self._details = QStackedWidget(self), QStackedWidget(self)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.setAcceptDrops(True)
         self._build()
         self._connect(fetched)
-        self.show_part(LibraryTab.ON_DISK if used_before else LibraryTab.SUITABLE)
+        self.show_tab(ModelsTab.INSTALLED if used_before else ModelsTab.RECOMMENDED)
 
-    # -- parts -----------------------------------------------------------------------------
+    # -- tabs -----------------------------------------------------------------------------
 
     @property
-    def part(self) -> ListPart:
+    def tab(self) -> ListTab:
         """The one on show."""
-        return self.parts[self.search.part]
+        return self.tabs[self.search.tab]
 
-    def show_part(self, part: LibraryTab) -> None:
-        """Show another part."""
-        self.search.show_part(part)
-        shown = self.parts[part]
+    def show_tab(self, tab: ModelsTab) -> None:
+        """Show another tab."""
+        self.search.show_tab(tab)
+        shown = self.tabs[tab]
         self._lists.setCurrentWidget(shown.side)
         self._details.setCurrentWidget(shown.detail_side)
         if self.isVisible():
@@ -88,7 +99,7 @@ class ModelsPage(PageFrame):
 
     def look_for(self, words: str) -> None:
         """Search the hub, as if the user had typed the words and pressed the button."""
-        self.show_part(LibraryTab.FIND)
+        self.show_tab(ModelsTab.SEARCH)
         self.search.field.setText(words)
         self._search()
 
@@ -99,10 +110,10 @@ class ModelsPage(PageFrame):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Lists are those of the moment."""
         super().showEvent(event)
-        self._desks.hub.look()
-        self.part.opened()
-        if self.search.part is not LibraryTab.ON_DISK:
-            self._desks.shelf.look()  # drafts that are here count for all parts
+        self._services.hub.look()
+        self.tab.opened()
+        if self.search.tab is not ModelsTab.INSTALLED:
+            self._services.shelf.look()  # drafts that are here count for all tabs
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """List and detail side by side, or one above the other."""
@@ -115,16 +126,16 @@ class ModelsPage(PageFrame):
             self._splitter.setOrientation(way)
             self._share_out()
 
-    # -- dropping --------------------------------------------------------------------------
+    # -- adding ----------------------------------------------------------------------------
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         """Accept a folder or a file with a model."""
-        if dropped_model(event) is not None:
+        if dropped_model(event.mimeData()) is not None:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
         """Ask what shall become of it."""
-        path = dropped_model(event)
+        path = dropped_model(event.mimeData())
         if path is not None:
             event.acceptProposedAction()
             self.offer(path)
@@ -144,13 +155,18 @@ class ModelsPage(PageFrame):
         doing = tr("Copying {model}") if copy else tr("Looking at {model}")
         words = doing.format(model=path.name)
         after = tr("{model} is listed now.").format(model=path.name)
-        self.show_part(LibraryTab.ON_DISK)
-        self._desks.shelf.adopt(path, words, after, copy=copy)
+        self.show_tab(ModelsTab.INSTALLED)
+        self._services.shelf.adopt(path, words, after, copy=copy)
 
     # -- building --------------------------------------------------------------------------
 
     def _build(self) -> None:
         self.keep_whole()  # while it is empty: whatever moves to another place is styled anew
+        menu = QMenu(self.add_button)
+        menu.addAction(tr("Model file…"), partial(ask_for_model, self, self.offer, folder=False))
+        menu.addAction(tr("Model folder…"), partial(ask_for_model, self, self.offer, folder=True))
+        self.add_button.setMenu(menu)
+        self.add_to_header(self.add_button)
         self.add_to_header(self.token_button)
         self.column.addWidget(self.search)
         self.column.addWidget(self._splitter, 1)
@@ -162,9 +178,9 @@ class ModelsPage(PageFrame):
             inside.setContentsMargins(margin, margin, margin, margin)
             inside.addWidget(stack)
             self._splitter.addWidget(box)
-        for part in self.parts.values():
-            self._lists.addWidget(part.side)
-            self._details.addWidget(part.detail_side)
+        for tab in self.tabs.values():
+            self._lists.addWidget(tab.side)
+            self._details.addWidget(tab.detail_side)
         self._splitter.setChildrenCollapsible(False)
         self._splitter.setHandleWidth(12)
         self._splitter.setProperty("look", "open")
@@ -177,40 +193,40 @@ class ModelsPage(PageFrame):
         self._splitter.setStretchFactor(1, 3)
 
     def _connect(self, fetched: DownloadNotices) -> None:
-        desks, search, downloads = self._desks, self.search, self.downloads
-        search.part_chosen.connect(self.show_part)
+        services, search, downloads = self._services, self.search, self.downloads
+        search.tab_chosen.connect(self.show_tab)
         search.filtered.connect(self._filter)
         search.search_asked.connect(self._search)
         search.left.connect(self._go_to_list)
-        self.finding.counted.connect(search.say_count)
+        self.searching.counted.connect(search.say_count)
         self.token_button.clicked.connect(self.ask_for_token)
-        self.suitable.token_asked.connect(self.ask_for_token)
-        self.finding.token_asked.connect(self.ask_for_token)
-        self.on_disk.used.connect(self.closed)
-        self.on_disk.action_asked.connect(lambda: self.show_part(LibraryTab.SUITABLE))
-        desks.hub.jobs_changed.connect(lambda: downloads.show_reports(desks.hub.reports))
-        downloads.pause_asked.connect(desks.hub.pause)
-        downloads.resume_asked.connect(desks.hub.resume)
-        downloads.cancel_asked.connect(desks.hub.cancel)
+        self.recommended.token_asked.connect(self.ask_for_token)
+        self.searching.token_asked.connect(self.ask_for_token)
+        self.installed.used.connect(self.closed)
+        self.installed.action_asked.connect(lambda: self.show_tab(ModelsTab.RECOMMENDED))
+        services.hub.jobs_changed.connect(lambda: downloads.show_reports(services.hub.reports))
+        downloads.pause_asked.connect(services.hub.pause)
+        downloads.resume_asked.connect(services.hub.resume)
+        downloads.cancel_asked.connect(services.hub.cancel)
         downloads.use_asked.connect(fetched.use)
         downloads.use_asked.connect(lambda _key: self.closed.emit())
         downloads.token_asked.connect(self.ask_for_token)
-        downloads.space_asked.connect(lambda: self.show_part(LibraryTab.ON_DISK))
-        downloads.show_reports(desks.hub.reports)
-        for source in (desks.hub, desks.shelf, desks.advising, desks.ordering):
+        downloads.space_asked.connect(lambda: self.show_tab(ModelsTab.INSTALLED))
+        downloads.show_reports(services.hub.reports)
+        for source in (services.hub, services.shelf, services.advising, services.ordering):
             source.problem.connect(self._tell)
-        desks.shelf.done.connect(self._banners.show_notice)
-        desks.ordering.said.connect(self._banners.show_notice)
+        services.shelf.done.connect(self._banners.show_notice)
+        services.ordering.said.connect(self._banners.show_notice)
 
     def _filter(self, words: str) -> None:
-        self.part.filter(words)
+        self.tab.filter(words)
 
     def _go_to_list(self) -> None:
-        self.part.take_keyboard()
+        self.tab.take_keyboard()
 
     def _search(self) -> None:
         search = self.search
-        self.finding.search(search.words, search.packaging, search.order)
+        self.searching.search(search.words, search.packaging, search.order)
 
     def _tell(self, problem: UserFixable) -> None:
         self._banners.show_trouble(problem)
@@ -224,6 +240,6 @@ class ModelsPage(PageFrame):
     def _keep_token(self, token: str) -> None:
         def kept(words: str) -> None:
             self._banners.show_notice(words)
-            self.finding.token_kept()
+            self.searching.token_kept()
 
-        self._desks.hub.keep_token(token, kept)
+        self._services.hub.keep_token(token, kept)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject
 
 from app.models.choice import ModelChoice
 from app.models.download_orders import DownloadOrders
-from app.models.hub_desk import HubDesk
+from app.models.hub_client import HubClient
 from app.models.model_texts import model_of
 from app.widgets.banner import BannerArea
 from engine.hub import starter
@@ -22,7 +22,7 @@ class DownloadNotices(QObject):
     """A model is told of when its draft is there too, or will not come."""
 
     def __init__(
-        self, desk: HubDesk, ordering: DownloadOrders, models: ModelChoice, banners: BannerArea
+        self, desk: HubClient, ordering: DownloadOrders, models: ModelChoice, banners: BannerArea
     ) -> None:
         super().__init__(desk)
         self._desk, self._ordering = desk, ordering

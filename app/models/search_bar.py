@@ -1,4 +1,4 @@
-"""The field to search with, the three parts of the page, and how results are narrowed down."""
+"""The three tabs of the page, the field to search with, and how results are narrowed down."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from engine.hub.messages import Order, Packaging
 from engine.language import later, tr
 
 
-class LibraryTab(StrEnum):
+class ModelsTab(StrEnum):
     """Lists to show; the values are texts for `tr`."""
 
-    ON_DISK = later("On this computer")
-    SUITABLE = later("For this computer")
-    FIND = later("Find")
+    INSTALLED = later("Installed")
+    RECOMMENDED = later("Recommended")
+    SEARCH = later("Search")
 
 
 _FIELD = {
-    LibraryTab.ON_DISK: later("Filter the models on this computer"),
-    LibraryTab.SUITABLE: later("Filter the suggestions"),
-    LibraryTab.FIND: later("Search Hugging Face: a name, or owner/name"),
+    ModelsTab.INSTALLED: later("Filter the models on this computer"),
+    ModelsTab.RECOMMENDED: later("Filter the suggestions"),
+    ModelsTab.SEARCH: later("Search Hugging Face: a name, or owner/name"),
 }
 _NOTES = {
-    LibraryTab.ON_DISK: later("This list is read from your disk. Nothing is sent."),
-    LibraryTab.SUITABLE: later(
+    ModelsTab.INSTALLED: later("This list is read from your disk. Nothing is sent."),
+    ModelsTab.RECOMMENDED: later(
         "Chosen on this computer, from a list that came with Duotail. Nothing is sent until you "
         "press a download button."
     ),
-    LibraryTab.FIND: later(
+    ModelsTab.SEARCH: later(
         "Nothing is sent until you search. Then the words in the field go to huggingface.co, and "
         "so does the name of every model that you choose in the list."
     ),
@@ -53,8 +53,8 @@ _NOTES = {
 class SearchBar(QWidget):
     """Tells what is wanted; it asks nobody by itself."""
 
-    part_chosen = Signal(object)
-    """The `LibraryTab`."""
+    tab_chosen = Signal(object)
+    """The `ModelsTab`."""
     filtered = Signal(str)
     """The text that the lists on this computer are filtered by."""
     search_asked = Signal()
@@ -64,8 +64,8 @@ class SearchBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.part = LibraryTab.SUITABLE
-        self._words = dict.fromkeys(LibraryTab, "")
+        self.tab = ModelsTab.RECOMMENDED
+        self._words = dict.fromkeys(ModelsTab, "")
         self.field = QLineEdit(self)
         self.field.setClearButtonEnabled(True)
         self.field.setMaxLength(200)
@@ -76,14 +76,14 @@ class SearchBar(QWidget):
         self.note = plain_label("", self, "small")
         self.count = QLabel(self)
         self.count.setProperty("look", "muted")
-        self.parts: dict[LibraryTab, QPushButton] = {}
+        self.tabs: dict[ModelsTab, QPushButton] = {}
         self._group = QButtonGroup(self)
-        for part in LibraryTab:
-            self.parts[part] = self._part_button(part)
+        for tab in ModelsTab:
+            self.tabs[tab] = self._tab_button(tab)
         self._fill()
         self._arrange()
         self._connect()
-        self.show_part(self.part)
+        self.show_tab(self.tab)
 
     @property
     def words(self) -> str:
@@ -101,19 +101,19 @@ class SearchBar(QWidget):
         """Return the order of the results."""
         return Order(self.order_box.currentData())
 
-    def show_part(self, part: LibraryTab) -> None:
-        """Show another part; each has words of its own in the field."""
-        self._words[self.part] = self.field.text()
-        self.part = part
-        self.parts[part].setChecked(True)
-        self.field.setPlaceholderText(tr(_FIELD[part]))
-        self.field.setAccessibleName(tr(_FIELD[part]))
-        if self.field.text() != self._words[part]:
-            self.field.setText(self._words[part])
-        finding = part is LibraryTab.FIND
+    def show_tab(self, tab: ModelsTab) -> None:
+        """Show another tab; each has words of its own in the field."""
+        self._words[self.tab] = self.field.text()
+        self.tab = tab
+        self.tabs[tab].setChecked(True)
+        self.field.setPlaceholderText(tr(_FIELD[tab]))
+        self.field.setAccessibleName(tr(_FIELD[tab]))
+        if self.field.text() != self._words[tab]:
+            self.field.setText(self._words[tab])
+        finding = tab is ModelsTab.SEARCH
         self.button.setVisible(finding)
         self._narrowing.setVisible(finding)
-        self.note.setText(tr(_NOTES[part]))
+        self.note.setText(tr(_NOTES[tab]))
 
     def say_count(self, words: str) -> None:
         """Show the number of results."""
@@ -128,12 +128,12 @@ class SearchBar(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def _part_button(self, part: LibraryTab) -> QPushButton:
-        button = QPushButton(tr(part.value), self)
+    def _tab_button(self, tab: ModelsTab) -> QPushButton:
+        button = QPushButton(tr(tab.value), self)
         button.setProperty("look", "choice")
         button.setCheckable(True)
         button.setAutoDefault(False)
-        button.clicked.connect(lambda _=False: self.part_chosen.emit(part))
+        button.clicked.connect(lambda _=False: self.tab_chosen.emit(tab))
         self._group.addButton(button)
         return button
 
@@ -153,7 +153,7 @@ class SearchBar(QWidget):
         top.addWidget(self.field, 1)
         top.addWidget(self.button)
         line = FlowLayout(spacing=8)
-        for button in self.parts.values():
+        for button in self.tabs.values():
             line.addWidget(button)
         self._narrowing = QWidget(self)
         below = FlowLayout(self._narrowing, spacing=8)
@@ -177,11 +177,11 @@ class SearchBar(QWidget):
         self.order_box.activated.connect(lambda _=0: self._narrowed())
 
     def _typed(self, words: str) -> None:
-        if self.part is not LibraryTab.FIND:
+        if self.tab is not ModelsTab.SEARCH:
             self.filtered.emit(words.strip())
 
     def _entered(self) -> None:
-        if self.part is LibraryTab.FIND:
+        if self.tab is ModelsTab.SEARCH:
             self.search_asked.emit()
         else:
             self.left.emit()

@@ -1,12 +1,19 @@
-"""The page of an empty chat without a model: the starter model, on one click."""
+"""The starter model for whoever has none: the offer in an empty chat, its download, its load."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
+from app.engine_link.status import Phase
+from app.models.choice import ModelChoice
 from app.models.detail.frame import say
 from app.models.job_row import JobRow
+from app.models.manager import ModelManager
 from app.widgets.labels import plain_label
 from engine.errors import UserFixable
 from engine.hub import starter
@@ -14,6 +21,9 @@ from engine.hub.download.jobs import JobReport, JobState
 from engine.language import sentences, tr
 from engine.language.units import file_size
 from engine.model import bundled
+
+if TYPE_CHECKING:
+    from app.models.services import ModelServices
 
 _WIDTH = 460
 
@@ -93,3 +103,67 @@ def _primary(words: str, parent: QWidget) -> QPushButton:
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     button.setAutoDefault(False)
     return button
+
+
+class StarterDownload(QObject):
+    """Joins the offer in an empty chat with the downloads.
+
+    Args:
+        offer: the page that the user sees.
+        models: which model answers.
+        manager: has the downloads; it is not made before somebody wants one.
+        find: the starter model's file, where it is on this computer.
+    """
+
+    def __init__(
+        self,
+        offer: StarterOffer,
+        models: ModelChoice,
+        manager: ModelManager,
+        find: Callable[[], Path | None],
+    ) -> None:
+        super().__init__(offer)
+        self._offer, self._models, self._manager, self._find = offer, models, manager, find
+        self._asked = False
+        """True if the download was asked for here and has not begun yet."""
+        self._problem: UserFixable | None = None
+        """The reason why it did not even begin."""
+        self._services: ModelServices | None = None
+        offer.load_asked.connect(self._load)
+        offer.fetch_asked.connect(self._fetch)
+        models.bridge.status_changed.connect(lambda _status: self._show())
+        manager.made = self._follow
+
+    def _follow(self, services: ModelServices) -> None:
+        self._services, offer = services, self._offer
+        offer.pause_asked.connect(services.hub.pause)
+        offer.resume_asked.connect(services.hub.resume)
+        offer.cancel_asked.connect(services.hub.cancel)
+        services.hub.jobs_changed.connect(self._show)
+        services.hub.problem.connect(self._could_not)
+
+    def _load(self) -> None:
+        path = self._find()
+        if path is not None:
+            self._models.load(path)
+        else:
+            self._show()  # it was here a moment ago
+
+    def _fetch(self) -> None:
+        self._asked, self._problem = True, None
+        self._manager.services.hub.fetch(starter.starter_job())
+
+    def _could_not(self, problem: UserFixable) -> None:
+        if self._asked:
+            self._asked, self._problem = False, problem
+            self._show()
+
+    def _show(self) -> None:
+        if self._models.bridge.status.phase is not Phase.NO_MODEL:
+            return
+        reports = () if self._services is None else self._services.hub.reports
+        report = next((each for each in reports if each.job.key == starter.KEY), None)
+        if report is not None:
+            self._asked, self._problem = False, None
+        here = self._find() is not None
+        self._offer.show_state(here=here, report=report, problem=self._problem)

@@ -16,7 +16,7 @@ from engine.language.units import file_size
 
 MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""
-_MODELS = {".gguf", ".safetensors", ".ggml", ".bin", ".pth", ".pt", ".onnx"}
+_MODELS = {".gguf", ".safetensors", ".ggml", ".pth", ".pt", ".onnx"}
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),

@@ -237,6 +237,11 @@ class Settings:
         others = (each for each in self.profiles if each.model != str(model))
         return (self.profiled(model).with_profile(profile), *others)
 
+    def with_name(self, model: Path, name: str) -> tuple[ProfiledModel, ...]:
+        """Return the kept profiles with another name for this model."""
+        others = (each for each in self.profiles if each.model != str(model))
+        return (*others, replace(self.profiled(model), name=name))
+
     def font_scale_after(self, steps: int) -> float:
         """The text size so many steps up or down; none is the system's."""
         if not steps:

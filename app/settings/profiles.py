@@ -16,6 +16,7 @@ SMALLEST_VRAM = 0.25
 """GiB."""
 _MOST = 100
 _LONGEST = 4096
+_NAME = Word(longest=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,15 @@ class ProfiledModel:
     """A model, given by its path, with its profile and the drafts that were used with it.
 
     An empty path is the starter model's, from files of older versions.
+
+    Attributes:
+        name: that the user has given it; "" where it is called by its files.
     """
 
     model: str
     profile: ModelProfile = field(default=ModelProfile())
     drafts: tuple[str, ...] = ()
+    name: str = ""
 
     def with_profile(self, profile: ModelProfile) -> ProfiledModel:
         """Return the model with another profile, whose draft is known from now on."""
@@ -113,7 +118,8 @@ def _to_table(kept: ProfiledModel) -> dict[str, object]:
         table["draft"] = str(kept.profile.draft)
     if kept.profile.vram is not None:
         table["vram"] = kept.profile.vram / GIB
-    return table | ({"drafts": list(kept.drafts)} if kept.drafts else {})
+    named = {"name": kept.name} if kept.name else {}
+    return table | named | ({"drafts": list(kept.drafts)} if kept.drafts else {})
 
 
 def _from_table(table: Mapping[str, object]) -> ProfiledModel | None:
@@ -133,7 +139,10 @@ def _from_table(table: Mapping[str, object]) -> ProfiledModel | None:
     drafts: tuple[str, ...] = ()
     with contextlib.suppress(ValueError):
         drafts = Words(_MOST).read(table.get("drafts", []))
-    return ProfiledModel(model, ModelProfile(**known), drafts)
+    name = ""
+    with contextlib.suppress(ValueError):
+        name = _NAME.read(table.get("name", ""))
+    return ProfiledModel(model, ModelProfile(**known), drafts, name)
 
 
 def carried_forward(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QCloseEvent, QResizeEvent
+from PySide6.QtCore import QMimeData, Qt, Signal
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QResizeEvent,
+    QShowEvent,
+)
 from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
 
 from app.chat.page import ChatPage
@@ -20,12 +26,14 @@ from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import Phase
 from app.history import Conversation, Hit
 from app.models.choice import ModelChoice
+from app.models.dropped_model import dropped_model
 from app.models.file_chooser import FileChooser
 from app.models.model_button import ModelButton
 from app.models.starter_offer import StarterOffer
 from app.session.session import ChatSession
 from app.settings import SettingsStore
 from app.shell.actions import WindowActions
+from app.shell.drop_overlay import DropOverlay
 from app.shell.memory_strip import MemoryStrip
 from app.shell.navigation import Navigation
 from app.shell.page_names import PageName
@@ -94,6 +102,8 @@ class MainWindow(QMainWindow):
         self.chat.add_to_header(self.run_button)
         self.performance = services.performance
         self.pages = PageStack(self.chat, services.pages, self)
+        self.drop_overlay = DropOverlay(self.pages, self._drop_words)
+        self.setAcceptDrops(True)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self._splitter.setHandleWidth(1)
         self._splitter.setChildrenCollapsible(False)
@@ -138,6 +148,33 @@ class MainWindow(QMainWindow):
         self.show()
         self.raise_()
         self.activateWindow()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Watch what is dragged over the window, whichever widget would take it."""
+        super().showEvent(event)
+        self.windowHandle().installEventFilter(self.drop_overlay)  # again does no harm
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        """Take a model where nothing else takes what is dragged."""
+        if dropped_model(event.mimeData()) is not None:
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        """Load the model."""
+        path = dropped_model(event.mimeData())
+        if path is not None:
+            event.acceptProposedAction()
+            self._services.models.load_path(path)
+
+    def _drop_words(self, dragged: QMimeData) -> str:
+        """Return what dropping this on the page on show would do; "" where nothing."""
+        model = dropped_model(dragged)
+        if model is not None and self.pages.shown is PageName.MODELS:
+            return tr("Drop to add {name} to your models").format(name=model.name)
+        if model is not None:
+            return tr("Drop to load {name}").format(name=model.name)
+        files = [url for url in dragged.urls() if url.isLocalFile()]
+        return tr("Drop to attach to your message") if files and self.pages.shown is None else ""
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Side areas give way when the window gets narrow, and come back when it gets wide."""
@@ -186,6 +223,7 @@ class MainWindow(QMainWindow):
         self._services.models.problem.connect(self.chat.show_trouble)
         self._services.models.several.connect(self._choose_file)
         self.model_button.running_asked.connect(self.run_button.open_panel)
+        self.model_button.more_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.run_button.page_asked.connect(lambda: self.pages.open(PageName.TUNING))
         self._tell_of_running()
         bridge = self._services.bridge

@@ -219,7 +219,7 @@ SUGGESTIONS = (
 KEPT = (
     KeptModel(
         Path("model"),
-        "SmolLM2 135M Instruct",
+        "SmolLM2-135M-Instruct-Q4_1",
         ModelOrigin.BUNDLED,
         98_362_432,
         "Q4_1",
@@ -233,7 +233,7 @@ KEPT = (
             "/home/ada/.cache/huggingface/hub/models--Qwen--Qwen3-8B-GGUF/snapshots/"
             "7c41481f57cb95916b40956ab2f0b139b296d974/Qwen3-8B-Q4_K_M.gguf"
         ),
-        "Qwen3 8B",
+        "Qwen3-8B-Q4_K_M",
         ModelOrigin.DOWNLOADED,
         5_030_000_000,
         "Q4_K_M",
@@ -250,7 +250,7 @@ KEPT = (
             "/home/ada/.cache/huggingface/hub/models--Qwen--Qwen3-0.6B-GGUF/snapshots/"
             "23749fefcc72300e3a2ad315e1317431b06b590a/Qwen3-0.6B-Q8_0.gguf"
         ),
-        "Qwen3 0.6B",
+        "Qwen3-0.6B-Q8_0",
         ModelOrigin.DOWNLOADED,
         632_000_000,
         "Q8_0",
@@ -270,11 +270,20 @@ KEPT = (
         problem="half.gguf is incomplete: 734003200 of 1117320736 bytes.",
         gguf=True,
     ),
+    KeptModel(
+        Path("/home/ada/models/qwen3-8b-dgf"),
+        "qwen3-8b-dgf",
+        ModelOrigin.IN_PLACE,
+        412_000_000,
+        "Q8_0",
+        "DGF",
+        head=True,
+    ),
 )
 ELSEWHERE = (
     KeptModel(
         Path("/home/ada/.lmstudio/models/bartowski/Llama-3.2-3B/Llama-3.2-3B-Q4_K_M.gguf"),
-        "Llama 3.2 3B Instruct",
+        "Llama-3.2-3B-Q4_K_M",
         ModelOrigin.LM_STUDIO,
         2_020_000_000,
         "Q4_K_M",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ _FILE_TYPES = {
     30: "IQ4_XS", 31: "IQ1_M", 32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4",
 }  # fmt: skip
 """llama.cpp's numbers for the mixtures of types that it makes (see NOTICE)."""
+_SAYS_NOTHING = re.compile(r"(ggml-)?model([-_.][\w.-]*)?|sha256-[0-9a-f]+", re.IGNORECASE)
+"""Names of files that are the same for every model: converters' and Ollama's."""
 _BLOCKS_OF_HEADS = 8
 """Published ones have one."""
 
@@ -43,7 +46,7 @@ class LocalModel:
 
     Attributes:
         path: what was chosen: a folder, or a GGUF file.
-        name: for people.
+        name: for people: the sidecar's, else the file's or the folder's own.
         config: what it looks like; an `OtherConfig` where transformers has to run it, and a
             `DraftOnly` of a draft that has neither tokenizer nor template.
         kind: the types of its weights in a word, such as "Q4_K_M" or "BF16".
@@ -161,11 +164,11 @@ class LocalModel:
 
 
 def model_name(file: GgufFile) -> str:
-    """Return what the file calls its model, or the file's own name."""
-    first = file.files[0]
+    """Return the file's own name, or what is written in it where its name says nothing."""
+    stem = file.files[0].stem.removesuffix(f"-00001-of-{len(file.files):05}")
     given = (file.metadata.text("general.name") or "").strip()
-    stem = first.stem.removesuffix(f"-00001-of-{len(file.files):05}")
-    return (given if given.isprintable() and given else stem)[:200]
+    says_nothing = _SAYS_NOTHING.fullmatch(stem) is not None
+    return (given if says_nothing and given and given.isprintable() else stem)[:200]
 
 
 def format_words(file: GgufFile) -> str:

@@ -5,14 +5,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QLockFile
 from PySide6.QtGui import QImage
+from pytestqt.qtbot import QtBot
 
 import app.launch
+from app.data_folder.instance import SingleInstance
 from app.data_folder.paths import find_paths
 from app.theme import icons
 
@@ -65,6 +68,45 @@ def test_the_window_gets_a_simulated_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
     assert app.launch.main(["--simulate-gpu", "1.5"]) == 0
     assert app.launch.main([]) == 0
     assert asked == [3 << 29, None]
+
+
+def test_the_window_opens_with_a_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+
+    def run(*_arguments: object, model: Path | None = None, **_more: object) -> int:
+        asked.append(model)
+        return 0
+
+    monkeypatch.setattr("app.application.run", run)
+    file = tmp_path / "mine.gguf"
+    file.touch()
+    assert app.launch.main([str(file)]) == 0
+    assert asked == [file]
+    with pytest.raises(SystemExit) as ended:
+        app.launch.main(["bnech"])
+    assert ended.value.code == 2
+    assert "“bnech” is neither a command nor a file" in capsys.readouterr().err
+
+
+def _hand_over(lock: Path, file: Path | None) -> bool:
+    return SingleInstance(lock).hand_over(file)
+
+
+def test_a_second_start_hands_its_file_over(tmp_path: Path, qtbot: QtBot) -> None:
+    first = SingleInstance(tmp_path / "lock")
+    assert first.claim()
+    heard: list[Path | None] = []
+    first.started_again.connect(heard.append)
+    file = tmp_path / "größer 大.gguf"
+    for each in (file, None):
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(_hand_over, tmp_path / "lock", each)
+            qtbot.waitUntil(answer.done)
+            assert answer.result()
+    assert heard == [file, None]
+    first.release()
 
 
 def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

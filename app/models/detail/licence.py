@@ -55,7 +55,7 @@ class LicencePart(QWidget):
         """Show the terms of use of this repository."""
         self._page = f"{HUB}/{repo}"
         self.link = link or ""
-        said = licence or tr("not told; look at the model's page before you use it")
+        said = licence or tr("not specified; see the model's page before you use it")
         self.words.setText(tr("Licence: {licence}").format(licence=said))
         self.read_button.setVisible(bool(self.link))
         self._box.setVisible(gated)

@@ -8,12 +8,12 @@ from typing import cast
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
-from app.models.advice_desk import Fits
+from app.models.advice import Fits
 from app.models.detail.drafts import DraftChoices
 from app.models.detail.frame import DetailFrame, Facts, breakable, say
 from app.models.detail.licence import HUB, LicencePart, open_link
 from app.models.download_orders import Wanted
-from app.models.list.row import LibraryRow
+from app.models.list.model import ModelRow
 from app.models.list.view import RowsView
 from app.models.model_texts import (
     PACKAGINGS,
@@ -185,7 +185,7 @@ class RemoteDetail(DetailFrame):
         fit = self._fits.get(self.variant.name) if self.variant is not None else None
         say(self.fit_words, fit_mark(fit).tip if fit is not None else "")
 
-    def _words(self, variant: Variant) -> LibraryRow:
+    def _words(self, variant: Variant) -> ModelRow:
         return variant_row(variant, self._fits.get(variant.name))
 
     def _fit_height(self) -> None:

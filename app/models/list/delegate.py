@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QStyledItemDelegate,
@@ -11,27 +11,23 @@ from PySide6.QtWidgets import (
     QToolTip,
 )
 
-from app.models.list.model import Index, LibraryListModel
-from app.models.list.row import LibraryRow, RowBadge, Tone
-from app.theme.icons import icon
+from app.models.list.badge import RowBadge, badge_size, draw_badge
+from app.models.list.model import Index, ModelRow, RowListModel
 from app.theme.theme import current
-from app.theme.tokens import Tokens
 from app.widgets import painting
-from app.widgets.painting import draw_line, shortened
+from app.widgets.painting import draw_line
 
 _SIDE = 12
 _TOP = 8
 _GAP = 3
-_BADGE_SIDE = 8
 _MOST_OF_ROW = 0.5
 """A badge takes no more of the width."""
-_SIGNS = {Tone.GOOD: "check", Tone.FAIR: "info", Tone.BAD: "warning"}
 
 
 class RowDelegate(QStyledItemDelegate):
     """Draws rows, all of them equally high."""
 
-    def __init__(self, model: LibraryListModel, view: QAbstractItemView) -> None:
+    def __init__(self, model: RowListModel, view: QAbstractItemView) -> None:
         super().__init__(view)
         self._model, self._view = model, view
 
@@ -74,7 +70,7 @@ class RowDelegate(QStyledItemDelegate):
         QToolTip.showText(event.globalPos(), text, view)
         return True
 
-    def _heading(self, painter: QPainter, area: QRect, row: LibraryRow) -> None:
+    def _heading(self, painter: QPainter, area: QRect, row: ModelRow) -> None:
         tokens, height = current(), QFontMetricsF(self._small).height()
         room = QRectF(area).adjusted(_SIDE, 0, -_SIDE, -2)
         first, second = QRectF(room), QRectF(room)
@@ -84,7 +80,7 @@ class RowDelegate(QStyledItemDelegate):
         draw_line(painter, first, row.title, self._bold, tokens.text)
         draw_line(painter, second, row.about, self._small, tokens.muted)
 
-    def _entry(self, painter: QPainter, area: QRect, row: LibraryRow) -> None:
+    def _entry(self, painter: QPainter, area: QRect, row: ModelRow) -> None:
         tokens = current()
         first = QRectF(area).adjusted(_SIDE, _TOP, -_SIDE, 0)
         first.setHeight(self._view.fontMetrics().height())
@@ -119,40 +115,6 @@ class RowDelegate(QStyledItemDelegate):
         font = QFont(self._view.font())
         font.setWeight(QFont.Weight.DemiBold)
         return font
-
-
-def badge_size(mark: RowBadge, font: QFont) -> QSize:
-    """Return the size of a badge in this font."""
-    metrics = QFontMetricsF(font)
-    sign = metrics.height() + 2 if mark.tone in _SIGNS else 0
-    width = metrics.horizontalAdvance(mark.text) + sign + 2 * _BADGE_SIDE
-    return QSize(round(width) + 1, round(metrics.height()) + 4)
-
-
-def draw_badge(painter: QPainter, area: QRectF, mark: RowBadge, font: QFont) -> None:
-    """Draw a rounded box with a sign and the words."""
-    text, fill = _colours(mark.tone)
-    painter.setPen(QPen(QColor(text), 1) if mark.tone is not Tone.PLAIN else Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(fill))
-    painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
-    words = area.adjusted(_BADGE_SIDE, 0, -_BADGE_SIDE + 2, 0)
-    sign = _SIGNS.get(mark.tone)
-    if sign is not None:
-        side = round(QFontMetricsF(font).height() - 2)
-        top = round(area.center().y() - side / 2)
-        icon(sign, text).paint(painter, QRect(round(words.left()), top, side, side))
-        words.setLeft(words.left() + side + 4)
-    draw_line(painter, words, shortened(mark.text, font, words.width() + 1), font, text)
-
-
-def _colours(tone: Tone) -> tuple[str, str]:
-    tokens: Tokens = current()
-    return {
-        Tone.GOOD: (tokens.success, tokens.surface),
-        Tone.FAIR: (tokens.warning, tokens.warning_soft),
-        Tone.BAD: (tokens.danger, tokens.danger_soft),
-        Tone.PLAIN: (tokens.muted, tokens.sunken),
-    }[tone]
 
 
 def _draw_share(painter: QPainter, area: QRectF, share: float) -> None:

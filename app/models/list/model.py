@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import (
@@ -13,24 +14,46 @@ from PySide6.QtCore import (
     Qt,
 )
 
-from app.models.list.row import LibraryRow
+from app.models.list.badge import RowBadge
 
 Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 
 
-class LibraryListModel(QAbstractListModel):
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """Two lines, and perhaps a badge; a heading has one line and cannot be chosen.
+
+    Attributes:
+        share: how far something has come, from 0 to 1; None: no bar is drawn.
+    """
+
+    title: str
+    about: str = ""
+    mark: RowBadge | None = None
+    tip: str = ""
+    heading: bool = False
+    share: float | None = None
+
+    @property
+    def spoken(self) -> str:
+        """Return all of it in one line."""
+        parts = (self.title, self.about, self.mark.text if self.mark is not None else "")
+        return ", ".join(part for part in parts if part)
+
+
+class RowListModel(QAbstractListModel):
     """Entries of any kind.
 
     Args:
         words: makes the row of an entry.
     """
 
-    def __init__(self, words: Callable[[Any], LibraryRow], parent: QObject | None = None) -> None:
+    def __init__(self, words: Callable[[Any], ModelRow], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._words = words
         self.entries: Sequence[object] = ()
-        self._rows: dict[int, LibraryRow] = {}
+        self._rows: dict[int, ModelRow] = {}
 
     def show(self, entries: Sequence[object]) -> None:
         """Show other entries."""
@@ -48,7 +71,7 @@ class LibraryListModel(QAbstractListModel):
         """Return the entry in a row."""
         return self.entries[index.row()] if 0 <= index.row() < len(self.entries) else None
 
-    def row(self, index: Index) -> LibraryRow | None:
+    def row(self, index: Index) -> ModelRow | None:
         """Return the texts of a row."""
         number = index.row()
         if not 0 <= number < len(self.entries):

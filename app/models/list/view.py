@@ -10,8 +10,7 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.models.list.delegate import RowDelegate
-from app.models.list.model import LibraryListModel
-from app.models.list.row import LibraryRow
+from app.models.list.model import ModelRow, RowListModel
 from app.widgets.uniform_list import UniformList
 
 Index = QModelIndex | QPersistentModelIndex
@@ -35,7 +34,7 @@ class RowsView(UniformList):
     def __init__(
         self,
         name: str,
-        words: Callable[[Any], LibraryRow],
+        words: Callable[[Any], ModelRow],
         key: Callable[[Any], Hashable],
         parent: QWidget | None = None,
     ) -> None:
@@ -43,7 +42,7 @@ class RowsView(UniformList):
         self._key = key
         self._last: Hashable = None
         self._changing = False
-        self.rows = LibraryListModel(words, self)
+        self.rows = RowListModel(words, self)
         self.setModel(self.rows)
         self.setItemDelegate(RowDelegate(self.rows, self))
         self.setAccessibleName(name)

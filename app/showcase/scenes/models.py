@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
+from app.models.choice import Installed
 from app.models.file_chooser import FileChooser
-from app.models.installed import Installed
 from app.showcase.scenes.shoot import Shoot, answer, menu, new_chat
 from app.showcase.script import PLAN
 from app.showcase.stage import Stage, catch_up, settle

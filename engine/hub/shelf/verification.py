@@ -22,6 +22,7 @@ class VerifiedModel:
 
     Attributes:
         compared: files whose hash is what it should be.
+        copied: those hashes were taken when the files were copied, not by their publisher.
         read: files of which no hash is known: they could be read to their end.
         wrong: files that are not what they should be.
         problem: what is wrong, in a sentence; "" where nothing is.
@@ -31,6 +32,7 @@ class VerifiedModel:
     read: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
     problem: str = ""
+    copied: bool = False
 
     @property
     def words(self) -> str:
@@ -40,7 +42,10 @@ class VerifiedModel:
         files = len(self.compared) + len(self.read)
         counted = tr_count("{n} file", "{n} files", files)
         if not self.read:
-            return tr("{files} checked: every byte is as it was published.").format(files=counted)
+            said = tr("{files} checked: every byte is as it was published.")
+            if self.copied:
+                said = tr("{files} checked: every byte is as it was copied.")
+            return said.format(files=counted)
         if not self.compared:
             return tr("{files} read to the end; there is nothing to compare them with.").format(
                 files=counted
@@ -81,7 +86,8 @@ def verify(path: Path, shelf: ModelShelf, tell: Tell, stopped: Stopped) -> Verif
     except OSError as error:
         said = tr("It cannot be read to its end: {error}.")
         return VerifiedModel(problem=said.format(error=error.strerror or error))
-    return VerifiedModel(tuple(compared), tuple(read), tuple(wrong), _damage(wrong))
+    damage = _damage(wrong, copied=bool(ours))
+    return VerifiedModel(tuple(compared), tuple(read), tuple(wrong), damage, bool(ours))
 
 
 def _ours(path: Path, shelf: ModelShelf) -> dict[str, str]:
@@ -92,11 +98,14 @@ def _ours(path: Path, shelf: ModelShelf) -> dict[str, str]:
     return {}
 
 
-def _damage(wrong: Sequence[str]) -> str:
+def _damage(wrong: Sequence[str], *, copied: bool) -> str:
     """Return the sentence for files that are not what they should be; "" where there are none."""
     if not wrong:
         return ""
-    said = tr("Damaged: {files} is not what was published. Download the model again.")
-    if len(wrong) > 1:
+    if copied:
+        said = tr("Damaged since it was copied: {files}. Copy the model again.")
+    elif len(wrong) > 1:
         said = tr("Damaged: {files} are not what was published. Download the model again.")
+    else:
+        said = tr("Damaged: {files} is not what was published. Download the model again.")
     return said.format(files=listed_words(wrong[:5]))

@@ -235,7 +235,7 @@ def _read(cursor: _Cursor) -> Header:
 def _check_magic(cursor: _Cursor) -> None:
     file = cursor.file
     if cursor.size < 24:
-        raise incomplete(file, cursor.size, 24)
+        raise incomplete(file, cursor.size)
     magic, version = cursor.take(4), cursor.number(_U32)
     if magic != _MAGIC:
         raise damaged(file, tr("it is not a GGUF file"))

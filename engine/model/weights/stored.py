@@ -92,12 +92,13 @@ def damaged(file: Path, what: str) -> UserFixable:
     )
 
 
-def incomplete(file: Path, size: int, expected: int) -> UserFixable:
-    """The error for a file that ends before its contents do."""
+def incomplete(file: Path, size: int, expected: int | None = None) -> UserFixable:
+    """The error for a file that ends before its contents do; how long it should be, if it tells."""
+    said = tr("{file} is incomplete: {size} of {expected} bytes.")
+    if expected is None:
+        said = tr("{file} is incomplete: {size} bytes.") if size else tr("{file} is empty.")
     return UserFixable(
-        tr("{file} is incomplete: {size} of {expected} bytes.").format(
-            file=file.name, size=size, expected=expected
-        ),
+        said.format(file=file.name, size=size, expected=expected),
         tr("Finish or repeat the download."),
         str(file),
     )

@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, TokenMarks, foreign
-from app.history.exchange import export_json, import_json, markdown
+from app.history.exchange import export_json, import_text, read_trees
+from app.history.markdown_file import markdown
 from app.history.message import StoredMessage
 from app.history.trees import Tree, beside
+from app.session.attachments import Attachment, as_block
 from engine.errors import UserFixable
 from engine.events import AnswerStats, Origin, TokenSpan
 from engine.request import Role, SamplingParams
@@ -37,7 +39,7 @@ def said(store: HistoryStore, conversation: Conversation) -> list[tuple[str, str
 
 
 def only(store: HistoryStore, data: object) -> Conversation:
-    imported = import_json(store.trees, json.dumps(data))
+    imported = import_text(store.trees, json.dumps(data))
     assert imported.left_out == 0
     (conversation,) = imported
     return conversation
@@ -103,7 +105,7 @@ def test_whole_trees_come_back_as_they_were(tmp_path: Path, originals: list[Tree
         first = store.trees.add(originals)
         assert [bare(store.trees.tree(each.id)) for each in first] == originals
         text = export_json(store.trees, [each.id for each in first])
-        imported = import_json(store.trees, text)
+        imported = import_text(store.trees, text)
         assert imported.left_out == 0
         assert [bare(store.trees.tree(each.id)) for each in imported] == originals
         listed = {each.id: each for each in store.conversations.all()}
@@ -126,7 +128,7 @@ def test_messages_of_openai_s_api(store: HistoryStore) -> None:
         assert said(store, conversation) == [("user", "Hi"), ("assistant", "Hello!")]
         assert conversation.setup.system_prompt == "Be brief."
     lines = "\n".join(json.dumps(request) for _ in range(3)) + "\n\n{broken"
-    imported = import_json(store.trees, lines)
+    imported = import_text(store.trees, lines)
     assert (len(imported), imported.left_out) == (3, 1)
     assert imported.said == (
         "3 conversations were imported. 1 part of the file could not be read and was left out."
@@ -199,7 +201,7 @@ def test_the_export_of_open_webui(store: HistoryStore) -> None:
 )
 def test_what_holds_no_conversation_is_refused_in_words(store: HistoryStore, text: str) -> None:
     with pytest.raises(UserFixable, match="No conversation was found"):
-        import_json(store.trees, text)
+        import_text(store.trees, text)
     assert store.conversations.all() == []
 
 
@@ -207,10 +209,10 @@ def test_a_newer_export_and_a_huge_file_are_refused(
     store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserFixable, match="newer version"):
-        import_json(store.trees, '{"format": "duotail-conversations", "version": 2}')
+        import_text(store.trees, '{"format": "duotail-conversations", "version": 2}')
     monkeypatch.setattr("app.history.exchange._LONGEST_FILE", 10)
     with pytest.raises(UserFixable, match="too large"):
-        import_json(store.trees, "[" + " " * 10 + "]")
+        import_text(store.trees, "[" + " " * 10 + "]")
 
 
 def test_what_is_good_in_a_bad_file_is_kept(
@@ -228,7 +230,7 @@ def test_what_is_good_in_a_bad_file_is_kept(
         {"mapping": {**circle, "c": fine}, "current_node": ["odd"]},
         {"unknown": 1},
     ]
-    imported = import_json(store.trees, json.dumps(data))
+    imported = import_text(store.trees, json.dumps(data))
     assert [said(store, each) for each in imported] == [[("user", "Hi")], [("user", "fine")]]
     assert imported.left_out == 2 + 1 + 2 + 1
 
@@ -253,7 +255,7 @@ def test_odd_fields_of_our_own_format_do_no_harm(store: HistoryStore) -> None:
     ]
     own = {"format": "duotail-conversations", "version": 1}
     told = {"title": ["odd"], "setup": 3, "leaf": {"odd": 1}, "messages": messages}
-    imported = import_json(store.trees, json.dumps({**own, "conversations": [told, 7]}))
+    imported = import_text(store.trees, json.dumps({**own, "conversations": [told, 7]}))
     assert imported.left_out == 3
     (conversation,) = imported
     (second,) = store.branches.messages(conversation.id)
@@ -296,7 +298,7 @@ def test_whatever_a_file_holds_there_is_a_sentence(tmp_path: Path, data: object,
     if own:
         data = {"format": "duotail-conversations", "version": 1, "conversations": [data]}
     with HistoryStore.open(tmp_path / "history.sqlite") as store, contextlib.suppress(UserFixable):
-        for conversation in import_json(store.trees, json.dumps(data)):
+        for conversation in import_text(store.trees, json.dumps(data)):
             store.branches.messages(conversation.id)
 
 
@@ -306,10 +308,10 @@ def test_an_import_is_stored_whole_or_not_at_all(store: HistoryStore) -> None:
     pages = store._file.connection.execute("PRAGMA page_count").fetchone()[0]
     store._file.connection.execute(f"PRAGMA max_page_count = {pages + 20}")
     with pytest.raises(UserFixable, match="full"):
-        import_json(store.trees, text)
+        import_text(store.trees, text)
     assert store.conversations.all() == store.search("xxx") == []
     store._file.connection.execute("PRAGMA max_page_count = 1000000")
-    assert len(import_json(store.trees, text)) == 200
+    assert len(import_text(store.trees, text)) == 200
     assert len(store.search("xxx", limit=1_000)) == 600
     assert store._file.connection.execute("PRAGMA foreign_key_check").fetchall() == []
     assert isinstance(store._file.connection, sqlite3.Connection)
@@ -322,7 +324,7 @@ def test_a_worker_takes_in_and_hands_out_beside_the_window(tmp_path: Path) -> No
 
     def work() -> None:
         with beside(path) as store:
-            imported = import_json(store, text, lambda done, _of: steps.append(done))
+            imported = import_text(store, text, lambda done, _of: steps.append(done))
             assert len(export_json(store, [each.id for each in imported])) > 1_000
 
     with HistoryStore.open(path) as store:
@@ -347,7 +349,7 @@ def test_a_cancelled_import_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     with HistoryStore.open(path) as store:
         with pytest.raises(InterruptedError):
-            import_json(store.trees, text, stop)
+            import_text(store.trees, text, stop)
         assert store.conversations.all() == store.search("imported") == []
     with HistoryStore.open(path) as store:
         assert store._file.connection.execute("SELECT * FROM message").fetchall() == []
@@ -360,9 +362,66 @@ def test_markdown_is_what_a_person_would_read(store: HistoryStore) -> None:
     begun = store.answers.begin(chat.id, model="Qwen", sampling=SamplingParams())
     store.pieces.append(begun.id, "<think>leeks?</think>\n\nBoil `leeks`.", [1], None)
     lines = markdown(store.conversations.all()[0], store.branches.messages(chat.id)).splitlines()
-    assert lines[:4] == ["# Soup", "", "**System prompt**", ""]
-    assert lines[4] == "Be brief."
-    assert lines[6].startswith("## You, 20")
-    assert lines[8] == "How?"
-    assert lines[10].startswith("## Qwen, 20")
-    assert lines[12:] == ["Boil `leeks`."]
+    assert lines[:6] == [
+        "# Soup",
+        "",
+        "<!-- duotail system -->",
+        "**System prompt**",
+        "",
+        "Be brief.",
+    ]
+    assert lines[8].startswith("## You, 20")
+    assert lines[10] == "How?"
+    assert lines[13].startswith("## Qwen, 20")
+    assert lines[15:] == ["Boil `leeks`."]
+
+
+_LINES = st.sampled_from(
+    [
+        *("# Soup", "## You, 2026-01-01 10:00", "```python", "~~~", "**System prompt**", ""),
+        *("<!-- duotail user -->", "<!-- duotail-2 assistant -->", "-->", "  x ", "<think>"),
+        as_block(Attachment("notes.md", "## Qwen, 2026-01-01 10:00\n```\n", 1)),
+    ]
+)
+_MARKDOWN = st.lists(_LINES | _TEXTS, max_size=6).map("\n".join)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([Role.USER, Role.ASSISTANT]), _MARKDOWN), min_size=1, max_size=5
+    ),
+    _MARKDOWN,
+)
+def test_markdown_comes_back_with_every_role_and_letter(
+    turns: list[tuple[Role, str]], prompt: str
+) -> None:
+    turns = [(role, text) for role, text in turns if role is Role.USER or "<think>" not in text]
+    messages = [
+        StoredMessage(n, role, text, model="Qwen, 7B" * (role is Role.ASSISTANT), created_at=1.7e9)
+        for n, (role, text) in enumerate(turns)
+    ]
+    chat = Conversation(0, "Soup", 1.7e9, setup=ChatSetup(prompt))
+    if messages:
+        ((tree,), left_out) = read_trees(markdown(chat, messages))
+        assert left_out == 0
+        assert [(m.role, m.text, m.model) for m in tree.messages] == [
+            (m.role, m.text, m.model) for m in messages
+        ]
+        told = tree.conversation
+        assert (told.title, told.setup.system_prompt) == ("Soup", prompt)
+        assert abs(told.updated_at - 1.7e9) < 60
+
+
+def test_markdown_of_an_earlier_version_is_read_by_its_headings() -> None:
+    old = (
+        "# Soup\n\n**System prompt**\n\nBe brief.\n\n## Sie, 2026-01-01 10:00\n\nHow?\n\n"
+        "```\n## Qwen, 2026-01-01 10:00\n```\n\n## Qwen, 2026-01-01 10:01\n\nBoil.\n"
+    )
+    for text in (old, old.replace("\n", "\r\n")):
+        ((tree,), _) = read_trees(text)
+        assert [(str(m.role), m.text) for m in tree.messages] == [
+            ("user", "How?\n\n```\n## Qwen, 2026-01-01 10:00\n```"),
+            ("assistant", "Boil."),
+        ]
+        assert tree.conversation.setup.system_prompt == "Be brief."

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from app.history import AnswerState, HistoryStore
 from app.history.database import connect
-from app.history.exchange import export_json, import_json
+from app.history.exchange import export_json, import_text
 from app.history.rounds import MAGIC, MOST_ROUNDS, RoundRecording, joined, pack, unpack
 from app.history.schema import MIGRATIONS
 from app.history.typed_columns import ColumnReader, Damaged, pack_column, pack_texts
@@ -340,12 +340,12 @@ def test_they_move_with_a_conversation(tmp_path: Path) -> None:
         store.answers.keep_rounds(message_id, b"of a newer version")
         exported = export_json(store.trees, [chat])
     with HistoryStore.open(tmp_path / "b.sqlite") as store:
-        (taken,) = import_json(store.trees, exported)
+        (taken,) = import_text(store.trees, exported)
         answer = store.branches.messages(taken.id)[-1]
         assert kept(store, answer.id) == [3]
         assert len(store.answers.rounds(answer.id)) == 1
         odd = exported.replace('"rounds": [', '"rounds": [null, "?", ')
-        (again,) = import_json(store.trees, odd)
+        (again,) = import_text(store.trees, odd)
         assert kept(store, store.branches.messages(again.id)[-1].id) == [3]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from app.history import AnswerState, HistorySearch, HistoryStore, set_aside
 from app.history.database import connect
-from app.history.exchange import export_json, import_json
+from app.history.exchange import export_json, import_text
 from app.history.salvage import rows
 from app.history.schema import MIGRATIONS
 from engine.errors import UserFixable
@@ -112,7 +112,7 @@ def test_a_damaged_history_is_read_as_far_as_it_goes(
     assert not store.path.exists()
     set_aside(filled)
     with HistoryStore.open(filled) as store:
-        import_json(store.trees, exported)
+        import_text(store.trees, exported)
         assert texts(store) == found
 
 

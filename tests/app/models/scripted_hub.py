@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QMessageBox
 
 from app.models.models_page import ModelsPage
-from app.models.search_bar import LibraryTab
+from app.models.search_bar import ModelsTab
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
 from app.showcase.hub import HubScript, ScriptedHub
@@ -56,24 +56,24 @@ class Visitor:
         self.desk.bot.waitUntil(lambda: button.isVisible() and button.isEnabled())
         self.desk.bot.mouseClick(button, Qt.MouseButton.LeftButton)
 
-    def go_to(self, part: LibraryTab) -> None:
-        self.click(self.page.search.parts[part])
+    def go_to(self, tab: ModelsTab) -> None:
+        self.click(self.page.search.tabs[tab])
 
     def find(self, words: str) -> None:
         """Type words, press Return, wait for the list."""
-        self.go_to(LibraryTab.FIND)
+        self.go_to(ModelsTab.SEARCH)
         self.page.search.field.setText(words)
         self.desk.bot.keyClick(self.page.search.field, Qt.Key.Key_Return)
-        self.until(lambda: not self.page._desks.hub.searching)
+        self.until(lambda: not self.page._services.hub.searching)
 
     def choose(self, found: FoundRepository) -> None:
-        self.page.finding.view.choose(found.repo)
-        self.until(lambda: self.page.finding.remote.repository is not None)
+        self.page.searching.view.choose(found.repo)
+        self.until(lambda: self.page.searching.remote.repository is not None)
 
     def tell(self, *reports: JobReport) -> None:
         """The hub says how far downloads are; wait until the window knows."""
         self.hub.tell(*reports)
-        self.until(lambda: self.page._desks.hub.reports == reports)
+        self.until(lambda: self.page._services.hub.reports == reports)
 
     def until(self, holds: object) -> None:
         self.desk.bot.waitUntil(holds)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.models.detail.kept_detail import KeptDetail
+from app.models.detail.installed_detail import InstalledDetail
 from engine.hub.advice import DraftCandidate, Verdict
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 
@@ -16,27 +16,29 @@ DRAFT = ROOT / "small" / "small.gguf"
 
 
 @pytest.fixture
-def detail(qtbot: QtBot) -> KeptDetail:
-    made = KeptDetail()
+def detail(qtbot: QtBot) -> InstalledDetail:
+    made = InstalledDetail()
     qtbot.addWidget(made)
     return made
 
 
-def shown(detail: KeptDetail, *, gguf: bool) -> KeptModel:
+def shown(detail: InstalledDetail, *, gguf: bool) -> KeptModel:
     model = KeptModel(ROOT / "large", "Large", ModelOrigin.BUNDLED, 1, draft=DRAFT, gguf=gguf)
     detail.show_model(model, in_use=False, offered=False)
     return model
 
 
 @pytest.mark.parametrize(("gguf", "word"), [(True, "GGUF"), (False, "safetensors")])
-def test_the_format_is_that_of_the_files(detail: KeptDetail, gguf: bool, word: str) -> None:
+def test_the_format_is_that_of_the_files(detail: InstalledDetail, gguf: bool, word: str) -> None:
     """A folder may hold either."""
     shown(detail, gguf=gguf)
     assert dict(detail.facts.shown)["Format"] == word
 
 
 @pytest.mark.parametrize("listed", [DRAFT, DRAFT.parent])
-def test_its_own_draft_is_chosen_however_it_is_listed(detail: KeptDetail, listed: Path) -> None:
+def test_its_own_draft_is_chosen_however_it_is_listed(
+    detail: InstalledDetail, listed: Path
+) -> None:
     """By the file, or by the folder that holds it alone."""
     shown(detail, gguf=True)
     detail.show_drafts(

@@ -14,10 +14,10 @@ from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtWidgets import QLabel, QMenu
 
 from app.engine_link.status import Phase
-from app.models.choice import ModelChoice
+from app.models.choice import Installed, ModelChoice, installed
 from app.models.file_chooser import FileChooser
-from app.models.installed import installed
 from app.settings.profiles import ModelProfile, ProfiledModel
+from app.shell.page_names import PageName
 from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Load, Stop, Unload
 from engine.errors import UserFixable
@@ -54,8 +54,27 @@ def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None
 
 
 def test_a_model_can_be_taken_out_of_memory(desk: Desk) -> None:
-    menu_of(desk)["Take the model out of memory"].trigger()
+    menu_of(desk)["Unload model"].trigger()
     desk.bot.waitUntil(lambda: any(isinstance(each, Unload) for each in desk.script.commands))
+
+
+def test_the_menu_offers_no_draft_and_leads_to_more_models(desk: Desk) -> None:
+    menu_of(desk)
+    head = Installed(Path("head"), "A draft head", "BF16", 1, head=True)
+    desk.assembly.models.models = [*desk.assembly.models.models, head]
+    actions = menu_of(desk)
+    assert not any(text.startswith("A draft head") for text in actions)
+    actions["Find more models…"].trigger()
+    assert desk.assembly.window.pages.shown is PageName.MODELS
+
+
+def test_a_draft_that_is_opened_without_a_model_is_not_loaded(desk: Desk) -> None:
+    told: list[UserFixable] = []
+    desk.assembly.models.problem.connect(told.append)
+    before, desk.assembly.bridge.last_load = loads(desk), None
+    desk.assembly.models._use(Installed(Path("head"), "A draft head", "BF16", 1, head=True))
+    assert [each.cause for each in told] == ["A draft head is a draft and cannot answer alone."]
+    assert loads(desk) == before
 
 
 def test_a_folder_without_a_model_is_refused_in_words(desk: Desk, tmp_path: Path) -> None:
@@ -73,15 +92,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two models in GGUF."""
     folder = tmp_path_factory.mktemp("models")
     for name, kind in (("small.gguf", Kind.Q4_0), ("large.gguf", Kind.Q8_0)):
-        write_gguf(FOLDER_TARGET, folder / name, kind, more={"general.name": "Mine"})
+        write_gguf(FOLDER_TARGET, folder / name, kind, more={"general.name": "Smollm2 135M Lc100K"})
     return folder
 
 
 def test_a_file_that_was_chosen_is_loaded_and_listed(desk: Desk, files: Path) -> None:
     desk.assembly.models.load_path(files / "small.gguf")
     desk.bot.waitUntil(lambda: loads(desk)[-1].model == files / "small.gguf")
-    desk.bot.waitUntil(lambda: any(text.startswith("Mine") for text in menu_of(desk)))
-    (words,) = [text for text in menu_of(desk) if text.startswith("Mine")]
+    desk.bot.waitUntil(lambda: any(text.startswith("small  ") for text in menu_of(desk)))
+    (words,) = [text for text in menu_of(desk) if text.startswith("small  ")]
     assert "Q4_0" in words
     assert menu_of(desk)[words].isChecked()
     settings = desk.assembly.settings.value

@@ -11,10 +11,18 @@ from fake_engine import Script
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QFileDialog,
+    QInputDialog,
+    QLabel,
+    QPushButton,
+    QWidget,
+)
 from scripted_hub import Visitor, told
 
-from app.models.search_bar import LibraryTab
+from app.models.search_bar import ModelsTab
 from app.models.token_dialog import TokenDialog
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
@@ -71,29 +79,29 @@ def arrived(job: Job) -> JobReport:
 
 def test_nothing_is_asked_of_the_hub_before_the_user_searches(visitor: Visitor) -> None:
     page = visitor.page
-    visitor.until(lambda: len(page.suitable.view.rows.entries) == len(story.SUGGESTIONS))
-    for part in LibraryTab:
-        visitor.go_to(part)
+    visitor.until(lambda: len(page.recommended.view.rows.entries) == len(story.SUGGESTIONS))
+    for tab in ModelsTab:
+        visitor.go_to(tab)
         QTest.keyClicks(page.search.field, "qwen")
         assert "Nothing is sent" in page.search.note.text()
-    visitor.go_to(LibraryTab.ON_DISK)
-    visitor.until(lambda: bool(page.on_disk.view.rows.entries))
+    visitor.go_to(ModelsTab.INSTALLED)
+    visitor.until(lambda: bool(page.installed.view.rows.entries))
     visitor.desk.bot.keyClick(page.search.field, Qt.Key.Key_Return)
     assert visitor.script.asked == []
 
 
 def test_a_search_asks_for_what_was_chosen_and_shows_what_was_found(visitor: Visitor) -> None:
     page = visitor.page
-    visitor.go_to(LibraryTab.FIND)
+    visitor.go_to(ModelsTab.SEARCH)
     page.search.packaging_box.setCurrentIndex(1)
     page.search.order_box.setCurrentIndex(2)
     visitor.find("  qwen3 ")
     (asked,) = visitor.script.asked
     assert isinstance(asked, Search)
     assert (asked.words, asked.packaging, asked.order) == ("qwen3", Packaging.GGUF, Order.NEWEST)
-    visitor.until(lambda: tuple(page.finding.view.rows.entries) == story.RESULTS)
+    visitor.until(lambda: tuple(page.searching.view.rows.entries) == story.RESULTS)
     assert page.search.count.text() == f"{len(story.RESULTS)} models found."
-    assert page.finding.view.current is None
+    assert page.searching.view.current is None
 
 
 def test_an_answer_to_an_older_question_is_not_shown(visitor: Visitor) -> None:
@@ -108,8 +116,8 @@ def test_an_answer_to_an_older_question_is_not_shown(visitor: Visitor) -> None:
     visitor.hub.ask(first)
     visitor.script.found = story.RESULTS[1:3]
     visitor.hub.ask(second)
-    visitor.until(lambda: not page._desks.hub.searching)
-    assert tuple(page.finding.view.rows.entries) == story.RESULTS[1:3]
+    visitor.until(lambda: not page._services.hub.searching)
+    assert tuple(page.searching.view.rows.entries) == story.RESULTS[1:3]
 
 
 def test_trouble_with_the_hub_is_told_in_words_and_can_be_tried_again(visitor: Visitor) -> None:
@@ -117,17 +125,17 @@ def test_trouble_with_the_hub_is_told_in_words_and_can_be_tried_again(visitor: V
     question = Search(Access(), "")
     visitor.script.refusal = Refused(question, Fault.OFFLINE, "No network.", "Look at the cable.")
     visitor.find("qwen")
-    visitor.until(lambda: page.finding.words.text() == "No network.\nLook at the cable.")
+    visitor.until(lambda: page.searching.words.text() == "No network.\nLook at the cable.")
     visitor.script.refusal = None
-    visitor.click(page.finding.action)
-    visitor.until(lambda: tuple(page.finding.view.rows.entries) == story.RESULTS)
-    assert page.finding.view.isVisible()
+    visitor.click(page.searching.action)
+    visitor.until(lambda: tuple(page.searching.view.rows.entries) == story.RESULTS)
+    assert page.searching.view.isVisible()
 
 
 def test_nothing_found_is_said(visitor: Visitor) -> None:
     visitor.script.found = ()
     visitor.find("no such model")
-    visitor.until(lambda: "“no such model”" in visitor.page.finding.words.text())
+    visitor.until(lambda: "“no such model”" in visitor.page.searching.words.text())
 
 
 # -- one model of the hub ----------------------------------------------------------------------
@@ -136,7 +144,7 @@ def test_nothing_found_is_said(visitor: Visitor) -> None:
 def test_a_result_tells_licence_variants_fits_and_drafts(visitor: Visitor) -> None:
     visitor.find("qwen3")
     visitor.choose(story.QWEN3_8B)
-    detail = visitor.page.finding.remote
+    detail = visitor.page.searching.remote
     assert detail.licence.words.text() == "Licence: apache-2.0"
     visitor.until(lambda: detail.variant is not None and bool(detail.fit_words.text()))
     rows = [detail.variants.rows.row(detail.variants.rows.index(n, 0)) for n in range(5)]
@@ -156,7 +164,7 @@ def test_a_result_tells_licence_variants_fits_and_drafts(visitor: Visitor) -> No
 def test_one_button_fetches_the_model_and_its_draft(visitor: Visitor) -> None:
     visitor.find("qwen3")
     visitor.choose(story.QWEN3_8B)
-    detail = visitor.page.finding.remote
+    detail = visitor.page.searching.remote
     q4, small = story.REPOSITORY.variants[1], story.SMALL_REPOSITORY.variants[4]
     visitor.until(lambda: "5.6\N{NO-BREAK SPACE}GB" in detail.download_button.text())
     assert q4.nbytes + small.nbytes == pytest.approx(5.6e9, rel=0.01)
@@ -172,7 +180,7 @@ def test_one_button_fetches_the_model_and_its_draft(visitor: Visitor) -> None:
 def test_without_draft_only_the_model_is_fetched(visitor: Visitor) -> None:
     visitor.find("qwen3")
     visitor.choose(story.QWEN3_8B)
-    detail = visitor.page.finding.remote
+    detail = visitor.page.searching.remote
     visitor.click(detail.alone_button)
     visitor.did("add", story.QWEN3_8B.repo, None)
 
@@ -180,7 +188,7 @@ def test_without_draft_only_the_model_is_fetched(visitor: Visitor) -> None:
 def test_a_gated_model_leads_to_its_terms_and_to_the_token(visitor: Visitor) -> None:
     visitor.find("llama")
     visitor.choose(story.LLAMA)
-    licence = visitor.page.finding.remote.licence
+    licence = visitor.page.searching.remote.licence
     visitor.until(licence.terms_button.isVisible)
     visitor.click(licence.token_button)
     dialogs = [each for each in QApplication.topLevelWidgets() if isinstance(each, TokenDialog)]
@@ -199,8 +207,8 @@ def test_a_model_that_cannot_be_described_can_be_asked_for_again(visitor: Visito
     visitor.find("qwen3")
     visitor.script.repositories = {}
     page = visitor.page
-    page.finding.view.choose(story.QWEN3_8B.repo)
-    detail = page.finding.remote
+    page.searching.view.choose(story.QWEN3_8B.repo)
+    detail = page.searching.remote
     visitor.until(detail.again_button.isVisible)
     assert not detail.download_button.isVisible()
     visitor.script.repositories = dict(story.REPOSITORIES)
@@ -225,7 +233,7 @@ def test_three_clicks_from_the_first_start_to_a_model_that_answers(
     visitor = Visitor(desk, page=None)  # type: ignore[arg-type]
     visitor.click(next(iter(models.values())))  # 1
     visitor.page = window.pages.currentWidget()  # type: ignore[assignment]
-    visitor.click(visitor.page.suitable.suggested.download_button)  # 2
+    visitor.click(visitor.page.recommended.suggested.download_button)  # 2
     said = banner(visitor, "Qwen3-8B is here, with its draft.")
     visitor.click(button(said, "Use now"))  # 3
     visitor.until(lambda: loads(visitor)[-1].model == Path("/models/Q4_K_M.gguf"))
@@ -234,7 +242,7 @@ def test_three_clicks_from_the_first_start_to_a_model_that_answers(
 
 def test_a_draft_that_cannot_be_had_does_not_keep_the_model_away(visitor: Visitor) -> None:
     del visitor.script.repositories[story.QWEN3_SMALL.repo]
-    visitor.click(visitor.page.suitable.suggested.download_button)
+    visitor.click(visitor.page.recommended.suggested.download_button)
     visitor.did("add", story.QWEN3_8B.repo, None)
     banner(visitor, "There is no model")
 
@@ -290,7 +298,7 @@ def test_what_was_done_before_the_window_opened_is_not_told_again(
 
 
 def test_a_model_is_told_of_when_its_draft_is_here_too(visitor: Visitor) -> None:
-    visitor.until(lambda: visitor.page._desks.hub._looked)
+    visitor.until(lambda: visitor.page._services.hub._looked)
     draft = JobReport(DRAFT, JobState.FETCHING)
     visitor.tell(arrived(TARGET), draft)
     assert visitor.desk.chat.banners.texts == []
@@ -305,18 +313,20 @@ def test_a_model_is_told_of_when_its_draft_is_here_too(visitor: Visitor) -> None
 def keeper(visitor: Visitor) -> Visitor:
     """Somebody who looks at the models on this computer."""
     visitor.script.candidates = story.KEPT_CANDIDATES
-    visitor.go_to(LibraryTab.ON_DISK)
-    count = len(story.KEPT) + len(story.ELSEWHERE) + 1
-    visitor.until(lambda: len(visitor.page.on_disk.view.rows.entries) == count)
+    visitor.go_to(ModelsTab.INSTALLED)
+    count = len(story.KEPT) + len(story.ELSEWHERE) + 2
+    visitor.until(lambda: len(visitor.page.installed.view.rows.entries) == count)
     return visitor
 
 
 def test_the_list_has_ours_and_what_other_programs_have(keeper: Visitor) -> None:
-    rows = keeper.page.on_disk.view.rows
+    rows = keeper.page.installed.view.rows
     said = [rows.row(rows.index(n, 0)) for n in range(rows.rowCount())]
     titles = [row.title for row in said if row is not None]
     assert titles == [
-        *(model.name for model in story.KEPT),
+        *(model.name for model in story.KEPT if not model.head),
+        "Drafts",
+        *(model.name for model in story.KEPT if model.head),
         "Found on this disk",
         *(model.name for model in story.ELSEWHERE),
     ]
@@ -326,8 +336,8 @@ def test_the_list_has_ours_and_what_other_programs_have(keeper: Visitor) -> None
 
 def test_a_model_is_used_with_the_draft_that_fits(keeper: Visitor) -> None:
     page, model = keeper.page, story.KEPT[1]
-    page.on_disk.view.choose(model.path)
-    detail = page.on_disk.kept
+    page.installed.view.choose(model.path)
+    detail = page.installed.kept
     keeper.until(lambda: detail.drafts.chosen is not None)
     facts = dict(detail.facts.shown)
     assert facts["Quantisation"] == "Q4_K_M"
@@ -340,8 +350,8 @@ def test_a_model_is_used_with_the_draft_that_fits(keeper: Visitor) -> None:
 
 def test_the_model_in_use_is_protected_with_a_sentence(keeper: Visitor) -> None:
     page = keeper.page
-    page.on_disk.view.choose(Path("model"))
-    detail = page.on_disk.kept
+    page.installed.view.choose(Path("model"))
+    detail = page.installed.kept
     assert detail.protected.text().startswith("It is in use")
     assert not detail.use_button.isEnabled()
     assert not detail.delete_button.isVisible()
@@ -349,43 +359,70 @@ def test_the_model_in_use_is_protected_with_a_sentence(keeper: Visitor) -> None:
 
 def test_deleting_tells_the_exact_bytes_and_waits_for_a_yes(keeper: Visitor) -> None:
     page, model = keeper.page, story.KEPT[1]
-    page.on_disk.view.choose(model.path)
-    keeper.click(page.on_disk.kept.delete_button)
+    page.installed.view.choose(model.path)
+    keeper.click(page.installed.kept.delete_button)
     box = keeper.asked()
     assert "5,030,000,000 bytes (5.0\N{NO-BREAK SPACE}GB)" in box.informativeText()
+    assert str(model.path) in box.informativeText()
     assert ("delete", model.path) not in keeper.script.done
     keeper.click(button(box, "Delete"))
     keeper.did("delete", model.path)
-    keeper.until(lambda: model not in page.on_disk.view.rows.entries)
-    banner(keeper, "Qwen3 8B is deleted.")
+    keeper.until(lambda: model not in page.installed.view.rows.entries)
+    banner(keeper, "Qwen3-8B-Q4_K_M is deleted.")
+
+
+def test_a_model_is_called_as_the_user_calls_it(keeper: Visitor) -> None:
+    page, model, settings = keeper.page, story.KEPT[0], keeper.desk.assembly.settings
+    page.installed.view.choose(model.path)
+    keeper.click(page.installed.kept.rename_button)
+    (dialog,) = keeper.desk.assembly.window.findChildren(QInputDialog)
+    dialog.setTextValue("  My   model ")
+    dialog.accept()
+    keeper.until(lambda: page.installed.kept.title.text() == "My model")
+    assert keeper.desk.assembly.bridge.status.model_name == "My model"
+    assert settings.value.profiled(model.path).name == "My model"
+    before = keeper.desk.assembly.models.running._file_name
+    page.installed.rename(model, "")
+    assert keeper.desk.assembly.bridge.status.model_name == before != "My model"
+
+
+def test_a_draft_drafts_and_does_not_answer(keeper: Visitor) -> None:
+    page, draft = keeper.page, story.KEPT[4]
+    answers = loads(keeper)[-1].model
+    page.installed.view.choose(draft.path)
+    detail = page.installed.kept
+    assert detail.use_button.text() == "Use as draft"
+    keeper.click(detail.use_button)
+    keeper.until(lambda: loads(keeper)[-1].draft == draft.path)
+    assert loads(keeper)[-1].model == answers
 
 
 def test_check_move_and_forget(keeper: Visitor, tmp_path: Path) -> None:
     page, model = keeper.page, story.KEPT[3]
-    page.on_disk.view.choose(model.path)
-    detail = page.on_disk.kept
+    page.installed.view.choose(model.path)
+    detail = page.installed.kept
     keeper.click(detail.check_button)
     keeper.did("check", model.path)
     banner(keeper, "half.gguf is as it should be.")
-    keeper.until(lambda: not page._desks.shelf.doing)
-    page.on_disk.move(model, tmp_path)
+    keeper.until(lambda: not page._services.shelf.doing)
+    page.installed.move(model, tmp_path)
     keeper.did("move", model.path, tmp_path)
-    keeper.until(lambda: not page._desks.shelf.doing)
+    keeper.until(lambda: not page._services.shelf.doing)
     keeper.click(detail.forget_button)
     keeper.did("forget", model.path)
 
 
 def test_what_other_programs_have_is_used_in_place_or_copied(keeper: Visitor) -> None:
     page, model = keeper.page, story.ELSEWHERE[0]
-    page.on_disk.view.choose(model.path)
-    detail = page.on_disk.kept
+    page.installed.view.choose(model.path)
+    detail = page.installed.kept
     assert not detail.use_button.isVisible()
     assert not detail.delete_button.isVisible()
     keeper.click(detail.copy_button)
     keeper.did("copy", model.path)
 
     def listed() -> bool:
-        entries = page.on_disk.view.rows.entries
+        entries = page.installed.view.rows.entries
         return any(getattr(each, "origin", None) is ModelOrigin.COPIED for each in entries)
 
     keeper.until(listed)
@@ -401,6 +438,19 @@ def drop(page: QWidget, path: Path) -> bool:
     if enter.isAccepted():
         page.dropEvent(QDropEvent(QPointF(5, 5), action, data, buttons, keys))
     return enter.isAccepted()
+
+
+def test_add_model_asks_for_a_file_and_then_what_becomes_of_it(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(b"x")
+    visitor.page.add_button.menu().actions()[0].trigger()
+    (dialog,) = visitor.page.findChildren(QFileDialog)
+    dialog.fileSelected.emit(str(path))
+    visitor.click(button(banner(visitor, "Add mine.gguf"), "Copy"))
+    visitor.did("copy", path)
+    dialog.close()
 
 
 @pytest.mark.parametrize("name", ["mine.gguf", "model.safetensors", ""])
@@ -424,28 +474,28 @@ def test_other_files_are_not_taken(visitor: Visitor, tmp_path: Path) -> None:
 
 def test_everything_can_be_done_by_keyboard(visitor: Visitor) -> None:
     page, bot = visitor.page, visitor.desk.bot
-    visitor.go_to(LibraryTab.FIND)
+    visitor.go_to(ModelsTab.SEARCH)
     page.search.field.setFocus()
     QTest.keyClicks(page.search.field, "qwen3")
     bot.keyClick(page.search.field, Qt.Key.Key_Return)
-    visitor.until(lambda: bool(page.finding.view.rows.entries))
+    visitor.until(lambda: bool(page.searching.view.rows.entries))
     bot.keyClick(page.search.field, Qt.Key.Key_Down)
-    assert page.finding.view.hasFocus()
-    assert page.finding.view.selectionModel().isSelected(page.finding.view.currentIndex())
-    visitor.until(lambda: page.finding.remote.repository is not None)
+    assert page.searching.view.hasFocus()
+    assert page.searching.view.selectionModel().isSelected(page.searching.view.currentIndex())
+    visitor.until(lambda: page.searching.remote.repository is not None)
     asked = [each.repo for each in visitor.script.asked if isinstance(each, Describe)]
     assert asked[0] == story.QWEN3_8B.repo
-    visitor.until(page.finding.remote.download_button.isEnabled)
-    bot.keyClick(page.finding.view, Qt.Key.Key_Return)
-    assert page.finding.remote.download_button.hasFocus()
-    bot.keyClick(page.finding.remote.download_button, Qt.Key.Key_Space)
+    visitor.until(page.searching.remote.download_button.isEnabled)
+    bot.keyClick(page.searching.view, Qt.Key.Key_Return)
+    assert page.searching.remote.download_button.hasFocus()
+    bot.keyClick(page.searching.remote.download_button, Qt.Key.Key_Space)
     visitor.until(lambda: any(each[0] == "add" for each in visitor.script.done))
 
 
 def test_every_control_has_a_name(keeper: Visitor) -> None:
     keeper.tell(*story.UNDER_WAY)
-    for part in LibraryTab:
-        keeper.go_to(part)
+    for tab in ModelsTab:
+        keeper.go_to(tab)
         for widget in keeper.page.findChildren(QWidget):
             takes_keys = widget.focusPolicy() & Qt.FocusPolicy.TabFocus
             if not (widget.isVisible() and takes_keys) or widget.objectName().startswith("qt_"):
@@ -479,7 +529,7 @@ def test_downloads_of_the_last_run_go_on(
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "downloads.json").write_text("{}")
     desk = open_desk(script)
-    hub = desk.assembly.library.desks.hub
+    hub = desk.assembly.model_manager.services.hub
     desk.bot.waitUntil(lambda: hub.reports == script.hub.reports)
     assert (("go on",) in script.hub.done) is (state is JobState.PAUSED)
     assert script.hub.asked == []

@@ -48,6 +48,7 @@ def test_other_encodings_are_read_with_a_notice(tmp_path: Path) -> None:
         ("half.txt", b"\xff\xfe\x00", "not a text file"),
         ("program", b"\x7fELF\0\0\0\0" * 100, "not a text file"),
         ("llama.gguf", b"GGUF", "is a model"),
+        ("firmware.bin", b"\x7fELF\0\0\0\0" * 100, "not a text file"),
         ("big.log", b"x" * (MOST_BYTES + 1), "2.1\u00a0MB large"),
     ],
 )

@@ -20,12 +20,15 @@ def test_profiles_are_one_table_a_model(tmp_path: Path) -> None:
     kept = (
         ProfiledModel("/m/a", EVERYTHING, ("/d/draft", "/d/other")),
         ProfiledModel("/m/b", ModelProfile(draft=DraftChoice.NONE)),
-        ProfiledModel("/m/c"),
+        ProfiledModel("/m/c", name="My model"),
     )
     save(path, Settings(model="/m/a", profiles=kept))
     table = tomllib.loads(path.read_text())
     assert table["model"][0]["vram"] == 0.5
-    assert table["model"][1:] == [{"model": "/m/b", "draft": "none"}, {"model": "/m/c"}]
+    assert table["model"][1:] == [
+        {"model": "/m/b", "draft": "none"},
+        {"model": "/m/c", "name": "My model"},
+    ]
     loaded = load(path).settings
     assert (loaded.model, loaded.profiles) == ("/m/a", kept)
 

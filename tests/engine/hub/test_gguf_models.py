@@ -35,7 +35,7 @@ def alone(made: Path, tmp_path: Path) -> Path:
 
 def test_a_file_is_a_model(alone: Path, chat_model: Path) -> None:
     model = LocalModel.inspect(alone)
-    assert (model.path, model.name, model.kind) == (alone, "Babbler 0.1", "Q8_0")
+    assert (model.path, model.name, model.kind) == (alone, "babbler-q8", "Q8_0")
     assert model.draft is None
     ours, theirs = model.tokenizer(), Tokenizer.open(chat_model)
     assert ours.encode_text("Why 42 skies?") == theirs.encode_text("Why 42 skies?")
@@ -57,7 +57,7 @@ def test_a_folder_with_one_model_is_that_model(alone: Path) -> None:
     (alone.parent / "mmproj-babbler.gguf").write_bytes(b"GGUF")  # only sees pictures
     (alone.parent / "README.md").write_text("Hello")
     model = LocalModel.inspect(alone.parent)
-    assert (model.path, model.name) == (alone.parent, "Babbler 0.1")
+    assert (model.path, model.name) == (alone.parent, "babbler-q8")
 
 
 def test_a_folder_with_several_asks_to_choose(made: Path) -> None:
@@ -101,7 +101,14 @@ def test_a_sidecar_names_model_and_draft(alone: Path, made: Path, sidecar: str) 
 def test_a_folders_sidecar_does_not_speak_of_one_of_several(alone: Path) -> None:
     shutil.copy(alone, alone.with_name("other.gguf"))
     (alone.parent / "duotail.json").write_text('{"name": "Mine"}')
-    assert LocalModel.inspect(alone).name == "Babbler 0.1"
+    assert LocalModel.inspect(alone).name == "babbler-q8"
+
+
+@pytest.mark.parametrize("name", ["model.gguf", "ggml-model-Q4_0.gguf"])
+def test_a_file_whose_name_says_nothing_is_called_what_is_written_in_it(
+    alone: Path, name: str
+) -> None:
+    assert LocalModel.inspect(alone.rename(alone.with_name(name))).name == "Babbler 0.1"
 
 
 def test_the_commonest_type_names_a_file_that_does_not(tmp_path: Path, chat_model: Path) -> None:

@@ -90,7 +90,7 @@ def test_unknown_models_are_refused_with_what_there_is(name: str) -> None:
         ("model.safetensors", b"", "not a model in GGUF"),
         ("notes.txt", b"Hello", "not a model in GGUF"),
         ("model.bin", b"PK", "hidden code"),
-        ("empty.gguf", b"", "incomplete"),
+        ("empty.gguf", b"", "is empty"),
         ("wrong.gguf", b"PK" * 99, "not a GGUF file"),
         (None, b"", "There is no"),
     ],

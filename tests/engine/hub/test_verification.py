@@ -46,11 +46,11 @@ def test_a_copy_is_compared_with_what_was_copied(shelf: ModelShelf, chat_model: 
     found = verified(path, shelf)
     assert "model.safetensors" in found.compared
     assert not found.read
-    assert "every byte" in found.words
+    assert "as it was copied" in found.words
     change_a_byte(path / "model.safetensors")
     found = verified(path, shelf)
     assert found.wrong == ("model.safetensors",)
-    assert "Download the model again" in found.words
+    assert "Copy the model again" in found.words
 
 
 @needs_links

@@ -81,7 +81,7 @@ def test_a_sidecar_names_the_draft_of_a_file(session: Session, files: Path, tmp_
     (tmp_path / "big.duotail.json").write_text(json.dumps({"name": "Big", "draft": "small.gguf"}))
     ready = session.load(target)
     assert (ready.model, ready.model_name) == (target, "Big")
-    assert ready.plan.draft == "Babbler + lookup"
+    assert ready.plan.draft == "small + lookup"
 
 
 @pytest.mark.parametrize(("rows", "draft_rows"), [(4096, 5120), (5120, 4096)])

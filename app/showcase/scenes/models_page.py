@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent
 from PySide6.QtWidgets import QApplication
 
 from app.models.models_page import ModelsPage
-from app.models.search_bar import LibraryTab
+from app.models.search_bar import ModelsTab
 from app.models.token_dialog import TokenDialog
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
@@ -35,10 +37,10 @@ def models_page(stage: Stage, shoot: Shoot) -> None:
     page = stage.window.pages.page(PageName.MODELS)
     if not isinstance(page, ModelsPage):
         raise TypeError(page)
-    wait_for(lambda: page.suitable.view.current is not None)
+    wait_for(lambda: page.recommended.view.current is not None)
     catch_up()
-    shoot("models-suitable")
-    _narrow(stage, shoot, "models-suitable-narrow")
+    shoot("models-recommended")
+    _narrow(stage, shoot, "models-recommended-narrow")
     _finding(page, script, shoot)
     _narrow(stage, shoot, "models-drafts-narrow")
     _troubles(page, script, shoot)
@@ -57,9 +59,9 @@ def _tell_story(script: HubScript) -> None:
 
 
 def _finding(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
-    page.show_part(LibraryTab.FIND)
+    page.show_tab(ModelsTab.SEARCH)
     catch_up()
-    shoot("models-find")
+    shoot("models-search")
     script.silent = True
     page.look_for("qwen3")
     wait_for(lambda: bool(script.asked))
@@ -67,11 +69,11 @@ def _finding(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
     shoot("models-searching")
     script.silent = False
     page.look_for("qwen3")
-    wait_for(lambda: bool(page.finding.view.rows.entries))
+    wait_for(lambda: bool(page.searching.view.rows.entries))
     catch_up()
     shoot("models-results")
     _choose(page, story.QWEN3_8B)
-    detail = page.finding.remote
+    detail = page.searching.remote
     wait_for(lambda: len(detail.drafts.buttons) > 1 and "(" in detail.download_button.text())
     wait_for(lambda: bool(detail.fit_words.text()))
     catch_up()
@@ -79,7 +81,7 @@ def _finding(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
 
 
 def _troubles(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
-    detail = page.finding.remote
+    detail = page.searching.remote
     _choose(page, story.LLAMA)
     wait_for(lambda: detail.repository is story.GATED_REPOSITORY)
     wait_for(lambda: bool(detail.fit_words.text()))
@@ -93,19 +95,19 @@ def _troubles(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
             dialog.close()
     script.found = ()
     page.look_for("no such model")
-    wait_for(lambda: not page.finding.view.rows.entries)
+    wait_for(lambda: not page.searching.view.rows.entries)
     catch_up()
     shoot("models-nothing-found")
     script.refusal = _OFFLINE
     page.look_for("qwen3")
-    wait_for(lambda: bool(page.finding.action.text()))
+    wait_for(lambda: bool(page.searching.action.text()))
     catch_up()
     shoot("models-offline")
     script.refusal, script.found = None, story.RESULTS
 
 
 def _downloading(stage: Stage, page: ModelsPage, shoot: Shoot) -> None:
-    page.show_part(LibraryTab.SUITABLE)
+    page.show_tab(ModelsTab.RECOMMENDED)
     stage.scripted_hub.tell(*story.UNDER_WAY)
     wait_for(lambda: len(page.downloads.rows) == len(story.UNDER_WAY))
     catch_up()
@@ -127,34 +129,50 @@ def _downloading(stage: Stage, page: ModelsPage, shoot: Shoot) -> None:
 
 def _on_disk(stage: Stage, page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
     script.candidates = story.KEPT_CANDIDATES
-    page.show_part(LibraryTab.ON_DISK)
-    listed = len(story.KEPT) + len(story.ELSEWHERE) + 1
-    wait_for(lambda: len(page.on_disk.view.rows.entries) == listed)
-    page.on_disk.view.choose(story.KEPT[1].path)
-    wait_for(lambda: len(page.on_disk.kept.drafts.buttons) > 1)
+    page.show_tab(ModelsTab.INSTALLED)
+    listed = len(story.KEPT) + len(story.ELSEWHERE) + 2
+    wait_for(lambda: len(page.installed.view.rows.entries) == listed)
+    page.installed.view.choose(story.KEPT[1].path)
+    wait_for(lambda: len(page.installed.kept.drafts.buttons) > 1)
     catch_up()
-    shoot("models-on-disk")
-    _narrow(stage, shoot, "models-on-disk-narrow")
-    page.on_disk.view.choose(story.KEPT[0].path)
+    shoot("models-installed")
+    _narrow(stage, shoot, "models-installed-narrow")
+    page.installed.view.choose(story.KEPT[0].path)
     catch_up()
     shoot("models-in-use")
-    page.on_disk.view.choose(story.KEPT[3].path)
+    page.installed.view.choose(story.KEPT[3].path)
     catch_up()
     shoot("models-damaged")
-    page.on_disk.view.choose(story.ELSEWHERE[0].path)
+    page.installed.view.choose(story.KEPT[4].path)
+    catch_up()
+    shoot("models-draft")
+    page.installed.view.choose(story.ELSEWHERE[0].path)
     page.offer(story.KEPT[3].path)
     catch_up()
     shoot("models-found-on-disk")
     stage.window.chat.banners.clear()
+    _dragging(stage, shoot)
     script.kept = script.elsewhere = ()
-    page.show_part(LibraryTab.ON_DISK)
-    wait_for(lambda: not page.on_disk.view.rows.entries)
+    page.show_tab(ModelsTab.INSTALLED)
+    wait_for(lambda: not page.installed.view.rows.entries)
     catch_up()
     shoot("models-empty")
 
 
+def _dragging(stage: Stage, shoot: Shoot) -> None:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(story.KEPT[3].path))])
+    where, mouse, keys = QPoint(9, 9), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    over = QDragEnterEvent(where, Qt.DropAction.CopyAction, data, mouse, keys)
+    QApplication.sendEvent(stage.window.windowHandle(), over)
+    catch_up()
+    shoot("models-dragging")
+    QApplication.sendEvent(stage.window.windowHandle(), QDragLeaveEvent())
+    catch_up()
+
+
 def _choose(page: ModelsPage, found: FoundRepository) -> None:
-    page.finding.view.choose(found.repo)
+    page.searching.view.choose(found.repo)
     catch_up()
 
 

@@ -22,7 +22,7 @@ FOREIGN = (ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
 _NEVER_MOVED = (ModelOrigin.BUNDLED, ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
 
 
-class KeptDetail(DetailFrame):
+class InstalledDetail(DetailFrame):
     """Detail of a model here; one that another program keeps can also be added in two ways."""
 
     use_asked = Signal(object, object)
@@ -32,6 +32,7 @@ class KeptDetail(DetailFrame):
     show_asked = Signal(object)
     check_asked = Signal(object)
     move_asked = Signal(object)
+    rename_asked = Signal(object)
     delete_asked = Signal(object)
     forget_asked = Signal(object)
     stop_asked = Signal()
@@ -40,6 +41,7 @@ class KeptDetail(DetailFrame):
         super().__init__(tr("The chosen model"), parent)
         self.model: KeptModel | None = None
         self._in_use = False
+        self._answers = True
         self._offered = False
         self._doing = ""
         self.problem = plain_label("", self, "danger")
@@ -78,6 +80,7 @@ class KeptDetail(DetailFrame):
         self.show_button = self.add_button(tr("Show in folder"))
         self.check_button = self.add_button(tr("Check"))
         self.check_button.setToolTip(tr("Reads all of it and compares it with what it should be."))
+        self.rename_button = self.add_button(tr("Rename\N{HORIZONTAL ELLIPSIS}"))
         self.move_button = self.add_button(tr("Move\N{HORIZONTAL ELLIPSIS}"))
         self.forget_button = self.add_button(tr("Forget"))
         self.forget_button.setToolTip(tr("It is not listed any more; its files stay."))
@@ -92,22 +95,27 @@ class KeptDetail(DetailFrame):
         for button, signal in (
             (self.show_button, self.show_asked),
             (self.check_button, self.check_asked),
+            (self.rename_button, self.rename_asked),
             (self.move_button, self.move_asked),
             (self.delete_button, self.delete_asked),
             (self.forget_button, self.forget_asked),
         ):
             button.clicked.connect(lambda _=False, signal=signal: signal.emit(self.model))
 
-    def show_model(self, model: KeptModel, *, in_use: bool, offered: bool) -> None:
+    def show_model(
+        self, model: KeptModel, *, in_use: bool, offered: bool, answers: bool = True
+    ) -> None:
         """Show another model, or another state of the same.
 
         Args:
             model: the model.
             in_use: True if it answers now, or drafts for the one that does.
             offered: another program has it, and it is not listed yet.
+            answers: a model is loaded that a draft could draft for.
         """
         other = self.model is None or model.path != self.model.path
         self.model, self._in_use, self._offered = model, in_use, offered
+        self._answers = answers
         self.title.setText(breakable(model.name))
         say(self.about, tr(ORIGINS[model.origin]))
         say(self.problem, model.problem)
@@ -141,6 +149,8 @@ class KeptDetail(DetailFrame):
     def _protected_words(self) -> str:
         if self._in_use:
             return tr("It is in use: load another model before you move or delete it.")
+        if self.model is not None and self.model.head and not self._answers:
+            return tr("Load the model first that it drafts for.")
         if self.model is not None and self.model.origin is ModelOrigin.BUNDLED:
             return tr("It belongs to Duotail and stays.")
         return ""
@@ -152,13 +162,15 @@ class KeptDetail(DetailFrame):
         usable, idle = not model.problem, not self._doing
         bundled = model.origin is ModelOrigin.BUNDLED
         offered = self._offered
+        self.use_button.setText(tr("Use as draft") if model.head else tr("Use"))
         self.use_button.setVisible(usable and not offered)
-        self.use_button.setEnabled(not self._in_use)
+        self.use_button.setEnabled(not self._in_use and (self._answers or not model.head))
         self.place_button.setVisible(usable and offered)
         self.copy_button.setVisible(usable and offered)
         for button in (self.place_button, self.copy_button, self.check_button):
             button.setEnabled(idle)
         self.check_button.setVisible(not offered)
+        self.rename_button.setVisible(not offered)
         self.move_button.setVisible(not offered and model.origin not in _NEVER_MOVED)
         self.delete_button.setVisible(not offered and not bundled)
         self.forget_button.setVisible(not offered and not bundled)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.background import in_background
-from app.models.hub_desk import in_words
-from app.models.lazy_hub import LazyHub
+from app.models.hub import LazyHub
+from app.models.hub_client import in_words
 from engine.hub.advice import DraftCandidate, Fit
 from engine.hub.messages import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
@@ -17,7 +17,7 @@ Fits = dict[str, Fit]
 """Fits by the names of variants."""
 
 
-class AdviceDesk(QObject):
+class ModelAdvice(QObject):
     """Answers are kept as long as the window is open."""
 
     fits_known = Signal(str)

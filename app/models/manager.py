@@ -10,15 +10,15 @@ from app.settings import SettingsStore
 from app.settings.hub_access import access_of
 
 if TYPE_CHECKING:
-    from app.models.desks import Desks
     from app.models.hub import HubMaker
     from app.models.models_page import ModelsPage
     from app.models.notices import DownloadNotices
+    from app.models.services import ModelServices
     from app.widgets.banner import BannerArea
     from engine.hub.messages import Access
 
 
-class Library:
+class ModelManager:
     """The models page, imported when it is first used: many a day nobody looks for models.
 
     Args:
@@ -37,24 +37,24 @@ class Library:
     ) -> None:
         self._make, self._models = make, models
         self._settings, self._banners = settings, banners
-        self.made: Callable[[Desks], None] = lambda _desks: None
-        """Told of the desks once there are any."""
-        self._desks: Desks | None = None
+        self.made: Callable[[ModelServices], None] = lambda _services: None
+        """Told of the services once there are any."""
+        self._services: ModelServices | None = None
         self._fetched: DownloadNotices | None = None
 
     @property
-    def desks(self) -> Desks:
+    def services(self) -> ModelServices:
         """Search, downloads, what is on this computer."""
-        if self._desks is None:
-            from app.models.desks import Desks
+        if self._services is None:
             from app.models.notices import DownloadNotices
+            from app.models.services import ModelServices
 
-            self._desks = Desks(self._make, self._models, self._access, self._models)
+            self._services = ModelServices(self._make, self._models, self._access, self._models)
             self._fetched = DownloadNotices(
-                self._desks.hub, self._desks.ordering, self._models, self._banners()
+                self._services.hub, self._services.ordering, self._models, self._banners()
             )
-            self.made(self._desks)
-        return self._desks
+            self.made(self._services)
+        return self._services
 
     def _access(self) -> Access:
         """Return the access to the hub; the token is added where it is needed."""
@@ -64,16 +64,16 @@ class Library:
         """Return a new page."""
         from app.models.models_page import ModelsPage
 
-        desks = self.desks
-        assert self._fetched is not None  # noqa: S101 - made with the desks
+        services = self.services
+        assert self._fetched is not None  # noqa: S101 - made with the services
         used_before = bool(self._settings.value.recent_models)
-        return ModelsPage(desks, self._fetched, self._banners(), used_before=used_before)
+        return ModelsPage(services, self._fetched, self._banners(), used_before=used_before)
 
     def go_on(self) -> None:
         """Show the downloads of the last time and, where wanted, continue them."""
-        self.desks.hub.go_on()
+        self.services.hub.go_on()
 
     def close(self) -> None:
         """Stop what is under way; downloads go on another time."""
-        if self._desks is not None:
-            self._desks.close()
+        if self._services is not None:
+            self._services.close()

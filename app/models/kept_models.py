@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -10,9 +11,8 @@ from threading import Event
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.background import in_background
-from app.models.hub import Doing
-from app.models.hub_desk import in_words
-from app.models.lazy_hub import LazyHub
+from app.models.hub import Doing, LazyHub
+from app.models.hub_client import in_words
 from engine.errors import Cancelled
 from engine.hub.advice import Recommendation
 from engine.hub.download.jobs import JobReport
@@ -22,8 +22,13 @@ _STEPS = 200
 """Most reports of progress."""
 
 
-class ShelfDesk(QObject):
-    """Lists are looked up beside the window; one thing at a time is done with a model."""
+class KeptModels(QObject):
+    """Lists are looked up beside the window; one thing at a time is done with a model.
+
+    Args:
+        hub: has the disk.
+        name_of: returns the user's name for a path, or the name that is given otherwise.
+    """
 
     changed = Signal()
     """`kept` or `elsewhere`."""
@@ -37,9 +42,11 @@ class ShelfDesk(QObject):
     """A `UserFixable`."""
     _went_on = Signal(float)
 
-    def __init__(self, hub: LazyHub, parent: QObject | None = None) -> None:
+    def __init__(
+        self, hub: LazyHub, name_of: Callable[[Path, str], str], parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._hub = hub
+        self._hub, self._name_of = hub, name_of
         self.kept: Sequence[KeptModel] = ()
         self.elsewhere: Sequence[KeptModel] = ()
         self.suggestions: Sequence[Recommendation] = ()
@@ -56,7 +63,8 @@ class ShelfDesk(QObject):
         """Find out what there is: first what is kept, then what others have."""
 
         def found(kept: Sequence[KeptModel]) -> None:
-            self.kept, self.looked = kept, True
+            named = [replace(each, name=self._name_of(each.path, each.name)) for each in kept]
+            self.kept, self.looked = named, True
             self.changed.emit()
             in_background(self, self._read_elsewhere, found_more, self._tell)
 

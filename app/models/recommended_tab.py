@@ -1,4 +1,4 @@
-"""The part with what suits this computer, known without asking anybody."""
+"""The tab with what suits this computer, known without asking anybody."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from typing import cast
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
-from app.models.desks import Desks
-from app.models.detail.suggestion_detail import SuggestionDetail
+from app.models.detail.recommended_detail import RecommendedDetail
 from app.models.list.view import RowsView
+from app.models.list_tab import ListTab, says
 from app.models.model_texts import suggestion_row
-from app.models.part import ListPart
-from app.models.parts import suitable
+from app.models.services import ModelServices
 from engine.hub.advice import Recommendation
 from engine.language import tr
 
 
-class SuitablePart(ListPart):
+class RecommendedTab(ListTab):
     """The best is on top and chosen: its button is one click away."""
 
     token_asked = Signal()
 
-    def __init__(self, desks: Desks, parent: QWidget) -> None:
-        self._desks = desks
+    def __init__(self, services: ModelServices, parent: QWidget) -> None:
+        self._services = services
         self._filter = ""
-        self.suggested = SuggestionDetail(parent)
+        self.suggested = RecommendedDetail(parent)
         view = RowsView(
             tr("Models that suit this computer"),
             suggestion_row,
@@ -35,14 +34,14 @@ class SuitablePart(ListPart):
         super().__init__(view, self.suggested, parent)
         view.chosen.connect(self._show_chosen)
         view.entered.connect(lambda _entry: self.suggested.download_button.setFocus())
-        desks.shelf.suggested.connect(self._show)
-        desks.ordering.changed.connect(self._show_busy)
-        self.suggested.order_asked.connect(desks.ordering.order)
+        services.shelf.suggested.connect(self._show)
+        services.ordering.changed.connect(self._show_busy)
+        self.suggested.order_asked.connect(services.ordering.order)
         self.suggested.token_asked.connect(self.token_asked)
 
     def opened(self) -> None:
         """Memory and disks fill and empty: look again."""
-        self._desks.shelf.look_for_suggestions()
+        self._services.shelf.look_for_suggestions()
         self._show()
 
     def filter(self, words: str) -> None:
@@ -51,15 +50,15 @@ class SuitablePart(ListPart):
         self._show()
 
     def _show(self) -> None:
-        shelf = self._desks.shelf
-        entries = suitable(shelf.suggestions, self._filter)
+        shelf = self._services.shelf
+        entries = [each for each in shelf.suggestions if says(self._filter, each.name, each.repo)]
         self.view.show_entries(entries, choose_first=True)
         if entries:
             self.say("")
         elif not shelf.advised:
             self.say(tr("Looking at what this computer can run\N{HORIZONTAL ELLIPSIS}"), busy=True)
         elif self._filter:
-            self.say(tr("No suggestion is called that. “Find” searches the hub."))
+            self.say(tr("No recommended model is called that. “Search” asks the hub."))
         else:
             self.say(tr("No model of our list fits into this computer's memory."))
 
@@ -72,4 +71,4 @@ class SuitablePart(ListPart):
     def _show_busy(self) -> None:
         suggestion = self.suggested.suggestion
         if suggestion is not None:
-            self.suggested.show_busy(busy=self._desks.ordering.waits_for(suggestion.repo))
+            self.suggested.show_busy(busy=self._services.ordering.waits_for(suggestion.repo))

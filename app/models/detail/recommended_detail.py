@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from app.models.detail.badge import BadgeLabel
 from app.models.detail.frame import DetailFrame, Facts, breakable, say
 from app.models.detail.licence import HUB, LicencePart, open_link
 from app.models.download_orders import Wanted
+from app.models.list.badge import BadgeLabel
 from app.models.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
 from app.widgets.labels import plain_label
 from engine.hub.advice import Recommendation
@@ -16,7 +16,7 @@ from engine.language import sentences, tr
 from engine.language.units import file_size
 
 
-class SuggestionDetail(DetailFrame):
+class RecommendedDetail(DetailFrame):
     """Detail of a suggestion, known without asking anybody."""
 
     order_asked = Signal(object)

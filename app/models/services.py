@@ -1,4 +1,4 @@
-"""The objects behind the Models page, made once a window."""
+"""What works behind the Models page, made once a window."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject
 
-from app.models.advice_desk import AdviceDesk
+from app.models.advice import ModelAdvice
 from app.models.choice import ModelChoice
 from app.models.download_orders import DownloadOrders
-from app.models.hub import HubMaker
-from app.models.hub_desk import HubDesk
-from app.models.lazy_hub import LazyHub
-from app.models.shelf_desk import ShelfDesk
+from app.models.hub import HubMaker, LazyHub
+from app.models.hub_client import HubClient
+from app.models.kept_models import KeptModels
 from engine.hub.download.jobs import JobState
 from engine.hub.messages import Access
 
 
-class Desks(QObject):
-    """The desks share one hub, which is made when one of them needs it.
+class ModelServices(QObject):
+    """Search, downloads, advice and the models here share a hub, made when it is needed.
 
     Args:
         make: makes the hub.
@@ -36,9 +35,9 @@ class Desks(QObject):
         super().__init__(parent)
         self._hub = LazyHub(make)
         self.models = models
-        self.hub = HubDesk(self._hub, access, self)
-        self.shelf = ShelfDesk(self._hub, self)
-        self.advising = AdviceDesk(self._hub, self)
+        self.hub = HubClient(self._hub, access, self)
+        self.shelf = KeptModels(self._hub, models.running.name_of, self)
+        self.advising = ModelAdvice(self._hub, self)
         self.ordering = DownloadOrders(self.hub, self)
         self._listed: set[str] = set()
         self.hub.jobs_changed.connect(self._list)

@@ -1,4 +1,4 @@
-"""The part with the hub: results of a search, and all of the one that is chosen."""
+"""The tab with the hub: results of a search, and all of the one that is chosen."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import cast
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from app.models.desks import Desks
 from app.models.detail.remote_detail import RemoteDetail
 from app.models.list.view import RowsView
+from app.models.list_tab import ListTab
 from app.models.model_texts import found_row
-from app.models.part import ListPart
+from app.models.services import ModelServices
 from app.models.variant_choice import draft_variant
 from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate
@@ -34,15 +34,15 @@ _LINGER_MS = 250
 _TOKEN = (Fault.SIGN_IN, Fault.GATED)
 
 
-class FindPart(ListPart):
+class SearchTab(ListTab):
     """List of models on the hub; nothing is sent before `search` is called."""
 
     token_asked = Signal()
     counted = Signal(str)
     """The number of results, in words."""
 
-    def __init__(self, desks: Desks, parent: QWidget) -> None:
-        self._desks = desks
+    def __init__(self, services: ModelServices, parent: QWidget) -> None:
+        self._services = services
         self.remote = RemoteDetail(parent)
         view = RowsView(tr("Models on the hub"), found_row, lambda each: each.repo, parent)
         super().__init__(view, self.remote, parent)
@@ -56,17 +56,17 @@ class FindPart(ListPart):
         self.say(tr("Models by name or owner, or an address of the hub."))
 
     def _connect(self) -> None:
-        hub, detail = self._desks.hub, self.remote
+        hub, detail = self._services.hub, self.remote
         hub.results.connect(self._show_results)
         hub.described.connect(self._described)
         hub.refused.connect(self._refused)
         self.view.chosen.connect(self._show_chosen)
         self.view.entered.connect(lambda _entry: detail.download_button.setFocus())
         self.action_asked.connect(self._again)
-        self._desks.advising.fits_known.connect(self._fits_known)
-        self._desks.advising.drafts_known.connect(self._drafts_known)
-        self._desks.ordering.changed.connect(self._show_busy)
-        detail.order_asked.connect(self._desks.ordering.order)
+        self._services.advising.fits_known.connect(self._fits_known)
+        self._services.advising.drafts_known.connect(self._drafts_known)
+        self._services.ordering.changed.connect(self._show_busy)
+        detail.order_asked.connect(self._services.ordering.order)
         detail.drafts_asked.connect(self._ask_for_drafts)
         detail.draft_chosen.connect(self._ask_for_draft)
         detail.again_asked.connect(hub.describe)
@@ -75,7 +75,7 @@ class FindPart(ListPart):
     def search(self, words: str, packaging: Packaging | None, order: Order) -> None:
         """Ask the hub."""
         self._last = (words, packaging, order)
-        self._desks.hub.search(words, packaging, order)
+        self._services.hub.search(words, packaging, order)
         self.say(tr("Asking the hub\N{HORIZONTAL ELLIPSIS}"), busy=True)
 
     def token_kept(self) -> None:
@@ -127,7 +127,7 @@ class FindPart(ListPart):
             return
         found = cast("FoundRepository", entry)
         self.remote.show_found(found)
-        known = self._desks.hub.known(found.repo)
+        known = self._services.hub.known(found.repo)
         if known is not None:
             self._described(known)
         else:
@@ -135,7 +135,7 @@ class FindPart(ListPart):
 
     def _describe(self) -> None:
         if self.remote.found is not None:
-            self._desks.hub.describe(self.remote.found.repo)
+            self._services.hub.describe(self.remote.found.repo)
 
     def _described(self, repository: Repository) -> None:
         found, draft = self.remote.found, self.remote.drafts.chosen
@@ -145,7 +145,7 @@ class FindPart(ListPart):
             return
         if self.remote.repository is not repository:
             self.remote.show_repository(repository)
-            fits = self._desks.advising.fits(repository)
+            fits = self._services.advising.fits(repository)
             if fits is not None:
                 self.remote.show_fits(fits)
         self._show_busy()
@@ -153,15 +153,15 @@ class FindPart(ListPart):
     def _fits_known(self, repo: str) -> None:
         shown = self.remote.repository
         if shown is not None and shown.found.repo == repo:
-            fits = self._desks.advising.fits(shown)
+            fits = self._services.advising.fits(shown)
             if fits is not None:
                 self.remote.show_fits(fits)
 
     def _ask_for_drafts(self, variant: Variant) -> None:
         repository = self.remote.repository
         if repository is not None:
-            kept = self._desks.shelf.kept
-            candidates = self._desks.advising.drafts_of_remote(repository, variant, kept)
+            kept = self._services.shelf.kept
+            candidates = self._services.advising.drafts_of_remote(repository, variant, kept)
             if candidates is not None:
                 self.remote.show_drafts(candidates)
 
@@ -175,11 +175,11 @@ class FindPart(ListPart):
     def _ask_for_draft(self, draft: DraftCandidate | None) -> None:
         """Ask for the size of the draft that would be downloaded too."""
         if draft is not None and draft.repo is not None and draft.path is None:
-            known = self._desks.hub.known(draft.repo)
+            known = self._services.hub.known(draft.repo)
             if known is not None:
                 self._show_draft_size(draft, known)
             else:
-                self._desks.hub.describe(draft.repo)
+                self._services.hub.describe(draft.repo)
 
     def _show_draft_size(self, draft: DraftCandidate, repository: Repository) -> None:
         variant = self.remote.variant
@@ -191,4 +191,4 @@ class FindPart(ListPart):
     def _show_busy(self) -> None:
         found = self.remote.found
         if found is not None:
-            self.remote.show_busy(busy=self._desks.ordering.waits_for(found.repo))
+            self.remote.show_busy(busy=self._services.ordering.waits_for(found.repo))

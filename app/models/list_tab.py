@@ -1,4 +1,4 @@
-"""A part of the page: a list on one side, what is chosen in it on the other."""
+"""A tab of the page: a list on one side, what is chosen in it on the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.models.list.view import RowsView
 from app.widgets.labels import plain_label
 
 
-class ListPart(QObject):
+class ListTab(QObject):
     """The list, or a sentence where there is none; the detail, or nothing.
 
     Args:
@@ -80,3 +80,9 @@ class ListPart(QObject):
 
     def filter(self, words: str) -> None:
         """Narrow the list down."""
+
+
+def says(words: str, *texts: str) -> bool:
+    """Return whether each of the words stands in one of the texts."""
+    said = " ".join(texts).casefold()
+    return all(word in said for word in words.casefold().split())

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Qt, Signal
 
-from app.models.in_order import InOrder
-from app.models.lazy_hub import LazyHub
+from app.engine_link.background import BackgroundQueue
+from app.models.hub import LazyHub
 from engine.errors import Cancelled, UserFixable
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.messages import (
@@ -29,7 +29,7 @@ MOST_FOUND = 500
 _OVER = (JobState.DONE, JobState.FAILED)
 
 
-class HubDesk(QObject):
+class HubClient(QObject):
     """Asks, and tells what was said; nothing is asked of anybody before a method is called.
 
     Args:
@@ -64,7 +64,7 @@ class HubDesk(QObject):
         self._asked: set[str] = set()
         self._looked = False
         self.reports: tuple[JobReport, ...] = ()
-        self._in_order = InOrder(self)
+        self._in_order = BackgroundQueue(self)
         self._said.connect(self._hear, Qt.ConnectionType.QueuedConnection)
         hub.listener = self._said.emit
 
