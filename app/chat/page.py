@@ -24,7 +24,6 @@ from app.chat.composer.left_out_note import LeftOutNote
 from app.chat.composer.message_field import local_files
 from app.chat.composer.message_queue import MessageQueue
 from app.chat.composer.outgoing import Outgoing
-from app.chat.composer.token_counter import ComposerTokenCounter
 from app.chat.composer.waiting_messages import WaitingMessages
 from app.chat.conversation_search import ConversationSearch
 from app.chat.find_bar import FindBar
@@ -98,12 +97,11 @@ class ChatPage(QWidget):
         self.composer = Composer(self)
         self.status_line = StatusLine(self)
         self.setup_panel = SetupPanel(self)
-        counter = ComposerTokenCounter(bridge, self)
-        self._choices = ContextChoices(self.context_card, session, bridge, counter)
+        self._choices = ContextChoices(self.context_card, session, bridge)
         self.waiting = WaitingMessages(self)
         queue = MessageQueue(self.waiting, session)
         self.outgoing = Outgoing(
-            self.composer, session, bridge, counter, session.drafts, self._choices, queue
+            self.composer, session, bridge, session.drafts, self._choices, queue
         )
         self._setup = SetupControl(
             self.setup_panel, self.composer, session, settings, bridge, self.banners.show_notice

@@ -17,8 +17,17 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
-from engine.commands import Command, Load
-from engine.events import DeviceSample, Event, Failed, PlanReady, RoundFinished, TextDelta
+from engine.commands import Command, Load, Question, QuestionId
+from engine.events import (
+    Counted,
+    DeviceSample,
+    Event,
+    Failed,
+    PlanReady,
+    Previewed,
+    RoundFinished,
+    TextDelta,
+)
 from engine.language import tr
 from engine.machine.cores import available_cores
 
@@ -105,6 +114,7 @@ class EngineBridge(QObject):
         self._events: deque[Event | _Sent | _NotStarted] = deque()
         self._due: deque[Event | _Sent | _NotStarted] = deque()
         self._subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
+        self._asked: dict[QuestionId, Callable[[Any], None]] = {}
         self._newest: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
         self._closed = False
         self._last_activity = time.perf_counter()
@@ -139,6 +149,15 @@ class EngineBridge(QObject):
             engine.submit(command)
         self._wake()
         self._note(command)
+
+    def ask(self, question: Question, then: Callable[[Any], None]) -> None:
+        """Send a question, whose answer `then` gets; an `Asker` gives it an id."""
+        self._asked[question.id] = then
+        self.submit(question)
+
+    def forget(self, question: QuestionId) -> None:
+        """Give the answer to a question to nobody."""
+        self._asked.pop(question, None)
 
     def subscribe(self, kind: type[E], callback: Callable[[E], None]) -> None:
         """Call `callback` for every event of type `kind`."""
@@ -244,6 +263,9 @@ class EngineBridge(QObject):
         if isinstance(event, _NotStarted):
             self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))
             event = event.failed
+        elif isinstance(event, Counted | Previewed):
+            if (then := self._asked.pop(event.id, None)) is not None:
+                self._call(then, event)
         elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it
             if isinstance(event, PlanReady) and event.load is not None:
                 self.last_load = event.load
