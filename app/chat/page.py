@@ -28,7 +28,6 @@ from app.chat.composer.waiting_messages import WaitingMessages
 from app.chat.conversation_search import ConversationSearch
 from app.chat.find_bar import FindBar
 from app.chat.greeting import Greeting
-from app.chat.messages.message_view import AnswerMessage
 from app.chat.messages.transcript import Transcript
 from app.chat.sampling.setup_control import SetupControl
 from app.chat.sampling.setup_panel import SetupPanel
@@ -45,7 +44,6 @@ from app.widgets.banner import BannerArea
 from app.widgets.elided import ElidedLabel
 from engine.commands import Stop
 from engine.errors import UserFixable
-from engine.events import TokenSpan
 from engine.language import tr
 
 
@@ -145,10 +143,7 @@ class ChatPage(QWidget):
         session.message_added.connect(self._add_message)
         session.branch_changed.connect(self._change_branch)
         session.answer_resumed.connect(self._resume)
-        session.live_text.connect(self._append)
-        session.live_spans.connect(self._tint)
-        session.live_ghost.connect(self._show_ghost)
-        session.answer_finished.connect(self._finish)
+        session.answer_finished.connect(self.transcript.take_in)
         session.changed.connect(self._update)
         session.context_full.connect(self._offer_room)
         session.problem.connect(self.show_trouble)
@@ -233,46 +228,22 @@ class ChatPage(QWidget):
 
     def _go_on_live(self) -> None:
         """The answer at the end may be the one being written."""
-        answer = self.transcript.last_answer()
-        if answer is not None and self._session.shows_live:
-            answer.begin()
+        if (live := self._session.live) is not None and self._session.shows_live:
+            self.transcript.follow(live)
 
     def _add_message(self, message: StoredMessage) -> None:
         self._stack.setCurrentWidget(self.transcript)
-        bubble = self.transcript.add(message)
-        if isinstance(bubble, AnswerMessage):
-            bubble.begin()
+        self.transcript.add(message)
+        self._go_on_live()
 
     def _resume(self, _message: StoredMessage) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.begin()
-            self.transcript.jump_to_end()
-
-    def _append(self, text: str) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.append(text)
-
-    def _tint(self, spans: Sequence[TokenSpan]) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.add_spans(spans)
-
-    def _show_ghost(self, at: int, text: str) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.add_ghost(at, text)
+        self._go_on_live()
+        self.transcript.jump_to_end()
 
     def _show_reading(self, settings: Settings) -> None:
         self.transcript.set_reading(
             tinted=settings.token_tint, thoughts_open=settings.show_thinking
         )
-
-    def _finish(self, message: StoredMessage) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.finish(message)
 
     def _edit(self, message_id: int, text: str) -> None:
         """Send a changed question; what is said next is typed below again."""

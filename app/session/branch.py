@@ -8,7 +8,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from app.history import Conversation, HistoryStore, StoredMessage, UndoToken
-from app.session.answer_writer import LiveAnswer
+from app.session.live_answer import LiveAnswer
 from engine.request import SamplingParams
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
@@ -50,12 +51,12 @@ def engine() -> PatientEngine:
 
 
 @pytest.fixture
-def bridge(qtbot: QtBot, engine: PatientEngine) -> Iterator[EngineBridge]:
+def bridge(qapp: QApplication, engine: PatientEngine) -> Iterator[EngineBridge]:
     def make(emit: Callable[[Event], None]) -> PatientEngine:
         engine.emit = emit
         return engine
 
-    bridge = EngineBridge(make)
+    bridge = EngineBridge(make, parent=qapp)
     bridge.start()
     yield bridge
     bridge.close()
