@@ -26,9 +26,10 @@ from app.conversations.hits import HitsView
 from app.conversations.transfer import Transfer
 from app.conversations.trash_dialog import TrashDialog
 from app.conversations.view import ConversationView
-from app.history import Conversation, Hit
+from app.history import Conversation, Hit, UndoToken
 from app.history.search_text import words_of
 from app.session.conversation_list import ConversationList
+from app.signals import TypedSignal
 from app.theme.icons import IconButton, icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
@@ -67,16 +68,16 @@ class Sidebar(QWidget):
     """
 
     new_asked = Signal()
-    opened = Signal(object)
-    """A `Conversation` that the user wants to see."""
-    hit_opened = Signal(object, object)
-    """A `Hit` that the user wants to see, and the words that were looked for."""
+    opened = TypedSignal[Conversation]()
+    """The user wants to see it."""
+    hit_opened = TypedSignal[Hit, list[str]]()
+    """The user wants to see it; the words that were looked for."""
     said = Signal(str)
     """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
-    restore_asked = Signal(object)
-    """The `UndoToken` of something in the trash."""
+    restore_asked = TypedSignal[UndoToken]()
+    """Something in the trash."""
     theme_asked = Signal()
     settings_asked = Signal()
     shortcuts_asked = Signal()

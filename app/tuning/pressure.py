@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.asker import Asker
 from app.engine_link.running import Running
+from app.signals import TypedSignal
 from engine.commands import Load, Preview
 from engine.events import (
     AcceleratorSample,
@@ -109,8 +110,7 @@ class _Phase(Enum):
 class Pressure(QObject):
     """Compares what the plan in force holds on the card with what others leave there."""
 
-    offered = Signal(object)
-    """An `Offer`."""
+    offered = TypedSignal[Offer]()
     over = Signal()
     """The last offer is of no use any more."""
 
