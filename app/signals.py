@@ -32,13 +32,10 @@ else:
 
     from PySide6.QtCore import Signal
 
-    _QT = (bool, float, int, str)
-    """Types that Qt's own slots take."""
-
     class TypedSignal:
         """A signal of Qt."""
 
         def __class_getitem__(cls, kinds: object) -> partial[Signal]:
-            """Return what makes a signal of such values; other than Qt's go as they are."""
-            kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-            return partial(Signal, *(kind if kind in _QT else object for kind in kinds))
+            """Return what makes a signal of so many values, which go as they are."""
+            count = len(kinds) if isinstance(kinds, tuple) else 1
+            return partial(Signal, *[object] * count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -49,13 +49,6 @@ from engine.language import tr
 
 class ChatPage(QWidget):
     """Shows a `ChatSession` and hands the user's wishes to it."""
-
-    sidebar_asked = Signal()
-    performance_asked = Signal()
-    more_models_asked = Signal()
-    """The page where models are found."""
-    model_given = Signal(object)
-    """The path of a model that shall be loaded."""
 
     def __init__(
         self,
@@ -151,10 +144,7 @@ class ChatPage(QWidget):
         session.deleted.connect(self._offer_undo)
 
     def _connect_widgets(self) -> None:
-        self.sidebar_button.clicked.connect(self.sidebar_asked)
-        self.performance_button.clicked.connect(self.performance_asked)
         self.greeting.example_chosen.connect(self._session.send)
-        self.greeting.more_asked.connect(self.more_models_asked)
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)
         self.transcript.edit_asked.connect(self._edit)
@@ -168,7 +158,6 @@ class ChatPage(QWidget):
         self.composer.stop_asked.connect(self._session.stop)
         self.outgoing.problem.connect(self.show_trouble)
         self.outgoing.notice.connect(self.banners.show_notice)
-        self.outgoing.model_given.connect(self.model_given)
         self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
 
     def hold_banners(self) -> None:

@@ -67,7 +67,6 @@ class Sidebar(QWidget):
         navigation: buttons that lead to the pages, shown below the list.
     """
 
-    new_asked = Signal()
     opened = TypedSignal[Conversation]()
     """The user wants to see it."""
     hit_opened = TypedSignal[Hit, list[str]]()
@@ -78,10 +77,6 @@ class Sidebar(QWidget):
     """A `UserFixable`."""
     restore_asked = TypedSignal[UndoToken]()
     """Something in the trash."""
-    theme_asked = Signal()
-    settings_asked = Signal()
-    shortcuts_asked = Signal()
-    about_asked = Signal()
 
     def __init__(
         self,
@@ -174,13 +169,16 @@ class Sidebar(QWidget):
         head.addStretch(1)
         finding = _row(4, self.search, self._more)
         finding.setStretch(0, 1)
-        settings = IconButton("gear", tr("Settings"), self, shortcut="Ctrl+,")
-        shortcuts = IconButton("help", tr("Keyboard shortcuts"), self, shortcut="F1")
-        about = IconButton("info", tr("About Duotail"), self)
-        settings.clicked.connect(self.settings_asked)
-        shortcuts.clicked.connect(self.shortcuts_asked)
-        about.clicked.connect(self.about_asked)
-        foot = _row(2, settings, self.theme_button, shortcuts, about)
+        self.settings_button = IconButton("gear", tr("Settings"), self, shortcut="Ctrl+,")
+        self.shortcuts_button = IconButton("help", tr("Keyboard shortcuts"), self, shortcut="F1")
+        self.about_button = IconButton("info", tr("About Duotail"), self)
+        about = (
+            self.settings_button,
+            self.theme_button,
+            self.shortcuts_button,
+            self.about_button,
+        )
+        foot = _row(2, *about)
         foot.addStretch(1)
         self._stack = QStackedWidget(self)
         for page in (self.list, self.hits, self._empty):
@@ -207,10 +205,7 @@ class Sidebar(QWidget):
             self.hits,
             self._cancel,
             *self._navigation.findChildren(QPushButton),
-            settings,
-            self.theme_button,
-            shortcuts,
-            about,
+            *about,
         )
         for one, following in pairwise(walk):
             self.setTabOrder(one, following)
@@ -218,8 +213,6 @@ class Sidebar(QWidget):
         self.recolour()
 
     def _connect(self) -> None:
-        self.new_button.clicked.connect(self.new_asked)
-        self.theme_button.clicked.connect(self.theme_asked)
         self._more.clicked.connect(self._pop_up_more)
         self.search.textChanged.connect(self._look_for)
         self.search.down_asked.connect(self.focus_list)

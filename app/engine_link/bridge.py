@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
+from app.signals import TypedSignal
 from engine.commands import Command, Load, Question, QuestionId
 from engine.events import (
     Counted,
@@ -100,9 +101,9 @@ class EngineBridge(QObject):
     came within one frame is handed out in one piece.
     """
 
-    frame = Signal(object)
+    frame = TypedSignal[tuple[Event, ...]]()
     """All events of a frame, in order, as `joined` leaves them: a tuple."""
-    status_changed = Signal(object)
+    status_changed = TypedSignal[EngineStatus]()
     """The new `EngineStatus`."""
 
     def __init__(self, factory: EngineFactory = real_engine, parent: QObject | None = None) -> None:

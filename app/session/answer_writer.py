@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.bridge import EngineBridge
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
 from app.session.live_answer import LiveAnswer
 from app.session.rounds_keeper import RoundsKeeper
+from app.signals import TypedSignal
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
 from engine.events import Failed, Finished, FinishReason, RoundFinished, TextDelta
@@ -32,11 +33,11 @@ class AnswerWriter(QObject):
     in the window.
     """
 
-    stored = Signal(Conversation)
+    stored = TypedSignal[Conversation]()
     """Its answer is in the history to its end."""
-    failed = Signal(Failed)
+    failed = TypedSignal[Failed]()
     """The live answer fails; it ends next."""
-    problem = Signal(UserFixable)
+    problem = TypedSignal[UserFixable]()
 
     def __init__(
         self, store: HistoryStore, bridge: EngineBridge, parent: QObject | None = None

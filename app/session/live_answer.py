@@ -6,20 +6,21 @@ from bisect import bisect_right
 from dataclasses import replace
 from operator import attrgetter
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from app.history import Conversation, StoredMessage, TokenMarks
 from app.history.rounds import RoundRecording
+from app.signals import TypedSignal
 from engine.events import RoundFinished, TextDelta, TokenSpan
 
 
 class LiveAnswer(QObject):
     """What has come of an answer so far. `base` is what it had before this request (continued)."""
 
-    wrote = Signal(TextDelta)
-    refused = Signal(int, str)
+    wrote = TypedSignal[TextDelta]()
+    refused = TypedSignal[int, str]()
     """The place in the answer where the target refused a drafted continuation, and its text."""
-    ended = Signal(StoredMessage)
+    ended = TypedSignal[StoredMessage]()
     """The message it has become; before it is stored."""
 
     def __init__(self, request_id: str, conversation: Conversation, base: StoredMessage) -> None:

@@ -29,6 +29,7 @@ from app.session.open_conversation import OpenConversation
 from app.session.request import chat_request, unfinished
 from app.session.titles import title_of
 from app.settings import SettingsStore
+from app.signals import TypedSignal
 from engine.errors import UserFixable
 from engine.events import Failed, FailureKind
 from engine.language import tr, tr_count
@@ -43,25 +44,25 @@ class ChatSession(QObject):
     in the window.
     """
 
-    opened = Signal(object)
+    opened = TypedSignal[list[StoredMessage]]()
     """The messages of the conversation that is now shown."""
-    branch_changed = Signal(int, object)
+    branch_changed = TypedSignal[int, list[StoredMessage]]()
     """Index of the first message that is another one now, and all messages."""
-    message_added = Signal(object)
-    answer_resumed = Signal(object)
+    message_added = TypedSignal[StoredMessage]()
+    answer_resumed = TypedSignal[StoredMessage]()
     """An answer of the conversation shown is going on."""
-    answer_finished = Signal(object)
+    answer_finished = TypedSignal[StoredMessage]()
     changed = Signal()
     """Another conversation, title or setup is on show, or an answer begins or ends."""
     asked = Signal(float)
     """The moment when the user asked for the answer that begins now, on the events' clock."""
-    context_full = Signal(object, bool)
+    context_full = TypedSignal[int | None, bool]()
     """Tokens that were needed (None: not known), and whether an answer filled the context."""
     began = Signal(str, int)
     """A request to the engine, and the message that it writes."""
     problem = Signal(object)
     """A `UserFixable`."""
-    deleted = Signal(str, object)
+    deleted = TypedSignal[str, Deletion | UndoToken]()
     """A sentence on what was deleted, and the token for `undelete`."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""

@@ -29,6 +29,7 @@ from app.session.attachments import (
 from app.session.message_drafts import NOTHING, Draft, MessageDrafts
 from app.session.request import counted_request
 from app.session.session import ChatSession
+from app.signals import TypedSignal
 from app.widgets.file_dialog import file_dialog
 from engine.errors import UserFixable
 from engine.events import RoundFinished
@@ -45,7 +46,7 @@ class Outgoing(QObject):
     problem = Signal(object)
     """A `UserFixable`."""
     notice = Signal(str)
-    model_given = Signal(object)
+    model_given = TypedSignal[Path]()
     """The path of a model that was dropped or pasted: it is meant to be loaded."""
 
     def __init__(
