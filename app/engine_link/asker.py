@@ -19,7 +19,7 @@ from engine.request import ChatRequest
 
 _askers = count(1)
 
-Answer = TypeVar("Answer", Counted, Previewed)
+Told = TypeVar("Told", Counted, Previewed)
 
 
 class Asker(QObject):
@@ -39,7 +39,7 @@ class Asker(QObject):
     @overload
     def ask(self, question: Preview, then: Callable[[Previewed], None]) -> None: ...
 
-    def ask(self, question: Question, then: Callable[[Answer], None]) -> None:
+    def ask(self, question: Question, then: Callable[[Told], None]) -> None:
         """Ask; `then` gets the answer."""
         self.forget()
         self._bridge.ask(replace(question, id=self._id), partial(self._hear, then))
@@ -63,7 +63,7 @@ class Asker(QObject):
         self._bridge.forget(self._id)
         self._id = replace(self._id, number=self._id.number + 1)
 
-    def _hear(self, then: Callable[[Answer], None], answer: Answer) -> None:
+    def _hear(self, then: Callable[[Told], None], answer: Told) -> None:
         if isValid(self):
             then(answer)
 

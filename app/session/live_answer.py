@@ -15,7 +15,7 @@ from engine.events import RoundFinished, TextDelta, TokenSpan
 
 
 class LiveAnswer(QObject):
-    """What has come of an answer so far. `base` is what it had before this request (continued)."""
+    """An answer so far. `base` is the message before this request, which may continue it."""
 
     wrote = TypedSignal[TextDelta]()
     refused = TypedSignal[int, str]()
