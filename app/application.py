@@ -40,6 +40,7 @@ from app.shell.page_names import PageName
 from app.shell.replays import Replays
 from app.shell.round_highlight import RoundHighlight
 from app.shell.warm_up import warm_up
+from app.signals import TypedSignal
 from app.theme.theme import Theme
 from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
@@ -61,7 +62,7 @@ _log = logging.getLogger(__name__)
 class _Errors(QObject):
     """Carries unexpected errors from any thread to the window."""
 
-    arrived = Signal(object)
+    arrived = TypedSignal[BaseException]()
 
 
 class _FirstPaint(QObject):

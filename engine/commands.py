@@ -101,20 +101,27 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionId:
+    """Identifies a question and its answer; an asker's newer question replaces its older one."""
+
+    asker: int = 0
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
-    """Tell how many tokens a request would have the model read; the newest question wins."""
+    """Tell how many tokens a request would have the model read; waits for a model."""
 
     request: ChatRequest
+    id: QuestionId = QuestionId()
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Tell what a load would come to, for every ceiling of graphics memory; nothing is loaded.
-
-    Answered beside everything else; the newest question wins.
-    """
+    """Tell what a load would come to, for every ceiling of graphics memory; nothing is loaded."""
 
     load: Load
+    id: QuestionId = QuestionId()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +161,7 @@ class Compare:
     tokens: int = 64
 
 
-Command = Load | Preview | Generate | Count | Stop | Unload | Calibrate | Compare
+Question = Count | Preview
+"""Commands that are answered beside everything else."""
+
+Command = Load | Generate | Question | Stop | Unload | Calibrate | Compare

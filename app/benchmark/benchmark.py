@@ -11,6 +11,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.benchmark.kept import Kept, KeptReports, fingerprint
+from app.engine_link.asker import Asker
 from app.engine_link.background import in_background
 from app.engine_link.running import Running
 from app.engine_link.status import EngineStatus, Phase
@@ -71,6 +72,7 @@ class Benchmark(QObject):
         self.running, self.wish = running, wish or Compare()
         self._kept, self._now = kept, now
         self._bridge = running.bridge
+        self._asker = Asker(self._bridge, self)
         self.stage = BenchmarkStage.IDLE
         self.progress: CompareProgress | None = None
         self.report: ComparisonReport | None = None
@@ -84,7 +86,6 @@ class Benchmark(QObject):
         self._bridge.subscribe(Compared, self._ended)
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Unloaded, lambda _event: self._unloaded())
-        self._bridge.subscribe(Previewed, self._previewed)
         self._bridge.status_changed.connect(lambda _status: self._go_on())
         if self.status.plan is not None and self._bridge.last_load is not None:
             self._look_up(self._bridge.last_load.model)
@@ -142,7 +143,7 @@ class Benchmark(QObject):
     def look_ahead(self) -> None:
         """Have it told which modes would run, for a word on how long it takes."""
         if self._bridge.last_load is not None and self.stage is BenchmarkStage.IDLE:
-            self._bridge.submit(Preview(self._bridge.last_load))
+            self._asker.ask(Preview(self._bridge.last_load), self._previewed)
 
     def _go_on(self) -> None:
         """Ask the engine as soon as it has nothing else to do."""
@@ -213,6 +214,5 @@ class Benchmark(QObject):
         )
 
     def _previewed(self, event: Previewed) -> None:
-        if event.load == self._bridge.last_load:
-            self.preview = event
-            self.changed.emit()
+        self.preview = event
+        self.changed.emit()

@@ -38,7 +38,6 @@ class Greeting(QWidget):
     """
 
     example_chosen = Signal(str)
-    more_asked = Signal()
     """Models that suit this computer shall be shown."""
 
     def __init__(self, offer: QWidget, parent: QWidget | None = None) -> None:
@@ -68,7 +67,6 @@ class Greeting(QWidget):
         self.more_button.setProperty("look", "choice")
         self.more_button.setAutoDefault(False)
         self.more_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.more_button.clicked.connect(lambda _=False: self.more_asked.emit())
         self._arrange()
         self.set_status(self._status)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -24,12 +24,10 @@ from app.chat.composer.left_out_note import LeftOutNote
 from app.chat.composer.message_field import local_files
 from app.chat.composer.message_queue import MessageQueue
 from app.chat.composer.outgoing import Outgoing
-from app.chat.composer.token_counter import ComposerTokenCounter
 from app.chat.composer.waiting_messages import WaitingMessages
 from app.chat.conversation_search import ConversationSearch
 from app.chat.find_bar import FindBar
 from app.chat.greeting import Greeting
-from app.chat.messages.message_view import AnswerMessage
 from app.chat.messages.transcript import Transcript
 from app.chat.sampling.setup_control import SetupControl
 from app.chat.sampling.setup_panel import SetupPanel
@@ -46,19 +44,11 @@ from app.widgets.banner import BannerArea
 from app.widgets.elided import ElidedLabel
 from engine.commands import Stop
 from engine.errors import UserFixable
-from engine.events import TokenSpan
 from engine.language import tr
 
 
 class ChatPage(QWidget):
     """Shows a `ChatSession` and hands the user's wishes to it."""
-
-    sidebar_asked = Signal()
-    performance_asked = Signal()
-    more_models_asked = Signal()
-    """The page where models are found."""
-    model_given = Signal(object)
-    """The path of a model that shall be loaded."""
 
     def __init__(
         self,
@@ -98,12 +88,11 @@ class ChatPage(QWidget):
         self.composer = Composer(self)
         self.status_line = StatusLine(self)
         self.setup_panel = SetupPanel(self)
-        counter = ComposerTokenCounter(bridge, self)
-        self._choices = ContextChoices(self.context_card, session, bridge, counter)
+        self._choices = ContextChoices(self.context_card, session, bridge)
         self.waiting = WaitingMessages(self)
         queue = MessageQueue(self.waiting, session)
         self.outgoing = Outgoing(
-            self.composer, session, bridge, counter, session.drafts, self._choices, queue
+            self.composer, session, bridge, session.drafts, self._choices, queue
         )
         self._setup = SetupControl(
             self.setup_panel, self.composer, session, settings, bridge, self.banners.show_notice
@@ -147,10 +136,7 @@ class ChatPage(QWidget):
         session.message_added.connect(self._add_message)
         session.branch_changed.connect(self._change_branch)
         session.answer_resumed.connect(self._resume)
-        session.live_text.connect(self._append)
-        session.live_spans.connect(self._tint)
-        session.live_ghost.connect(self._show_ghost)
-        session.answer_finished.connect(self._finish)
+        session.answer_finished.connect(self.transcript.take_in)
         session.changed.connect(self._update)
         session.context_full.connect(self._offer_room)
         session.problem.connect(self.show_trouble)
@@ -158,10 +144,7 @@ class ChatPage(QWidget):
         session.deleted.connect(self._offer_undo)
 
     def _connect_widgets(self) -> None:
-        self.sidebar_button.clicked.connect(self.sidebar_asked)
-        self.performance_button.clicked.connect(self.performance_asked)
         self.greeting.example_chosen.connect(self._session.send)
-        self.greeting.more_asked.connect(self.more_models_asked)
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)
         self.transcript.edit_asked.connect(self._edit)
@@ -175,7 +158,6 @@ class ChatPage(QWidget):
         self.composer.stop_asked.connect(self._session.stop)
         self.outgoing.problem.connect(self.show_trouble)
         self.outgoing.notice.connect(self.banners.show_notice)
-        self.outgoing.model_given.connect(self.model_given)
         self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
 
     def hold_banners(self) -> None:
@@ -235,46 +217,22 @@ class ChatPage(QWidget):
 
     def _go_on_live(self) -> None:
         """The answer at the end may be the one being written."""
-        answer = self.transcript.last_answer()
-        if answer is not None and self._session.shows_live:
-            answer.begin()
+        if (live := self._session.live) is not None and self._session.shows_live:
+            self.transcript.follow(live)
 
     def _add_message(self, message: StoredMessage) -> None:
         self._stack.setCurrentWidget(self.transcript)
-        bubble = self.transcript.add(message)
-        if isinstance(bubble, AnswerMessage):
-            bubble.begin()
+        self.transcript.add(message)
+        self._go_on_live()
 
     def _resume(self, _message: StoredMessage) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.begin()
-            self.transcript.jump_to_end()
-
-    def _append(self, text: str) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.append(text)
-
-    def _tint(self, spans: Sequence[TokenSpan]) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.add_spans(spans)
-
-    def _show_ghost(self, at: int, text: str) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.add_ghost(at, text)
+        self._go_on_live()
+        self.transcript.jump_to_end()
 
     def _show_reading(self, settings: Settings) -> None:
         self.transcript.set_reading(
             tinted=settings.token_tint, thoughts_open=settings.show_thinking
         )
-
-    def _finish(self, message: StoredMessage) -> None:
-        answer = self.transcript.last_answer()
-        if answer is not None:
-            answer.finish(message)
 
     def _edit(self, message_id: int, text: str) -> None:
         """Send a changed question; what is said next is typed below again."""

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_link.background import in_background
 from app.history import HistorySearch, Hit
+from app.signals import TypedSignal
 from engine.errors import UserFixable
 
 _DELAY_MS = 120
@@ -54,7 +55,7 @@ class FileSearcher:
 class Finder(QObject):
     """Asks for the words in the search field once the typing pauses."""
 
-    found = Signal(str, object)
+    found = TypedSignal[str, list[Hit]]()
     """The words, and the hits for them."""
     problem = Signal(object)
     """A `UserFixable`."""

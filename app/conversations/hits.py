@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
 from app.conversations.snippet import Snippet, laid_out, line_height
 from app.history import Conversation, Hit
 from app.session.conversation_list import shown_title
+from app.signals import TypedSignal
 from app.theme.theme import current
 from app.widgets.escape import claims_escape
 from app.widgets.painting import RowState
@@ -108,8 +109,7 @@ class HitsModel(QAbstractListModel):
 class HitsView(QListView):
     """Results to go through with the arrow keys; Enter or a click opens."""
 
-    chosen = Signal(object)
-    """A `Hit`."""
+    chosen = TypedSignal[Hit]()
     left_upwards = Signal()
     """The keyboard went up from the first row."""
 

@@ -26,9 +26,10 @@ from app.conversations.hits import HitsView
 from app.conversations.transfer import Transfer
 from app.conversations.trash_dialog import TrashDialog
 from app.conversations.view import ConversationView
-from app.history import Conversation, Hit
+from app.history import Conversation, Hit, UndoToken
 from app.history.search_text import words_of
 from app.session.conversation_list import ConversationList
+from app.signals import TypedSignal
 from app.theme.icons import IconButton, icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
@@ -66,21 +67,16 @@ class Sidebar(QWidget):
         navigation: buttons that lead to the pages, shown below the list.
     """
 
-    new_asked = Signal()
-    opened = Signal(object)
-    """A `Conversation` that the user wants to see."""
-    hit_opened = Signal(object, object)
-    """A `Hit` that the user wants to see, and the words that were looked for."""
+    opened = TypedSignal[Conversation]()
+    """The user wants to see it."""
+    hit_opened = TypedSignal[Hit, list[str]]()
+    """The user wants to see it; the words that were looked for."""
     said = Signal(str)
     """A sentence on what was done."""
     problem = Signal(object)
     """A `UserFixable`."""
-    restore_asked = Signal(object)
-    """The `UndoToken` of something in the trash."""
-    theme_asked = Signal()
-    settings_asked = Signal()
-    shortcuts_asked = Signal()
-    about_asked = Signal()
+    restore_asked = TypedSignal[UndoToken]()
+    """Something in the trash."""
 
     def __init__(
         self,
@@ -173,13 +169,16 @@ class Sidebar(QWidget):
         head.addStretch(1)
         finding = _row(4, self.search, self._more)
         finding.setStretch(0, 1)
-        settings = IconButton("gear", tr("Settings"), self, shortcut="Ctrl+,")
-        shortcuts = IconButton("help", tr("Keyboard shortcuts"), self, shortcut="F1")
-        about = IconButton("info", tr("About Duotail"), self)
-        settings.clicked.connect(self.settings_asked)
-        shortcuts.clicked.connect(self.shortcuts_asked)
-        about.clicked.connect(self.about_asked)
-        foot = _row(2, settings, self.theme_button, shortcuts, about)
+        self.settings_button = IconButton("gear", tr("Settings"), self, shortcut="Ctrl+,")
+        self.shortcuts_button = IconButton("help", tr("Keyboard shortcuts"), self, shortcut="F1")
+        self.about_button = IconButton("info", tr("About Duotail"), self)
+        about = (
+            self.settings_button,
+            self.theme_button,
+            self.shortcuts_button,
+            self.about_button,
+        )
+        foot = _row(2, *about)
         foot.addStretch(1)
         self._stack = QStackedWidget(self)
         for page in (self.list, self.hits, self._empty):
@@ -206,10 +205,7 @@ class Sidebar(QWidget):
             self.hits,
             self._cancel,
             *self._navigation.findChildren(QPushButton),
-            settings,
-            self.theme_button,
-            shortcuts,
-            about,
+            *about,
         )
         for one, following in pairwise(walk):
             self.setTabOrder(one, following)
@@ -217,8 +213,6 @@ class Sidebar(QWidget):
         self.recolour()
 
     def _connect(self) -> None:
-        self.new_button.clicked.connect(self.new_asked)
-        self.theme_button.clicked.connect(self.theme_asked)
         self._more.clicked.connect(self._pop_up_more)
         self.search.textChanged.connect(self._look_for)
         self.search.down_asked.connect(self.focus_list)

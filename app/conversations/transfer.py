@@ -14,6 +14,7 @@ from app.engine_link.background import in_background
 from app.history import Conversation
 from app.history.exchange import Imported
 from app.session.conversation_list import ConversationList, shown_title
+from app.signals import TypedSignal
 from app.widgets.file_dialog import file_dialog
 from engine.errors import Cancelled, UserFixable
 from engine.language import later, tr, tr_count
@@ -36,8 +37,8 @@ class Transfer(QObject):
     """A `UserFixable`."""
     progressed = Signal(str, int)
     """The work under way and its progress in percent; an empty text when it is over."""
-    imported = Signal(object)
-    """The conversations that came in."""
+    imported = TypedSignal[Sequence[Conversation]]()
+    """They came in."""
     _told = Signal(int)
 
     def __init__(self, conversations: ConversationList, parent: QWidget) -> None:

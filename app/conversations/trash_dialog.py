@@ -14,7 +14,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.history import UndoToken
 from app.history.trash import Trash, TrashItem
+from app.signals import TypedSignal
 from app.theme.theme import ui_font
 from app.widgets.confirm import confirm
 from app.widgets.labels import plain_label
@@ -25,8 +27,7 @@ from engine.language import sentences, tr, tr_count
 class TrashDialog(QDialog):
     """A list of deletions, the latest first, each of which can be undone."""
 
-    restore_asked = Signal(object)
-    """The `UndoToken` of what is to be restored."""
+    restore_asked = TypedSignal[UndoToken]()
     problem = Signal(object)
     """A `UserFixable`."""
 

@@ -22,6 +22,7 @@ from app.conversations.model import IDS, ConversationModel
 from app.conversations.sections import ConversationSection
 from app.history import Conversation, Folder
 from app.session.conversation_list import ConversationList, shown_title
+from app.signals import TypedSignal
 from app.widgets.painting import drag_label, more_area
 from app.widgets.uniform_list import UniformList
 from engine.language import tr, tr_count
@@ -32,8 +33,7 @@ _PLAIN = Qt.KeyboardModifier.NoModifier
 class ConversationView(UniformList):
     """Conversations to open, several to choose, folders to fold."""
 
-    open_asked = Signal(object)
-    """A `Conversation`."""
+    open_asked = TypedSignal[Conversation]()
     menu_asked = Signal(QPoint)
     """A menu for what is chosen, at a place on the screen."""
 

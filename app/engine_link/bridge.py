@@ -13,12 +13,22 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
-from engine.commands import Command, Load
-from engine.events import DeviceSample, Event, Failed, PlanReady, RoundFinished, TextDelta
+from app.signals import TypedSignal
+from engine.commands import Command, Load, Question, QuestionId
+from engine.events import (
+    Counted,
+    DeviceSample,
+    Event,
+    Failed,
+    PlanReady,
+    Previewed,
+    RoundFinished,
+    TextDelta,
+)
 from engine.language import tr
 from engine.machine.cores import available_cores
 
@@ -91,9 +101,9 @@ class EngineBridge(QObject):
     came within one frame is handed out in one piece.
     """
 
-    frame = Signal(object)
+    frame = TypedSignal[tuple[Event, ...]]()
     """All events of a frame, in order, as `joined` leaves them: a tuple."""
-    status_changed = Signal(object)
+    status_changed = TypedSignal[EngineStatus]()
     """The new `EngineStatus`."""
 
     def __init__(self, factory: EngineFactory = real_engine, parent: QObject | None = None) -> None:
@@ -105,6 +115,7 @@ class EngineBridge(QObject):
         self._events: deque[Event | _Sent | _NotStarted] = deque()
         self._due: deque[Event | _Sent | _NotStarted] = deque()
         self._subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
+        self._asked: dict[QuestionId, Callable[[Any], None]] = {}
         self._newest: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
         self._closed = False
         self._last_activity = time.perf_counter()
@@ -139,6 +150,15 @@ class EngineBridge(QObject):
             engine.submit(command)
         self._wake()
         self._note(command)
+
+    def ask(self, question: Question, then: Callable[[Any], None]) -> None:
+        """Send a question, whose answer `then` gets; an `Asker` gives it an id."""
+        self._asked[question.id] = then
+        self.submit(question)
+
+    def forget(self, question: QuestionId) -> None:
+        """Give the answer to a question to nobody."""
+        self._asked.pop(question, None)
 
     def subscribe(self, kind: type[E], callback: Callable[[E], None]) -> None:
         """Call `callback` for every event of type `kind`."""
@@ -249,6 +269,9 @@ class EngineBridge(QObject):
         if isinstance(event, _NotStarted):
             self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))
             event = event.failed
+        elif isinstance(event, Counted | Previewed):
+            if (then := self._asked.pop(event.id, None)) is not None:
+                self._call(then, event)
         elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it
             if isinstance(event, PlanReady) and event.load is not None:
                 self.last_load = event.load

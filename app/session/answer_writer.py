@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from dataclasses import replace
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.bridge import EngineBridge
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
-from app.history.rounds import RoundRecording
+from app.session.live_answer import LiveAnswer
 from app.session.rounds_keeper import RoundsKeeper
+from app.signals import TypedSignal
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
-from engine.events import (
-    Failed,
-    Finished,
-    FinishReason,
-    RoundFinished,
-    TextDelta,
-    TokenSpan,
-)
+from engine.events import Failed, Finished, FinishReason, RoundFinished, TextDelta
 from engine.request import ChatRequest
 
 _STORE_EVERY_MS = 100
@@ -34,49 +26,6 @@ _STATES = {
 }
 
 
-@dataclass(slots=True)
-class LiveAnswer:
-    """The answer being written. `base` is what it had before this request (when continued)."""
-
-    request_id: str
-    conversation: Conversation
-    base: StoredMessage
-    text: list[str] = field(default_factory=list)
-    unsaved_text: list[str] = field(default_factory=list)
-    spans: list[TokenSpan] = field(default_factory=list)
-    saved: int = 0
-    """Number of spans that the history has."""
-    saving: bool = True
-    rounds: list[RoundFinished] = field(default_factory=list)
-    told: list[int] = field(default_factory=list)
-    """Number of spans that came with each round."""
-    heard: int = 0
-    """Number of spans that came with any round."""
-
-    def take_round(self, done: RoundFinished) -> None:
-        """Note a round for the replay; the text of those behind it may be there already."""
-        self.rounds.append(done)
-        heard = bisect_right(self.spans, done.text_end, lo=self.heard, key=attrgetter("end"))
-        self.told.append(heard - self.heard)
-        self.heard = heard
-
-    @property
-    def recording(self) -> RoundRecording:
-        """Return the rounds and tokens of the answer."""
-        return RoundRecording(tuple(self.rounds), tuple(self.spans), tuple(self.told))
-
-    @property
-    def message(self) -> StoredMessage:
-        """The answer as far as it has come."""
-        return replace(self.base, text=self.base.text + "".join(self.text), marks=self.marks)
-
-    @property
-    def marks(self) -> TokenMarks | None:
-        """Return which tokens of the answer were drafted, as far as that is known."""
-        base = self.base.marks
-        return None if base is None else base + TokenMarks.of(self.spans)
-
-
 class AnswerWriter(QObject):
     """Asks the engine for an answer and keeps what comes.
 
@@ -84,18 +33,11 @@ class AnswerWriter(QObject):
     in the window.
     """
 
-    arrived = Signal(object)
-    """A `TextDelta` of the live answer."""
-    refused = Signal(int, str)
-    """The place in the answer where the target refused a drafted continuation, and its text."""
-    ended = Signal(object, object)
-    """The `LiveAnswer` that was, and the `StoredMessage` it has become; before it is stored."""
-    stored = Signal(object)
-    """The `Conversation` whose answer the history now holds to its end."""
-    failed = Signal(object)
-    """A `Failed` of the live answer; `ended` follows."""
-    problem = Signal(object)
-    """A `UserFixable`."""
+    stored = TypedSignal[Conversation]()
+    """Its answer is in the history to its end."""
+    failed = TypedSignal[Failed]()
+    """The live answer fails; it ends next."""
+    problem = TypedSignal[UserFixable]()
 
     def __init__(
         self, store: HistoryStore, bridge: EngineBridge, parent: QObject | None = None
@@ -105,6 +47,8 @@ class AnswerWriter(QObject):
         self._bridge = bridge
         self._counter = 0
         self.live: LiveAnswer | None = None
+        self._saved = 0  # pieces of it that the history has
+        self._saving = True
         self.keeper = RoundsKeeper(store, self)
         self._saver = QTimer(self)
         self._saver.setInterval(_STORE_EVERY_MS)
@@ -119,11 +63,15 @@ class AnswerWriter(QObject):
         self._counter += 1
         return f"{base.id}-{self._counter}"
 
-    def begin(self, conversation: Conversation, base: StoredMessage, request: ChatRequest) -> None:
+    def begin(
+        self, conversation: Conversation, base: StoredMessage, request: ChatRequest
+    ) -> LiveAnswer:
         """Have the engine write `base`, or go on with it."""
-        self.live = LiveAnswer(request.id, conversation, base)
+        self.live = live = LiveAnswer(request.id, conversation, base)
+        self._saved, self._saving = 0, True
         self._saver.start()
         self._bridge.submit(Generate(request))
+        return live
 
     def stop(self) -> None:
         """Stop the answer being written."""
@@ -133,19 +81,20 @@ class AnswerWriter(QObject):
     def save(self) -> None:
         """Hand what has come since the last time to the history."""
         live = self.live
-        if live is None or not live.unsaved_text or not live.saving:
+        new = live.pieces[self._saved :] if live is not None and self._saving else []
+        if live is None or not new:
             return
-        text, spans = "".join(live.unsaved_text), live.spans[live.saved :]
-        live.saving = False  # trouble is told once, not with every piece
+        text = "".join(piece.text for piece in new)
+        spans = [span for piece in new for span in piece.spans]
+        self._saving = False  # trouble is told once, not with every piece
         try:
             ids = [span.token_id for span in spans]
             self._store.pieces.append(live.base.id, text, ids, TokenMarks.of(spans))
         except UserFixable as error:
             self.problem.emit(error)
             return
-        live.unsaved_text.clear()
-        live.saved += len(spans)
-        live.saving = True
+        self._saved += len(new)
+        self._saving = True
 
     def shut_down(self) -> None:
         """Save what has come before the history closes; an open answer stays interrupted."""
@@ -160,18 +109,12 @@ class AnswerWriter(QObject):
     def _text_arrived(self, event: TextDelta) -> None:
         live = self._mine(event.request_id)
         if live is not None:
-            live.text.append(event.text)
-            live.unsaved_text.append(event.text)
-            live.spans.extend(event.spans)
-            self.arrived.emit(event)
+            live.take_text(event)
 
     def _round_done(self, event: RoundFinished) -> None:
         live = self._mine(event.request_id)
-        if live is None:
-            return
-        live.take_round(event)
-        if event.rejected:
-            self.refused.emit(event.rejected_at, event.rejected)
+        if live is not None:
+            live.take_round(event)
 
     def _failed(self, event: Failed) -> None:
         if self._mine(event.request_id) is not None:
@@ -184,7 +127,7 @@ class AnswerWriter(QObject):
         self.live = None
         self._saver.stop()
         message = _ended(live, event)
-        self.ended.emit(live, message)
+        live.ended.emit(message)
         try:
             self._store.answers.finish(
                 message.id,

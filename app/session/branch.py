@@ -5,19 +5,20 @@ Messages form a tree; what an edit or a new answer takes the place of stays as a
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from app.history import Conversation, HistoryStore, StoredMessage, UndoToken
-from app.session.answer_writer import LiveAnswer
+from app.session.live_answer import LiveAnswer
+from app.signals import TypedSignal
 from engine.request import SamplingParams
 
 
 class Branch(QObject):
     """Keeps the messages in step with the history. Every method may raise `UserFixable`."""
 
-    changed = Signal(int, object)
+    changed = TypedSignal[int, list[StoredMessage]]()
     """Index of the first message that is another one now, and all messages."""
-    added = Signal(object)
+    added = TypedSignal[StoredMessage]()
     """A message was said; answers are told by whoever has them written."""
 
     def __init__(self, store: HistoryStore, parent: QObject | None = None) -> None:

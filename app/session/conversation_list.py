@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.history import Conversation, Folder, HistoryStore, UndoToken
 from app.history.trash import Trash
+from app.signals import TypedSignal
 from engine.errors import UserFixable
 from engine.language import tr, tr_count
 
@@ -37,17 +38,17 @@ class ConversationList(QObject):
 
     refreshed = Signal()
     """Everything may be different."""
-    changed = Signal(object)
+    changed = TypedSignal[Conversation]()
     """The `Conversation` that is new or different."""
-    removed = Signal(object)
+    removed = TypedSignal[tuple[int, ...]]()
     """Ids of conversations that are gone."""
-    folder_changed = Signal(object)
+    folder_changed = TypedSignal[Folder]()
     """The `Folder` that is new or has another name."""
     folder_removed = Signal(int)
     """The folder with this id is gone; its conversations are outside of any."""
-    deleted = Signal(str, object)
+    deleted = TypedSignal[str, Deletion]()
     """A sentence on what was deleted, and the `Deletion` that `restore` takes back."""
-    restored = Signal(object)
+    restored = TypedSignal[tuple[Conversation, ...]]()
     """The conversations that came back."""
     problem = Signal(object)
     """A `UserFixable`."""

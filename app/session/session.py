@@ -20,16 +20,18 @@ from app.history import (
     StoredMessage,
     UndoToken,
 )
-from app.session.answer_writer import AnswerWriter, LiveAnswer
+from app.session.answer_writer import AnswerWriter
 from app.session.branch import Branch
 from app.session.conversation_list import ConversationList, Deletion
+from app.session.live_answer import LiveAnswer
 from app.session.message_drafts import MessageDrafts
 from app.session.open_conversation import OpenConversation
 from app.session.request import chat_request, unfinished
 from app.session.titles import title_of
 from app.settings import SettingsStore
+from app.signals import TypedSignal
 from engine.errors import UserFixable
-from engine.events import Failed, FailureKind, TextDelta
+from engine.events import Failed, FailureKind
 from engine.language import tr, tr_count
 from engine.model.bundled import is_starter
 from engine.request import Role, SamplingParams
@@ -42,31 +44,25 @@ class ChatSession(QObject):
     in the window.
     """
 
-    opened = Signal(object)
+    opened = TypedSignal[list[StoredMessage]]()
     """The messages of the conversation that is now shown."""
-    branch_changed = Signal(int, object)
+    branch_changed = TypedSignal[int, list[StoredMessage]]()
     """Index of the first message that is another one now, and all messages."""
-    message_added = Signal(object)
-    answer_resumed = Signal(object)
+    message_added = TypedSignal[StoredMessage]()
+    answer_resumed = TypedSignal[StoredMessage]()
     """An answer of the conversation shown is going on."""
-    live_text = Signal(str)
-    """More text of the answer being written, while its conversation is shown."""
-    live_spans = Signal(object)
-    """The `TokenSpan`s of that text."""
-    live_ghost = Signal(int, str)
-    """A refused drafted continuation: its place in the answer in UTF-16 units, and its text."""
-    answer_finished = Signal(object)
+    answer_finished = TypedSignal[StoredMessage]()
     changed = Signal()
     """Another conversation, title or setup is on show, or an answer begins or ends."""
     asked = Signal(float)
     """The moment when the user asked for the answer that begins now, on the events' clock."""
-    context_full = Signal(object, bool)
+    context_full = TypedSignal[int | None, bool]()
     """Tokens that were needed (None: not known), and whether an answer filled the context."""
     began = Signal(str, int)
     """A request to the engine, and the message that it writes."""
     problem = Signal(object)
     """A `UserFixable`."""
-    deleted = Signal(str, object)
+    deleted = TypedSignal[str, Deletion | UndoToken]()
     """A sentence on what was deleted, and the token for `undelete`."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""
@@ -95,9 +91,6 @@ class ChatSession(QObject):
     def _connect(self) -> None:
         self.branch.changed.connect(self.branch_changed)
         self.branch.added.connect(self.message_added)
-        self.writer.arrived.connect(self._text_arrived)
-        self.writer.refused.connect(self._refused)
-        self.writer.ended.connect(self._ended)
         self.writer.stored.connect(self._stored)
         self.writer.failed.connect(self._failed)
         self.writer.problem.connect(self.problem)
@@ -324,19 +317,11 @@ class ChatSession(QObject):
         request = replace(request, drafting=self.drafting)
         self.asked.emit(clicked_at)
         self.began.emit(request_id, base.id)
-        self.writer.begin(conversation, base, request)
+        live = self.writer.begin(conversation, base, request)
+        live.ended.connect(self._ended)
         self.changed.emit()
 
     # -- what the writer tells -------------------------------------------------------------
-
-    def _text_arrived(self, event: TextDelta) -> None:
-        if self.shows_live:
-            self.live_text.emit(event.text)
-            self.live_spans.emit(event.spans)
-
-    def _refused(self, at: int, text: str) -> None:
-        if self.shows_live:
-            self.live_ghost.emit(at, text)
 
     def _failed(self, event: Failed) -> None:
         if event.kind is FailureKind.CONTEXT_FULL and self.shows_live:
@@ -344,8 +329,8 @@ class ChatSession(QObject):
         else:
             self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
 
-    def _ended(self, live: LiveAnswer, message: StoredMessage) -> None:
-        if self.branch.ends_with(live):
+    def _ended(self, message: StoredMessage) -> None:
+        if self.messages and self.messages[-1].id == message.id:
             self.branch.replace_last(message)
             self.answer_finished.emit(message)
 

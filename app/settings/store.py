@@ -8,7 +8,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.settings.file import load, save
-from app.settings.model import DEFAULTS, SPECS
+from app.settings.model import DEFAULTS, SPECS, Settings
+from app.signals import TypedSignal
 from engine.errors import UserFixable
 
 _SAVE_AFTER_MS = 400
@@ -17,8 +18,7 @@ _SAVE_AFTER_MS = 400
 class SettingsStore(QObject):
     """The settings in force; changes are saved shortly after they are made."""
 
-    changed = Signal(object)
-    """The new `Settings`."""
+    changed = TypedSignal[Settings]()
     problem = Signal(object)
     """A `UserFixable` that tells why saving failed."""
 

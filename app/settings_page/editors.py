@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from app.settings.kinds import Choice, Number, Switch, Word
 from app.settings.model import BY_MODEL, SPECS, SYSTEM, Settings
 from app.settings.store import SettingsStore
+from app.signals import TypedSignal
 from app.theme.theme import ui_font
 from engine.language import LANGUAGES, number, tr
 
@@ -30,7 +31,7 @@ _APPLY_AFTER_MS = 150
 class Editor(QWidget):
     """A control for one setting. `chosen` carries what the user chose."""
 
-    chosen = Signal(object)
+    chosen = TypedSignal[object]()
 
     def __init__(self, control: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -37,10 +37,7 @@ _ICONS = {
 class SettingsPage(QWidget):
     """Every setting. A search field shows the rows of all sections that hold the words."""
 
-    delete_conversations_asked = Signal()
-    """The user has confirmed that all conversations shall go."""
     restart_asked = Signal(bool)
-    forget_measured_asked = Signal()
     """Start anew; True: in safe mode."""
 
     def __init__(
@@ -67,9 +64,7 @@ class SettingsPage(QWidget):
         self.sections.currentRowChanged.connect(lambda _row: self._choose())
         self.search.textChanged.connect(self._filter)
         QShortcut(QKeySequence(QKeySequence.StandardKey.Find), self, self.search.setFocus)
-        self.privacy.delete_conversations_asked.connect(self.delete_conversations_asked)
         self.privacy.restart_asked.connect(self.restart_asked)
-        self.privacy.forget_measured_asked.connect(self.forget_measured_asked)
         self.privacy.reset_settings_asked.connect(settings.reset_all)
         theme.changed.connect(self._recolour)
         self._recolour()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.settings.kinds import Number, Switch, Whole
 from app.settings.presets import FIELDS, Preset, PresetField, clean_name
+from app.signals import TypedSignal
 from app.widgets.labels import LabelledRow, plain_label
 from engine.language import tr
 
@@ -27,7 +28,7 @@ _PROMPT_LINES = 5
 class PresetForm(QWidget):
     """Shows one preset; `changed` carries it as the user has made it."""
 
-    changed = Signal(object)
+    changed = TypedSignal[Preset]()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

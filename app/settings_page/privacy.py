@@ -73,6 +73,7 @@ class PrivacyPage(QWidget):
     """The page. Its rows can be searched with those of the settings."""
 
     delete_conversations_asked = Signal()
+    """The user has confirmed that all conversations shall go."""
     reset_settings_asked = Signal()
     restart_asked = Signal(bool)
     forget_measured_asked = Signal()

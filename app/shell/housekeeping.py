@@ -46,8 +46,8 @@ class Housekeeping(QObject):
         dialog = SettingsDialog(self._settings, self._theme, self._paths, self._banners.window())
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.page.restart_asked.connect(self.start_anew)
-        dialog.page.delete_conversations_asked.connect(self._delete_conversations)
-        dialog.page.forget_measured_asked.connect(self.forget_measured_asked)
+        dialog.page.privacy.delete_conversations_asked.connect(self._delete_conversations)
+        dialog.page.privacy.forget_measured_asked.connect(self.forget_measured_asked)
         dialog.open()
 
     def show_reports(self) -> None:

@@ -201,25 +201,28 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         session, sidebar, commands = self._services.session, self.sidebar, self.commands
         session.changed.connect(lambda: sidebar.select(session.current))
-        sidebar.new_asked.connect(commands.new_chat)
+        sidebar.new_button.clicked.connect(commands.new_chat)
         sidebar.opened.connect(self._open)
         sidebar.hit_opened.connect(self._open_hit)
         sidebar.said.connect(self.chat.banners.show_notice)
         sidebar.problem.connect(self.chat.show_trouble)
-        sidebar.theme_asked.connect(commands.next_theme)
+        sidebar.theme_button.clicked.connect(commands.next_theme)
         sidebar.restore_asked.connect(session.undelete)
-        sidebar.settings_asked.connect(self.settings_asked)
-        sidebar.shortcuts_asked.connect(commands.show_shortcuts)
-        sidebar.about_asked.connect(commands.show_about)
-        self.chat.sidebar_asked.connect(commands.toggle_sidebar)
-        self.chat.performance_asked.connect(commands.toggle_performance)
+        sidebar.settings_button.clicked.connect(self.settings_asked)
+        sidebar.shortcuts_button.clicked.connect(commands.show_shortcuts)
+        sidebar.about_button.clicked.connect(commands.show_about)
+        self.chat.sidebar_button.clicked.connect(commands.toggle_sidebar)
+        self.chat.performance_button.clicked.connect(commands.toggle_performance)
         self.pages.sidebar_asked.connect(commands.toggle_sidebar)
         self.pages.changed.connect(self._page_changed)
         self.navigation.chosen.connect(self.pages.toggle)
-        self.starter_offer.space_asked.connect(self.chat.more_models_asked)
         session.opened.connect(self.pages.show_chat)
-        self.chat.more_models_asked.connect(lambda: self.pages.open(PageName.MODELS))
-        self.chat.model_given.connect(self._services.models.load_path)
+        for models_asked in (
+            self.starter_offer.space_asked,
+            self.chat.greeting.more_button.clicked,
+        ):
+            models_asked.connect(lambda: self.pages.open(PageName.MODELS))
+        self.chat.outgoing.model_given.connect(self._services.models.load_path)
         self._services.models.problem.connect(self.chat.show_trouble)
         self._services.models.several.connect(self._choose_file)
         self.model_button.running_asked.connect(self.run_button.open_panel)

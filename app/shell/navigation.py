@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from app.shell.page_names import ICONS, KEYS, PageName
+from app.signals import TypedSignal
 from app.theme.icons import icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
@@ -15,7 +16,7 @@ from engine.language import tr
 class Navigation(QWidget):
     """One button a page; the one on show is checked."""
 
-    chosen = Signal(object)
+    chosen = TypedSignal[PageName]()
     """The `PageName`."""
 
     def __init__(self, parent: QWidget | None = None) -> None:

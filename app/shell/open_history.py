@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from app.history import HistoryInUse, HistoryStore, set_aside
+from app.signals import TypedSignal
 from app.widgets.banner import Action, BannerArea
 from engine.errors import UserFixable
 from engine.language import sentences, tr, tr_count
@@ -21,7 +22,7 @@ _log = logging.getLogger(__name__)
 class OpenHistory(QObject):
     """The history of this run: the user's own, a copy of what can be read of it, or a new one."""
 
-    _found_damaged = Signal(object)
+    _found_damaged = TypedSignal[UserFixable]()
     """Result of the thread that checks a large file."""
 
     def __init__(self, path: Path, parent: QObject | None = None) -> None:

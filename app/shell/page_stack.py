@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.shell.page_names import PageName
+from app.signals import TypedSignal
 from app.widgets.page_frame import PageFrame
 
 PageMakers = Mapping[PageName, Callable[[], PageFrame]]
@@ -21,7 +22,7 @@ class PageStack(QStackedWidget):
         makers: called once each.
     """
 
-    changed = Signal(object)
+    changed = TypedSignal[PageName | None]()
     """The `PageName` on show, or None for the chat."""
     sidebar_asked = Signal()
 

@@ -79,13 +79,13 @@ class Stage:
     def submit(self, command: Command) -> None:
         """Take a command of the window; only counting and planning are answered at once."""
         match command:
-            case Preview(load):
-                self._emit(self.preview(load))
+            case Preview(load, id):
+                self._emit(replace(self.preview(load), id=id))
             case Generate(request):
                 self.request_id = request.id
-            case Count(request):
+            case Count(request, id):
                 self.tokens = sum(len(message.text) for message in request.messages) // 4
-                self._emit(Counted(perf_counter(), request.id, self.tokens, PLAN.context))
+                self._emit(Counted(perf_counter(), id, self.tokens, PLAN.context))
 
     def close(self, timeout: float = 5.0) -> None:
         """Do nothing: nothing runs."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.engine_link.plan_texts import accelerator_of
 from app.settings.profiles import ModelProfile
+from app.signals import TypedSignal
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import without_card
@@ -24,10 +24,8 @@ class CeilingChoice(QWidget):
         pictures: whether curve, layers and memory are shown beside the slider.
     """
 
-    chosen = Signal(object)
+    chosen = TypedSignal[int | None]()
     """Bytes, or None for Auto; at every step of a drag, and from the user only."""
-    mode_chosen = Signal(object)
-    """The `Mode` that would use the memory."""
 
     def __init__(self, parent: QWidget, *, pictures: bool = True) -> None:
         super().__init__(parent)
@@ -53,7 +51,6 @@ class CeilingChoice(QWidget):
         self.auto_button.clicked.connect(lambda _=False: self._let_go())
         self.lock_button.clicked.connect(lambda _=False: self._lock())
         self.budget.ceiling_changed.connect(self.chosen)
-        self.budget.mode_chosen.connect(self.mode_chosen)
 
     @property
     def stops(self) -> list[QWidget]:

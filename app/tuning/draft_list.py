@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
 from engine.commands import DraftChoice, Mode
@@ -31,8 +32,8 @@ _CHOICES = {
 class DraftList(QWidget):
     """Radio buttons, and two buttons to open more drafts."""
 
-    chosen = Signal(object)
-    """A `DraftChoice` or a path; comes from the user only."""
+    chosen = TypedSignal[Path | DraftChoice]()
+    """Comes from the user only."""
     folder_asked = Signal()
     file_asked = Signal()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
+from app.signals import TypedSignal
 from app.tuning.ceiling_choice import CeilingChoice
 from app.widgets.card import Card, divider
 from app.widgets.labels import LabelledRow
@@ -19,11 +19,6 @@ _SMALLEST = 1024
 
 class MemoryCard(Card):
     """The ceiling with its pictures, and a list of context lengths."""
-
-    context_chosen = Signal(object)
-    """Tokens, or None."""
-    threads_chosen = Signal(object)
-    """A number, or None."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Memory"), "", parent)
@@ -51,14 +46,12 @@ class MemoryCard(Card):
         self.column.addWidget(divider(self))
         self.column.addWidget(self.context_row)
         self.column.addWidget(self.threads_row)
-        self.context.chosen.connect(self.context_chosen)
-        self.threads.chosen.connect(self.threads_chosen)
 
 
 class ContextBox(QComboBox):
     """Round numbers up to what the model handles, each with the memory it takes."""
 
-    chosen = Signal(object)
+    chosen = TypedSignal[int | None]()
     """Tokens, or None for automatic; comes from the user only."""
 
     def __init__(self, parent: QWidget) -> None:
@@ -83,7 +76,7 @@ class ContextBox(QComboBox):
 class ThreadsBox(QComboBox):
     """Numbers of CPU threads, up to one a thread of the processor."""
 
-    chosen = Signal(object)
+    chosen = TypedSignal[int | None]()
     """A number, or None for automatic; comes from the user only."""
 
     def __init__(self, parent: QWidget) -> None:

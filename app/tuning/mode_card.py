@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
@@ -26,16 +26,11 @@ _GAP = 32
 class ModeCard(Card):
     """The lists of the panel with numbers from a preview."""
 
-    mode_chosen = Signal(object)
-    draft_chosen = Signal(object)
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Mode and draft"), "", parent)
         self.modes = ModeList(self)
         self.drafts = DraftList(self)
         self.reasons = Reasons(self)
-        self.modes.chosen.connect(self.mode_chosen)
-        self.drafts.chosen.connect(self.draft_chosen)
         self._lists = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._lists.setSpacing(_GAP)
         for title, part, stretch in (

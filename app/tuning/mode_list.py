@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QVBoxLayout, QWidget
 
 from app.engine_link.plan_texts import (
@@ -15,6 +14,7 @@ from app.engine_link.plan_texts import (
     about_speed,
     accelerator_of,
 )
+from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
 from engine.commands import DraftChoice, Mode
@@ -26,8 +26,8 @@ _MODES = tuple(MODE_NAMES)
 class ModeList(QWidget):
     """Radio buttons, one per mode."""
 
-    chosen = Signal(object)
-    """The `Mode`; comes from the user only."""
+    chosen = TypedSignal[Mode]()
+    """Comes from the user only."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)

@@ -11,7 +11,9 @@ from enum import Enum, auto
 
 from PySide6.QtCore import QObject, Signal
 
+from app.engine_link.asker import Asker
 from app.engine_link.running import Running
+from app.signals import TypedSignal
 from engine.commands import Load, Preview
 from engine.events import (
     AcceleratorSample,
@@ -28,8 +30,6 @@ PATIENCE_S = 2.0
 """Seconds that the GPU has to be too full before anything is said."""
 CALM_S = 5.0
 """Seconds that there has to be room again before the event is over."""
-_ASK_AGAIN_S = 3.0
-"""Somebody else's question may have taken the place of ours."""
 _MIB = 2**20
 _STEP = 64 * _MIB
 _GROWTH, _GROWTH_SHARE = 128 * _MIB, 1 / 64
@@ -110,8 +110,7 @@ class _Phase(Enum):
 class Pressure(QObject):
     """Compares what the plan in force holds on the card with what others leave there."""
 
-    offered = Signal(object)
-    """An `Offer`."""
+    offered = TypedSignal[Offer]()
     over = Signal()
     """The last offer is of no use any more."""
 
@@ -127,15 +126,13 @@ class Pressure(QObject):
         """Bytes that other programs held when the model had come."""
         self._since: float | None = None
         """Since when it is as it would have to be for the next step."""
-        self._question: Load | None = None
-        self._asked_at = 0.0
+        self._asker = Asker(self._bridge, self)
         self._room: GpuMemory | None = None
         self._before: tuple[Load, int] | None = None
         """The load before it was given less, and the memory that it took."""
         self._less: Load | None = None
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Unloaded, lambda _event: self._forget())
-        self._bridge.subscribe(Previewed, self._previewed)
         self._bridge.subscribe_newest(DeviceSample, self._look)
 
     def take(self, offer: Offer) -> None:
@@ -168,7 +165,8 @@ class Pressure(QObject):
         if self._phase in (_Phase.TOLD, _Phase.TOLD_BACK):
             self.over.emit()
         self._phase, self._load, self._before = _Phase.CALM, None, None
-        self._planned, self._others, self._since, self._question = 0, None, None, None
+        self._planned, self._others, self._since = 0, None, None
+        self._asker.forget()
 
     def _look(self, event: DeviceSample) -> None:
         """Twice a second."""
@@ -180,7 +178,7 @@ class Pressure(QObject):
         match self._phase:
             case _Phase.CALM:
                 if self._lasts(room, PATIENCE_S, self._is_squeezed(room)):
-                    self._ask(_Phase.ASKING, self._smaller(room), room.at)
+                    self._ask(_Phase.ASKING, self._smaller(room))
             case _Phase.ASKING if not self._is_squeezed(room):
                 self._back_to(_Phase.CALM)
             case _Phase.TOLD if self._lasts(room, CALM_S, not self._is_squeezed(room)):
@@ -189,22 +187,18 @@ class Pressure(QObject):
             case _Phase.LESS if self._before is not None:
                 load, needed = self._before
                 if self._lasts(room, CALM_S, needed <= room.most):
-                    self._ask(_Phase.ASKING_BACK, load, room.at)
+                    self._ask(_Phase.ASKING_BACK, load)
             case _Phase.ASKING_BACK if not self._fits_back(room):
                 self._back_to(_Phase.LESS)
             case _Phase.TOLD_BACK if not self._fits_back(room):
                 self._back_to(_Phase.LESS)
                 self.over.emit()
-            case _Phase.ASKING | _Phase.ASKING_BACK:
-                if self._question is not None and room.at - self._asked_at > _ASK_AGAIN_S:
-                    self._ask(self._phase, self._question, room.at)
             case _:
                 pass
 
     def _previewed(self, event: Previewed) -> None:
-        if event.load != self._question or self._room is None:
+        if self._room is None:
             return
-        self._question = None
         load, plan = (event.load, event.plan) if event.plan is not None else (None, None)
         if load is None and event.refusal is not None and event.refusal.ways_out:
             load = event.refusal.ways_out[0].load
@@ -218,13 +212,13 @@ class Pressure(QObject):
         self.offered.emit(Offer(load, plan, name, room.others, room.holders, back))
 
     def _back_to(self, phase: _Phase) -> None:
-        self._phase, self._since, self._question = phase, None, None
+        self._phase, self._since = phase, None
+        self._asker.forget()
 
-    def _ask(self, phase: _Phase, load: Load | None, now: float) -> None:
+    def _ask(self, phase: _Phase, load: Load | None) -> None:
         self._phase, self._since = phase, None
         if load is not None:
-            self._question, self._asked_at = load, now
-            self._bridge.submit(Preview(load))
+            self._asker.ask(Preview(load), self._previewed)
 
     def _smaller(self, room: GpuMemory) -> Load | None:
         """Return the load with what is left of the GPU as its ceiling."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.engine_link.asker import Asker
 from app.engine_link.bridge import EngineBridge
 from engine.commands import Load, Preview
 from engine.events import Calibrated, DeviceSample, PlanReady, Previewed, Unloaded
@@ -22,18 +23,16 @@ class Previews(QObject):
 
     def __init__(self, bridge: EngineBridge, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._bridge = bridge
         self.last: Previewed | None = None
         self._load: Load | None = None
         self._active = False
         self._stale = True
-        self._asked = False
+        self._asker = Asker(bridge, self)
         self._of_others: dict[str, int] = {}
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_WAIT_MS)
         self._timer.timeout.connect(self._submit)
-        bridge.subscribe(Previewed, self._arrived)
         for news in (PlanReady, Unloaded, Calibrated):
             bridge.subscribe(news, lambda _event: self.refresh())
         bridge.subscribe_newest(DeviceSample, self._sampled)
@@ -59,7 +58,7 @@ class Previews(QObject):
     def refresh(self) -> None:
         """Ask again, as something that the answer depends on has changed."""
         self._stale = True
-        self._asked = False
+        self._asker.forget()
         if self._active and self._load is not None:
             self._timer.start()
         self.changed.emit()
@@ -74,16 +73,12 @@ class Previews(QObject):
 
     def _submit(self) -> None:
         if self._load is not None:
-            self._asked = True
-            self._bridge.submit(Preview(self._load))
+            self._asker.ask(Preview(self._load), self._arrived)
 
     def _arrived(self, event: Previewed) -> None:
-        if event.load == self._load and self._asked:
-            self.last, self._stale, self._asked = event, False, False
-            self._of_others.clear()
-            self.changed.emit()
-        elif self._asked and self._active:
-            self._timer.start()  # somebody else's question has taken the place of this one
+        self.last, self._stale = event, False
+        self._of_others.clear()
+        self.changed.emit()
 
     def _sampled(self, sample: DeviceSample) -> None:
         """Ask again where other programs have taken memory of a GPU, or given it back."""

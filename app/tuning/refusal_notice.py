@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from app.signals import TypedSignal
 from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.refusal import button_words
 from app.tuning.refusal import refusal as in_words
 from app.widgets.labels import plain_label
+from engine.commands import Load
 from engine.events import Failed, WayOut
 from engine.language import sentences
 
@@ -20,8 +22,8 @@ _ICON = 20
 class RefusalNotice(QFrame):
     """Shows what a preview says of a load that cannot be."""
 
-    chosen = Signal(object)
-    """The `Load` of a way out."""
+    chosen = TypedSignal[Load]()
+    """A way out."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

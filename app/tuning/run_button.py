@@ -42,8 +42,8 @@ class RunButton(QToolButton):
         """The panel; made when it is first wanted."""
         if self._panel is None:
             self._panel = RunPanel(self._choosing, self)
-            self._panel.folder_asked.connect(self.ask_folder)
-            self._panel.file_asked.connect(self.ask_file)
+            self._panel.drafts.folder_asked.connect(self.ask_folder)
+            self._panel.drafts.file_asked.connect(self.ask_file)
             self._panel.page_asked.connect(self.page_asked)
         return self._panel
 

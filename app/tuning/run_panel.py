@@ -39,8 +39,6 @@ _NEAR = 8
 class RunPanel(QFrame):
     """A popup. What is chosen in it counts once it is applied; closing it changes nothing."""
 
-    folder_asked = Signal()
-    file_asked = Signal()
     page_asked = Signal()
     """All there is to know about it shall be shown."""
 
@@ -70,10 +68,8 @@ class RunPanel(QFrame):
         self.modes.chosen.connect(lambda mode: choose(mode=mode))
         self.drafts.chosen.connect(lambda draft: choose(draft=draft))
         self.memory.chosen.connect(lambda vram: choose(vram=vram))
-        self.memory.mode_chosen.connect(lambda mode: choose(mode=mode))
+        self.memory.budget.mode_chosen.connect(lambda mode: choose(mode=mode))
         self.refusal.chosen.connect(lambda load: choosing.take(ModelProfile.of(load)))
-        self.drafts.folder_asked.connect(self.folder_asked)
-        self.drafts.file_asked.connect(self.file_asked)
         self.page_button.clicked.connect(self._leave)
         self.apply_button.clicked.connect(self.apply)
         for news in (choosing.changed, choosing.previews.changed, choosing.running.changed):

@@ -75,11 +75,11 @@ class TuningPage(PageFrame):
     def _connect(self) -> None:
         choose, bridge = self.choosing.choose, self._bridge
         self.memory.ceiling.chosen.connect(lambda vram: choose(vram=vram))
-        self.memory.ceiling.mode_chosen.connect(lambda mode: choose(mode=mode))
-        self.memory.context_chosen.connect(lambda context: choose(context=context))
-        self.memory.threads_chosen.connect(lambda threads: choose(threads=threads))
-        self.mode.mode_chosen.connect(lambda mode: choose(mode=mode))
-        self.mode.draft_chosen.connect(lambda draft: choose(draft=draft))
+        self.memory.ceiling.budget.mode_chosen.connect(lambda mode: choose(mode=mode))
+        self.memory.context.chosen.connect(lambda context: choose(context=context))
+        self.memory.threads.chosen.connect(lambda threads: choose(threads=threads))
+        self.mode.modes.chosen.connect(lambda mode: choose(mode=mode))
+        self.mode.drafts.chosen.connect(lambda draft: choose(draft=draft))
         self.mode.drafts.folder_asked.connect(lambda: self._ask_draft(ask_draft_folder))
         self.mode.drafts.file_asked.connect(lambda: self._ask_draft(ask_draft_file))
         self.hardware.measure_asked.connect(self._measure)

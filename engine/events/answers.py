@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine.commands import QuestionId
+
 
 class FinishReason(StrEnum):
     """Reasons why an answer ended."""
@@ -246,6 +248,6 @@ class Counted:
     """Length of a request: the response to `Count`."""
 
     at: float
-    request_id: str
+    id: QuestionId
     prompt_tokens: int
     context: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.commands import Load, Mode
+from engine.commands import Load, Mode, QuestionId
 from engine.events.failures import Failed
 from engine.machine.facts import Machine
 from engine.machine.memory import DeviceMemory
@@ -163,3 +163,4 @@ class Previewed:
     curves: tuple[Curve, ...] = ()
     refusal: Failed | None = None
     speeds: Speeds | None = None
+    id: QuestionId = field(default_factory=QuestionId)

@@ -28,7 +28,7 @@ names what is in memory now, unless a newer Load or Unload takes its place in th
 Calibrate ends in a Calibrated, without speeds if something else came up; every Compare in a
 Compared, before which the model runs again as it did, also before the answer that ended it; while
 one is being called off, another one is not "on". Count and Preview are answered beside all this, at
-once.
+once; Count waits where there is no model.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ from engine.events import (
     FinishReason,
     LoadProgress,
     MachineFound,
+    PlanReady,
 )
 from engine.language import tr
 from engine.loading.devices import DeviceManager
@@ -116,10 +117,10 @@ class Engine:
     def submit(self, command: Command) -> None:
         """Hand over a command; never blocks. What becomes of it comes as events."""
         if isinstance(command, Count):
-            self._counter.ask(command.request)
+            self._counter.ask(command)
             return
         if isinstance(command, Preview):
-            self._previewer.ask(command.load)
+            self._previewer.ask(command)
             return
         dropped: list[Dropped] = []
         with self._wake:
@@ -355,3 +356,5 @@ class Engine:
             self._listener(event)
         except Exception:  # noqa: BLE001 - a listener's mistake must not end the engine
             _log.exception("an event listener failed on %s", type(event).__name__)
+        if isinstance(event, PlanReady):
+            self._counter.wake()

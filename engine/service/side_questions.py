@@ -12,7 +12,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Generic, TypeVar
 
-from engine.commands import Load, Mode
+from engine.commands import Count, Mode, Preview
 from engine.errors import OutOfMemory, UserFixable
 from engine.events import Counted, Previewed
 from engine.events.models import Curve
@@ -22,20 +22,19 @@ from engine.loading.load import LoadedPair
 from engine.loading.planned_load import plan_inspected, planning_of
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
-from engine.request import ChatRequest
 from engine.service.model_slot import refused
 from engine.session.answer import read
 
-Question = TypeVar("Question")
+Q = TypeVar("Q", Count, Preview)
 Told = TypeVar("Told")
 
 _log = logging.getLogger(__name__)
 
 
-class NewestQuestion(Generic[Question, Told]):
+class SideQuestions(Generic[Q, Told]):
     """Answers questions in a thread of its own, which begins with the first one.
 
-    A question that comes while another one waits takes its place. Subclasses say `answer`, whose
+    An asker's question takes the place of the one it asked before. Subclasses say `answer`, whose
     errors are logged.
 
     Args:
@@ -49,23 +48,32 @@ class NewestQuestion(Generic[Question, Told]):
     ) -> None:
         self._emit, self._name, self._level = emit, name, level
         self._wake = threading.Condition()
-        self._question: Question | None = None
+        self._waiting: dict[int, Q] = {}  # by asker
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def answer(self, question: Question) -> Told | None:
-        """Compute an answer; None for no answer."""
+    def ready(self) -> bool:
+        """Tell whether questions can be answered now; `wake` has this asked again."""
+        return True
+
+    def answer(self, question: Q) -> Told | None:
+        """Compute an answer; None where that is not possible now."""
         raise NotImplementedError
 
-    def ask(self, question: Question) -> None:
-        """Answer this, and nothing older; never blocks."""
+    def ask(self, question: Q) -> None:
+        """Answer this, and nothing older of the same asker; never blocks."""
         with self._wake:
             if self._closed:
                 return
-            self._question = question
+            self._waiting[question.id.asker] = question
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
+            self._wake.notify()
+
+    def wake(self) -> None:
+        """Look again at questions that could not be answered."""
+        with self._wake:
             self._wake.notify()
 
     def close(self, timeout: float) -> None:
@@ -83,20 +91,25 @@ class NewestQuestion(Generic[Question, Told]):
             except BaseException:  # noqa: BLE001 - an answer is missing, nothing worse
                 _log.log(self._level, "%s has no answer", self._name, exc_info=True)
                 continue
-            if told is not None and self._question is None:
+            with self._wake:
+                stale = question.id.asker in self._waiting
+                if told is None:
+                    self._waiting.setdefault(question.id.asker, question)
+            if told is not None and not stale:
                 self._emit(told)
 
-    def _next(self) -> Question | None:
+    def _next(self) -> Q | None:
         with self._wake:
-            self._wake.wait_for(lambda: self._closed or self._question is not None)
-            question, self._question = self._question, None
-            return None if self._closed else question
+            self._wake.wait_for(lambda: self._closed or (self._waiting and self.ready()))
+            if self._closed:
+                return None
+            return self._waiting.pop(next(iter(self._waiting)))
 
 
-class TokenCounter(NewestQuestion[ChatRequest, Counted]):
-    """Answers `Count`.
+class TokenCounter(SideQuestions[Count, Counted]):
+    """Answers `Count`, once there is a model.
 
-    Without a model, and for a conversation that its template does not take, there is no answer.
+    For a conversation that its template does not take, there is no answer.
     What the tokenizer has encoded lately it still knows, so a growing conversation costs what is
     new in it, and an answer to what was counted need not encode it again.
 
@@ -111,7 +124,11 @@ class TokenCounter(NewestQuestion[ChatRequest, Counted]):
         super().__init__(emit, "token-counter", logging.DEBUG)
         self._pair = pair
 
-    def answer(self, question: ChatRequest) -> Counted | None:
+    def ready(self) -> bool:
+        """Tell whether there is a model."""
+        return self._pair() is not None
+
+    def answer(self, question: Count) -> Counted | None:
         """Count the tokens of a request."""
         pair = self._pair()
         if pair is None:
@@ -119,11 +136,12 @@ class TokenCounter(NewestQuestion[ChatRequest, Counted]):
         # Not the pair: its weights must be free to go meanwhile.
         template, tokenizer, context = pair.template, pair.tokenizer, pair.plan.context
         del pair
-        tokens = len(read(question, template, tokenizer).ids) if question.messages else 0
+        request = question.request
+        tokens = len(read(request, template, tokenizer).ids) if request.messages else 0
         return Counted(perf_counter(), question.id, tokens, context)
 
 
-class Previewer(NewestQuestion[Load, Previewed]):
+class Previewer(SideQuestions[Preview, Previewed]):
     """Answers `Preview`.
 
     Args:
@@ -141,9 +159,10 @@ class Previewer(NewestQuestion[Load, Previewed]):
         super().__init__(emit, "previewer")
         self._manager, self._pair = manager, pair
 
-    def answer(self, question: Load) -> Previewed:
+    def answer(self, question: Preview) -> Previewed:
         """Plan a load, and what every ceiling of graphics memory would give."""
-        machine = self._manager.look(question.simulate_gpu)
+        load = question.load
+        machine = self._manager.look(load.simulate_gpu)
         pair, known = self._pair(), None
         if pair is not None:
             machine, known = pair.machine_without_it(machine), pair.text
@@ -151,17 +170,19 @@ class Previewer(NewestQuestion[Load, Previewed]):
         speeds = self._manager.speeds(machine)
         curves: tuple[Curve, ...] = ()
         try:
-            inspection = Inspection.of(question, machine, known)
+            inspection = Inspection.of(load, machine, known)
             try:
                 planned = plan_inspected(inspection, speeds)
             except OutOfMemory:
-                curves = _curves(inspection, question.mode, speeds)
+                curves = _curves(inspection, load.mode, speeds)
                 raise
         except UserFixable as error:
-            refusal = refused(error, machine)
-            return Previewed(perf_counter(), question, machine, None, curves, refusal, speeds)
-        curves = _curves(_with_draft(inspection, machine), question.mode, speeds)
-        return Previewed(perf_counter(), question, machine, planned.summary, curves, speeds=speeds)
+            plan, refusal = None, refused(error, machine)
+        else:
+            plan, refusal = planned.summary, None
+            curves = _curves(_with_draft(inspection, machine), load.mode, speeds)
+        now = perf_counter()
+        return Previewed(now, load, machine, plan, curves, refusal, speeds, question.id)
 
 
 def _with_draft(inspection: Inspection, machine: Machine) -> Inspection:

@@ -104,10 +104,10 @@ class FakeEngine:
             self._stop.set()
         elif isinstance(command, Preview):
             if self._script.preview is not None:
-                self._emit(self._script.preview(command.load))
+                self._emit(replace(self._script.preview(command.load), id=command.id))
         elif isinstance(command, Count):
             tokens, context = self._script.count(command.request), self._script.plan.context
-            self._emit(Counted(perf_counter(), command.request.id, tokens, context))
+            self._emit(Counted(perf_counter(), command.id, tokens, context))
         else:
             if isinstance(command, Load) and not command.after_answer:
                 self._stop.set()

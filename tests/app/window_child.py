@@ -69,7 +69,7 @@ class User:
         self._rest_until = 0.0
         session = self._session
         session.message_added.connect(self._added)
-        session.live_text.connect(lambda text: tell("text", id=self._live_id(), text=text))
+        assembly.bridge.subscribe(TextDelta, self._wrote)
         session.answer_finished.connect(self._finished)
         session.writer.stored.connect(self._stored)
         session.problem.connect(lambda problem: tell("problem", words=str(problem)))
@@ -107,16 +107,16 @@ class User:
     def _added(self, message: StoredMessage) -> None:
         tell("added", id=message.id, role=message.role.value, text=message.text)
 
+    def _wrote(self, event: TextDelta) -> None:
+        live = self._session.live
+        if live is not None and live.request_id == event.request_id and self._session.shows_live:
+            tell("text", id=live.base.id, text=event.text)
+
     def _finished(self, message: StoredMessage) -> None:
         self._last = message
 
     def _stored(self, _conversation: Conversation) -> None:
         tell("stored", id=self._last.id, text=self._last.text)
-
-    def _live_id(self) -> int:
-        live = self._session.live
-        assert live is not None
-        return live.base.id
 
 
 def load(mode: Mode) -> Load:

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.session.attachments import Attachment
+from app.signals import TypedSignal
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from app.widgets.flow_layout import FlowLayout
@@ -100,10 +101,10 @@ class AttachmentChip(QFrame):
 class AttachmentChips(QScrollArea):
     """All of them, in lines; many can be scrolled. Hidden when there are none."""
 
-    removed = Signal(object)
-    """The `Attachment` that shall not go along."""
-    text_asked = Signal(object)
-    """The `Attachment` that shall stand in the message itself."""
+    removed = TypedSignal[Attachment]()
+    """It shall not go along."""
+    text_asked = TypedSignal[Attachment]()
+    """It shall stand in the message itself."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

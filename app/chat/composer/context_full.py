@@ -9,7 +9,7 @@ from functools import partial
 from PySide6.QtCore import QObject
 
 from app.chat.composer.context_card import ContextCard, LargerContext
-from app.chat.composer.token_counter import ComposerTokenCounter
+from app.engine_link.asker import Asker
 from app.engine_link.bridge import EngineBridge
 from app.history import ChatSetup, StoredMessage
 from app.session.request import counted_request, seen
@@ -21,7 +21,6 @@ from engine.request import Role
 _GOAL = 0.75
 """Share of the context that the conversation may fill afterwards, so that an answer has room."""
 _LEAST_ROOM = 16
-_NAME = "what to leave out"
 
 
 @dataclass(slots=True)
@@ -46,13 +45,12 @@ class ContextChoices(QObject):
         card: ContextCard,
         session: ChatSession,
         bridge: EngineBridge,
-        counter: ComposerTokenCounter,
     ) -> None:
         super().__init__(card)
         self._card = card
         self._session = session
         self._bridge = bridge
-        self._counter = counter
+        self._asker = Asker(bridge, self)
         self._go_on: Callable[[], None] = lambda: None
         self._leave_until: int | None = None
         card.left_out.connect(self._leave_out)
@@ -87,7 +85,7 @@ class ContextChoices(QObject):
 
     def close(self) -> None:
         """Close the card without doing anything."""
-        self._counter.forget(_NAME)
+        self._asker.forget()
         self._go_on = lambda: None
         self._card.hide()
 
@@ -107,7 +105,7 @@ class ContextChoices(QObject):
         middle = (search.low + search.high) // 2
         rest = search.messages[search.starts[middle] :]
         build = partial(counted_request, rest, search.setup)
-        self._counter.ask(_NAME, build, lambda tokens: self._narrow(search, middle, tokens))
+        self._asker.count(build, lambda tokens: self._narrow(search, middle, tokens))
 
     def _narrow(self, search: _Search, middle: int, tokens: int) -> None:
         counts = search.counts if search.counts is not None else {}

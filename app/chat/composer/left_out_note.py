@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from app.session.request import seen
 from app.session.session import ChatSession
+from app.signals import TypedSignal
 from app.widgets.elided import ElidedLabel
 from engine.language import tr, tr_count
 
@@ -16,7 +17,7 @@ from engine.language import tr, tr_count
 class LeftOutNote(QWidget):
     """Hidden while the model sees everything."""
 
-    moved = Signal(object, str)
+    moved = TypedSignal[int | None, str]()
     """The last message it does not see (None: it sees all), and what to say below that."""
 
     def __init__(self, session: ChatSession, parent: QWidget | None = None) -> None:

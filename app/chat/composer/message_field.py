@@ -9,6 +9,7 @@ from PySide6.QtGui import QFocusEvent, QFont, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
 from app.chat.text.styles import prose_size
+from app.signals import TypedSignal
 from app.theme.fonts import keep_font
 from app.theme.theme import ui_font
 
@@ -27,7 +28,7 @@ class MessageField(QPlainTextEdit):
 
     submitted = Signal()
     focused = Signal(bool)
-    files_given = Signal(object)
+    files_given = TypedSignal[list[Path]]()
     """Paths of files that were pasted or dropped."""
     long_text_given = Signal(str)
     """A pasted text that is too long to be edited here."""

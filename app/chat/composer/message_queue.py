@@ -6,13 +6,14 @@ filled the context they go on waiting, until they are sent by hand or something 
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from app.chat.composer.waiting_messages import WaitingMessages
 from app.history import AnswerState
 from app.session.attachments import with_attachments
 from app.session.message_drafts import Draft
 from app.session.session import ChatSession
+from app.signals import TypedSignal
 
 _HOLDS = {AnswerState.FAILED, AnswerState.FULL}
 
@@ -20,7 +21,7 @@ _HOLDS = {AnswerState.FAILED, AnswerState.FULL}
 class MessageQueue(QObject):
     """Joins the session and the lines above the composer."""
 
-    edit_asked = Signal(object)
+    edit_asked = TypedSignal[Draft]()
     """The `Draft` that shall be in the composer again."""
 
     def __init__(self, view: WaitingMessages, session: ChatSession) -> None:

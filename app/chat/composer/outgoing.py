@@ -13,7 +13,7 @@ from app.chat.composer.composer import Composer
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.context_meter import Fill
 from app.chat.composer.message_queue import MessageQueue
-from app.chat.composer.token_counter import ComposerTokenCounter
+from app.engine_link.asker import Asker
 from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus
@@ -29,6 +29,7 @@ from app.session.attachments import (
 from app.session.message_drafts import NOTHING, Draft, MessageDrafts
 from app.session.request import counted_request
 from app.session.session import ChatSession
+from app.signals import TypedSignal
 from app.widgets.file_dialog import file_dialog
 from engine.errors import UserFixable
 from engine.events import RoundFinished
@@ -36,7 +37,6 @@ from engine.language import tr
 from engine.request import Role
 
 _PAUSE_MS = 250
-_NAME = "conversation"
 _UNSENT = -1
 
 
@@ -46,7 +46,7 @@ class Outgoing(QObject):
     problem = Signal(object)
     """A `UserFixable`."""
     notice = Signal(str)
-    model_given = Signal(object)
+    model_given = TypedSignal[Path]()
     """The path of a model that was dropped or pasted: it is meant to be loaded."""
 
     def __init__(
@@ -54,7 +54,6 @@ class Outgoing(QObject):
         composer: Composer,
         session: ChatSession,
         bridge: EngineBridge,
-        counter: ComposerTokenCounter,
         drafts: MessageDrafts,
         choices: ContextChoices,
         queue: MessageQueue,
@@ -63,7 +62,8 @@ class Outgoing(QObject):
         self._composer = composer
         self._session = session
         self._bridge = bridge
-        self._counter = counter
+        self._asker = Asker(bridge, self)
+        self._file_askers: list[Asker] = []
         self._drafts = drafts
         self._choices = choices
         self._queue = queue
@@ -262,18 +262,18 @@ class Outgoing(QObject):
     def _count(self) -> None:
         plan = self._bridge.status.plan
         if plan is None:
-            self._counter.forget(_NAME)
+            self._asker.forget()
             self._composer.meter.show_fill(None)
             return
         if self._session.shows_live:
             return  # every round says how long the conversation is
         messages = [*self._session.messages, *self._unsent()]
         if not messages:
-            self._counter.forget(_NAME)
+            self._asker.forget()
             self._show_fill(0)
             return
         build = partial(counted_request, messages, self._session.setup)
-        self._counter.ask(_NAME, build, self._show_fill)
+        self._asker.count(build, self._show_fill)
 
     def _show_fill(self, tokens: int) -> None:
         plan = self._bridge.status.plan
@@ -284,11 +284,15 @@ class Outgoing(QObject):
     def _count_files(self) -> None:
         setup = self._session.setup
         chips = self._composer.chips
-        for attachment in self._attachments:
+        for asker in self._file_askers:
+            asker.forget()
+            asker.deleteLater()
+        self._file_askers = [Asker(self._bridge, self) for _ in self._attachments]
+        for asker, attachment in zip(self._file_askers, self._attachments, strict=True):
             message = StoredMessage(_UNSENT, Role.USER, as_block(attachment))
             build = partial(counted_request, [message], setup)
             show = partial(chips.show_tokens, attachment)
-            self._counter.ask(f"file {id(attachment)}", build, show)
+            asker.count(build, show)
 
     def _status_changed(self, status: EngineStatus) -> None:
         """Count again for another model, which counts in another way."""

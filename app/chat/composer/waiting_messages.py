@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.session.message_drafts import Draft
+from app.signals import TypedSignal
 from app.theme.icons import IconButton
 from app.widgets.elided import ElidedLabel
 from engine.language import listed, tr
@@ -41,10 +41,10 @@ class WaitingMessage(QFrame):
 class WaitingMessages(QWidget):
     """All of them, in the order in which they are sent. Hidden when there are none."""
 
-    send_asked = Signal(object)
+    send_asked = TypedSignal[Draft]()
     """The `Draft` that shall be sent now."""
-    edit_asked = Signal(object)
-    removed = Signal(object)
+    edit_asked = TypedSignal[Draft]()
+    removed = TypedSignal[Draft]()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

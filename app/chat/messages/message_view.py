@@ -17,7 +17,8 @@ from app.chat.messages.message_footer import FOOTER, FooterState
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
 from app.chat.messages.user_message import UserMessage
 from app.history import AnswerState, StoredMessage
-from engine.events import TokenSpan
+from app.session.live_answer import LiveAnswer
+from engine.events import TextDelta, TokenSpan
 from engine.language import tr
 
 _FRAME_MS = 33
@@ -34,7 +35,7 @@ class AnswerMessage(MessageRow):
     def __init__(self, message: StoredMessage, parent: QWidget) -> None:
         super().__init__(message, tr("Answer"), parent)
         self._pending: list[str] = []
-        self._live = False
+        self._live: LiveAnswer | None = None
         self._tinted = False
         self._late_spans: list[TokenSpan] = []
         """Spans of the text that came since `message` was taken in."""
@@ -49,7 +50,7 @@ class AnswerMessage(MessageRow):
     @property
     def busy(self) -> bool:
         """Return True also for an answer that is being written."""
-        return self._live or super().busy
+        return self._live is not None or super().busy
 
     @property
     def note(self) -> str:
@@ -59,7 +60,7 @@ class AnswerMessage(MessageRow):
     @property
     def always_shown(self) -> bool:
         """The last answer shows what can be done with it."""
-        return self._is_last and not self._live
+        return self._is_last and self._live is None
 
     def arrange(self, width: int) -> int:
         """Text, note and footer below each other."""
@@ -79,9 +80,14 @@ class AnswerMessage(MessageRow):
 
     # -- an answer being written ---------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Text is about to come."""
-        self._live = True
+    def follow(self, live: LiveAnswer) -> None:
+        """Show what comes of an answer being written."""
+        if live is self._live:
+            return
+        self._live = live
+        live.wrote.connect(self._take_text)
+        live.refused.connect(self._add_ghost)
+        live.ended.connect(self._finish)
         self._late_spans.clear()
         if self.message.text:  # a continued answer goes on in its last paragraph
             self.text.reopen(self.message.text)
@@ -92,7 +98,7 @@ class AnswerMessage(MessageRow):
 
     def say(self, words: str) -> None:
         """Say what is going on before the first words come."""
-        if not self._live or self.whole_text():
+        if self._live is None or self.whole_text():
             return
         if self._waiting is None:
             self._waiting = QLabel(self)
@@ -101,7 +107,13 @@ class AnswerMessage(MessageRow):
         self._waiting.setText(f"{words}\u2026")
         self.grown.emit()
 
-    def append(self, text: str) -> None:
+    def _take_text(self, delta: TextDelta) -> None:
+        self._append(delta.text)
+        self._late_spans.extend(delta.spans)
+        if self._tinted:
+            self.text.add_tint(delta.spans)
+
+    def _append(self, text: str) -> None:
         """Take in more text; it is rendered at once, but not more often than frames are due."""
         self._pending.append(text)
         if self._timer.isActive():
@@ -112,13 +124,7 @@ class AnswerMessage(MessageRow):
         else:
             self._timer.start(int(1000 * left))
 
-    def add_spans(self, spans: Sequence[TokenSpan]) -> None:
-        """Take in the spans of the text that has just come."""
-        self._late_spans.extend(spans)
-        if self._tinted:
-            self.text.add_tint(spans)
-
-    def add_ghost(self, at: int, text: str) -> None:
+    def _add_ghost(self, at: int, text: str) -> None:
         """Show along with the tint what the draft would have written at this place."""
         if self._tinted:
             self.text.add_ghost(at, text)
@@ -132,11 +138,11 @@ class AnswerMessage(MessageRow):
         self.text.clear_ghosts()
         self.text.set_tint([*(marks.spans() if marks else ()), *self._late_spans] if on else None)
 
-    def finish(self, message: StoredMessage) -> None:
+    def _finish(self, message: StoredMessage) -> None:
         """The answer is over; `message` is what was stored."""
         self._flush()
         self._timer.stop()
-        self._live = False
+        self._live = None
         self._stop_waiting()
         self.message = message
         self._late_spans.clear()
@@ -150,7 +156,9 @@ class AnswerMessage(MessageRow):
 
     def whole_text(self) -> str:
         """Return the text that has come so far."""
-        return self.text.raw_text + "".join(self._pending) if self._live else self.message.text
+        if self._live is None:
+            return self.message.text
+        return self.text.raw_text + "".join(self._pending)
 
     def _next_frame(self) -> int:
         """Slow rendering (a long paragraph or table still open) is done less often."""
@@ -187,9 +195,9 @@ class AnswerMessage(MessageRow):
     def update_parts(self) -> None:
         """Renew how the answer ended, its numbers, its versions and its actions."""
         message = self.message
-        self.text.setVisible(bool(message.text) or self._live)
-        self._show_note("" if self._live else answer_note(message))
-        if self._live:
+        self.text.setVisible(bool(message.text) or self._live is not None)
+        self._show_note("" if self._live is not None else answer_note(message))
+        if self._live is not None:
             self.footer.set_state(FooterState())
         else:
             stats = message.stats
@@ -223,7 +231,7 @@ class AnswerMessage(MessageRow):
 
     def groups(self) -> Sequence[Sequence[Act]]:
         """The actions of the menu."""
-        if self._live:
+        if self._live is not None:
             return ((Act.COPY, Act.PLAIN),)
         go_on = [Act.CONTINUE] if self._button() is not None else []
         return (

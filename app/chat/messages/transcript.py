@@ -19,6 +19,7 @@ from app.chat.messages.message_view import AnswerMessage, Bubble
 from app.chat.messages.user_message import BUBBLE_EDGE, UserMessage
 from app.history import StoredMessage
 from app.session.attachments import sent_files
+from app.session.live_answer import LiveAnswer
 from app.theme.icons import IconButton
 from app.theme.theme import current, ui_font
 from engine.language import tr
@@ -111,6 +112,18 @@ class Transcript(Column):
         self._mark_last()
         self.jump_to_end()
         return self.bubble_at(-1)
+
+    def follow(self, live: LiveAnswer) -> None:
+        """Show what comes of the answer at the end."""
+        answer = self.last_answer()
+        if answer is not None:
+            answer.follow(live)
+
+    def take_in(self, message: StoredMessage) -> None:
+        """Keep what a message has become, for when its row is made anew."""
+        index = self._index(message.id)
+        if index is not None:
+            self._messages[index] = message
 
     def last_answer(self) -> AnswerMessage | None:
         """The answer at the end, if there is one."""

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from app.history import ChatSetup
 from app.settings import Preset, Settings
 from app.settings.presets import clean_name
+from app.signals import TypedSignal
 from app.theme.icons import IconButton
 from engine.language import tr
 
@@ -26,12 +27,12 @@ from engine.language import tr
 class PresetBar(QWidget):
     """The upper part of the setup panel."""
 
-    chosen = Signal(object)
+    chosen = TypedSignal[ChatSetup]()
     """The `ChatSetup` of the preset that was chosen."""
     reset_asked = Signal()
     saved = Signal(str)
     """The present values shall be kept under this name, also over what had it before."""
-    deleted = Signal(object)
+    deleted = TypedSignal[Preset]()
     """The `Preset` to delete."""
     made_default = Signal(str)
     """New conversations shall begin with the preset of this name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QFontMetrics, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -27,6 +27,7 @@ from app.chat.sampling.setup_words import baseline, is_changed, temperature_word
 from app.history import ChatSetup
 from app.settings import Settings
 from app.settings.presets import LARGEST_SEED
+from app.signals import TypedSignal
 from app.theme.fonts import keep_sized, scaled
 from app.theme.theme import ui_font
 from engine.language import tr
@@ -41,7 +42,7 @@ _PROMPT_MS = 400
 class SetupPanel(QFrame):
     """A popup above the composer. Every change is told at once through `chosen`."""
 
-    chosen = Signal(object)
+    chosen = TypedSignal[ChatSetup]()
     """The `ChatSetup` that the conversation shall have."""
 
     def __init__(self, parent: QWidget | None = None) -> None:

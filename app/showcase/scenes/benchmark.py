@@ -41,10 +41,11 @@ def benchmark(stage: Stage, shoot: Shoot) -> None:
     """Show the page from the first look to a result that says little about today."""
     new_chat(stage)
     _found(stage, _CARD)
+    curves = tuple(map(_curve, _SPEEDS))
+    stage.preview = lambda load: Previewed(perf_counter(), load, MACHINE, PLAN, curves)
     stage.window.pages.open(PageName.BENCHMARK)
     page = stage.window.pages.page(PageName.BENCHMARK)
-    load = stage.assembly.bridge.last_load or Load(_MODEL)
-    stage.tell(Previewed(perf_counter(), load, MACHINE, PLAN, tuple(map(_curve, _SPEEDS))))
+    stage.tell()
     catch_up()
     shoot("benchmark-before")
     page.measure_button.click()  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.engine_link.plan_texts import mode_name, unbroken
+from app.signals import TypedSignal
 from app.tuning.budget.curve_view import CurveView
 from app.tuning.budget.layer_map import LayerMap
 from app.tuning.budget.layers import LayerPlaces
@@ -31,6 +32,7 @@ from app.tuning.budget.wording import (
 )
 from app.widgets.labels import plain_label
 from app.widgets.painted import SIDE, Painted
+from engine.commands import Mode
 from engine.language import sentences, tr
 
 _GAP = 6
@@ -41,13 +43,10 @@ _RIGHT = 14
 class BudgetView(QWidget):
     """Shows a `BudgetModel`, and lets the user choose a ceiling; changes nothing by itself."""
 
-    ceiling_changed = Signal(object)
+    ceiling_changed = TypedSignal[int]()
     """Bytes; comes from the user only, at every step of a drag."""
-    settled = Signal(object)
-    """Bytes; the user let go."""
-
-    mode_chosen = Signal(object)
-    """The `Mode` of the button that offers one."""
+    mode_chosen = TypedSignal[Mode]()
+    """By the button that offers a mode."""
 
     def __init__(self, parent: QWidget | None = None, *, pictures: bool = True) -> None:
         super().__init__(parent)
@@ -81,7 +80,7 @@ class BudgetView(QWidget):
             label.setContentsMargins(side, 0, side, 0)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.slider.moved.connect(self._moved)
-        self.slider.settled.connect(self._settle)
+        self.slider.settled.connect(self._describe)
         self.rival_button.clicked.connect(lambda _=False: self._take_rival())
         self.curve.pointed.connect(self.slider.move_to)
         self.curve.let_go.connect(self.slider.settle)
@@ -134,10 +133,6 @@ class BudgetView(QWidget):
         rival = None if self.model is None else self.model.rival
         if rival is not None:
             self.mode_chosen.emit(rival.mode)
-
-    def _settle(self) -> None:
-        self._describe()
-        self.settled.emit(self._ceiling)
 
     # -- what is shown ---------------------------------------------------------------------
 

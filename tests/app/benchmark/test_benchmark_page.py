@@ -327,7 +327,8 @@ def test_a_simulated_accelerator_is_named(desk: Desk) -> None:
 def test_what_will_be_measured_is_said_before(desk: Desk) -> None:
     page = page_of(desk)
     (asked, *_) = of(desk, Preview)
-    assert asked == Preview(desk.assembly.bridge.last_load)  # type: ignore[arg-type]
+    assert asked.load == desk.assembly.bridge.last_load  # type: ignore[attr-defined]
+    desk.bot.waitUntil(lambda: page.benchmark.preview is not None)
     points = {mode: CurvePoint(0, 0, mode, None, 16.0, 16.0, ()) for mode in Mode}
     curves = [Curve(mode, (point,), 0, 0, 8, 512) for mode, point in points.items()]
     curves[-1] = replace(curves[-1], points=())
@@ -338,7 +339,6 @@ def test_what_will_be_measured_is_said_before(desk: Desk) -> None:
     assert plan_words(replace(preview, curves=()), Compare()) == ""
     few = plan_words(replace(preview, curves=tuple(curves[:2])), Compare(passes=1, tokens=1))
     assert few == "1 mode fits here; that takes about 10 seconds."
-    assert page.benchmark.preview is None, "another load's"
 
 
 def test_the_numbers_behind_the_bars(desk: Desk) -> None:

@@ -9,7 +9,9 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.messages.message_view import AnswerMessage, Bubble
 from app.chat.messages.transcript import Transcript
-from app.history import StoredMessage
+from app.history import Conversation, StoredMessage
+from app.session.live_answer import LiveAnswer
+from engine.events import TextDelta
 from engine.request import Role
 
 
@@ -92,6 +94,17 @@ class Reader:
         cursor.setPosition(position)
         line = bubble.text.cursorRect(cursor).topLeft()
         return bubble.text.mapTo(self.transcript.viewport(), line).y()
+
+    def begin(self) -> LiveAnswer:
+        """The last answer is being written from now on."""
+        base = self.last_answer().message
+        self.live = LiveAnswer("live", Conversation(1, "", 0.0), base)
+        self.transcript.follow(self.live)
+        return self.live
+
+    def write(self, text: str) -> None:
+        """More of it comes."""
+        self.live.take_text(TextDelta(0.0, "live", text, ()))
 
     def last_answer(self) -> AnswerMessage:
         answer = self.transcript.last_answer()

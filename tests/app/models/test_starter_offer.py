@@ -116,7 +116,7 @@ def test_without_a_network_it_says_so_and_everything_else_works(
     assert desk.chat.greeting.more_button.isVisible()
     click(desk, shown.again_button)
     desk.bot.waitUntil(lambda: (JobState.FETCHING, KEY) in desk.script.hub.done)
-    desk.chat.model_given.emit(Path("model"))
+    desk.chat.outgoing.model_given.emit(Path("model"))
 
 
 def test_no_room_is_said_where_the_button_is(desk: Desk, offer: StarterOffer) -> None:

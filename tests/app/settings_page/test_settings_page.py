@@ -145,13 +145,13 @@ def test_deleting_all_conversations_is_asked_twice(dialog: SettingsDialog, qtbot
     dialog.page.show_section(SettingsSection.PRIVACY)
     row = next(r for r in dialog.page.privacy.rows if r.label.text() == "Conversations")
     button = row.buttons.findChildren(QWidget)[-1]
-    with qtbot.assertNotEmitted(dialog.page.delete_conversations_asked):
+    with qtbot.assertNotEmitted(dialog.page.privacy.delete_conversations_asked):
         qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     box = dialog.findChild(QMessageBox)
     assert box is not None
     assert box.defaultButton().text() == "Cancel"
     delete = next(b for b in box.buttons() if b.text() == "Delete all")
-    with qtbot.waitSignal(dialog.page.delete_conversations_asked):
+    with qtbot.waitSignal(dialog.page.privacy.delete_conversations_asked):
         delete.click()
 
 

@@ -75,7 +75,7 @@ def test_all_conversations_can_be_deleted_from_the_settings(desk: Desk) -> None:
     desk.assembly.window.settings_asked.emit()
     dialog = desk.assembly.window.findChild(SettingsDialog)
     assert dialog is not None
-    dialog.page.delete_conversations_asked.emit()
+    dialog.page.privacy.delete_conversations_asked.emit()
     assert desk.session.conversations.newest_first() == []
     assert desk.session.current is None
     assert desk.chat.banners.texts == ["2 conversations were deleted."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,13 @@ from engine_session import PATIENCE, Session, answer_of, generate, user
 from stopwatch import least
 from tiny_models import write_chat_model
 
-from engine.commands import Count, Load, Unload
+from engine.commands import Count, Load, QuestionId, Unload
 from engine.events import Counted, Failed, LoadProgress, PlanReady, TextDelta, Unloaded
 from engine.model.text.tokenizer import Tokenizer
-from engine.request import ChatRequest, Message, Role
-from engine.service.side_questions import TokenCounter
+from engine.request import Message, Role
+from engine.service.side_questions import SideQuestions
 
+NUMBERS = itertools.count(1)
 SYSTEM = Message(Role.SYSTEM, "Be brief. <|end|>")
 TEMPLATES = {
     "bundled": None,
@@ -49,10 +51,14 @@ def loaded(
 
 
 def count(session: Session, *messages: Message | str, **wishes: object) -> Counted:
-    after = len(session.events)
-    request = generate(*messages, **wishes).request
-    session.submit(Count(request))
-    return session.wait(Counted, lambda event: event.request_id == request.id, after=after)
+    question = ask(session, *messages, **wishes)
+    return session.wait(Counted, lambda event: event.id == question)
+
+
+def ask(session: Session, *messages: Message | str, asker: int = 0, **wishes: object) -> QuestionId:
+    question = QuestionId(asker, next(NUMBERS))
+    session.submit(Count(generate(*messages, **wishes).request, question))
+    return question
 
 
 def test_it_is_the_number_that_an_answer_reads(loaded: Session) -> None:
@@ -90,15 +96,21 @@ def test_it_waits_for_no_answer_and_no_load(
         assert count(session, "Hi", id="d").prompt_tokens > 0  # by the model still in force
 
 
-def test_without_a_model_there_is_no_answer(session: Session, chat_model: Path) -> None:
-    session.submit(Count(generate("Hi", id="early").request))
-    session.load(chat_model)
+def test_without_a_model_questions_wait_for_one(session: Session, chat_model: Path) -> None:
+    early = [ask(session, "Hi", asker=asker) for asker in (1, 2)]
+    with session.holding(LoadProgress, lambda event: event.fraction > 0) as loading:
+        session.submit(Load(chat_model))
+        loading.reached()
+        assert not session.of(Counted)
+        replaced, newest = ask(session, "a", asker=3), ask(session, "a b", asker=3)
+    session.wait(Counted, count=3)
     session.submit(Unload())
     session.wait(Unloaded)
-    session.submit(Count(generate("Hi", id="late").request))
+    late = ask(session, "Hi")
     session.load(chat_model)
-    assert count(session, "Hi", id="now").prompt_tokens > 0
-    assert {counted.request_id for counted in session.of(Counted)} <= {"now", "early"}
+    session.wait(Counted, lambda event: event.id == late)
+    assert [counted.id for counted in session.of(Counted)] == [*early, newest, late]
+    assert replaced != newest
     assert not session.of(Failed)
 
 
@@ -107,38 +119,41 @@ def test_what_cannot_be_counted_stops_nothing(session: Session, tmp_path: Path) 
     refusing = "{% if 'x' in messages[0].content %}{{ raise_exception('no') }}{% endif %}a"
     (folder / "chat_template.jinja").write_text(refusing)
     session.load(folder)
-    session.submit(Count(generate("x", id="refused").request))
-    # Maybe the second question came before the first was looked at: either way one answer.
+    ask(session, "x", asker=1)
     assert count(session, "y").prompt_tokens == 1
-    assert [counted.request_id for counted in session.of(Counted)] == ["a"]
+    assert len(session.of(Counted)) == 1
 
 
-def test_the_newest_question_wins(session: Session, chat_model: Path) -> None:
-    session.load(chat_model)
-    asked, go_on = threading.Event(), threading.Event()
-    heard: list[str] = []
-    done = threading.Event()
+def test_of_each_asker_the_newest_question_wins() -> None:
+    asked, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    heard: list[QuestionId] = []
 
-    def pair() -> object:
-        asked.set()
-        assert go_on.wait(PATIENCE)
-        return session.engine._slot.pair
+    class Slow(SideQuestions[Count, QuestionId]):
+        def answer(self, question: Count) -> QuestionId:
+            asked.set()
+            assert go_on.wait(PATIENCE)
+            return question.id
 
-    def hear(event: Counted) -> None:
-        heard.append(event.request_id)
-        done.set()
+    def hear(question: QuestionId) -> None:
+        heard.append(question)
+        if len(heard) == 2:
+            done.set()
 
-    counter = TokenCounter(hear, pair)  # type: ignore[arg-type]
-    counter.ask(ChatRequest("1", (user("a"),)))
+    def ask(asker: int, number: int) -> None:
+        questions.ask(Count(generate("a").request, QuestionId(asker, number)))
+
+    questions = Slow(hear, "slow")
+    ask(1, 1)
     assert asked.wait(PATIENCE)
-    for name in ("2", "3", "4"):
-        counter.ask(ChatRequest(name, (user("a"),)))
+    ask(1, 2)
+    ask(2, 3)
+    ask(1, 4)
     go_on.set()
     assert done.wait(PATIENCE)
-    counter.close(PATIENCE)
-    assert heard == ["4"]
-    counter.ask(ChatRequest("5", (user("a"),)))  # closed: nobody answers
-    assert heard == ["4"]
+    questions.close(PATIENCE)
+    assert heard == [QuestionId(1, 4), QuestionId(2, 3)]
+    ask(1, 5)  # closed: nobody answers
+    assert len(heard) == 2
 
 
 def test_only_what_is_new_is_encoded(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,10 @@ from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
 from app.chat.composer.message_field import LONG_PASTE
-from app.history import AnswerState, ChatSetup, StoredMessage
+from app.history import AnswerState
 from app.session.attachments import sent_files
-from app.session.request import counted_request
 from engine.commands import Count, Load
 from engine.events import Failed, FailureKind, FinishReason
-from engine.request import Role
 
 OpenDesk = Callable[[Script | None], Desk]
 
@@ -261,17 +258,6 @@ def test_another_model_counts_anew(open_desk: OpenDesk) -> None:
     fills(desk, 30)
     desk.assembly.bridge.submit(Load(Path("model"), context=200))
     desk.bot.waitUntil(lambda: desk.chat.composer.meter.text == "30 of 200 tokens")
-
-
-def test_of_one_name_only_the_newest_question_is_answered(desk: Desk) -> None:
-    counter, told = desk.chat.outgoing._counter, []
-    for number in range(1, 5):
-        message = StoredMessage(-1, Role.USER, words(number))
-        build = partial(counted_request, [message], ChatSetup())
-        counter.ask("the same", build, told.append)
-    desk.bot.waitUntil(lambda: bool(told))
-    fills(desk, 0)
-    assert told == [4]
 
 
 # -- the context is full -----------------------------------------------------------------------

@@ -134,20 +134,20 @@ def test_the_first_words_are_there_at_once_and_more_with_the_next_frame(
     reader.transcript.add(message(2))
     reader.transcript.add(replace(message(3), text=""))
     answer = reader.last_answer()
-    answer.begin()
+    reader.begin()
     now = [time.perf_counter()]
     with monkeypatch.context() as held:
         held.setattr("app.chat.messages.message_view.time.perf_counter", lambda: now[0])
-        answer.append("The first words")
+        reader.write("The first words")
         assert answer.text.toPlainText() == "The first words"
-        answer.append(" and more")
+        reader.write(" and more")
         assert answer.text.toPlainText() == "The first words"
         assert answer.whole_text() == "The first words and more"
     reader.bot.waitUntil(lambda: answer.text.toPlainText() == "The first words and more")
     now[0] = time.perf_counter() + 1
     with monkeypatch.context() as held:
         held.setattr("app.chat.messages.message_view.time.perf_counter", lambda: now[0])
-        answer.append(" after a while")
+        reader.write(" after a while")
         assert answer.text.toPlainText() == "The first words and more after a while"
 
 
@@ -156,20 +156,20 @@ def test_what_is_selected_stays_selected_while_text_streams_in(reader: Reader) -
     reader.transcript.add(message(2))
     reader.transcript.add(replace(message(3), text=""))
     answer = reader.last_answer()
-    answer.begin()
-    answer.append("Here are **some** words to select, and")
+    reader.begin()
+    reader.write("Here are **some** words to select, and")
     reader.bot.waitUntil(lambda: "select" in answer.text.toPlainText())
     cursor = QTextCursor(answer.text.document())
     cursor.setPosition(5)
     cursor.setPosition(24, QTextCursor.MoveMode.KeepAnchor)
     answer.text.setTextCursor(cursor)
     for piece in (" more of", " them in the", " same paragraph.\n\nAnd", " another one."):
-        answer.append(piece)
+        reader.write(piece)
         reader.bot.waitUntil(lambda piece=piece: piece.split()[-1] in answer.text.toPlainText())
         assert answer.text.textCursor().selectedText() == "are some words to s"
     reader.bot.keyClick(answer.text, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == "are some words to s"
-    answer.finish(replace(message(3), text=answer.whole_text()))
+    reader.live.ended.emit(replace(message(3), text=answer.whole_text()))
     assert answer.text.textCursor().selectedText() == "are some words to s"
 
 
@@ -460,12 +460,12 @@ def test_the_streaming_message_lives_wherever_the_reader_is(reader: Reader) -> N
     reader.show(301)
     reader.transcript.add(replace(message(301), text=""))
     answer = reader.last_answer()
-    answer.begin()
+    reader.begin()
     reader.scroll(0.0)
     for _ in range(40):
         _wheel(reader, -3)
         QApplication.processEvents()
-    answer.append("Still here")
+    reader.write("Still here")
     reader.bot.waitUntil(lambda: "Still here" in answer.text.toPlainText())
     assert reader.last_answer() is answer
 
@@ -502,3 +502,14 @@ def _drag(surface: QWidget, to: QPoint) -> None:
         Qt.KeyboardModifier.NoModifier,
     )
     QApplication.sendEvent(surface, moved)
+
+
+def test_an_answer_that_has_ended_is_whole_in_a_row_made_anew(reader: Reader) -> None:
+    reader.show(2)
+    reader.transcript.add(replace(message(3), text=""))
+    live = reader.begin()
+    reader.write("The whole answer")
+    live.ended.connect(reader.transcript.take_in)
+    live.ended.emit(live.message)
+    reader.transcript.reset_rows()
+    assert reader.last_answer().whole_text() == "The whole answer"

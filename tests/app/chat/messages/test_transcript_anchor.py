@@ -32,12 +32,12 @@ def test_while_heights_above_and_below_settle(reader: Reader, share: float) -> N
 def test_while_text_streams_in_below(reader: Reader) -> None:
     reader.show(41)
     answer = reader.transcript.add(message(41, "Beginning"))
-    reader.last_answer().begin()
+    reader.begin()
     reader.scroll(0.4)
     bubble, place = reader.top()
     height = answer.height()
     for number in range(30):
-        reader.last_answer().append(f"\n\nMore text {number} " + "and more " * 20)
+        reader.write(f"\n\nMore text {number} " + "and more " * 20)
     reader.bot.waitUntil(lambda: answer.height() > height + 600)
     assert reader.top() == (bubble, place)
 
@@ -47,13 +47,13 @@ def test_in_the_middle_of_the_answer_being_written(reader: Reader) -> None:
     text = "\n\n".join(f"Paragraph {n} " + "words " * 60 for n in range(20))
     reader.transcript.add(message(3, text))
     answer = reader.last_answer()
-    answer.begin()
+    reader.begin()
     reader.settle()
     reader.scroll(0.5)
     bubble, position, place = reader.line_at_top()
     assert bubble is answer
     height = answer.height()
-    answer.append("\n\n" + text)
+    reader.write("\n\n" + text)
     reader.bot.waitUntil(lambda: answer.height() > height + 600)
     assert _same(reader.place_of(answer, position), place)
     assert not reader.transcript.following
@@ -145,16 +145,16 @@ def test_the_end_is_followed_only_from_the_end(reader: Reader) -> None:
     assert reader.transcript.following
     reader.transcript.add(message(21, "Beginning"))
     answer = reader.last_answer()
-    answer.begin()
+    reader.begin()
     for number in range(10):
-        answer.append(f"\n\nLine {number}")
+        reader.write(f"\n\nLine {number}")
     reader.bot.waitUntil(lambda: "Line 9" in answer.text.toPlainText())
     reader.settle()
     assert bar.value() == bar.maximum()
     bar.triggerAction(bar.SliderAction.SliderSingleStepSub)
     place = answer.y()
     assert not reader.transcript.following
-    answer.append("\n\n".join(f"Further {number}" for number in range(10)))
+    reader.write("\n\n".join(f"Further {number}" for number in range(10)))
     reader.bot.waitUntil(lambda: "Further 9" in answer.text.toPlainText())
     reader.settle()
     assert answer.y() == place

@@ -54,7 +54,7 @@ def _answering(reader: Reader, before: int = 8) -> None:
     answer = reader.transcript.add(StoredMessage(99, Role.ASSISTANT, ""))
     reader.settle()
     assert answer is reader.last_answer()
-    reader.last_answer().begin()
+    reader.begin()
     reader.settle()
     QApplication.processEvents()
 
@@ -62,7 +62,7 @@ def _answering(reader: Reader, before: int = 8) -> None:
 def _write(reader: Reader, piece: str) -> None:
     """One frame: a piece is written and painted."""
     answer = reader.last_answer()
-    answer.append(piece)
+    reader.write(piece)
     answer._flush()
     reader.settle()
     QApplication.processEvents()
@@ -97,8 +97,7 @@ def test_the_screen_shows_every_frame_as_if_all_of_it_were_painted_anew(
     for number, piece in enumerate(PIECES):
         _write(reader, piece)
         assert _on_screen(reader) == _as_it_should_be(reader), number
-    answer = reader.last_answer()
-    answer.finish(StoredMessage(99, Role.ASSISTANT, "".join(PIECES)))
+    reader.live.ended.emit(StoredMessage(99, Role.ASSISTANT, "".join(PIECES)))
     reader.settle()
     QApplication.processEvents()
     assert _on_screen(reader) == _as_it_should_be(reader)

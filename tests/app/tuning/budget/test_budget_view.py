@@ -42,9 +42,9 @@ class Told:
 
     def __init__(self, view: BudgetView) -> None:
         self.changed: list[int] = []
-        self.settled: list[int] = []
+        self.settled: list[int | None] = []
         view.ceiling_changed.connect(self.changed.append)
-        view.settled.connect(self.settled.append)
+        view.slider.settled.connect(lambda: self.settled.append(view.ceiling))
 
 
 @pytest.fixture
