@@ -50,7 +50,7 @@ class CeilingChoice(QWidget):
         column.addWidget(self.budget)
         self.auto_button.clicked.connect(lambda _=False: self._let_go())
         self.lock_button.clicked.connect(lambda _=False: self._lock())
-        self.budget.ceiling_changed.connect(self.chosen)
+        self.budget.ceiling_changed.connect(self.chosen.emit)
 
     @property
     def stops(self) -> list[QWidget]:

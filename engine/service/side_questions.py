@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 
 from engine.commands import Count, Mode, Preview
 from engine.errors import OutOfMemory, UserFixable
-from engine.events import Counted, Previewed
-from engine.events.models import Curve
+from engine.events import Counted, Failed, Previewed
+from engine.events.models import Curve, PlanSummary
 from engine.loading.devices import DeviceManager
 from engine.loading.inspection import Inspection
 from engine.loading.load import LoadedPair
@@ -168,6 +168,8 @@ class Previewer(SideQuestions[Preview, Previewed]):
             machine, known = pair.machine_without_it(machine), pair.text
         del pair  # its weights must be free to go meanwhile
         speeds = self._manager.speeds(machine)
+        plan: PlanSummary | None = None
+        refusal: Failed | None = None
         curves: tuple[Curve, ...] = ()
         try:
             inspection = Inspection.of(load, machine, known)
@@ -177,9 +179,9 @@ class Previewer(SideQuestions[Preview, Previewed]):
                 curves = _curves(inspection, load.mode, speeds)
                 raise
         except UserFixable as error:
-            plan, refusal = None, refused(error, machine)
+            refusal = refused(error, machine)
         else:
-            plan, refusal = planned.summary, None
+            plan = planned.summary
             curves = _curves(_with_draft(inspection, machine), load.mode, speeds)
         now = perf_counter()
         return Previewed(now, load, machine, plan, curves, refusal, speeds, question.id)
