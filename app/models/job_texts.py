@@ -29,13 +29,13 @@ def state_words(report: JobReport) -> str:
         case JobState.FETCHING:
             return joined(done, _speed(report.bytes_per_second), left_words(report.seconds_left))
         case JobState.CHECKING:
-            return joined(tr("Being checked"), done)
+            return joined(tr("Verifying"), done)
         case JobState.PAUSED:
             return joined(tr("Paused"), done)
         case JobState.FAILED:
             return tr("Failed")
         case JobState.DONE:
-            return joined(tr("Here"), file_size(report.job.nbytes))
+            return joined(tr("Downloaded"), file_size(report.job.nbytes))
 
 
 def left_words(left: float | None) -> str:

@@ -52,9 +52,9 @@ class ModelButton(QToolButton):
         menu.addAction(tr("Open a model file…"), self.ask_file)
         menu.addAction(tr("Open a model folder…"), self.ask_folder)
         menu.addSeparator()
-        running = menu.addAction(tr("Mode, draft and graphics memory…"), self.running_asked.emit)
+        running = menu.addAction(tr("Mode, draft and GPU memory…"), self.running_asked.emit)
         running.setEnabled(self._choice.running.possible)
-        unload = menu.addAction(tr("Take the model out of memory"), self._choice.unload)
+        unload = menu.addAction(tr("Unload model"), self._choice.unload)
         unload.setEnabled(self._choice.bridge.status.plan is not None)
         return menu
 

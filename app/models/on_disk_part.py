@@ -78,7 +78,7 @@ class OnDiskPart(ListPart):
         elif not shelf.looked:
             self.say(tr("Looking through your models\N{HORIZONTAL ELLIPSIS}"), busy=True)
         elif self._filter:
-            self.say(tr("No model here is called that."))
+            self.say(tr("No matching model."))
         else:
             words = tr("There is no model here yet. Drag one onto this page, or download one.")
             self.say(words, tr("What suits this computer"))
@@ -135,7 +135,7 @@ class OnDiskPart(ListPart):
     def _adopt(self, model: KeptModel, copy: bool) -> None:
         doing = tr("Copying {model}") if copy else tr("Looking at {model}")
         words = doing.format(model=model.name)
-        after = tr("{model} is listed now.").format(model=model.name)
+        after = tr("{model} was added.").format(model=model.name)
         self._desks.shelf.adopt(model, words, after, copy=copy)
 
     def _show_folder(self, model: KeptModel) -> None:
@@ -156,7 +156,7 @@ class OnDiskPart(ListPart):
     def move(self, model: KeptModel, folder: Path) -> None:
         """Put a model's files into another folder."""
         words = tr("Moving {model}").format(model=model.name)
-        after = tr("{model} is in {folder} now.").format(model=model.name, folder=folder)
+        after = tr("{model} was moved to {folder}.").format(model=model.name, folder=folder)
         self._desks.shelf.move(model, folder, words, after)
 
     def _ask_delete(self, model: KeptModel) -> None:
@@ -181,11 +181,11 @@ class OnDiskPart(ListPart):
     def _delete(self, model: KeptModel) -> None:
         words = tr("Deleting {model}").format(model=model.name)
         self._desks.models.forget(model.path)
-        self._desks.shelf.delete(model, words, tr("{model} is deleted.").format(model=model.name))
+        self._desks.shelf.delete(model, words, tr("{model} was deleted.").format(model=model.name))
 
     def _forget(self, model: KeptModel) -> None:
-        words = tr("Forgetting {model}").format(model=model.name)
-        after = tr("{model} is not listed any more; its files are where they were.")
+        words = tr("Removing {model} from the list").format(model=model.name)
+        after = tr("{model} was removed from the list; its files are kept.")
         self._desks.models.forget(model.path)
         self._desks.shelf.forget(model, words, after.format(model=model.name))
 

@@ -54,7 +54,7 @@ def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None
 
 
 def test_a_model_can_be_taken_out_of_memory(desk: Desk) -> None:
-    menu_of(desk)["Take the model out of memory"].trigger()
+    menu_of(desk)["Unload model"].trigger()
     desk.bot.waitUntil(lambda: any(isinstance(each, Unload) for each in desk.script.commands))
 
 
