@@ -114,7 +114,7 @@ class BenchmarkPage(PageFrame):
         benchmark = self.benchmark
         ahead = plan_words(benchmark.preview, benchmark.wish)
         if benchmark.possible and benchmark.status.busy:
-            return sentences(ahead, tr("An answer is being written; measuring begins after it."))
+            return sentences(ahead, tr("An answer is being written; measuring starts after it."))
         return ahead if benchmark.possible else ""
 
     def _simulated_words(self) -> str:

@@ -68,7 +68,7 @@ def details(row: ModeRow) -> list[str]:
 def notes(rows: Sequence[ModeRow], *, over: bool) -> list[str]:
     """Return why other modes have no bar, or no speed when all is `over`."""
     alike = tr("{mode} would run like {other}.")
-    short = tr("{mode}: the answers were too short to tell a speed.")
+    short = tr("{mode}: the answers were too short to measure a speed.")
     said = []
     for row in rows:
         name = mode_name(row.mode)

@@ -48,7 +48,7 @@ class FindBar(QFrame):
         self._count.setProperty("look", "muted")
         self.previous = IconButton("left", tr("Previous match"), self, shortcut="Shift+Enter")
         self.next = IconButton("right", tr("Next match"), self, shortcut="Enter")
-        self._close = IconButton("close", tr("End the search"), self, shortcut="Esc")
+        self._close = IconButton("close", tr("Close search"), self, shortcut="Esc")
         row = QHBoxLayout(self)
         row.setContentsMargins(8, 6, 8, 6)
         row.setSpacing(6)

@@ -154,11 +154,9 @@ class Greeting(QWidget):
         if status.phase in {Phase.PREPARING, Phase.LOADING}:
             return status.words + "\u2026"
         if status.phase is Phase.BROKEN:
-            return tr("The message below says why, and what can be done.")
+            return tr("The message below says why and how to fix it.")
         if status.plan is None:
-            return tr(
-                "Nothing can answer until a model is loaded. You can also drop a model file here."
-            )
+            return tr("Load a model to chat. You can also drop a model file here.")
         return f"{_draft_words(status)}\n{machine_words(status.machine)}"
 
 

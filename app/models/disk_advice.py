@@ -90,11 +90,11 @@ def _judged(
         own = curated().of_repo(model.repo)
         drafts = curated().drafts_for(target) if target is not None else ()
         if own is not None and any(own is draft for draft, _ in drafts):
-            verdict, reason = Verdict.LIKELY, tr("A smaller model that speaks the same tokens.")
+            verdict, reason = Verdict.LIKELY, tr("A smaller model with the same vocabulary.")
         elif _not_smaller(model, repository):
             reason = tr("It is not smaller than the target.")
         else:
-            reason = tr("Whether its tokens are the same can be told when the model is here.")
+            reason = tr("Its vocabulary can be compared after the download.")
     return DraftCandidate(
         model.name, verdict, reason, path=model.path, repo=model.repo, nbytes=model.weight_bytes
     )

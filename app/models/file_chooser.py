@@ -56,7 +56,7 @@ class FileChooser(QDialog):
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.setSpacing(12)
-        heading = tr("This folder holds several models. Which one shall be loaded?")
+        heading = tr("This folder contains several models. Which one do you want to load?")
         layout.addWidget(plain_label(heading, self))
         layout.addWidget(self.list, 1)
         layout.addWidget(buttons)

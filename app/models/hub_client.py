@@ -211,7 +211,7 @@ def in_words(error: Exception) -> UserFixable:
     if isinstance(error, OSError):
         return UserFixable(
             tr("A file or folder could not be used."),
-            tr("Look whether the disk is full or write-protected, then try again."),
+            tr("Check whether the disk is full or write-protected, then try again."),
             str(error),
         )
     raise error

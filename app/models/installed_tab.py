@@ -96,7 +96,7 @@ class InstalledTab(ListTab):
         elif not shelf.looked:
             self.say(tr("Looking through your models\N{HORIZONTAL ELLIPSIS}"), busy=True)
         elif self._filter:
-            self.say(tr("No model here is called that."))
+            self.say(tr("No matching model."))
         else:
             words = tr("There is no model here yet. Drag one onto this page, or download one.")
             self.say(words, tr("Show recommended models"))
@@ -177,7 +177,7 @@ class InstalledTab(ListTab):
     def _adopt(self, model: KeptModel, copy: bool) -> None:
         doing = tr("Copying {model}") if copy else tr("Looking at {model}")
         words = doing.format(model=model.name)
-        after = tr("{model} is listed now.").format(model=model.name)
+        after = tr("{model} was added.").format(model=model.name)
         self._services.shelf.adopt(model, words, after, copy=copy)
 
     def _show_folder(self, model: KeptModel) -> None:
@@ -198,7 +198,7 @@ class InstalledTab(ListTab):
     def move(self, model: KeptModel, folder: Path) -> None:
         """Put a model's files into another folder."""
         words = tr("Moving {model}").format(model=model.name)
-        after = tr("{model} is in {folder} now.").format(model=model.name, folder=folder)
+        after = tr("{model} was moved to {folder}.").format(model=model.name, folder=folder)
         self._services.shelf.move(model, folder, words, after)
 
     def _ask_delete(self, model: KeptModel) -> None:
@@ -224,12 +224,12 @@ class InstalledTab(ListTab):
         words = tr("Deleting {model}").format(model=model.name)
         self._services.models.forget(model.path)
         self._services.shelf.delete(
-            model, words, tr("{model} is deleted.").format(model=model.name)
+            model, words, tr("{model} was deleted.").format(model=model.name)
         )
 
     def _forget(self, model: KeptModel) -> None:
-        words = tr("Forgetting {model}").format(model=model.name)
-        after = tr("{model} is not listed any more; its files are where they were.")
+        words = tr("Removing {model} from the list").format(model=model.name)
+        after = tr("{model} was removed from the list; its files are kept.")
         self._services.models.forget(model.path)
         self._services.shelf.forget(model, words, after.format(model=model.name))
 

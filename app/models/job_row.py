@@ -49,10 +49,10 @@ class JobRow(QWidget):
         self.bar.setAccessibleName(tr("Progress of {model}").format(model=name))
         self.use_button = self._button(tr("Use now"))
         self.again_button = self._button(tr("Try again"))
-        self.token_button = self._button(tr("Put in a token\N{HORIZONTAL ELLIPSIS}"))
+        self.token_button = self._button(tr("Enter access token…"))
         self.space_button = self._button(tr("Free space\N{HORIZONTAL ELLIPSIS}"))
         self.pause_button = IconButton("pause", tr("Pause {model}").format(model=name), self)
-        self.resume_button = IconButton("play", tr("Go on with {model}").format(model=name), self)
+        self.resume_button = IconButton("play", tr("Resume {model}").format(model=name), self)
         self.cancel_button = IconButton("close", tr("Cancel {model}").format(model=name), self)
         self._arrange()
         self._connect()
@@ -153,13 +153,13 @@ def state_words(report: JobReport) -> str:
         case JobState.FETCHING:
             return joined(done, _speed(report.bytes_per_second), left_words(report.seconds_left))
         case JobState.CHECKING:
-            return joined(tr("Being checked"), done)
+            return joined(tr("Verifying"), done)
         case JobState.PAUSED:
             return joined(tr("Paused"), done)
         case JobState.FAILED:
             return tr("Failed")
         case JobState.DONE:
-            return joined(tr("Here"), file_size(report.job.nbytes))
+            return joined(tr("Downloaded"), file_size(report.job.nbytes))
 
 
 def left_words(left: float | None) -> str:

@@ -55,7 +55,7 @@ class ModelButton(QToolButton):
         menu.addAction(tr("Open a model folder…"), self.ask_folder)
         menu.addAction(tr("Find more models…"), self.more_asked.emit)
         menu.addSeparator()
-        running = menu.addAction(tr("Mode, draft and graphics memory…"), self.running_asked.emit)
+        running = menu.addAction(tr("Mode, draft and GPU memory…"), self.running_asked.emit)
         running.setEnabled(self._choice.running.possible)
         unload = menu.addAction(tr("Unload model"), self._choice.unload)
         unload.setEnabled(self._choice.bridge.status.plan is not None)

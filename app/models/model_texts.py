@@ -25,18 +25,18 @@ _BADGES = {
     Badge.UNKNOWN: (later("Fit unknown"), Tone.PLAIN),
 }
 _TIPS = {
-    Badge.GPU: later("All of it fits into graphics memory."),
-    Badge.SPLIT: later("A part fits into graphics memory; the CPU does the rest."),
+    Badge.GPU: later("Fits entirely into GPU memory."),
+    Badge.SPLIT: later("Fits partly into GPU memory; the CPU does the rest."),
     Badge.CPU: later("It fits into memory and runs on the CPU."),
     Badge.TIGHT: later("It fits only with other programs closed or with a short context."),
     Badge.NO: later("There is not enough memory for it."),
-    Badge.UNKNOWN: later("The hub tells too little of it to say."),
+    Badge.UNKNOWN: later("The hub gives too little information to tell."),
 }
 ORIGINS = {
-    ModelOrigin.BUNDLED: later("Came with Duotail"),
+    ModelOrigin.BUNDLED: later("Bundled with Duotail"),
     ModelOrigin.DOWNLOADED: later("Downloaded"),
     ModelOrigin.COPIED: later("Copied into Duotail's folder"),
-    ModelOrigin.IN_PLACE: later("Used where it lies"),
+    ModelOrigin.IN_PLACE: later("Used in place"),
     ModelOrigin.LM_STUDIO: "LM Studio",
     ModelOrigin.OLLAMA: "Ollama",
     ModelOrigin.CACHE: later("Hugging Face cache"),
@@ -45,7 +45,7 @@ ROLES = {
     RecommendedRole.BALANCED: later("For any question"),
     RecommendedRole.FAST: later("Quick"),
     RecommendedRole.BEST: later("Best answers"),
-    RecommendedRole.REASONING: later("Thinks first"),
+    RecommendedRole.REASONING: later("Reasoning"),
     RecommendedRole.CODE: later("For code"),
     RecommendedRole.SMALL: later("Small"),
 }
@@ -153,7 +153,7 @@ def kept_row(model: KeptModel, *, in_use: bool) -> ModelRow:
     if model.problem:
         mark = RowBadge(tr("Cannot be used"), Tone.BAD, model.problem)
     elif in_use:
-        mark = RowBadge(tr("In use"), Tone.GOOD, tr("It is the model that answers now."))
+        mark = RowBadge(tr("In use"), Tone.GOOD, tr("This model is in use."))
     elif model.head:
         mark = RowBadge(tr("Draft head"), Tone.PLAIN, tr("It drafts for another model."))
     about = joined(

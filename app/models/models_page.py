@@ -144,7 +144,7 @@ class ModelsPage(PageFrame):
         """Use a model where it lies, or copy it."""
         self._banners.show_offer(
             tr("Add {name} to your models?").format(name=path.name),
-            tr("In place it stays where it is; a copy stays when the other one goes."),
+            tr("“In place” uses the files where they are; a copy stays if they are deleted."),
             choices=[
                 (tr("Use in place"), lambda: self._adopt(path, copy=False)),
                 (tr("Copy"), lambda: self._adopt(path, copy=True)),
@@ -154,7 +154,7 @@ class ModelsPage(PageFrame):
     def _adopt(self, path: Path, *, copy: bool) -> None:
         doing = tr("Copying {model}") if copy else tr("Looking at {model}")
         words = doing.format(model=path.name)
-        after = tr("{model} is listed now.").format(model=path.name)
+        after = tr("{model} was added.").format(model=path.name)
         self.show_tab(ModelsTab.INSTALLED)
         self._services.shelf.adopt(path, words, after, copy=copy)
 

@@ -61,7 +61,9 @@ class DownloadNotices(QObject):
             return
         name = model_of(report.job.repo)
         draft = self._draft(report.job.key)
-        words = tr("{model} is here, with its draft.") if draft else tr("{model} is here.")
+        words = (
+            tr("{model} and its draft were downloaded.") if draft else tr("{model} was downloaded.")
+        )
         key = report.job.key
         self._banners.show_offer(
             words.format(model=name), "", choices=[(tr("Use now"), lambda: self.use(key))]

@@ -82,10 +82,10 @@ class DiskModels:
         if found.problem:
             raise UserFixable(
                 found.problem,
-                tr("Download it again, or copy it again from where it came."),
+                tr("Download or copy it again."),
                 str(model.path),
             )
-        return sentences(tr("{model} is all right.").format(model=model.name), found.words)
+        return sentences(tr("{model}: no problems found.").format(model=model.name), found.words)
 
     def move(self, model: KeptModel, folder: Path, doing: Doing) -> KeptModel:
         """Copied, compared, and only then deleted where it was."""

@@ -56,11 +56,11 @@ class RecommendedTab(ListTab):
         if entries:
             self.say("")
         elif not shelf.advised:
-            self.say(tr("Looking at what this computer can run\N{HORIZONTAL ELLIPSIS}"), busy=True)
+            self.say(tr("Checking what this computer can run…"), busy=True)
         elif self._filter:
-            self.say(tr("No recommended model is called that. “Search” asks the hub."))
+            self.say(tr("No matching suggestion. “Search” asks the hub."))
         else:
-            self.say(tr("No model of our list fits into this computer's memory."))
+            self.say(tr("No suggested model fits into this computer's memory."))
 
     def _show_chosen(self, entry: object) -> None:
         self.show_detail(shown=entry is not None)

@@ -144,7 +144,7 @@ class SearchBar(QWidget):
             self.packaging_box.addItem(name, packaging.value)
         self.order_box.setAccessibleName(tr("Order"))
         self.order_box.addItem(tr("Most downloaded"), Order.DOWNLOADS.value)
-        self.order_box.addItem(tr("Much talked about"), Order.TRENDING.value)
+        self.order_box.addItem(tr("Trending"), Order.TRENDING.value)
         self.order_box.addItem(tr("Newest"), Order.NEWEST.value)
 
     def _arrange(self) -> None:

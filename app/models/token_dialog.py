@@ -37,20 +37,20 @@ class TokenDialog(QDialog):
         self.field.setMaxLength(300)
         about = plain_label(
             tr(
-                "Some models are given only to accounts that have accepted their terms. A token "
-                "with the right to read tells the hub which account is yours."
+                "Some models require an account that has accepted their terms. A read token "
+                "tells the hub which account is yours."
             ),
             self,
         )
         where = plain_label(
             tr(
-                "It is kept in the keyring of your system, is sent to the hub only, and is never "
-                "written into a file or a log of Duotail."
+                "It is stored in your system's keyring, sent only to the hub, and never "
+                "written to a file or log."
             ),
             self,
             "small",
         )
-        make = QPushButton(tr("Make a token in the browser"), self)
+        make = QPushButton(tr("Create a token in the browser"), self)
         make.setProperty("look", "choice")
         make.setAutoDefault(False)
         make.clicked.connect(lambda _=False: open_link(f"{HUB}/settings/tokens"))
@@ -58,9 +58,9 @@ class TokenDialog(QDialog):
         line.addWidget(make)
         line.addStretch(1)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
-        self.keep_button = box.addButton(tr("Keep"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.keep_button = box.addButton(tr("Save"), QDialogButtonBox.ButtonRole.AcceptRole)
         self.remove_button = box.addButton(
-            tr("Remove the kept one"), QDialogButtonBox.ButtonRole.ResetRole
+            tr("Remove saved token"), QDialogButtonBox.ButtonRole.ResetRole
         )
         self.keep_button.setEnabled(False)
         self.keep_button.setDefault(True)

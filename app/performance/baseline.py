@@ -167,7 +167,7 @@ class WithoutDraft(QObject):
     def words(self, timeline: Timeline, tally: AnswerTally | None) -> str:
         """The comparison in a sentence; that nothing is known, where nothing is."""
         if not self.has_draft:
-            return tr("No draft is in use: every token is the target's own work.")
+            return tr("No draft is in use: the target writes every token itself.")
         off = "" if self.drafting else tr("The draft is switched off for the next answers.")
         return sentences(self._compared(timeline, tally), off)
 

@@ -84,7 +84,7 @@ class Controls(QWidget):
         self.buttons[self._sight.window].setChecked(True)
         frozen = self._sight.frozen
         self.freeze.setChecked(frozen)
-        name = tr("Go on") if frozen else tr("Freeze the graphs")
+        name = tr("Resume") if frozen else tr("Freeze the graphs")
         self.freeze.setAccessibleName(name)
         self.freeze.setToolTip(name)
         self.freeze.set_icon("play" if frozen else "pause", "accent" if frozen else "muted")

@@ -47,8 +47,8 @@ class DraftTimeView(PaintedView):
         super().__init__(tr("The draft's time"), sight, parent)
         self.setToolTip(
             tr(
-                "Useful: some of what was drafted then is in the answer. Wasted: none of it. "
-                "Undecided: the target has not come to it. Idle: the draft rested."
+                "Useful: some drafted tokens were accepted. Wasted: none was. Undecided: not "
+                "verified yet. Idle: the draft waited."
             )
         )
 

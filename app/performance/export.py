@@ -167,7 +167,7 @@ class ExportButton(IconButton):
     def __init__(
         self, feed: Feed, picture: Callable[[], QImage], parent: QWidget | None = None
     ) -> None:
-        super().__init__("export", tr("Save what was measured"), parent)
+        super().__init__("export", tr("Save measurements"), parent)
         self._feed, self._picture = feed, picture
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self)
@@ -182,7 +182,7 @@ class ExportButton(IconButton):
         name, suffix = _FILES[kind]
         places = QStandardPaths.StandardLocation.DocumentsLocation
         folder = QStandardPaths.writableLocation(places)
-        dialog = QFileDialog(self.window(), tr("Save what was measured"), folder)
+        dialog = QFileDialog(self.window(), tr("Save measurements"), folder)
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilter(f"{suffix.upper()} (*.{suffix})")
         dialog.setDefaultSuffix(suffix)

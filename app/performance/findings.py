@@ -118,7 +118,7 @@ def _draft_slow(seen: Evidence) -> Iterable[Finding]:
         yield Finding(
             FindingKind.DRAFT_SLOW,
             shares.draft - shares.both,
-            tr("Guessing takes longer than checking: {draft} a round, against {verify}.").format(
+            tr("Drafting takes longer than verifying: {draft} per round, against {verify}.").format(
                 draft=wording.duration(draft), verify=wording.duration(verify)
             ),
             tr("A smaller draft, or one on a faster device, would help."),
@@ -134,10 +134,10 @@ def _hardly_accepted(seen: Evidence) -> Iterable[Finding]:
         yield Finding(
             FindingKind.HARDLY_ACCEPTED,
             max(shares.draft * (1 - share), 0.1),
-            tr("The draft is hardly accepted: {accepted} of {drafted} guessed tokens.").format(
+            tr("The draft is rarely accepted: {accepted} of {drafted} drafted tokens.").format(
                 accepted=number(tally.accepted), drafted=number(tally.drafted)
             ),
-            tr("Another draft, made for this model, may guess better."),
+            tr("A draft made for this model may be accepted more often."),
         )
 
 
@@ -150,7 +150,7 @@ def _paused(seen: Evidence) -> Iterable[Finding]:
         yield Finding(
             FindingKind.PAUSED,
             0.1,
-            tr("{n} of {all} rounds went without a draft: guessing did not pay there.").format(
+            tr("{n} of {all} rounds had no draft: drafting did not pay there.").format(
                 n=number(tally.plain_rounds), all=number(tally.rounds)
             ),
         )
@@ -189,10 +189,10 @@ def _copying(seen: Evidence) -> Iterable[Finding]:
         yield Finding(
             FindingKind.COPYING,
             shares.copying,
-            tr("Copying between the processor and the card takes {share} of the time.").format(
+            tr("Copying between CPU and GPU takes {share} of the time.").format(
                 share=wording.percent(shares.copying)
             ),
-            tr("With more layers, or all of them, on one device less is copied."),
+            tr("With more layers on one device, less is copied."),
         )
 
 
@@ -214,7 +214,7 @@ def _others_on_cpu(seen: Evidence) -> Iterable[Finding]:
         yield Finding(
             FindingKind.OTHERS_CPU,
             others / 100,
-            tr("Other programs use {share} of the processor.").format(
+            tr("Other programs use {share} of the CPU.").format(
                 share=wording.percent(others / 100)
             ),
             tr("Close what you do not need."),
@@ -234,7 +234,7 @@ def _others_on_card(seen: Evidence) -> Iterable[Finding]:
             FindingKind.OTHERS_GPU,
             0.5 * outside / plan.layers,
             tr(
-                "Other programs hold {memory} of {card}; {n} of {all} layers found no room on it."
+                "Other programs use {memory} of {card}; {n} of {all} layers do not fit on it."
             ).format(
                 memory=units.memory(others),
                 card=card.name,
@@ -277,7 +277,7 @@ def _context(seen: Evidence) -> Iterable[Finding]:
             tr("The context is nearly full: {used} of {all} tokens.").format(
                 used=number(used), all=number(plan.context)
             ),
-            tr("Begin a new chat, or load the model with a longer context."),
+            tr("Start a new chat, or load the model with a longer context."),
         )
     keys = plan.kv_bytes * min(share, 1.0)
     if plan.target_bytes and keys >= _LONG * plan.target_bytes:
@@ -285,8 +285,8 @@ def _context(seen: Evidence) -> Iterable[Finding]:
             FindingKind.LONG_CONTEXT,
             keys / (keys + plan.target_bytes),
             tr(
-                "The conversation is long: {keys} of it are read for every token, beside {weights} "
-                "of the model."
+                "The conversation is long: every token reads {keys} of KV cache, besides "
+                "{weights} of weights."
             ).format(keys=units.memory(round(keys)), weights=units.memory(plan.target_bytes)),
             tr("A new chat is quicker."),
         )
@@ -304,7 +304,7 @@ def _prompt(seen: Evidence) -> Iterable[Finding]:
         tr("Reading the prompt took {first}, writing since then {rest}.").format(
             first=wording.duration(first), rest=wording.duration(shares.seconds)
         ),
-        tr("What a chat has read once is kept: its next answer begins sooner."),
+        tr("The prompt is cached: the next answer in this chat starts sooner."),
     )
 
 
@@ -351,11 +351,11 @@ def _limit(seen: Evidence) -> list[Finding]:
     amount = sum(each.target for each in read if each.device == slowest)
     there = speeds.devices[slowest].read_bytes_per_s
     said = (
-        tr("About as fast as this PC's memory allows: checking takes {verify}, of which reading "
-           "{amount} of weights at {speed} GiB/s alone takes {read}.")
+        tr("About as fast as this PC's memory allows: verification takes {verify}, of "
+"which reading {amount} of weights at {speed} GiB/s alone takes {read}.")
         if slowest == CPU
-        else tr("About as fast as the card allows: checking takes {verify}, of which reading "
-                "{amount} of weights at {speed} GiB/s alone takes {read}.")
+        else tr("About as fast as the GPU allows: verification takes {verify}, of which "
+"reading {amount} of weights at {speed} GiB/s alone takes {read}.")
     )  # fmt: skip
     return [
         Finding(
@@ -376,7 +376,7 @@ def _nothing(seen: Evidence) -> list[Finding]:
     shares, verify = seen.shares, seen.verify_s
     if shares is None or verify is None:
         return []
-    said = tr("Nothing holds it up: checking takes {share} of the time, {verify} a round.")
+    said = tr("No bottleneck: verification takes {share} of the time, {verify} per round.")
     words = said.format(share=wording.percent(shares.verify), verify=wording.duration(verify))
     return [Finding(FindingKind.NOTHING, 0.0, words)]
 
@@ -389,5 +389,5 @@ def _simulated(seen: Evidence) -> list[Finding]:
     )
     if card is None or not card.simulated or not takes_part:
         return []
-    said = tr("The graphics card is simulated: a real one has other speeds.")
+    said = tr("The GPU is simulated: a real one has other speeds.")
     return [Finding(FindingKind.SIMULATED, 0.0, said)]

@@ -37,12 +37,12 @@ class FindingsView(Card):
         self.comparison = plain_label("", self)
         self.measure = QPushButton(tr("Measure without the draft"), self)
         self.measure.setToolTip(
-            tr("Answers the last question again, up to 64 tokens; nothing of it is kept.")
+            tr("Answers the last question again, up to 64 tokens; this answer is not kept.")
         )
         self.measure.setAutoDefault(False)
         self.measure.clicked.connect(self._measure_or_cancel)
         self.drafting = QCheckBox(tr("Use the draft"), self)
-        self.drafting.setToolTip(tr("For the next answers; nothing is loaded anew."))
+        self.drafting.setToolTip(tr("For the next answers; nothing is reloaded."))
         self.drafting.toggled.connect(lambda on: without.set_drafting(drafting=on))
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._row.setSpacing(2 * GAP)
@@ -71,7 +71,7 @@ class FindingsView(Card):
         """Say these, the first one loudest."""
         for place, line in enumerate(self._lines):
             line.show_finding(found[place] if place < len(found) else None)
-        said = "" if found else tr("What takes time is said here while an answer is written.")
+        said = "" if found else tr("While an answer is written, this shows what takes time.")
         _say(self._nothing, said)
         self._nothing.setVisible(not found)
 

@@ -34,7 +34,7 @@ def gain_words(tally: AnswerTally | None, plain: Baseline | None, *, has_draft: 
     if tally is None or tally.rounds < _FEW_ROUNDS:
         return ""
     if not has_draft:
-        return tr("No draft is in use: every token is the target's own work.")
+        return tr("No draft is in use: the target writes every token itself.")
     length, now = tally.acceptance_length, tally.tokens_per_s
     if length is None or now is None:
         return tr("Nothing was drafted for this answer.")

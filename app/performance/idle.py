@@ -16,7 +16,7 @@ class Cause(StrEnum):
 
     DRAFT = later("waiting for the draft")
     TARGET = later("waiting for the target")
-    NOTHING_LEFT = later("nothing left to guess")
+    NOTHING_LEFT = later("nothing left to draft")
     """The target verifies, and the draft has guessed all it may behind that already."""
     HOST = later("sampling and Python")
     COPYING = later("copying")
@@ -43,7 +43,7 @@ class Cause(StrEnum):
 _FULL = {
     Cause.DRAFT: later("target waits for the draft"),
     Cause.TARGET: later("draft waits for the target"),
-    Cause.NOTHING_LEFT: later("draft waits: nothing left to guess"),
+    Cause.NOTHING_LEFT: later("draft waits: nothing left to draft"),
 }
 
 

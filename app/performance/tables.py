@@ -107,5 +107,5 @@ def of_tokens(title: str, tokens: AnswerTokens) -> Table:
             wording.chance(token.probability),
         )
 
-    columns = (tr("Round"), tr("Token"), tr("What became of it"), tr("Draft"), tr("Target"))
+    columns = (tr("Round"), tr("Token"), tr("Result"), tr("Draft"), tr("Target"))
     return Table(title, columns, formatted(range(ends[-1] if ends else 0), row))

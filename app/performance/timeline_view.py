@@ -34,9 +34,7 @@ _LANE = 22
 _ROOMY_LANE = 40
 _COPY_LANE = 12
 _LANE_GAP = 6
-_LEGEND = later(
-    "Draft: solid useful, hatched thrown away, outlined undecided. Tinted: both at work."
-)
+_LEGEND = later("Draft: solid useful, hatched wasted, outlined undecided. Tinted: both busy.")
 _METER = 6
 """Height of the little bar that shows a round's accepted share."""
 _BUTTON = 24

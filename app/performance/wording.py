@@ -92,7 +92,7 @@ def where_time_goes(timeline: Timeline, tally: AnswerTally | None) -> str:
         )
     elif shares.both >= _NOTEWORTHY:
         said = tr(
-            "Both work {both} of the time; the draft is idle {draft}, the target {target}."
+            "Both are busy {both} of the time; the draft is idle {draft}, the target {target}."
         ).format(
             both=percent(shares.both),
             draft=percent(1 - shares.draft),
@@ -134,7 +134,7 @@ def one_round(done: RoundFinished) -> str:
     parts.append(verifying)
     if done.useful_s + done.wasted_s > 0:
         parts.append(
-            tr("of it useful {useful}, thrown away {wasted}").format(
+            tr("of this useful {useful}, wasted {wasted}").format(
                 useful=duration(done.useful_s), wasted=duration(done.wasted_s)
             )
         )

@@ -164,8 +164,8 @@ def _decoded(raw: bytes, name: str) -> tuple[str, str]:
         return _with_newlines(raw.decode("utf-8")), ""
     except UnicodeDecodeError:
         notice = tr(
-            "\u201c{name}\u201d does not say how its letters are written. It was read as Western "
-            "European (Latin-1): check accents and umlauts."
+            "“{name}” does not state its encoding. It was read as Western European "
+            "(Latin-1): check accents and umlauts."
         ).format(name=name)
         return _with_newlines(raw.decode("latin-1")), notice
 

@@ -33,7 +33,7 @@ _FIXED = (
     (later("Move the chosen conversation to a folder"), "Ctrl+Shift+M"),
     (later("New folder in the conversations"), "Ctrl+Shift+N"),
     (later("Export the chosen conversation"), "Ctrl+E"),
-    (later("Import conversations, from their list"), "Ctrl+I"),
+    (later("Import conversations (in their list)"), "Ctrl+I"),
     (later("Next control"), "Tab"),
     (later("Previous control"), "Shift+Tab"),
 )
@@ -135,9 +135,9 @@ class AboutDialog(_Page):
         self.column.addWidget(
             _text(
                 tr(
-                    "Chat with large language models on your own computer. Nothing you write"
-                    " leaves it. A small draft model guesses ahead and the model you chose checks"
-                    " every guess, so the text is the chosen model's own, only sooner."
+                    "Chat with large language models on your own computer. Nothing you write "
+                    "leaves it. A small draft model drafts ahead and the model you chose verifies "
+                    "every token, so the text is the chosen model's own, only sooner."
                 ),
                 self,
             )

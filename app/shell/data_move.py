@@ -35,7 +35,7 @@ def settle_data(paths: Paths) -> tuple[Paths, UserFixable | None]:
     if pointer.folder and not paths.data.is_dir():
         return replace(paths, data=Path(mkdtemp(prefix="duotail-")), pointer=None), UserFixable(
             tr("The data folder {folder} is not there.").format(folder=paths.data),
-            tr("Connect its drive and start Duotail again. Until then nothing is kept."),
+            tr("Connect its drive and start Duotail again. Until then, nothing is saved."),
         )
     if not pointer.wanted:
         return paths, None
@@ -52,7 +52,7 @@ def settle_data(paths: Paths) -> tuple[Paths, UserFixable | None]:
 
 
 def _moved(paths: Paths, pointer: Path) -> Paths:
-    dialog = QProgressDialog(tr("The data are being moved…"), "", 0, 1000)
+    dialog = QProgressDialog(tr("Moving your data…"), "", 0, 1000)
     dialog.setCancelButton(None)
     dialog.setWindowModality(Qt.WindowModality.ApplicationModal)
     dialog.setMinimumDuration(_SHOW_AFTER_MS)

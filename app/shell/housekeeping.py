@@ -70,7 +70,7 @@ class Housekeeping(QObject):
             return
         remedy = tr("Your conversations are safe. A report was written; it stays on this computer.")
         self._banners.show_trouble(
-            UserFixable(what, remedy), (tr("Look at the report"), self.show_reports)
+            UserFixable(what, remedy), (tr("Show report"), self.show_reports)
         )
 
     def tell_of_last_crash(self) -> None:
@@ -78,10 +78,13 @@ class Housekeeping(QObject):
         if self.reports.of_last_crash() is not None:
             self._banners.show_trouble(
                 UserFixable(
-                    tr("Duotail ended unexpectedly the last time."),
-                    tr("What was said until then is kept. A report is on this computer only."),
+                    tr("Duotail crashed last time."),
+                    tr(
+                        "Your conversations were saved. A crash report was written; it stays on "
+                        "this computer."
+                    ),
                 ),
-                (tr("Look at the report"), self.show_reports),
+                (tr("Show report"), self.show_reports),
             )
 
     def start_anew(self, safe: bool) -> None:

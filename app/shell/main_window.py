@@ -280,9 +280,9 @@ class MainWindow(QMainWindow):
     def _recolour(self) -> None:
         self.sidebar.recolour()
         names = {
-            ThemeChoice.SYSTEM: ("contrast", tr("Colours: as the system")),
-            ThemeChoice.LIGHT: ("sun", tr("Colours: light")),
-            ThemeChoice.DARK: ("moon", tr("Colours: dark")),
+            ThemeChoice.SYSTEM: ("contrast", tr("Theme: same as system")),
+            ThemeChoice.LIGHT: ("sun", tr("Theme: light")),
+            ThemeChoice.DARK: ("moon", tr("Theme: dark")),
         }
         icon_name, words = names[self._services.theme.choice]
         self.sidebar.theme_button.set_icon(icon_name)

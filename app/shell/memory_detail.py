@@ -85,7 +85,7 @@ class MemoryDialog(QDialog):
             (self.error, 0),
             (self._nothing, 0),
             (self.now, 3),
-            (_heading(tr("Loads before"), self), 0),
+            (_heading(tr("Earlier loads"), self), 0),
             (self.before, 2),
             (self.notes, 0),
             (buttons, 0),

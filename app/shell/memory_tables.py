@@ -19,7 +19,7 @@ from engine.machine.memory import DeviceMemory
 if TYPE_CHECKING:
     from engine.devices.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 
-MEMORY, WHAT_FOR = later("Memory"), later("What for")
+MEMORY, WHAT_FOR = later("Memory"), later("Purpose")
 LOADED, MODEL, MODE = later("Loaded"), later("Model"), later("Mode")
 """Columns of names; texts for `tr`."""
 NOTHING = "\N{EN DASH}"
@@ -28,7 +28,7 @@ _GIB = 2**30
 
 def of_held(all_shown: Sequence[Shown]) -> Table:
     """The model in memory: by device and purpose, as planned and as it is."""
-    columns = tr(MEMORY), tr(WHAT_FOR), tr("Predicted"), tr("Held"), tr("Difference")
+    columns = tr(MEMORY), tr(WHAT_FOR), tr("Predicted"), tr("Allocated"), tr("Difference")
     rows = tuple(row for shown in all_shown for row in _rows(shown))
     return Table(tr("The model in memory"), columns, rows)
 
@@ -53,7 +53,7 @@ def _rows(shown: Shown) -> Iterator[Row]:
         planned[MemoryPart.KEPT] and now[MemoryPart.KEPT] > planned[MemoryPart.KEPT]
     ):  # more than was planned for
         difference = NOTHING
-    yield name_of(shown), tr("In all"), exact(told), exact(whole), difference
+    yield name_of(shown), tr("Total"), exact(told), exact(whole), difference
 
 
 def _planned(predicted: DeviceMemory | None) -> dict[MemoryPart, int]:
@@ -99,12 +99,12 @@ def of_loads(kept: Sequence[ModelEstimates]) -> Table:
     """All loads that are remembered, the newest first."""
     columns = (
         *(tr(LOADED), tr(MODEL), tr(MODE), tr(MEMORY), tr("Context")),
-        *(tr("Predicted"), tr("Held"), tr("Difference"), tr("The system counts")),
+        *(tr("Predicted"), tr("Allocated"), tr("Difference"), tr("System")),
     )
     loads = [(load, models) for models in kept for load in models.loads]
     loads.sort(key=lambda each: -each[0].at)
     rows = tuple(_load(models, load, each) for load, models in loads for each in load.devices)
-    return Table(tr("Loads before"), columns, rows)
+    return Table(tr("Earlier loads"), columns, rows)
 
 
 def _load(models: ModelEstimates, load: LoadEstimate, each: DeviceEstimate) -> Row:

@@ -25,8 +25,8 @@ _AMOUNTS = {
     # by whether it is the PC's own, and whether it is simulated
     Verbosity.AMPLE: (
         later("Memory {used} of {total} GiB"),
-        later("Graphics memory {used} of {total} GiB"),
-        later("Simulated graphics memory {used} of {total} GiB"),
+        later("GPU memory {used} of {total} GiB"),
+        later("Simulated GPU memory {used} of {total} GiB"),
     ),
     Verbosity.SCARCE: (
         later("PC {used}/{total} GiB"),
@@ -88,7 +88,7 @@ def parts_in_words(shown: Shown) -> list[str]:
 def describe(all_shown: Sequence[Shown]) -> str:
     """Everything, for those who hear it."""
     if not all_shown:
-        return tr("Nothing is known of the memory yet.")
+        return tr("No memory data yet.")
     said = tr("{name}, {amount}: {parts}.")
     return sentences(
         *(
@@ -105,7 +105,7 @@ def describe(all_shown: Sequence[Shown]) -> str:
 def error_in_words(typical: float | None) -> str:
     """Return the usual error of estimates for the present model."""
     if typical is None:
-        return tr("How good the estimate for this model is, the first answer will tell.")
+        return tr("Accuracy is known after the first response.")
     return tr("Estimates for this model are typically off by {share}.").format(
         share=number(typical, ".1%")
     )

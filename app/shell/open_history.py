@@ -74,18 +74,18 @@ class OpenHistory(QObject):
     def _meanwhile(self) -> Iterator[str]:
         """Yield sentences on what this run can do."""
         if self.store.read_only:
-            yield tr("Until then, what can be read of your conversations is only shown.")
+            yield tr("Until then, your conversations are read-only.")
             if lost := self.store.lost:
                 yield tr_count("{n} message is missing.", "{n} messages are missing.", lost)
         elif self.store.path != self._path:
-            yield tr("Until then conversations are not kept.")
+            yield tr("Until then, conversations are not saved.")
 
     def _ways_out(self) -> list[Action]:
         if not self._path.exists() or isinstance(self.trouble, HistoryInUse):
             return []
         ways: list[Action] = []
         if self.store.read_only:
-            ways.append((tr("Go on with what can be read"), self._keep))
+            ways.append((tr("Continue with what can be read"), self._keep))
         if self.store.path != self._path:
             ways.append((tr("Start with an empty history"), self._set_aside))
         return ways

@@ -43,7 +43,7 @@ def root() -> Path:
     folder = files("resources") / "models"
     if not isinstance(folder, Path):
         raise UserFixable(
-            tr("Duotail was installed as a packed archive, which its models cannot be read from."),
+            tr("Duotail was installed as a packed archive; its models cannot be read from there."),
             tr("Install it again with pipx, uv tool or one of the installers."),
             str(folder),
         )

@@ -56,7 +56,7 @@ def read_other(source: JsonObject) -> OtherConfig:
     if architecture not in names:
         raise unsupported(tr("its architecture is “{name}”").format(name=str(names[0])[:60]))
     if source.flag("is_encoder_decoder", default=False):
-        raise unsupported(tr("it translates a text into another one instead of continuing it"))
+        raise unsupported(tr("it is an encoder-decoder model, which cannot continue a text"))
     refuse_quantised(source)
     return OtherConfig(
         family=family,

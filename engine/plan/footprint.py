@@ -37,7 +37,7 @@ WORDS = {
     WeightFormat.Q8: later("8-bit integers"),
     WeightFormat.BF16: later("16-bit floats"),
     WeightFormat.F32: later("32-bit floats"),
-    WeightFormat.STORED: later("the types that its file has"),
+    WeightFormat.STORED: later("the file's own formats"),
 }
 
 MAIN_SHARE = 0.05

@@ -106,11 +106,9 @@ class Composer(QFrame):
     def show_setup(self, words: str, short: str = "") -> None:
         """Say how answers are drawn; `short` is for narrow windows."""
         self._setup_words = (words, short or words)
-        does = with_keys(tr("How answers are drawn"), "Ctrl+T")
+        does = with_keys(tr("Sampling"), "Ctrl+T")
         self.setup_button.setToolTip(f"{words}\n{does}")
-        self.setup_button.setAccessibleName(
-            tr("How answers are drawn: {words}").format(words=words)
-        )
+        self.setup_button.setAccessibleName(tr("Sampling: {words}").format(words=words))
         self._fit_words()
 
     def show_thinking(self, *, possible: bool, on: bool) -> None:

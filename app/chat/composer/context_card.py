@@ -122,7 +122,7 @@ class ContextCard(QFrame):
             )
         )
         self.enlarge_button.setToolTip(
-            tr("The model is loaded anew with more memory. This takes a moment.")
+            tr("Reloads the model with more memory. This takes a moment.")
         )
         self.enlarge_button.show()
 

@@ -161,10 +161,10 @@ def _words(needed: int | None, context: int, *, answered: bool) -> tuple[str, st
     if answered:
         return (
             tr("The context is full, so the answer ends here."),
-            tr("To go on, the model needs room for more words."),
+            tr("To continue, the model needs a longer context."),
             tr("Leave it as it is"),
         )
-    title = tr("This does not fit into what the model can read at once.")
+    title = tr("This does not fit into the context.")
     if needed is None:
         return (
             title,

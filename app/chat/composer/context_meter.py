@@ -148,7 +148,7 @@ class ContextMeter(QWidget):
         if fill is None:
             return ""
         if not fill.fits:
-            return tr("The conversation does not fit into the context of this model any more.")
+            return tr("The conversation no longer fits into this model's context.")
         if fill.tight:
             return tr("There is little room left for an answer.")
-        return tr("What the model would read: the conversation and what you are writing.")
+        return tr("What the model would read: the conversation and your message.")

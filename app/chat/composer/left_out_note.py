@@ -26,7 +26,7 @@ class LeftOutNote(QWidget):
         self._label = ElidedLabel(self)
         self._label.setProperty("look", "small")
         self.undo_button = QToolButton(self)
-        self.undo_button.setText(tr("Show them to it again"))
+        self.undo_button.setText(tr("Include them again"))
         self.undo_button.setProperty("look", "quiet")
         self.undo_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.undo_button.setCursor(Qt.CursorShape.PointingHandCursor)

@@ -35,11 +35,11 @@ class AnswerDetails(QDialog):
 
     def __init__(self, message: StoredMessage, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Numbers of this answer"))
+        self.setWindowTitle(tr("Response statistics"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._lines = answer_table(message)
         self.table = QTableWidget(len(self._lines), 2, self)
-        self.table.setAccessibleName(tr("Numbers of this answer"))
+        self.table.setAccessibleName(tr("Response statistics"))
         self.table.setFrameShape(QFrame.Shape.NoFrame)
         self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -65,7 +65,7 @@ class AnswerDetails(QDialog):
         )
         self.copy_button.clicked.connect(self.copy)
         self.rounds_button = buttons.addButton(
-            tr("Show its rounds"), QDialogButtonBox.ButtonRole.ActionRole
+            tr("Show rounds"), QDialogButtonBox.ButtonRole.ActionRole
         )
         self.rounds_button.clicked.connect(self._show_rounds)
         buttons.rejected.connect(self.reject)

@@ -60,7 +60,7 @@ def answer_table(message: StoredMessage) -> list[tuple[str, str]]:
 
 
 def _speeds(stats: AnswerStats) -> list[tuple[str, str]]:
-    prompt = tr("{tokens}, {kept} of them kept from before").format(
+    prompt = tr("{tokens}, {kept} of them cached").format(
         tokens=tr_count("{n} token", "{n} tokens", stats.prompt_tokens),
         kept=number(stats.reused_tokens),
     )
@@ -71,7 +71,7 @@ def _speeds(stats: AnswerStats) -> list[tuple[str, str]]:
         )
     if stats.ttft_s is not None:
         lines.append((tr("First token after"), duration(stats.ttft_s)))
-    lines.append((tr("Time in all"), duration(stats.seconds)))
+    lines.append((tr("Total time"), duration(stats.seconds)))
     return lines
 
 
@@ -83,7 +83,7 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
     passes = tr("{all}, {plain} of them without drafted tokens").format(
         all=number(stats.rounds), plain=number(stats.plain_rounds)
     )
-    lines = [(tr("Passes of the model"), passes)]
+    lines = [(tr("Forward passes"), passes)]
     if stats.drafted:
         accepted = tr("{accepted} of {drafted} drafted tokens ({share})").format(
             accepted=number(stats.accepted),
@@ -150,7 +150,7 @@ def answer_note(message: StoredMessage) -> str:
     """Return how an answer ended, when it did not simply end."""
     return {
         AnswerState.COMPLETE: "",
-        AnswerState.STOPPED: tr("Stopped before its end."),
+        AnswerState.STOPPED: tr("Stopped early."),
         AnswerState.INTERRUPTED: tr(
             "Interrupted: Duotail was closed while this was being written."
         ),

@@ -45,16 +45,16 @@ class Act(StrEnum):
 _WORDS = {
     Act.COPY: later("Copy message"),
     Act.EDIT: later("Edit and send again"),
-    Act.AGAIN: later("Write this answer anew"),
+    Act.AGAIN: later("Regenerate"),
     Act.CONTINUE: later("Continue this answer"),
     Act.DELETE: later("Delete this message and what follows"),
     Act.EARLIER: later("Previous version"),
     Act.LATER: later("Next version"),
-    Act.MORE: later("More to do with this message"),
+    Act.MORE: later("More actions"),
     Act.PLAIN: later("Copy as plain text"),
-    Act.NUMBERS: later("Numbers of this answer"),
-    Act.ROUNDS: later("Show its rounds"),
-    Act.ANSWER: later("Have this message answered"),
+    Act.NUMBERS: later("Response statistics"),
+    Act.ROUNDS: later("Show rounds"),
+    Act.ANSWER: later("Generate a response"),
     Act.TINT: later("Underline drafted words"),
 }
 _SHORTCUTS = {Act.EARLIER: "Alt+Left", Act.LATER: "Alt+Right"}
@@ -79,11 +79,11 @@ def message_menu(
     menu = QMenu(parent)
     clipboard = QGuiApplication.clipboard()
     if place.selection:
-        copy = menu.addAction(tr("Copy what is selected"))
+        copy = menu.addAction(tr("Copy selection"))
         copy.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
         copy.triggered.connect(lambda: clipboard.setText(place.selection))
     if place.link:
-        menu.addAction(tr("Copy the link's address")).triggered.connect(
+        menu.addAction(tr("Copy link address")).triggered.connect(
             lambda: clipboard.setText(place.link)
         )
     for group in groups:

@@ -44,7 +44,7 @@ class PresetBar(QWidget):
         self.box.setAccessibleName(tr("Preset"))
         self.box.activated.connect(self._activated)
         self.reset_button = QPushButton(tr("Reset"), self)
-        self.reset_button.setToolTip(tr("Back to the values of the preset"))
+        self.reset_button.setToolTip(tr("Reset to the preset"))
         self.reset_button.setAutoDefault(False)
         self.reset_button.clicked.connect(self.reset_asked)
         self.menu_button = IconButton("more", tr("Save, update or delete presets"), self)
@@ -96,9 +96,7 @@ class PresetBar(QWidget):
         self._delete_action.setVisible(self._preset is not None)
         self._delete_action.setText(tr("Delete \u201c{name}\u201d").format(name=label))
         self._default_action.setVisible(self._preset is not None and not default)
-        self._default_action.setText(
-            tr("Begin new conversations with \u201c{name}\u201d").format(name=label)
-        )
+        self._default_action.setText(tr("Use “{name}” for new conversations").format(name=label))
         self._note.setText(_note(label, changed=changed, default=default))
 
     def _make_menu(self) -> None:
@@ -170,11 +168,9 @@ class PresetBar(QWidget):
 
 def _note(label: str, *, changed: bool, default: bool) -> str:
     if not label:
-        return tr("These values belong to this conversation alone.")
+        return tr("These settings apply to this conversation only.")
     if changed:
-        return tr("Changed since \u201c{name}\u201d was chosen. Reset goes back.").format(
-            name=label
-        )
+        return tr("Changed from preset “{name}”. Reset restores it.").format(name=label)
     if default:
-        return tr("New conversations begin with this preset.")
-    return tr("This conversation answers as \u201c{name}\u201d says.").format(name=label)
+        return tr("New conversations use this preset.")
+    return tr("Using preset “{name}”.").format(name=label)

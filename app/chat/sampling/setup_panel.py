@@ -48,7 +48,7 @@ class SetupPanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setProperty("look", "notice")
-        self.setAccessibleName(tr("How answers are drawn"))
+        self.setAccessibleName(tr("Sampling"))
         self._setup = ChatSetup()
         self._settings = Settings()
         self.presets = PresetBar(self)
@@ -90,7 +90,7 @@ class SetupPanel(QFrame):
         self.more_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.more_button.setProperty("look", "quiet")
         self.more_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.more_button.setToolTip(tr("Which words are drawn from, penalties, length of answers"))
+        self.more_button.setToolTip(tr("Top-k, top-p, min-p, penalties, maximum length"))
         self._more.hide()
 
     def _size(self) -> None:
@@ -132,9 +132,7 @@ class SetupPanel(QFrame):
         column.addWidget(_title(tr("System prompt"), self.prompt))
         column.addWidget(self.prompt)
         column.addWidget(
-            _explaining(
-                tr("Said to the model before the first message of this conversation."), self
-            )
+            _explaining(tr("Instructions for the model, before the conversation."), self)
         )
         column.addSpacing(4)
         column.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignLeft)

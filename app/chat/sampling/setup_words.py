@@ -53,14 +53,14 @@ def setup_words(setup: ChatSetup, settings: Settings) -> list[str]:
 def temperature_words(value: float) -> str:
     """Return what to expect of a temperature."""
     if value == 0:
-        return tr("Always the most likely word. The same question gives the same answer.")
+        return tr("Always the most likely token. The same question gives the same answer.")
     if value <= 0.5:
-        return tr("Close to the most likely words.")
+        return tr("Stays close to the most likely words.")
     if value < 1:
         return tr("Varied, still leaning towards the likely words.")
     if value == 1:
-        return tr("Varied, with the probabilities that the model itself gives.")
-    return tr("Very varied; the text may lose its thread.")
+        return tr("Varied, with the model's own probabilities.")
+    return tr("Very varied; the text may become incoherent.")
 
 
 def _part(name: str, value: object) -> str:

@@ -348,7 +348,7 @@ class TextView(TextSurface):
     def _say_what_is_hidden(self) -> None:
         hidden = self._length - _LONGEST
         if hidden > 0:
-            words = tr("\u2026 {n} more characters are not shown. Copying the message gives all.")
+            words = tr("… {n} more characters are not shown. Copy the message to get all of them.")
             note = MarkdownBlock(BlockKind.PLAIN, words.format(n=number(hidden)), start=-1)
             self._source.committed.append(note)
 
@@ -504,7 +504,7 @@ class TextView(TextSurface):
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
             refused = self.refused_at(QPointF(event.pos()))
             if refused:
-                words = tr("Drafted, but not what the model wrote: {text}").format(text=refused)
+                words = tr("Drafted and rejected: {text}").format(text=refused)
                 QToolTip.showText(event.globalPos(), words, self)
                 return True
         return super().viewportEvent(event)

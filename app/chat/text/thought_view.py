@@ -113,7 +113,7 @@ class ThoughtView(QWidget):
     def _say(self) -> None:
         words = self.heading()
         self.header.setText(words)
-        action = tr("Hide what was thought") if self.opened else tr("Show what was thought")
+        action = tr("Hide thinking") if self.opened else tr("Show thinking")
         self.header.setAccessibleName(f"{words}. {action}")
         self.header.setToolTip(action)
         name = "chevron-down" if self.opened else "chevron-right"

@@ -70,7 +70,7 @@ class DraftChoices(QWidget):
         usable = [each for each in candidates if each.verdict is not Verdict.NO]
         refused = [each for each in candidates if each.verdict is Verdict.NO]
         self.candidates = (*usable[:_MOST], *refused[:_MOST])
-        about = "" if usable else tr("No draft is known that fits; lookup drafts all the same.")
+        about = "" if usable else tr("No matching draft is known; lookup still drafts.")
         say(self._words, about)
         for candidate in self.candidates:
             self._add(candidate)

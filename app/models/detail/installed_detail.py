@@ -76,14 +76,16 @@ class InstalledDetail(DetailFrame):
         self.use_button = self.add_button(tr("Use"), look="primary")
         self.place_button = self.add_button(tr("Use in place"), look="primary")
         self.copy_button = self.add_button(tr("Copy"))
-        self.copy_button.setToolTip(tr("Into Duotail's own folder: it stays when the other goes."))
+        self.copy_button.setToolTip(
+            tr("Copies it to Duotail's folder, so it stays if the original is deleted.")
+        )
         self.show_button = self.add_button(tr("Show in folder"))
         self.check_button = self.add_button(tr("Check"))
-        self.check_button.setToolTip(tr("Reads all of it and compares it with what it should be."))
+        self.check_button.setToolTip(tr("Reads all files and compares their hashes."))
         self.rename_button = self.add_button(tr("Rename\N{HORIZONTAL ELLIPSIS}"))
         self.move_button = self.add_button(tr("Move\N{HORIZONTAL ELLIPSIS}"))
-        self.forget_button = self.add_button(tr("Forget"))
-        self.forget_button.setToolTip(tr("It is not listed any more; its files stay."))
+        self.forget_button = self.add_button(tr("Remove from list"))
+        self.forget_button.setToolTip(tr("Removes it from the list; its files are kept."))
         self.delete_button = self.add_button(tr("Delete\N{HORIZONTAL ELLIPSIS}"), look="danger")
         self._connect()
         self.show_doing("", 0.0)
@@ -152,7 +154,7 @@ class InstalledDetail(DetailFrame):
         if self.model is not None and self.model.head and not self._answers:
             return tr("Load the model first that it drafts for.")
         if self.model is not None and self.model.origin is ModelOrigin.BUNDLED:
-            return tr("It belongs to Duotail and stays.")
+            return tr("It comes with Duotail and cannot be deleted.")
         return ""
 
     def _show_buttons(self) -> None:
@@ -194,7 +196,7 @@ def _facts(model: KeptModel) -> tuple[tuple[str, str], ...]:
         (tr("Quantisation"), model.kind),
         (tr("Context"), tr("{n} tokens").format(n=short_count(context)) if context else ""),
         (tr("Licence"), model.licence or tr("not specified")),
-        (tr("From"), model.repo or ""),
+        (tr("Source"), model.repo or ""),
         (tr("Place"), breakable(str(model.path))),
     )
 

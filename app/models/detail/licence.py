@@ -28,7 +28,7 @@ class LicencePart(QWidget):
         self.gate = plain_label("", self._box)
         self.read_button = _button(tr("Read the licence"), self)
         self.terms_button = _button(tr("Open the terms"), self._box)
-        self.token_button = _button(tr("Put in a token\N{HORIZONTAL ELLIPSIS}"), self._box)
+        self.token_button = _button(tr("Enter access token…"), self._box)
         buttons = FlowLayout(spacing=8)
         buttons.addWidget(self.terms_button)
         buttons.addWidget(self.token_button)
@@ -55,15 +55,15 @@ class LicencePart(QWidget):
         """Show the terms of use of this repository."""
         self._page = f"{HUB}/{repo}"
         self.link = link or ""
-        said = licence or tr("not specified; see the model's page before you use it")
+        said = licence or tr("not specified; check the model's page before you use it")
         self.words.setText(tr("Licence: {licence}").format(licence=said))
         self.read_button.setVisible(bool(self.link))
         self._box.setVisible(gated)
         steps = tr(
-            "The owner asks for more before it can be downloaded: open the terms in the browser, "
-            "accept them with your account there, then put in a token of that account here."
+            "You must accept terms before the download: open them in the browser, accept "
+            "them with your account there, then enter an access token of that account here."
         )
-        done = tr("A token is kept. If the terms are accepted, the download can begin.")
+        done = tr("An access token is saved. If you have accepted the terms, you can download.")
         say(self.gate, done if token else steps)
 
 

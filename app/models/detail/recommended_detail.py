@@ -41,13 +41,13 @@ class RecommendedDetail(DetailFrame):
         self.licence = LicencePart(self)
         self.licence.token_asked.connect(self.token_asked)
         self.column.addWidget(self.licence)
-        self._draft_title = self.section(tr("Draft to go with it"))
+        self._draft_title = self.section(tr("Draft"))
         self.draft = plain_label("", self)
         self.column.addWidget(self.draft)
         self.column.addStretch(1)
         self.download_button = self.add_button(tr("Download"), look="primary")
         self.alone_button = self.add_button(tr("Without draft"))
-        self.page_button = self.add_button(tr("Open its page"))
+        self.page_button = self.add_button(tr("Open page"))
         self.download_button.clicked.connect(lambda _=False: self._order(with_draft=True))
         self.alone_button.clicked.connect(lambda _=False: self._order(with_draft=False))
         self.page_button.clicked.connect(self._open_page)
@@ -66,7 +66,7 @@ class RecommendedDetail(DetailFrame):
                 (tr("Good for"), tr(ROLES[suggestion.role])),
                 (tr("Version"), suggestion.variant),
                 (tr("To download"), file_size(suggestion.nbytes)),
-                (tr("From"), breakable(suggestion.repo)),
+                (tr("Source"), breakable(suggestion.repo)),
             )
         )
         self.licence.show_licence(suggestion.repo, suggestion.licence, None, gated=False)

@@ -70,7 +70,7 @@ class RemoteDetail(DetailFrame):
         self.column.addWidget(self.variants)
         self.fit_words = plain_label("", self, "small")
         self.column.addWidget(self.fit_words)
-        self._drafts_title = self.section(tr("Draft to go with it"))
+        self._drafts_title = self.section(tr("Draft"))
         self.drafts = DraftChoices(self)
         self.drafts.changed.connect(self._draft_changed)
         self.column.addWidget(self.drafts)
@@ -80,7 +80,7 @@ class RemoteDetail(DetailFrame):
         self.download_button = self.add_button(tr("Download"), look="primary")
         self.alone_button = self.add_button("")
         self.again_button = self.add_button(tr("Try again"))
-        self.page_button = self.add_button(tr("Open its page"))
+        self.page_button = self.add_button(tr("Open page"))
         self.download_button.clicked.connect(lambda _=False: self._order(with_draft=True))
         self.alone_button.clicked.connect(lambda _=False: self._order(with_draft=False))
         self.again_button.clicked.connect(self._again)
@@ -161,9 +161,9 @@ class RemoteDetail(DetailFrame):
                     tr("Context"),
                     tr("{n} tokens").format(n=short_count(context)) if context else "",
                 ),
-                (tr("Made from"), base),
+                (tr("Base model"), base),
                 (tr("Downloads"), short_count(found.downloads) if found.downloads else ""),
-                (tr("Changed"), date_words(found.updated) if found.updated else ""),
+                (tr("Updated"), date_words(found.updated) if found.updated else ""),
             )
         )
         link = repository.licence_link if repository is not None else None

@@ -271,7 +271,7 @@ class SimulatedDevice:
         if weights is WeightFormat.F32 or not native_is_built():
             raise Absent(
                 tr("The simulated GPU needs Duotail's native CPU backend."),
-                tr("Choose another format than f32; a C compiler builds the backend."),
+                tr("Choose a format other than f32; a C compiler builds the backend."),
             )
         account = Account(self.ledger, owner)
         if loan is not None and isinstance(loan.lender, SimulatedBackend):

@@ -267,7 +267,7 @@ def notes(rows: Sequence[ModeRow]) -> list[str]:
     """Return sentences on why the other modes have no numbers."""
     alike = tr("{mode}: the same as {other}.")
     not_here = tr("{mode}: {reason}")
-    short = tr("{mode}: the answers were too short to tell a speed.")
+    short = tr("{mode}: the answers were too short to measure a speed.")
     said = []
     for row in rows:
         if row.same_as is not None:

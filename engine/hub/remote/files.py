@@ -115,15 +115,13 @@ class Reason(StrEnum):
     """Reasons to leave a file out; the values are texts for `tr`."""
 
     RUNS_CODE = later("{files}: an old format that can run hidden code when read.")
-    REMOTE_CODE = later(
-        "{files}: the model runs only with a program of its own, which could do anything."
-    )
+    REMOTE_CODE = later("{files}: the model needs code of its own, which could do anything.")
     PICTURES = later("{files}: the part that sees or hears, not the model itself.")
     STATISTICS = later("{files}: statistics for making other versions.")
     ADAPTER = later("{files}: an adapter (LoRA) that changes another model.")
-    NO_MODEL = later("{files}: no whole model.")
+    NO_MODEL = later("{files}: not a complete model.")
     INCOMPLETE = later("{files}: parts are missing.")
-    CANNOT_BE_STORED = later("{files}: a name that not every system can store.")
+    CANNOT_BE_STORED = later("{files}: a file name that not every system allows.")
     NO_CONFIG = later("{files}: there is no config.json that says what model this is.")
     NO_TOKENIZER = later("{files}: there is no tokenizer.")
     ELSEWHERE = later("{files}: not where a model's weights lie.")

@@ -193,7 +193,7 @@ class Descriptions:
         try:
             state = FilesState.of(found.path)
         except (OSError, ValueError):
-            return _unusable(found, tr("It is not there any more, or cannot be read."))
+            return _unusable(found, tr("It no longer exists, or cannot be read."))
         with self._lock:
             known = self._known.get(state)
         if known is None:

@@ -219,14 +219,14 @@ def _read(cursor: _Cursor) -> Header:
     for _ in range(pair_count):
         key = cursor.name()
         if key in values:
-            raise damaged(cursor.file, tr("it says “{key}” twice").format(key=key[:100]))
+            raise damaged(cursor.file, tr("“{key}” occurs twice").format(key=key[:100]))
         values[key] = _value(cursor, key)
     alignment = _alignment(cursor.file, values)
     tensors: dict[str, StoredTensor] = {}
     for _ in range(tensor_count):
         name = cursor.name()
         if name in tensors:
-            raise damaged(cursor.file, tr("it holds “{name}” twice").format(name=name[:100]))
+            raise damaged(cursor.file, tr("tensor “{name}” occurs twice").format(name=name[:100]))
         tensors[name] = _tensor(cursor, name, alignment)
     data_start = _aligned(cursor.position, alignment)
     return Header(values, _placed(cursor, tensors, data_start))
@@ -244,7 +244,7 @@ def _check_magic(cursor: _Cursor) -> None:
     if version & 0xFFFF == 0:
         what = tr("{file} was made for machines of another kind (big-endian).")
     elif version == 1:
-        what = tr("{file} is in GGUF's first version, which nobody uses any more.")
+        what = tr("{file} is in version 1 of GGUF, which is obsolete.")
     else:
         what = tr("{file} is in version {version} of GGUF, which Duotail cannot read.")
     raise UserFixable(
@@ -335,7 +335,7 @@ def _tensor(cursor: _Cursor, name: str, alignment: int) -> StoredTensor:
             ),
         )
     if offset % alignment:
-        raise damaged(file, tr("“{name}” is not where a tensor can begin").format(name=named))
+        raise damaged(file, tr("“{name}” starts at an invalid position").format(name=named))
     nbytes = math.prod(sizes) // kind.numbers * kind.nbytes
     return StoredTensor(file, kind.name, tuple(reversed(sizes)), offset, nbytes)
 
@@ -347,9 +347,7 @@ def _placed(
     file, position = cursor.file, 0
     for name, tensor in sorted(tensors.items(), key=lambda item: item[1].begin):
         if tensor.begin < position:
-            raise damaged(
-                file, tr("“{name}” lies on top of another tensor").format(name=name[:100])
-            )
+            raise damaged(file, tr("“{name}” overlaps another tensor").format(name=name[:100]))
         position = tensor.begin + tensor.nbytes
     if data_start + position > cursor.size and tensors:
         raise incomplete(file, cursor.size, data_start + position)

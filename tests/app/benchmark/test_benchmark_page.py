@@ -183,7 +183,7 @@ def test_it_begins_when_the_answer_is_written(desk: Desk) -> None:
     desk.type_and_send("Hello")
     desk.streaming("Hello")
     page = page_of(desk)
-    assert "measuring begins after it" in page.stage.text()
+    assert "measuring starts after it" in page.stage.text()
     click(page.measure_button)
     assert "Starts after the answer" in page.stage.text()
     assert not of(desk, Compare)

@@ -94,7 +94,7 @@ def test_search_fetch_use_and_ask(traveller: Traveller, hub: LocalHub) -> None:
     assert chosen.repo == DRAFT
     traveller.until(lambda: "Download with draft (" in detail.download_button.text())
     traveller.bot.mouseClick(detail.download_button, Qt.MouseButton.LeftButton)
-    use = offer(traveller, "is here, with its draft.")
+    use = offer(traveller, "and its draft were downloaded.")
     reports = traveller.assembly.model_manager.desks.hub.reports
     assert [each.state for each in reports] == [JobState.DONE] * 2
     use.click()

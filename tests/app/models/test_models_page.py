@@ -234,7 +234,7 @@ def test_three_clicks_from_the_first_start_to_a_model_that_answers(
     visitor.click(next(iter(models.values())))  # 1
     visitor.page = window.pages.currentWidget()  # type: ignore[assignment]
     visitor.click(visitor.page.recommended.suggested.download_button)  # 2
-    said = banner(visitor, "Qwen3-8B is here, with its draft.")
+    said = banner(visitor, "Qwen3-8B and its draft were downloaded.")
     visitor.click(button(said, "Use now"))  # 3
     visitor.until(lambda: loads(visitor)[-1].model == Path("/models/Q4_K_M.gguf"))
     assert desk.assembly.settings.value.profiles[0].drafts == (str(Path("/models/Q8_0.gguf")),)
@@ -303,7 +303,7 @@ def test_a_model_is_told_of_when_its_draft_is_here_too(visitor: Visitor) -> None
     visitor.tell(arrived(TARGET), draft)
     assert visitor.desk.chat.banners.texts == []
     visitor.tell(arrived(TARGET), arrived(DRAFT))
-    banner(visitor, "Qwen3-8B is here, with its draft.")
+    banner(visitor, "Qwen3-8B and its draft were downloaded.")
 
 
 # -- on this computer --------------------------------------------------------------------------

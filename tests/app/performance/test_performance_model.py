@@ -339,7 +339,7 @@ def test_findings_in_words() -> None:
         " 1 of 3 rounds went without a draft (outlined)."
     )
     overlapped = fed(*scripted.answer(10, mode="duo"))
-    assert "Both work" in wording.where_time_goes(overlapped.timeline, overlapped.tally)
+    assert "Both are busy" in wording.where_time_goes(overlapped.timeline, overlapped.tally)
     plain = fed(*scripted.answer(10, mode="plain"))
     assert "No drafting" in wording.where_time_goes(plain.timeline, plain.tally)
     assert "while an answer is written" in wording.where_time_goes(Timeline(), None)

@@ -39,7 +39,7 @@ def test_an_unforeseen_error_is_told_once_and_can_be_looked_at(desk: Desk) -> No
     house(desk).tell_of_error(error)
     house(desk).tell_of_error(error)
     assert desk.chat.banners.texts == ["Something went wrong inside Duotail."]
-    press(desk, "Look at the report")
+    press(desk, "Show report")
     dialog = desk.assembly.window.findChild(ReportsDialog)
     assert dialog is not None
     assert dialog.list.count() == 1
@@ -61,7 +61,7 @@ def test_a_crash_is_told_at_the_next_start(desk: Desk) -> None:
     assert desk.chat.banners.texts == []
     desk.assembly.paths.crash_log.write_text("Fatal Python error: Segmentation fault\n")
     house(desk).tell_of_last_crash()
-    assert desk.chat.banners.texts == ["Duotail ended unexpectedly the last time."]
+    assert desk.chat.banners.texts == ["Duotail crashed last time."]
     desk.chat.banners.clear()
     house(desk).tell_of_last_crash()
     assert desk.chat.banners.texts == []

@@ -81,11 +81,11 @@ def test_nothing_is_drawn_where_nothing_changed(line: MemoryStrip) -> None:
 
 def test_the_words_tell_everything(line: MemoryStrip) -> None:
     assert line.accessibleName() == "Memory in use"
-    assert line.accessibleDescription() == "Nothing is known of the memory yet."
+    assert line.accessibleDescription() == "No memory data yet."
     line.take_sample(SAMPLE)
     line.take_held(HELD)
     said = words(line.accessibleDescription())
-    assert "RTX 4060, Graphics memory 5.0 of 8 GiB: Target 2.0 GiB, Draft 1.0 GiB" in said
+    assert "RTX 4060, GPU memory 5.0 of 8 GiB: Target 2.0 GiB, Draft 1.0 GiB" in said
     assert "Memory of this PC, Memory 8.0 of 24 GiB: Duotail itself 2.0 GiB" in said
     assert "Other programs 6.0 GiB" in said
     tip = words(line.tip())
@@ -118,7 +118,7 @@ def test_it_stays_low_and_shortens_its_words(line: MemoryStrip) -> None:
     line.take_sample(SAMPLE)
     assert 22 <= line.height() <= 24
     long = [field.amount for field in line.fields]
-    assert long == ["Graphics memory 5.0 of 8 GiB", "Memory 8.0 of 24 GiB"]
+    assert long == ["GPU memory 5.0 of 8 GiB", "Memory 8.0 of 24 GiB"]
     assert all(field.free for field in line.fields)
     line.resize(700, line.height())
     assert not any(field.free for field in line.fields)
@@ -165,9 +165,9 @@ def test_a_card_that_nobody_watches_is_shown_as_it_was_found(line: MemoryStrip) 
     )  # fmt: skip
     line.take_sample(replace(SAMPLE, accelerators=()))
     line.take_machine(MachineFound(1.0, Machine(Host(8, 24 * GIB, 16 * GIB), (card,))))
-    assert line.fields[0].amount == "Simulated graphics memory 1.0 of 4 GiB"
+    assert line.fields[0].amount == "Simulated GPU memory 1.0 of 4 GiB"
     line.take_sample(SAMPLE)
-    assert line.fields[0].amount == "Graphics memory 5.0 of 8 GiB"
+    assert line.fields[0].amount == "GPU memory 5.0 of 8 GiB"
 
 
 def test_events_of_the_engine_reach_it(desk: Desk, qtbot: QtBot) -> None:
@@ -191,7 +191,7 @@ def test_details_open_by_key_and_follow(desk: Desk, qtbot: QtBot) -> None:
     assert dialog.error.text().startswith("Estimates for this model are typically off by 0.8")
     rows = [" | ".join(map(words, row)) for row in dialog.now.table.rows]
     assert rows[0] == "RTX 4060 | Target | 2.00 GiB | 2.00 GiB | 0.0 %"
-    assert rows[-1] == "RTX 4060 | In all | 3.50 GiB | 3.50 GiB | 0.0 %"
+    assert rows[-1] == "RTX 4060 | Total | 3.50 GiB | 3.50 GiB | 0.0 %"
     assert dialog.now.accessibleName() == "The model in memory"
     qtbot.keyClick(dialog, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not window.findChildren(MemoryDialog))

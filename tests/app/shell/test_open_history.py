@@ -64,7 +64,7 @@ def test_going_on_with_what_can_be_read(open_desk: OpenDesk, paths: Paths) -> No
     left = damage(paths)
     desk = open_desk(None)
     shown = {each.title for each in desk.session.conversations.newest_first()}
-    keep = button(desk, "Go on with what can be read")
+    keep = button(desk, "Continue with what can be read")
     assert keep is not None
     keep.click()
     assert button(desk, "Start again") is not None
@@ -82,7 +82,7 @@ def test_what_is_no_history_at_all_can_be_set_aside(open_desk: OpenDesk, paths: 
     desk.ready()
     desk.type_and_send("Hello")
     desk.answered()  # there is chatting, but nothing is kept
-    assert button(desk, "Go on with what can be read") is None
+    assert button(desk, "Continue with what can be read") is None
     empty = button(desk, "Start with an empty history")
     assert empty is not None
     empty.click()

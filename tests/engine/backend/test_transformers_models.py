@@ -167,7 +167,7 @@ def test_16_bit_weights_are_kept_as_such_when_asked(plain: Path) -> None:
         ({"model_type": "no-such-family"}, "no-such-family"),
         ({"architectures": ["StableLmForSequenceClassification"]}, "SequenceClassification"),
         ({"quantization_config": {"quant_method": "awq"}}, "quantised format"),
-        ({"is_encoder_decoder": True}, "continuing it"),
+        ({"is_encoder_decoder": True}, "encoder-decoder"),
         ({"vocab_size": -3}, "vocab_size"),
     ],
 )

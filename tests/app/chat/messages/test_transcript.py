@@ -212,11 +212,11 @@ def test_tab_goes_through_what_is_in_sight(reader: Reader) -> None:
         reader.bot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
         names.append(QApplication.focusWidget().accessibleName())
         assert len(names) < 40
-    more = "More to do with this message"
+    more = "More actions"
     acts = ["Copy message", "Edit and send again", more]
     question = ["Your message", *acts]
-    last = ["Your message", *acts, "Have this message answered"]
-    answer = ["Answer", "Copy code", "Copy message", "Write this answer anew", more]
+    last = ["Your message", *acts, "Generate a response"]
+    answer = ["Answer", "Copy code", "Copy message", "Regenerate", more]
     assert names[:-1] == ["Conversation", *question, *answer, *last]
     back = []
     while not reader.before.hasFocus():
@@ -348,7 +348,7 @@ def test_actions_never_come_up_where_the_arrows_are(reader: Reader, number: int)
     names = ("Previous version", "Next version")
     before = [_button(bubble, name).geometry() for name in names]
     bubble.set_focused(focused=True)
-    assert _button(bubble, "More to do with this message").isVisible()
+    assert _button(bubble, "More actions").isVisible()
     assert [_button(bubble, name).geometry() for name in names] == before
     bubble.message = replace(bubble.message, version=10)
     bubble.update_parts()
@@ -389,7 +389,7 @@ def test_what_the_actions_ask_for(reader: Reader) -> None:
     last, first = reader.last_answer(), reader.transcript.bubble_at(1)
     assert "Stopped" in last.note
     _button(last, "Continue this answer").click()
-    _button(last, "Write this answer anew").click()
+    _button(last, "Regenerate").click()
     first.act(Act.DELETE)
     assert asked == ["continue", 4, 2]
     first.act(Act.COPY)
@@ -403,7 +403,7 @@ def test_a_question_left_without_an_answer_asks_for_one(reader: Reader) -> None:
     asked: list[int] = []
     reader.transcript.regenerate_asked.connect(asked.append)
     question = reader.transcript.bubble_at(2)
-    _button(question, "Have this message answered").click()
+    _button(question, "Generate a response").click()
     assert asked == [3]
     reader.transcript.add(message(3))
     reader.settle()
@@ -422,7 +422,7 @@ def test_the_numbers_of_an_answer_are_shown_and_copied(reader: Reader) -> None:
     answer = replace(message(1, "Yes"), stats=STATS, model="Small", sampling=sampling)
     reader.transcript.show_messages([message(0), answer])
     reader.settle()
-    numbers = _button(reader.last_answer(), "Numbers of this answer")
+    numbers = _button(reader.last_answer(), "Response statistics")
     assert "41.8 tokens/s" in numbers.text()
     numbers.click()
     (dialog,) = reader.window.findChildren(AnswerDetails)

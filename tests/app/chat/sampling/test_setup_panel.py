@@ -72,7 +72,7 @@ def test_reset_goes_back_to_the_preset(desk: Desk) -> None:
     assert not shown.presets.reset_button.isEnabled()
     shown.slider.setValue(20)
     shown.prompt.setPlainText("Be brief.")
-    assert "Changed since" in shown.presets.note
+    assert "Changed from" in shown.presets.note
     shown.presets.reset_button.click()
     assert desk.session.setup == desk.assembly.settings.value.new_setup()
     assert shown.prompt.toPlainText() == ""

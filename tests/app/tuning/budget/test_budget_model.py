@@ -165,7 +165,7 @@ def test_nothing_fits() -> None:
     assert (model.last, model.index(5), model.nearest(5), model.paged(-1, 1)) == (-1, -1, -1, -1)
     assert model.stepped(-1, 1) == -1
     assert knee_words(model) == mode_words(model, None) == ""
-    assert sentence(sample.model(curves=()), None).startswith("Nothing is known")
+    assert sentence(sample.model(curves=()), None).startswith("There is no data")
 
 
 def test_the_band_is_what_predictions_were_wrong_by() -> None:

@@ -73,7 +73,7 @@ def test_beyond_the_budget_torch_is_not_asked(
         return asked(*shape, **options)
 
     monkeypatch.setattr(memory.torch, "zeros", zeros)
-    with pytest.raises(OutOfMemory, match=r"A card: .* GiB for weights do not fit into the budget"):
+    with pytest.raises(OutOfMemory, match=r"A card: .* GiB \(weights\) do not fit into the budget"):
         accelerated(folder, WeightFormat.Q4, device)
     gc.collect()
     assert held(device, Purpose.WEIGHTS) == 0

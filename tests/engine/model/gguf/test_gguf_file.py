@@ -126,7 +126,7 @@ def test_an_unusual_alignment_and_gaps(tmp_path: Path) -> None:
         (header([pair(b"k\xff", U32, 1)]), "not text"),
         (header([pair("k\n", U32, 1)]), "not text"),
         (header([pair("k" * 2000, U32, 1)]), "2000 bytes"),
-        (header([pair("k", U32, 1), pair("k", U32, 1)]), "“k” twice"),
+        (header([pair("k", U32, 1), pair("k", U32, 1)]), "“k” occurs twice"),
         (header([text("k") + b"\x0d\0\0\0" + bytes(9)]), "does not have"),
         (header([pair("k", LIST, [])]), "does not have"),
         (header([text("k") + b"\x09\0\0\0\x04\0\0\0" + b"\xff" * 8]), "ends within"),
@@ -147,7 +147,7 @@ def test_hostile_metadata(tmp_path: Path, contents: bytes, word: str) -> None:
 @pytest.mark.parametrize(
     ("tensors", "word"),
     [
-        ([Info(), Info()], "“w” twice"),
+        ([Info(), Info()], "“w” occurs twice"),
         ([Info(b"\xff")], "not text"),
         ([Info(dims=())], "0 dimensions"),
         ([Info(dims=(1,) * 5)], "5 dimensions"),
@@ -157,9 +157,9 @@ def test_hostile_metadata(tmp_path: Path, contents: bytes, word: str) -> None:
         ([Info(dims=(33, 4), kind=2)], "rows of 33 numbers, which Q4_0"),
         ([Info(kind=4)], "type 4, which Duotail does not know"),
         ([Info(kind=2**31)], "does not know"),
-        ([Info(offset=8)], "not where a tensor can begin"),
+        ([Info(offset=8)], "invalid position"),
         ([Info(offset=2**63)], "incomplete"),
-        ([Info(), Info("v", offset=256)], "on top of"),
+        ([Info(), Info("v", offset=256)], "overlaps another"),
     ],
 )
 def test_hostile_tensors(tmp_path: Path, tensors: list[Info], word: str) -> None:
