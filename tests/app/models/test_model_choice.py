@@ -178,6 +178,7 @@ def test_a_load_shows_how_far_it_is_and_can_be_called_off(desk: Desk) -> None:
     bridge.status = status
     bridge.status_changed.emit(status)
     assert "Loading Mine (43" in line.text
+    assert desk.chat.greeting._title.text() == "One moment"
     assert line.progress.value() == 430
     assert line.cancel_button.accessibleName() == "Cancel loading"
     desk.bot.keyClick(line.cancel_button, Qt.Key.Key_Space)
