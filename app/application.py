@@ -128,6 +128,7 @@ class Assembly:
             self.bridge, self.session, self.settings, theme, self.models, choosing, panel, pages
         )
         self.window = MainWindow(services)
+        self._mark = LoadMark(paths.load_mark)
         self._starter: Callable[[], Path | None] = self._starter_here
         self._offering = StarterDownload(
             self.window.starter_offer, self.models, self.model_manager, self._find_starter
@@ -161,7 +162,7 @@ class Assembly:
             starter: finds the starter model, in any thread; None: as usual.
             measure: have a machine measured that never was; in safe mode it is not.
         """
-        mark = LoadMark(self.paths.load_mark)
+        mark = self._mark
         if mark.left_behind or safe_mode_asked():
             enter_safe_mode()
             self.window.chat.banners.show_notice(tr(CRASHED if mark.left_behind else ASKED_FOR))
@@ -192,6 +193,7 @@ class Assembly:
         self.session.stop()
         self.model_manager.close()
         self.bridge.close()
+        self._mark.clear()  # a start without a model is no crash either
         self.session.shut_down()
         self.settings.flush()
         self.measured.flush()

@@ -52,7 +52,7 @@ class Running(QObject):
         self._refused: Failed | None = None
         """Why `_kept`, or what it gives way to, was not possible."""
         self._file_name = ""
-        """What the loaded model is called by its files."""
+        """Name that its files give to the loaded model."""
         self.falls_back = False
         """True if a kept profile was refused just now, and another load takes its place."""
         bridge.subscribe(PlanReady, self._loaded)

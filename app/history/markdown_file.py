@@ -40,7 +40,7 @@ def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> s
     """Return the branch on show, without what the model only thought."""
     sections = [_section(each) for each in messages]
     if prompt := conversation.setup.system_prompt:
-        sections.insert(0, _Section(_SYSTEM, f"**{tr('System prompt')}**", prompt))
+        sections.insert(0, _Section(_SYSTEM, "**" + tr("System prompt") + "**", prompt))
     words = chain([_WORD], (f"{_WORD}-{number}" for number in count(2)))
     word = next(each for each in words if not any(f"<!-- {each} " in s.text for s in sections))
     title = " ".join(conversation.title.split()) or tr("New chat")

@@ -44,14 +44,14 @@ class DownloadOrders(QObject):
     """A `UserFixable`."""
     said = Signal(str)
 
-    def __init__(self, desk: HubClient, parent: QObject | None = None) -> None:
+    def __init__(self, hub: HubClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._desk = desk
+        self._hub = hub
         self._waiting: list[Wanted] = []
         self.drafts_here: dict[str, Path] = {}
         """The drafts on this computer for jobs, by their keys."""
-        desk.described.connect(lambda _repository: self._go_on())
-        desk.refused.connect(self._refused)
+        hub.described.connect(lambda _repository: self._go_on())
+        hub.refused.connect(self._refused)
 
     def waits_for(self, repo: str) -> bool:
         """Return whether the hub is being asked for the files of this repository."""
@@ -64,14 +64,14 @@ class DownloadOrders(QObject):
         self._waiting.append(order)
         self.changed.emit()
         for repo in (order.repo, order.draft_repo):
-            if repo and self._desk.known(repo) is None:
-                self._desk.describe(repo)
+            if repo and self._hub.known(repo) is None:
+                self._hub.describe(repo)
         self._go_on()
 
     def _go_on(self) -> None:
         for order in list(self._waiting):
-            target = self._desk.known(order.repo)
-            draft = self._desk.known(order.draft_repo) if order.draft_repo else None
+            target = self._hub.known(order.repo)
+            draft = self._hub.known(order.draft_repo) if order.draft_repo else None
             if target is None or (order.draft_repo and draft is None):
                 continue
             self._waiting.remove(order)
@@ -103,7 +103,7 @@ class DownloadOrders(QObject):
             self.drafts_here[job.key] = order.draft_path
         new = [each for each in jobs if not self._is_coming(each)]
         if new:
-            self._desk.fetch(*new)
+            self._hub.fetch(*new)
         else:
             self.said.emit(tr("It is being downloaded already."))
 
@@ -111,7 +111,7 @@ class DownloadOrders(QObject):
         over = (JobState.DONE, JobState.FAILED)
         return any(
             (each.job.repo, each.job.variant) == (job.repo, job.variant) and each.state not in over
-            for each in self._desk.reports
+            for each in self._hub.reports
         )
 
     def _refused(self, refused: Refused) -> None:

@@ -1,4 +1,4 @@
-"""Choosing a model on this disk: a file, a folder, or one of the files in it."""
+"""Choosing a model on this disk: in a dialog, among several in a folder, or by dragging it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QMimeData, Qt, Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -26,6 +26,7 @@ from engine.language.units import file_size
 if TYPE_CHECKING:
     from engine.model.model_files import SeveralModels
 
+_WEIGHTS = (".gguf", ".safetensors")
 _WIDTH, _HEIGHT = 44, 28
 """Width and height of the dialog, in sizes of running text."""
 
@@ -96,3 +97,19 @@ def ask_for_model(
     dialog.fileSelected.connect(lambda name: chosen(Path(name)))
     dialog.finished.connect(dialog.deleteLater)
     dialog.open()
+
+
+def dropped_model(dragged: QMimeData) -> Path | None:
+    """The folder or file that is being dragged, if a model can be in it.
+
+    A file of weights in safetensors stands for its folder, where config and words are.
+    """
+    paths = [Path(url.toLocalFile()) for url in dragged.urls() if url.isLocalFile()]
+    if len(paths) != 1:
+        return None
+    path = paths[0]
+    if path.is_dir():
+        return path
+    if path.suffix.lower() not in _WEIGHTS:
+        return None
+    return path.parent if path.suffix.lower() == ".safetensors" else path

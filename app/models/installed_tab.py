@@ -43,7 +43,7 @@ _Entry = KeptModel | Offered | Heading
 
 
 class InstalledTab(ListTab):
-    """The list is read anew whenever the part is opened."""
+    """The list is read anew whenever the tab is opened."""
 
     used = Signal()
     """A model was chosen to answer."""

@@ -76,7 +76,7 @@ class ListTab(QObject):
         target.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def opened(self) -> None:
-        """The part is on show now."""
+        """The tab is on show now."""
 
     def filter(self, words: str) -> None:
         """Narrow the list down."""

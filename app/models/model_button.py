@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 from app.engine_link.status import EngineStatus, Phase
 from app.models.choice import ModelChoice
 from app.models.file_chooser import ask_for_model
+from app.models.model_texts import kind_beside
 from app.theme.keys import with_keys
 from engine.language import tr
 from engine.language.units import file_size
@@ -67,7 +68,7 @@ class ModelButton(QToolButton):
         for model in self._choice.models:
             if model.head:  # drafts for a model, and cannot answer
                 continue
-            kind = "" if model.kind.casefold() in model.name.casefold() else model.kind
+            kind = kind_beside(model.name, model.kind)
             parts = (model.name, kind, file_size(model.weight_bytes))
             words = "  \N{MIDDLE DOT}  ".join(part for part in parts if part)
             action = menu.addAction(words, partial(self._choice.load, model.path))

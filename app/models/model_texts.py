@@ -147,6 +147,11 @@ def suggestion_row(suggestion: Recommendation) -> ModelRow:
     return ModelRow(suggestion.name, about, fit_mark(suggestion.fit), suggestion.reason)
 
 
+def kind_beside(name: str, kind: str) -> str:
+    """Return the kind of a model's weights, or nothing where its name tells it already."""
+    return "" if kind.casefold() in name.casefold() else kind
+
+
 def kept_row(model: KeptModel, *, in_use: bool) -> ModelRow:
     """A model on this computer."""
     mark = None
@@ -158,7 +163,7 @@ def kept_row(model: KeptModel, *, in_use: bool) -> ModelRow:
         mark = RowBadge(tr("Draft head"), Tone.PLAIN, tr("It drafts for another model."))
     about = joined(
         file_size(model.weight_bytes),
-        model.kind,
+        kind_beside(model.name, model.kind),
         model.family,
         tr(ORIGINS[model.origin]),
     )

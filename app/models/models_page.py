@@ -18,8 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.download_bar import DownloadsBar
-from app.models.dropped_model import dropped_model
-from app.models.file_chooser import ask_for_model
+from app.models.file_chooser import ask_for_model, dropped_model
 from app.models.installed_tab import InstalledTab
 from app.models.list_tab import ListTab
 from app.models.notices import DownloadNotices

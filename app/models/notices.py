@@ -22,14 +22,14 @@ class DownloadNotices(QObject):
     """A model is told of when its draft is there too, or will not come."""
 
     def __init__(
-        self, desk: HubClient, ordering: DownloadOrders, models: ModelChoice, banners: BannerArea
+        self, hub: HubClient, ordering: DownloadOrders, models: ModelChoice, banners: BannerArea
     ) -> None:
-        super().__init__(desk)
-        self._desk, self._ordering = desk, ordering
+        super().__init__(hub)
+        self._hub, self._ordering = hub, ordering
         self._models, self._banners = models, banners
         self._awaited: set[str] = set()
-        desk.fetched.connect(self._arrived)
-        desk.jobs_changed.connect(self._tell)
+        hub.fetched.connect(self._arrived)
+        hub.jobs_changed.connect(self._tell)
 
     def use(self, key: str) -> None:
         """Load what a job has brought, with its draft."""
@@ -51,7 +51,7 @@ class DownloadNotices(QObject):
                 self._offer(report)
 
     def _is_whole(self, key: str) -> bool:
-        group = [each for each in self._desk.reports if key in (each.job.key, each.job.draft_of)]
+        group = [each for each in self._hub.reports if key in (each.job.key, each.job.draft_of)]
         target = [each for each in group if each.job.key == key and each.state is JobState.DONE]
         return bool(target) and all(each.state in _NO_MORE for each in group)
 
@@ -70,10 +70,10 @@ class DownloadNotices(QObject):
         )
 
     def _report(self, key: str) -> JobReport | None:
-        return next((each for each in self._desk.reports if each.job.key == key), None)
+        return next((each for each in self._hub.reports if each.job.key == key), None)
 
     def _draft(self, key: str) -> Path | None:
-        for each in self._desk.reports:
+        for each in self._hub.reports:
             if each.job.draft_of == key and each.model is not None:
                 return Path(each.model)
         return self._ordering.drafts_here.get(key)

@@ -1,4 +1,4 @@
-"""What works behind the Models page, made once a window."""
+"""Services behind the Models page, made once a window."""
 
 from __future__ import annotations
 

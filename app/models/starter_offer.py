@@ -97,14 +97,6 @@ class StarterOffer(QWidget):
             self.row.show()
 
 
-def _primary(words: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(words, parent)
-    button.setProperty("look", "primary")
-    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    button.setAutoDefault(False)
-    return button
-
-
 class StarterDownload(QObject):
     """Joins the offer in an empty chat with the downloads.
 
@@ -167,3 +159,11 @@ class StarterDownload(QObject):
             self._asked, self._problem = False, None
         here = self._find() is not None
         self._offer.show_state(here=here, report=report, problem=self._problem)
+
+
+def _primary(words: str, parent: QWidget) -> QPushButton:
+    button = QPushButton(words, parent)
+    button.setProperty("look", "primary")
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    button.setAutoDefault(False)
+    return button

@@ -16,7 +16,7 @@ from app.widgets.painting import shortened
 _MARGIN = 12
 _ICON = 40
 _GAP = 12
-_OPAQUE = 235
+_OPAQUE = 248
 _LARGER = 1.25
 
 
@@ -34,6 +34,7 @@ class DropOverlay(QWidget):
         self.text = ""
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
+        area.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """Follow a drag over the window's `QWindow`, which hears of it wherever the pointer is."""
@@ -42,6 +43,8 @@ class DropOverlay(QWidget):
                 self._show(self._words(event.mimeData()))
             case QEvent.Type.DragLeave | QEvent.Type.Drop:
                 self._show("")
+            case QEvent.Type.Resize if watched is self._area:
+                self.setGeometry(self._area.rect())
         return super().eventFilter(watched, event)
 
     def _show(self, text: str) -> None:

@@ -26,8 +26,7 @@ from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import Phase
 from app.history import Conversation, Hit
 from app.models.choice import ModelChoice
-from app.models.dropped_model import dropped_model
-from app.models.file_chooser import FileChooser
+from app.models.file_chooser import FileChooser, dropped_model
 from app.models.model_button import ModelButton
 from app.models.starter_offer import StarterOffer
 from app.session.session import ChatSession

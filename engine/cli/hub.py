@@ -16,8 +16,8 @@ from engine.cli.options import add_options, one_or_more
 from engine.errors import UserFixable
 from engine.hub.messages import Access, Describe, Order, Packaging, Repository, Search, Variant
 from engine.hub.remote.addresses import Address, address_in, endpoint_of, is_endpoint, prepare
+from engine.hub.remote.fault_texts import about, explained
 from engine.hub.remote.faults import trouble_of
-from engine.hub.remote.words import about, explained
 from engine.hub.token import TokenStore
 from engine.language import listed, tr
 

@@ -21,8 +21,8 @@ from multiprocessing.process import BaseProcess
 from engine import language
 from engine.hub.messages import Access, Describe, DescribedModel, Refused, Results, Search
 from engine.hub.remote.addresses import prepare
+from engine.hub.remote.fault_texts import refused
 from engine.hub.remote.faults import Fault, Trouble, cleaned, trouble_of
-from engine.hub.remote.words import refused
 
 Listener = Callable[[Results | DescribedModel | Refused], None]
 Asked = tuple[int, Search | Describe]

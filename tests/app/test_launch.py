@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -90,22 +89,24 @@ def test_the_window_opens_with_a_model(
     assert "“bnech” is neither a command nor a file" in capsys.readouterr().err
 
 
-def _hand_over(lock: Path, file: Path | None) -> bool:
-    return SingleInstance(lock).hand_over(file)
-
-
 def test_a_second_start_hands_its_file_over(tmp_path: Path, qtbot: QtBot) -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from app.data_folder.instance import SingleInstance\n"
+        "lock, *files = map(Path, sys.argv[1:])\n"
+        "sys.exit(not all(SingleInstance(lock).hand_over(each) for each in [*files, None]))\n"
+    )
     first = SingleInstance(tmp_path / "lock")
     assert first.claim()
     heard: list[Path | None] = []
     first.started_again.connect(heard.append)
     file = tmp_path / "größer 大.gguf"
-    for each in (file, None):
-        with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(_hand_over, tmp_path / "lock", each)
-            qtbot.waitUntil(answer.done)
-            assert answer.result()
-    assert heard == [file, None]
+    second = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "lock"), str(file)], cwd=_ROOT
+    )
+    qtbot.waitUntil(lambda: second.poll() is not None)
+    assert (second.returncode, heard) == (0, [file, None])
     first.release()
 
 

@@ -37,6 +37,7 @@ def models_page(stage: Stage, shoot: Shoot) -> None:
     page = stage.window.pages.page(PageName.MODELS)
     if not isinstance(page, ModelsPage):
         raise TypeError(page)
+    page.show_tab(ModelsTab.RECOMMENDED)
     wait_for(lambda: page.recommended.view.current is not None)
     catch_up()
     shoot("models-recommended")

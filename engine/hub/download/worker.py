@@ -46,9 +46,9 @@ from engine.hub.messages import (
     Wheel,
 )
 from engine.hub.remote.addresses import prepare
+from engine.hub.remote.fault_texts import About, about, explained, refused
 from engine.hub.remote.faults import Fault, refuse, trouble_of
 from engine.hub.remote.files import can_run_code, danger, is_commit, is_repo, is_sha256
-from engine.hub.remote.words import About, about, explained, refused
 from engine.language import sentences, tr
 
 _LONG_TO_READ = 1 << 18

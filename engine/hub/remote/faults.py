@@ -1,4 +1,4 @@
-"""What can go wrong with the hub, told apart; `engine.hub.remote.words` says it in plain words.
+"""What can go wrong with the hub, told apart; `fault_texts` says it in plain words.
 
 The hub's library is not imported here, and its errors are known by their names: version 1 raises
 those of httpx, version 2 those of httpx2, and both wrap them in their own.

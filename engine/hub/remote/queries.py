@@ -25,10 +25,10 @@ from engine.hub.remote.connection import (
     objects,
     unreadable,
 )
+from engine.hub.remote.fault_texts import shown_endpoint
 from engine.hub.remote.faults import Fault, HubError, refuse
 from engine.hub.remote.files import danger, in_words, is_commit, is_repo
 from engine.hub.remote.variants import CONFIG, INDEX, remote_files, variants_of
-from engine.hub.remote.words import shown_endpoint
 
 _MODELS = "/api/models"
 _TOLD = (

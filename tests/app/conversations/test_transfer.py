@@ -125,6 +125,28 @@ def test_out_as_json_and_in_again(
     assert sidebar.list.rows.index_of(back.id).isValid()
 
 
+def test_out_as_markdown_and_in_again(
+    sidebar: Sidebar,
+    listed: ConversationList,
+    store: HistoryStore,
+    letter: Conversation,
+    told: Told,
+    tmp_path: Path,
+    qtbot: QtBot,
+) -> None:
+    path = tmp_path / "letter.md"
+    sidebar.transfer.export_to(path, [letter], ExportFormat.MARKDOWN)
+    qtbot.waitUntil(lambda: len(told.said) == 1)
+    listed.delete([letter.id])
+    sidebar.transfer.import_files([path])
+    qtbot.waitUntil(lambda: len(told.said) == 2)
+    (back,) = listed.newest_first()
+    assert back.title == "A letter"
+    assert [message.text for message in store.branches.messages(back.id)] == [
+        "Dear neighbour \U0001f389"
+    ]
+
+
 def test_several_as_markdown_go_into_a_folder(
     sidebar: Sidebar, listed: ConversationList, add: Add, told: Told, tmp_path: Path, qtbot: QtBot
 ) -> None:

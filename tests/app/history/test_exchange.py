@@ -384,6 +384,7 @@ _LINES = st.sampled_from(
     ]
 )
 _MARKDOWN = st.lists(_LINES | _TEXTS, max_size=6).map("\n".join)
+_TURNS = st.tuples(st.sampled_from([Role.USER, Role.ASSISTANT]), _MARKDOWN)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))

@@ -85,9 +85,9 @@ def test_search_fetch_use_and_ask(traveller: Traveller, hub: LocalHub) -> None:
     page.show_tab(ModelsTab.SEARCH)
     page.search.field.setText("qwen3-1.7b")
     traveller.bot.keyClick(page.search.field, Qt.Key.Key_Return)
-    traveller.until(lambda: len(page.finding.view.rows.entries) == 1)
-    page.finding.view.choose(TARGET)
-    detail = page.finding.remote
+    traveller.until(lambda: len(page.searching.view.rows.entries) == 1)
+    page.searching.view.choose(TARGET)
+    detail = page.searching.remote
     traveller.until(lambda: detail.drafts.chosen is not None)
     chosen = detail.drafts.chosen
     assert chosen is not None
@@ -95,7 +95,7 @@ def test_search_fetch_use_and_ask(traveller: Traveller, hub: LocalHub) -> None:
     traveller.until(lambda: "Download with draft (" in detail.download_button.text())
     traveller.bot.mouseClick(detail.download_button, Qt.MouseButton.LeftButton)
     use = offer(traveller, "and its draft were downloaded.")
-    reports = traveller.assembly.model_manager.desks.hub.reports
+    reports = traveller.assembly.model_manager.services.hub.reports
     assert [each.state for each in reports] == [JobState.DONE] * 2
     use.click()
     model, draft = (Path(str(each.model)) for each in reports)
@@ -106,7 +106,7 @@ def test_search_fetch_use_and_ask(traveller: Traveller, hub: LocalHub) -> None:
     assert bridge.last_load.draft == draft
     traveller.window.pages.show_chat()
     assert traveller.ask("Hello").text.raw_text
-    shelf = traveller.assembly.model_manager.desks.shelf
+    shelf = traveller.assembly.model_manager.services.shelf
     shelf.look()
     traveller.until(lambda: any(each.path == model for each in shelf.kept))
     kept = next(each for each in shelf.kept if each.path == model)

@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 from desk import Desk
+from fake_engine import FakeEngine, Script
 from folder_models import FOLDER_TARGET
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtWidgets import QLabel, QMenu
+from pytestqt.qtbot import QtBot
 
+from app.application import Assembly
+from app.data_folder.paths import Paths
 from app.engine_link.status import Phase
 from app.models.choice import Installed, ModelChoice, installed
 from app.models.file_chooser import FileChooser
 from app.settings.profiles import ModelProfile, ProfiledModel
 from app.shell.page_names import PageName
+from app.theme.theme import Theme
 from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Load, Stop, Unload
 from engine.errors import UserFixable
@@ -108,6 +113,25 @@ def test_a_file_that_was_chosen_is_loaded_and_listed(desk: Desk, files: Path) ->
     assert desk.assembly.models.first_load(default_target).model == files / "small.gguf"
 
 
+@pytest.mark.parametrize("name", ["small.gguf", "no model.gguf"])
+def test_a_start_with_a_file_opens_it_and_a_bad_one_is_no_crash(
+    theme: Theme, qtbot: QtBot, tmp_path: Path, files: Path, name: str
+) -> None:
+    (tmp_path / "no model.gguf").write_bytes(b"x")
+    good, script = name == "small.gguf", Script()
+    given = files / name if good else tmp_path / name
+    paths = Paths(tmp_path / "data", tmp_path / "config")
+    assembly = Assembly(paths, theme, lambda emit: FakeEngine(emit, script), hub=script.make_hub)
+    assembly.start(model=given)
+    phase = Phase.READY if good else Phase.NO_MODEL
+    qtbot.waitUntil(lambda: assembly.bridge.status.phase is phase)
+    loaded = [each.model for each in script.commands if isinstance(each, Load)]
+    assert loaded == ([given] if good else [])
+    assembly.close()
+    assembly.window.deleteLater()
+    assert not paths.load_mark.exists()
+
+
 def test_one_of_several_files_in_a_folder_can_be_chosen(desk: Desk, files: Path) -> None:
     before = loads(desk)
     desk.assembly.models.load_path(files)
@@ -154,6 +178,7 @@ def test_a_load_shows_how_far_it_is_and_can_be_called_off(desk: Desk) -> None:
     bridge.status = status
     bridge.status_changed.emit(status)
     assert "Loading Mine (43" in line.text
+    assert desk.chat.greeting._title.text() == "One moment"
     assert line.progress.value() == 430
     assert line.cancel_button.accessibleName() == "Cancel loading"
     desk.bot.keyClick(line.cancel_button, Qt.Key.Key_Space)

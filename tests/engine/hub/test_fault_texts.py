@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.hub.messages import Access, Describe, Fetch, Job, Packaging, Search
+from engine.hub.remote.fault_texts import About, explained, refused
 from engine.hub.remote.faults import Fault, Trouble
-from engine.hub.remote.words import About, explained, refused
 
 REPO = "someone/some-model"
 TOKEN = "hf_verysecrettoken"
