@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from engine.commands import Count, Mode, Preview
 from engine.errors import OutOfMemory, UserFixable
-from engine.events import Counted, Previewed
+from engine.events import Counted, Failed, PlanSummary, Previewed
 from engine.events.models import Curve
 from engine.loading.devices import DeviceManager
 from engine.loading.inspection import Inspection
@@ -168,7 +168,9 @@ class Previewer(SideQuestions[Preview, Previewed]):
             machine, known = pair.machine_without_it(machine), pair.text
         del pair  # its weights must be free to go meanwhile
         speeds = self._manager.speeds(machine)
+        plan: PlanSummary | None = None
         curves: tuple[Curve, ...] = ()
+        refusal: Failed | None = None
         try:
             inspection = Inspection.of(load, machine, known)
             try:
@@ -177,9 +179,9 @@ class Previewer(SideQuestions[Preview, Previewed]):
                 curves = _curves(inspection, load.mode, speeds)
                 raise
         except UserFixable as error:
-            plan, refusal = None, refused(error, machine)
+            refusal = refused(error, machine)
         else:
-            plan, refusal = planned.summary, None
+            plan = planned.summary
             curves = _curves(_with_draft(inspection, machine), load.mode, speeds)
         now = perf_counter()
         return Previewed(now, load, machine, plan, curves, refusal, speeds, question.id)

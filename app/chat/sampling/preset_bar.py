@@ -108,7 +108,7 @@ class PresetBar(QWidget):
         self._update_action = QAction(menu)
         self._update_action.triggered.connect(self._update)
         self._delete_action = QAction(menu)
-        self._delete_action.triggered.connect(lambda: self.deleted.emit(self._preset))
+        self._delete_action.triggered.connect(self._delete)
         self._default_action = QAction(menu)
         self._default_action.triggered.connect(self._make_default)
         menu.addActions([self._save_action, self._update_action, self._default_action])
@@ -158,6 +158,10 @@ class PresetBar(QWidget):
     def _update(self) -> None:
         if self._preset is not None:
             self.saved.emit(self._preset.name)
+
+    def _delete(self) -> None:
+        if self._preset is not None:
+            self.deleted.emit(self._preset)
 
     def _make_default(self) -> None:
         if self._preset is not None:
