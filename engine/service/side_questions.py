@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 
 from engine.commands import Count, Mode, Preview
 from engine.errors import OutOfMemory, UserFixable
-from engine.events import Counted, Failed, Previewed
-from engine.events.models import Curve, PlanSummary
+from engine.events import Counted, Failed, PlanSummary, Previewed
+from engine.events.models import Curve
 from engine.loading.devices import DeviceManager
 from engine.loading.inspection import Inspection
 from engine.loading.load import LoadedPair
@@ -169,8 +169,8 @@ class Previewer(SideQuestions[Preview, Previewed]):
         del pair  # its weights must be free to go meanwhile
         speeds = self._manager.speeds(machine)
         plan: PlanSummary | None = None
-        refusal: Failed | None = None
         curves: tuple[Curve, ...] = ()
+        refusal: Failed | None = None
         try:
             inspection = Inspection.of(load, machine, known)
             try:

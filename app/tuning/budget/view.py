@@ -43,7 +43,7 @@ _RIGHT = 14
 class BudgetView(QWidget):
     """Shows a `BudgetModel`, and lets the user choose a ceiling; changes nothing by itself."""
 
-    ceiling_changed = TypedSignal[int]()
+    ceiling_changed = TypedSignal[int | None]()
     """Bytes; comes from the user only, at every step of a drag."""
     mode_chosen = TypedSignal[Mode]()
     """By the button that offers a mode."""
