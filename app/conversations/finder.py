@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_link.background import in_background
 from app.history import HistorySearch, Hit
-from engine.errors import UserFixable
+from app.notices import report_failure
 
 _DELAY_MS = 120
 
@@ -56,8 +56,6 @@ class Finder(QObject):
 
     found = Signal(str, object)
     """The words, and the hits for them."""
-    problem = Signal(object)
-    """A `UserFixable`."""
 
     def __init__(self, searcher: Searcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -119,6 +117,4 @@ class Finder(QObject):
 
     def _failed(self, error: Exception) -> None:
         self._asked = None
-        if not isinstance(error, UserFixable):
-            raise error
-        self.problem.emit(error)
+        report_failure(error)

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.history.trash import Trash, TrashItem
+from app.notices import report
 from app.theme.theme import ui_font
 from app.widgets.confirm import confirm
 from app.widgets.labels import plain_label
@@ -27,8 +28,6 @@ class TrashDialog(QDialog):
 
     restore_asked = Signal(object)
     """The `UndoToken` of what is to be restored."""
-    problem = Signal(object)
-    """A `UserFixable`."""
 
     def __init__(self, trash: Trash, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -69,7 +68,7 @@ class TrashDialog(QDialog):
         try:
             items = self._trash.items()
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
             items = []
         row = self.list.currentRow()
         self.list.clear()
@@ -97,7 +96,7 @@ class TrashDialog(QDialog):
         try:
             self._trash.empty()
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
         self.fill()
 
 

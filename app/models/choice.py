@@ -10,9 +10,9 @@ from PySide6.QtCore import QObject, Signal
 from app.engine_link.background import in_background
 from app.engine_link.running import Running
 from app.models.installed import Installed, inspect, installed
+from app.notices import report_failure
 from app.settings import SettingsStore
 from engine.commands import Load, Unload
-from engine.errors import UserFixable
 from engine.events import PlanReady
 
 _MOST_RECENT = 8
@@ -21,8 +21,6 @@ _MOST_RECENT = 8
 class ModelChoice(QObject):
     """The models on this computer, and the one in use."""
 
-    problem = Signal(object)
-    """A `UserFixable`: what was chosen is no usable model."""
     several = Signal(object)
     """A `SeveralModels`: the chosen folder holds more than one, of which one is to be chosen."""
 
@@ -86,10 +84,10 @@ class ModelChoice(QObject):
             self.load(found.path)
 
     @property
-    def usual_folder(self) -> str:
+    def usual_folder(self) -> Path | None:
         """Return where to begin to look for another model: beside the last one."""
         recent = self._settings.value.recent_models
-        return str(Path(recent[0]).parent) if recent else ""
+        return Path(recent[0]).parent if recent else None
 
     def unload(self) -> None:
         """Give the model's memory back."""
@@ -106,10 +104,8 @@ class ModelChoice(QObject):
 
         if isinstance(error, SeveralModels):
             self.several.emit(error)
-        elif isinstance(error, UserFixable):
-            self.problem.emit(error)
         else:
-            raise error
+            report_failure(error)
 
     def _keep(self, models: list[Installed]) -> None:
         self.models = models

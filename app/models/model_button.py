@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 from app.engine_link.status import EngineStatus, Phase
 from app.models.choice import ModelChoice
 from app.theme.keys import with_keys
+from app.widgets.file_dialog import file_dialog
 from engine.language import tr
 from engine.language.units import file_size
 
@@ -80,7 +81,7 @@ class ModelButton(QToolButton):
         self._ask(tr("Open a model folder"), QFileDialog.FileMode.Directory, [])
 
     def _ask(self, title: str, mode: QFileDialog.FileMode, kinds: list[str]) -> None:
-        dialog = QFileDialog(self.window(), title, self._choice.usual_folder)
+        dialog = file_dialog(self.window(), title, self._choice.usual_folder)
         dialog.setFileMode(mode)
         if kinds:
             dialog.setNameFilters(kinds)

@@ -18,11 +18,10 @@ from app.models.part import ListPart
 from app.models.search_bar import LibraryTab, SearchBar
 from app.models.suitable_part import SuitablePart
 from app.models.token_dialog import TokenDialog
+from app.notices import offer, report, tell
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
-from app.widgets.banner import BannerArea
 from app.widgets.page_frame import PageFrame
-from engine.errors import UserFixable
 from engine.language import tr
 
 _SIDE_BY_SIDE = 620
@@ -32,12 +31,11 @@ _LEAST_LIST, _LEAST_DETAIL = 90, 150
 
 
 class ModelsPage(PageFrame):
-    """Shows one part at a time; says what it has to say through the window's banners.
+    """Shows one part at a time.
 
     Args:
         desks: the objects behind the page.
         fetched: tells of downloads that are done.
-        banners: the window's.
         used_before: whether the user has models of their own already.
     """
 
@@ -45,13 +43,12 @@ class ModelsPage(PageFrame):
         self,
         desks: Desks,
         fetched: DownloadNotices,
-        banners: BannerArea,
         *,
         used_before: bool,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(tr("Models"), parent)
-        self._desks, self._banners = desks, banners
+        self._desks = desks
         self.search = SearchBar(self)
         self.on_disk = OnDiskPart(desks, self)
         self.suitable = SuitablePart(desks, self)
@@ -131,7 +128,7 @@ class ModelsPage(PageFrame):
 
     def offer(self, path: Path) -> None:
         """Use a model where it lies, or copy it."""
-        self._banners.show_offer(
+        offer(
             tr("Add {name} to your models?").format(name=path.name),
             tr("In place it stays where it is; a copy stays when the other one goes."),
             choices=[
@@ -197,10 +194,7 @@ class ModelsPage(PageFrame):
         downloads.token_asked.connect(self.ask_for_token)
         downloads.space_asked.connect(lambda: self.show_part(LibraryTab.ON_DISK))
         downloads.show_reports(desks.hub.reports)
-        for source in (desks.hub, desks.shelf, desks.advising, desks.ordering):
-            source.problem.connect(self._tell)
-        desks.shelf.done.connect(self._banners.show_notice)
-        desks.ordering.said.connect(self._banners.show_notice)
+        desks.hub.problem.connect(report)
 
     def _filter(self, words: str) -> None:
         self.part.filter(words)
@@ -212,9 +206,6 @@ class ModelsPage(PageFrame):
         search = self.search
         self.finding.search(search.words, search.packaging, search.order)
 
-    def _tell(self, problem: UserFixable) -> None:
-        self._banners.show_trouble(problem)
-
     def ask_for_token(self) -> None:
         """Let the user put in a token."""
         dialog = TokenDialog(self.window())
@@ -223,7 +214,7 @@ class ModelsPage(PageFrame):
 
     def _keep_token(self, token: str) -> None:
         def kept(words: str) -> None:
-            self._banners.show_notice(words)
+            tell(words)
             self.finding.token_kept()
 
         self._desks.hub.keep_token(token, kept)

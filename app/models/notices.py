@@ -10,7 +10,7 @@ from app.models.choice import ModelChoice
 from app.models.download_orders import DownloadOrders
 from app.models.hub_desk import HubDesk
 from app.models.model_texts import model_of
-from app.widgets.banner import BannerArea
+from app.notices import offer
 from engine.hub import starter
 from engine.hub.download.jobs import JobReport, JobState
 from engine.language import tr
@@ -21,12 +21,10 @@ _NO_MORE = (JobState.DONE, JobState.FAILED)
 class DownloadNotices(QObject):
     """A model is told of when its draft is there too, or will not come."""
 
-    def __init__(
-        self, desk: HubDesk, ordering: DownloadOrders, models: ModelChoice, banners: BannerArea
-    ) -> None:
+    def __init__(self, desk: HubDesk, ordering: DownloadOrders, models: ModelChoice) -> None:
         super().__init__(desk)
         self._desk, self._ordering = desk, ordering
-        self._models, self._banners = models, banners
+        self._models = models
         self._awaited: set[str] = set()
         desk.fetched.connect(self._arrived)
         desk.jobs_changed.connect(self._tell)
@@ -63,9 +61,7 @@ class DownloadNotices(QObject):
         draft = self._draft(report.job.key)
         words = tr("{model} is here, with its draft.") if draft else tr("{model} is here.")
         key = report.job.key
-        self._banners.show_offer(
-            words.format(model=name), "", choices=[(tr("Use now"), lambda: self.use(key))]
-        )
+        offer(words.format(model=name), choices=[(tr("Use now"), lambda: self.use(key))])
 
     def _report(self, key: str) -> JobReport | None:
         return next((each for each in self._desk.reports if each.job.key == key), None)

@@ -13,6 +13,7 @@ from app.engine_link.background import in_background
 from app.models.hub import Doing
 from app.models.hub_desk import in_words
 from app.models.lazy_hub import LazyHub
+from app.notices import report, tell
 from engine.errors import Cancelled
 from engine.hub.advice import Recommendation
 from engine.hub.download.jobs import JobReport
@@ -31,10 +32,6 @@ class ShelfDesk(QObject):
     """`suggestions`."""
     doing_changed = Signal()
     """`doing` or `share`."""
-    done = Signal(str)
-    """A sentence on what was done."""
-    problem = Signal(object)
-    """A `UserFixable`."""
     _went_on = Signal(float)
 
     def __init__(self, hub: LazyHub, parent: QObject | None = None) -> None:
@@ -137,7 +134,7 @@ class ShelfDesk(QObject):
         self.doing_changed.emit()
         told = [-1]
 
-        def tell(share: float) -> None:
+        def progress(share: float) -> None:
             step = int(share * _STEPS)
             if step != told[0]:
                 told[0] = step
@@ -145,7 +142,7 @@ class ShelfDesk(QObject):
 
         def done(value: object) -> None:
             self._over()
-            self.done.emit(after(value))
+            tell(after(value))
             self.look()
 
         def failed(error: Exception) -> None:
@@ -153,7 +150,7 @@ class ShelfDesk(QObject):
             self._tell(error)
             self.look()
 
-        in_background(self, lambda: call(Doing(tell, stop.is_set)), done, failed)
+        in_background(self, lambda: call(Doing(progress, stop.is_set)), done, failed)
 
     def _go_on(self, share: float) -> None:
         if self.doing:
@@ -166,4 +163,4 @@ class ShelfDesk(QObject):
 
     def _tell(self, error: Exception) -> None:
         if not isinstance(error, Cancelled):
-            self.problem.emit(in_words(error))
+            report(in_words(error))

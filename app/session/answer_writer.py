@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.engine_link.bridge import EngineBridge
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
 from app.history.rounds import RoundRecording
+from app.notices import report
 from app.session.rounds_keeper import RoundsKeeper
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
@@ -94,8 +95,6 @@ class AnswerWriter(QObject):
     """The `Conversation` whose answer the history now holds to its end."""
     failed = Signal(object)
     """A `Failed` of the live answer; `ended` follows."""
-    problem = Signal(object)
-    """A `UserFixable`."""
 
     def __init__(
         self, store: HistoryStore, bridge: EngineBridge, parent: QObject | None = None
@@ -141,7 +140,7 @@ class AnswerWriter(QObject):
             ids = [span.token_id for span in spans]
             self._store.pieces.append(live.base.id, text, ids, TokenMarks.of(spans))
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
             return
         live.unsaved_text.clear()
         live.saved += len(spans)
@@ -196,7 +195,7 @@ class AnswerWriter(QObject):
                 marks=message.marks,
             )
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
         else:
             self.keeper.keep(message.id, live.recording)
         self.stored.emit(live.conversation)

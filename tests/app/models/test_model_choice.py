@@ -17,10 +17,10 @@ from app.engine_link.status import Phase
 from app.models.choice import ModelChoice
 from app.models.file_chooser import FileChooser
 from app.models.installed import installed
+from app.notices import Notice, NoticeKind
 from app.settings.profiles import ModelProfile, ProfiledModel
-from app.widgets.banner import Banner
+from app.shell.banner import Banner
 from engine.commands import DraftChoice, Load, Stop, Unload
-from engine.errors import UserFixable
 from engine.hub.local import default_target
 from engine.model.local_model import LocalModel
 
@@ -58,13 +58,13 @@ def test_a_model_can_be_taken_out_of_memory(desk: Desk) -> None:
     desk.bot.waitUntil(lambda: any(isinstance(each, Unload) for each in desk.script.commands))
 
 
-def test_a_folder_without_a_model_is_refused_in_words(desk: Desk, tmp_path: Path) -> None:
-    told: list[UserFixable] = []
-    desk.assembly.models.problem.connect(told.append)
+def test_a_folder_without_a_model_is_refused_in_words(
+    desk: Desk, tmp_path: Path, notices: list[Notice]
+) -> None:
     before = loads(desk)
     desk.assembly.models.load_path(tmp_path)
-    desk.bot.waitUntil(lambda: bool(told))
-    assert told[0].cause
+    desk.bot.waitUntil(lambda: bool(notices))
+    assert notices[0].kind is NoticeKind.PROBLEM
     assert loads(desk) == before
 
 
@@ -149,12 +149,12 @@ def test_what_a_model_cannot_do_is_said(desk: Desk) -> None:
     desk.assembly.models.load(default_target())
     desk.bot.waitUntil(lambda: "transformers" in desk.chat.status_line.text)
     assert any(label.text().startswith(caveat) for label in desk.chat.greeting.findChildren(QLabel))
-    assert not desk.chat.banners.findChildren(Banner)
+    assert not desk.banners.findChildren(Banner)
     desk.type_and_send("Hello")
     desk.answered()
     desk.assembly.models.load(default_target())
-    desk.bot.waitUntil(lambda: bool(desk.chat.banners.findChildren(Banner)))
-    banners = desk.chat.banners.findChildren(Banner)
+    desk.bot.waitUntil(lambda: bool(desk.banners.findChildren(Banner)))
+    banners = desk.banners.findChildren(Banner)
     assert [banner.text for banner in banners] == [caveat]
 
 
