@@ -101,9 +101,11 @@ class Banner(QFrame):
         row = QHBoxLayout(self)
         row.setContentsMargins(14, 10, 8, 10)
         row.setSpacing(10)
-        row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop)
+        toast = self.notice.kind is NoticeKind.TOAST
+        side = Qt.AlignmentFlag.AlignVCenter if toast else Qt.AlignmentFlag.AlignTop
+        row.addWidget(self._icon, 0, side)
         row.addLayout(middle, 1)
-        row.addWidget(close, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(close, 0, side)
 
     def _label(self, text: str, look: str) -> QLabel:
         label = QLabel(text, self)

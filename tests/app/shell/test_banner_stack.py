@@ -29,6 +29,7 @@ class Room:
         self.body = QWidget()
         self.field = QLineEdit(self.body)
         self.field.setGeometry(0, 0, 900, 40)
+        self.field.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         layout = QVBoxLayout(self.window)
         layout.setContentsMargins(0, 50, 0, 100)
         layout.addWidget(self.body)

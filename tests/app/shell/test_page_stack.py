@@ -65,5 +65,5 @@ def test_what_the_window_has_to_say_is_seen_on_every_page(desk: Desk) -> None:
         assert banners.isVisible()
         body = window.pages.body
         assert body.isVisible()
-        place = QRect(banners.mapTo(body, QPoint()), banners.size())
+        place = QRect(body.mapFromGlobal(banners.mapToGlobal(QPoint())), banners.size())
         assert body.rect().contains(place), "neither the title nor the composer is covered"
