@@ -27,6 +27,7 @@ from app.engine_link.running import Running
 from app.models.choice import ModelChoice
 from app.models.manager import ModelManager
 from app.models.starter_offer import StarterDownload
+from app.notices import report, tell
 from app.performance.baseline import WithoutDraft
 from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
@@ -115,12 +116,7 @@ class Assembly:
         running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
         choosing = RunChoice(running, self.bridge)
-        self.model_manager = ModelManager(
-            hub or self._real_hub,
-            self.models,
-            self.settings,
-            lambda: self.window.chat.banners,
-        )
+        self.model_manager = ModelManager(hub or self._real_hub, self.models, self.settings)
         pages = page_makers(
             self.model_manager, choosing, feed, without, self.session, self.measured, paths
         )
@@ -134,19 +130,15 @@ class Assembly:
             self.window.starter_offer, self.models, self.model_manager, self._find_starter
         )
         self.pressure = Pressure(running, self.bridge)
-        PressureNotice(self.pressure, self.window.chat.banners)
-        self.house = Housekeeping(
-            paths, self.settings, theme, self.session, self.window.chat.banners
-        )
+        PressureNotice(self.pressure)
+        self.house = Housekeeping(paths, self.settings, theme, self.session, self.window)
         self.window.settings_asked.connect(self.house.show_settings)
         self.house.forget_measured_asked.connect(self.measured.clear)
         self._pointing = RoundHighlight(self.session, self.window.chat.transcript, panel)
         self.replays = Replays(self.store, self.session, self.window.pages, self.window)
-        self.replays.said.connect(self.window.chat.banners.show_notice)
-        self.replays.problem.connect(self.window.chat.show_trouble)
         self.window.chat.transcript.rounds_asked.connect(self.replays.show)
         self.window.open_last()
-        self.history.tell(self.window.chat.banners, lambda: self.house.start_anew(safe=False))
+        self.history.tell(lambda: self.house.start_anew(safe=False))
 
     def start(
         self,
@@ -165,7 +157,7 @@ class Assembly:
         mark = self._mark
         if mark.left_behind or safe_mode_asked():
             enter_safe_mode()
-            self.window.chat.banners.show_notice(tr(CRASHED if mark.left_behind else ASKED_FOR))
+            tell(tr(CRASHED if mark.left_behind else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
         for answer in (PlanReady, Unloaded, Failed):
@@ -356,10 +348,10 @@ def run(
     errors.arrived.connect(assembly.house.tell_of_error)
     assembly.house.tell_of_last_crash()
     if trouble is not None:
-        assembly.window.chat.show_trouble(trouble)
+        report(trouble)
     instance.started_again.connect(assembly.started_again)
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
-    assembly.window.show()
+    assembly.window.show_fitted()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
     # Only now, with the first picture on the screen: what the engine imports takes a while.
     QTimer.singleShot(0, assembly.window, lambda: assembly.start(model=model, measure=measure))

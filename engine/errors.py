@@ -42,6 +42,8 @@ class Absent(UserFixable):
 class NotPossible(UserFixable):
     """A wish that cannot be met with this model; another wish can."""
 
+    kind = FailureKind.NOT_POSSIBLE
+
 
 class OutOfMemory(UserFixable):
     """Less memory is free than is needed.

@@ -58,6 +58,7 @@ SINKS: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {
     **dict.fromkeys(
         (
             "setText",
+            "tell",
             "setPlainText",
             "setToolTip",
             "setStatusTip",
@@ -88,7 +89,7 @@ SINKS: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {
             "addItems",
             "drawText",
             "insertItem",
-            "show_notice",
+            "offer",
             "QAction",
             "QCheckBox",
             "QGroupBox",

@@ -22,7 +22,7 @@ from app.benchmark.wording import notes, outcome_words, plan_words, stage_words
 from app.data_folder.exported_file import write
 from app.engine_link.background import in_background
 from app.engine_link.plan_texts import is_simulated, mode_name
-from app.widgets.banner import BannerArea
+from app.notices import report_failure, tell, tell_saved
 from app.widgets.card import Card
 from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import plain_label
@@ -30,7 +30,6 @@ from app.widgets.page_frame import PageFrame
 from app.widgets.table_dialog import TableDialog
 from engine.bench.modes.report import facts, markdown
 from engine.commands import Mode
-from engine.errors import UserFixable
 from engine.language import sentences, tr
 
 _STEPS = 1000
@@ -44,7 +43,6 @@ class BenchmarkPage(PageFrame):
     def __init__(self, benchmark: Benchmark, parent: QWidget | None = None) -> None:
         super().__init__(tr("Benchmark"), parent, widest=_WIDEST)
         self.benchmark = benchmark
-        self.banners = BannerArea(self)
         self.measure_button = QPushButton(tr("Measure this model"), self)
         self.measure_button.setProperty("look", "primary")
         self.cancel_button = QPushButton(tr("Cancel"), self)
@@ -157,7 +155,7 @@ class BenchmarkPage(PageFrame):
         """Put the text to share on the clipboard."""
         if self.benchmark.report is not None:
             QGuiApplication.clipboard().setText(markdown(self.benchmark.report))
-            self.banners.show_notice(tr("Copied. It contains nothing that identifies you."))
+            tell(tr("Copied. It contains nothing that identifies you."))
 
     def choose_file(self) -> None:
         """Ask where the text goes."""
@@ -175,16 +173,9 @@ class BenchmarkPage(PageFrame):
         if self.benchmark.report is None:
             return
         text = markdown(self.benchmark.report).encode()
-
-        def failed(error: Exception) -> None:
-            if not isinstance(error, UserFixable):
-                raise error
-            self.banners.show_trouble(error)
-
-        def saved(_: None) -> None:
-            self.banners.show_notice(tr("Saved as {name}.").format(name=path.name))
-
-        in_background(self, lambda: write(path, lambda: text), saved, failed)
+        in_background(
+            self, lambda: write(path, lambda: text), lambda _: tell_saved(path), report_failure
+        )
 
     def _show_button(self, *, idle: bool) -> None:
         """Show one of the two buttons; the keyboard goes from one to the other."""
@@ -223,7 +214,6 @@ class BenchmarkPage(PageFrame):
         )
         for each in told:
             _add(self._results.column, each)
-        self.column.addWidget(self.banners)
         self.column.addWidget(self._task)
         self.column.addWidget(self._results)
         self.column.addStretch(1)

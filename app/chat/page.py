@@ -1,4 +1,4 @@
-"""The middle of the window: a title, the messages or the greeting, banners, the composer."""
+"""The middle of the window: a title, the messages or the greeting, the composer."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ from app.chat.status_line import StatusLine
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus
 from app.history import StoredMessage, UndoToken
+from app.notices import tell
 from app.session.conversation_list import Deletion, shown_title
 from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
-from app.widgets.banner import BannerArea
 from app.widgets.elided import ElidedLabel
 from engine.commands import Stop
-from engine.errors import UserFixable
 from engine.language import tr
 
 
@@ -82,7 +81,6 @@ class ChatPage(QWidget):
         self._empty.setWidget(self.greeting)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.transcript)
-        self.banners = BannerArea(self)
         self.context_card = ContextCard(self)
         self.left_out = LeftOutNote(session, self)
         self.composer = Composer(self)
@@ -94,9 +92,7 @@ class ChatPage(QWidget):
         self.outgoing = Outgoing(
             self.composer, session, bridge, session.drafts, self._choices, queue
         )
-        self._setup = SetupControl(
-            self.setup_panel, self.composer, session, settings, bridge, self.banners.show_notice
-        )
+        self._setup = SetupControl(self.setup_panel, self.composer, session, settings, bridge)
         self._arrange()
         self._connect_session()
         self._connect_widgets()
@@ -116,7 +112,6 @@ class ChatPage(QWidget):
         self._find.addWidget(self.find_bar)
         self._bottom = QVBoxLayout()
         self._bottom.setSpacing(10)
-        self.hold_banners()
         self._bottom.addWidget(self.context_card)
         self._bottom.addWidget(self.left_out)
         self._bottom.addWidget(self.waiting)
@@ -139,7 +134,6 @@ class ChatPage(QWidget):
         session.answer_finished.connect(self.transcript.take_in)
         session.changed.connect(self._update)
         session.context_full.connect(self._offer_room)
-        session.problem.connect(self.show_trouble)
         session.ending.connect(self.outgoing.end)
         session.deleted.connect(self._offer_undo)
 
@@ -156,14 +150,12 @@ class ChatPage(QWidget):
         self.find_bar.closed.connect(self.composer.field.setFocus)
         self.left_out.moved.connect(self.transcript.set_unseen)
         self.composer.stop_asked.connect(self._session.stop)
-        self.outgoing.problem.connect(self.show_trouble)
-        self.outgoing.notice.connect(self.banners.show_notice)
         self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
 
-    def hold_banners(self) -> None:
-        """Have the banners above the composer; while a page is open they are below that."""
-        self._bottom.insertWidget(0, self.banners)
-        self.banners.keep_below(0)
+    @property
+    def body(self) -> QWidget:
+        """What is between the header and the composer."""
+        return self._stack
 
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line above the messages, left of the last button."""
@@ -176,10 +168,6 @@ class ChatPage(QWidget):
         self._bottom.setContentsMargins(side, 4, side, 10)
         self._find.setContentsMargins(side, 0, side, 0)
         self.composer.field.set_most_height(self.height() // 5)
-
-    def show_trouble(self, problem: UserFixable) -> None:
-        """Tell of something that went wrong, with what can be done about it."""
-        self.banners.show_trouble(problem)
 
     def open_setup(self) -> None:
         """Open the panel that says how answers are drawn."""
@@ -245,7 +233,7 @@ class ChatPage(QWidget):
         self._choices.open(needed, (), go_on, answered=answered)
 
     def _offer_undo(self, what: str, token: Deletion | UndoToken) -> None:
-        self.banners.show_notice(what, (tr("Undo"), lambda: self._session.undelete(token)))
+        tell(what, (tr("Undo"), lambda: self._session.undelete(token)))
 
     def _show_status(self, status: EngineStatus) -> None:
         self.status_line.show_status(status)

@@ -6,12 +6,12 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.background import in_background
 from app.history import HistorySearch, Hit
+from app.notices import report_failure
 from app.signals import TypedSignal
-from engine.errors import UserFixable
 
 _DELAY_MS = 120
 
@@ -57,8 +57,6 @@ class Finder(QObject):
 
     found = TypedSignal[str, list[Hit]]()
     """The words, and the hits for them."""
-    problem = Signal(object)
-    """A `UserFixable`."""
 
     def __init__(self, searcher: Searcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -120,6 +118,4 @@ class Finder(QObject):
 
     def _failed(self, error: Exception) -> None:
         self._asked = None
-        if not isinstance(error, UserFixable):
-            raise error
-        self.problem.emit(error)
+        report_failure(error)

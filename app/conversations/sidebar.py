@@ -71,10 +71,6 @@ class Sidebar(QWidget):
     """The user wants to see it."""
     hit_opened = TypedSignal[Hit, list[str]]()
     """The user wants to see it; the words that were looked for."""
-    said = Signal(str)
-    """A sentence on what was done."""
-    problem = Signal(object)
-    """A `UserFixable`."""
     restore_asked = TypedSignal[UndoToken]()
     """Something in the trash."""
 
@@ -218,13 +214,10 @@ class Sidebar(QWidget):
         self.search.down_asked.connect(self.focus_list)
         self.search.open_asked.connect(self._open_first)
         self.finder.found.connect(self._show_found)
-        self.finder.problem.connect(self.problem)
         self.list.open_asked.connect(self.opened)
         self.hits.chosen.connect(self._open_hit)
         self.hits.left_upwards.connect(self.search.setFocus)
         self.commands.trash_asked.connect(self.show_trash)
-        self.transfer.said.connect(self.said)
-        self.transfer.problem.connect(self.problem)
         self.transfer.imported.connect(self._show_imported)
         self._cancel.clicked.connect(self.transfer.cancel)
         self.transfer.progressed.connect(self._show_progress)
@@ -308,7 +301,6 @@ class Sidebar(QWidget):
         dialog = TrashDialog(self._list.trash, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.restore_asked.connect(self.restore_asked)
-        dialog.problem.connect(self.problem)
         dialog.open()
         return dialog
 

@@ -13,6 +13,7 @@ from app.conversations.archive import ExportFormat, Progress, Taken, export, fil
 from app.engine_link.background import in_background
 from app.history import Conversation
 from app.history.exchange import Imported
+from app.notices import report, report_failure, tell, tell_saved
 from app.session.conversation_list import ConversationList, shown_title
 from app.signals import TypedSignal
 from app.widgets.file_dialog import file_dialog
@@ -31,10 +32,6 @@ T = TypeVar("T")
 class Transfer(QObject):
     """Exports and imports, one at a time, beside the window."""
 
-    said = Signal(str)
-    """A sentence on what was done."""
-    problem = Signal(object)
-    """A `UserFixable`."""
     progressed = Signal(str, int)
     """The work under way and its progress in percent; an empty text when it is over."""
     imported = TypedSignal[Sequence[Conversation]]()
@@ -95,7 +92,8 @@ class Transfer(QObject):
                 "{n} conversation was exported.", "{n} conversations were exported.", count
             )
             where = tr("It is in {name}.") if count == 1 else tr("They are in {name}.")
-            self._end(f"{words} {where.format(name=path.name)}")
+            self._end()
+            tell_saved(path, f"{words} {where.format(name=path.name)}")
 
         self._begin(
             doing, lambda progress: export(history, conversations, path, form, progress), told
@@ -110,7 +108,7 @@ class Transfer(QObject):
         def told(taken: Taken) -> None:
             self._list.take_in(taken.conversations)
             for trouble in taken.troubles:
-                self.problem.emit(trouble)
+                report(trouble)
             words = Imported(taken.conversations, taken.left_out).said
             self._end(words if taken.conversations else "")
             self.imported.emit(taken.conversations)
@@ -126,7 +124,7 @@ class Transfer(QObject):
     def _begin(self, doing: str, work: Callable[[Progress], T], done: Callable[[T], None]) -> None:
         """Do `work` beside the window, unless something else is going on."""
         if self._progress is not None:
-            self.problem.emit(
+            report(
                 UserFixable(
                     tr("Another export or import is still running."),
                     tr("Wait until it is done, or cancel it."),
@@ -142,20 +140,18 @@ class Transfer(QObject):
         if isinstance(error, Cancelled):
             self._end(tr("Cancelled. What was finished is kept."))
             return
-        self._end("")
-        if not isinstance(error, UserFixable):
-            raise error
-        self.problem.emit(error)
+        self._end()
+        report_failure(error)
 
     def _tell(self, percent: int) -> None:
         if self._progress is not None:
             self.progressed.emit(self._doing, percent)
 
-    def _end(self, words: str) -> None:
+    def _end(self, words: str = "") -> None:
         self._progress = None
         self.progressed.emit("", 0)
         if words:
-            self.said.emit(words)
+            tell(words)
 
 
 def _open(dialog: QFileDialog) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QDateTime, QLocale, Qt, Signal
+from PySide6.QtCore import QDateTime, QLocale, Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from app.history import UndoToken
 from app.history.trash import Trash, TrashItem
+from app.notices import report
 from app.signals import TypedSignal
 from app.theme.theme import ui_font
 from app.widgets.confirm import confirm
@@ -28,8 +29,6 @@ class TrashDialog(QDialog):
     """A list of deletions, the latest first, each of which can be undone."""
 
     restore_asked = TypedSignal[UndoToken]()
-    problem = Signal(object)
-    """A `UserFixable`."""
 
     def __init__(self, trash: Trash, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -70,7 +69,7 @@ class TrashDialog(QDialog):
         try:
             items = self._trash.items()
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
             items = []
         row = self.list.currentRow()
         self.list.clear()
@@ -98,7 +97,7 @@ class TrashDialog(QDialog):
         try:
             self._trash.empty()
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
         self.fill()
 
 

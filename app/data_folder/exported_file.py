@@ -8,6 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QDesktopServices
+
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -27,6 +30,12 @@ def write(path: Path, content: Callable[[], bytes]) -> None:
             part.unlink()
         cause = tr("{name} could not be written.").format(name=path.name)
         raise UserFixable(cause, _remedy(error, path.parent), str(error)) from error
+
+
+def show_folder(path: Path) -> None:
+    """Open a folder, or the folder of a file, in the system's file manager."""
+    folder = path if path.is_dir() else path.parent
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
 def _remedy(error: OSError, folder: Path) -> str:

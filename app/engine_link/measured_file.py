@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.engine_link.measured import Measured
-from engine.devices.typed_json import decoded, encoded
+from engine.typed_json import decoded, encoded
 
 VERSION = 1
 MOST_BYTES = 1 << 20

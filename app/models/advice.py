@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from app.engine_link.background import in_background
 from app.models.hub import LazyHub
 from app.models.hub_client import in_words
+from app.notices import report
 from engine.hub.advice import DraftCandidate, Fit
 from engine.hub.messages import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
@@ -24,8 +25,6 @@ class ModelAdvice(QObject):
     """The repository whose variants have fits now."""
     drafts_known = Signal(object)
     """The subject of the drafts: a path, or a repository with the name of a variant."""
-    problem = Signal(object)
-    """A `UserFixable`."""
 
     def __init__(self, hub: LazyHub, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -89,4 +88,4 @@ class ModelAdvice(QObject):
         return self._drafts.get(key)
 
     def _tell(self, error: Exception) -> None:
-        self.problem.emit(in_words(error))
+        report(in_words(error))

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.background import in_background, numpy_whole
 from app.engine_link.running import Running
+from app.notices import report_failure
 from app.settings import SettingsStore
 from engine.commands import Load, Unload
 from engine.errors import UserFixable
@@ -73,8 +74,6 @@ _LONGEST_NAME = 200
 class ModelChoice(QObject):
     """The models on this computer, and the one in use."""
 
-    problem = Signal(object)
-    """A `UserFixable`: what was chosen is no usable model."""
     several = Signal(object)
     """A `SeveralModels`: the chosen folder holds more than one, of which one is to be chosen."""
 
@@ -150,10 +149,10 @@ class ModelChoice(QObject):
             )
 
     @property
-    def usual_folder(self) -> str:
+    def usual_folder(self) -> Path | None:
         """Return where to begin to look for another model: beside the last one."""
         recent = self._settings.value.recent_models
-        return str(Path(recent[0]).parent) if recent else ""
+        return Path(recent[0]).parent if recent else None
 
     def unload(self) -> None:
         """Give the model's memory back."""
@@ -170,10 +169,8 @@ class ModelChoice(QObject):
 
         if isinstance(error, SeveralModels):
             self.several.emit(error)
-        elif isinstance(error, UserFixable):
-            self.problem.emit(error)
         else:
-            raise error
+            report_failure(error)
 
     def _keep(self, models: list[Installed]) -> None:
         named = self.running.name_of

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.models.hub_client import HubClient
 from app.models.variant_choice import draft_variant, target_variant
+from app.notices import report, tell
 from engine.errors import UserFixable
 from engine.hub.download.jobs import JobState
 from engine.hub.messages import Describe, Job, Refused, Repository, Variant
@@ -40,9 +41,6 @@ class DownloadOrders(QObject):
 
     changed = Signal()
     """The list of orders has changed; True if an order waits."""
-    problem = Signal(object)
-    """A `UserFixable`."""
-    said = Signal(str)
 
     def __init__(self, hub: HubClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -81,7 +79,7 @@ class DownloadOrders(QObject):
     def _fetch(self, order: Wanted, target: Repository, draft: Repository | None) -> None:
         variant = target_variant(target, {}, order.variant)
         if variant is None:
-            self.problem.emit(
+            report(
                 UserFixable(
                     tr("{repo} has no files that Duotail can use.").format(repo=order.repo),
                     tr("Choose another model."),
@@ -98,14 +96,14 @@ class DownloadOrders(QObject):
                 jobs.append(replace(_job(draft, smaller), draft_of=job.key))
             else:
                 nothing = tr("{repo} has no files that can draft: the model comes without.")
-                self.said.emit(nothing.format(repo=draft.found.repo))
+                tell(nothing.format(repo=draft.found.repo))
         elif order.draft_path is not None:
             self.drafts_here[job.key] = order.draft_path
         new = [each for each in jobs if not self._is_coming(each)]
         if new:
             self._hub.fetch(*new)
         else:
-            self.said.emit(tr("It is being downloaded already."))
+            tell(tr("It is being downloaded already."))
 
     def _is_coming(self, job: Job) -> bool:
         over = (JobState.DONE, JobState.FAILED)
@@ -123,10 +121,10 @@ class DownloadOrders(QObject):
         for order in list(self._waiting):
             if asked.repo == order.repo:
                 self._waiting.remove(order)
-                self.problem.emit(problem)
+                report(problem)
             elif asked.repo == order.draft_repo:
                 self._waiting.remove(order)
-                self.problem.emit(problem)
+                report(problem)
                 self.order(replace(order, draft_repo=None))
         self.changed.emit()
 

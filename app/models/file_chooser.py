@@ -74,7 +74,7 @@ class FileChooser(QDialog):
 
 
 def ask_for_model(
-    parent: QWidget, chosen: Callable[[Path], None], *, folder: bool, start: str = ""
+    parent: QWidget, chosen: Callable[[Path], None], *, folder: bool, start: Path | None = None
 ) -> None:
     """Let the user choose a GGUF file, or a folder with a model.
 
@@ -82,12 +82,10 @@ def ask_for_model(
         parent: the window.
         chosen: called with the path.
         folder: ask for a folder.
-        start: the folder to begin in; "": the one that was used last.
+        start: the folder to begin in; None: the one that was used last.
     """
     title = tr("Open a model folder") if folder else tr("Open a model file")
-    dialog = file_dialog(parent, title)
-    if start:
-        dialog.setDirectory(start)
+    dialog = file_dialog(parent, title, start)
     if folder:
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)

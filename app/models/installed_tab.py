@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QWidget
 
+from app.data_folder.exported_file import show_folder
 from app.models.detail.installed_detail import InstalledDetail
 from app.models.list.model import ModelRow
 from app.models.list.view import RowsView
@@ -18,6 +18,7 @@ from app.models.list_tab import ListTab, says
 from app.models.model_texts import kept_row
 from app.models.services import ModelServices
 from app.widgets.confirm import confirm
+from app.widgets.file_dialog import file_dialog
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import number, sentences, tr
@@ -67,7 +68,7 @@ class InstalledTab(ListTab):
         self._services.models.bridge.status_changed.connect(lambda _status: self._used_changed())
         detail.use_asked.connect(self._use)
         detail.adopt_asked.connect(self._adopt)
-        detail.show_asked.connect(self._show_folder)
+        detail.show_asked.connect(lambda model: show_folder(model.path))
         detail.check_asked.connect(self._check)
         detail.move_asked.connect(self._ask_folder)
         detail.rename_asked.connect(self._ask_name)
@@ -180,15 +181,11 @@ class InstalledTab(ListTab):
         after = tr("{model} was added.").format(model=model.name)
         self._services.shelf.adopt(model, words, after, copy=copy)
 
-    def _show_folder(self, model: KeptModel) -> None:
-        folder = model.path if model.path.is_dir() else model.path.parent
-        QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
-
     def _check(self, model: KeptModel) -> None:
         self._services.shelf.check(model, tr("Checking {model}").format(model=model.name))
 
     def _ask_folder(self, model: KeptModel) -> None:
-        dialog = QFileDialog(self._window, tr("Move the model to"))
+        dialog = file_dialog(self._window, tr("Move the model to"))
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
         dialog.fileSelected.connect(lambda name: self.move(model, Path(name)))

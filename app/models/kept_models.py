@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from app.engine_link.background import in_background
 from app.models.hub import Doing, LazyHub
 from app.models.hub_client import in_words
+from app.notices import report, tell
 from engine.errors import Cancelled
 from engine.hub.advice import Recommendation
 from engine.hub.download.jobs import JobReport
@@ -36,10 +37,6 @@ class KeptModels(QObject):
     """`suggestions`."""
     doing_changed = Signal()
     """`doing` or `share`."""
-    done = Signal(str)
-    """A sentence on what was done."""
-    problem = Signal(object)
-    """A `UserFixable`."""
     _went_on = Signal(float)
 
     def __init__(
@@ -145,7 +142,7 @@ class KeptModels(QObject):
         self.doing_changed.emit()
         told = [-1]
 
-        def tell(share: float) -> None:
+        def progress(share: float) -> None:
             step = int(share * _STEPS)
             if step != told[0]:
                 told[0] = step
@@ -153,7 +150,7 @@ class KeptModels(QObject):
 
         def done(value: object) -> None:
             self._over()
-            self.done.emit(after(value))
+            tell(after(value))
             self.look()
 
         def failed(error: Exception) -> None:
@@ -161,7 +158,7 @@ class KeptModels(QObject):
             self._tell(error)
             self.look()
 
-        in_background(self, lambda: call(Doing(tell, stop.is_set)), done, failed)
+        in_background(self, lambda: call(Doing(progress, stop.is_set)), done, failed)
 
     def _go_on(self, share: float) -> None:
         if self.doing:
@@ -174,4 +171,4 @@ class KeptModels(QObject):
 
     def _tell(self, error: Exception) -> None:
         if not isinstance(error, Cancelled):
-            self.problem.emit(in_words(error))
+            report(in_words(error))

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from app.models.models_page import ModelsPage
     from app.models.notices import DownloadNotices
     from app.models.services import ModelServices
-    from app.widgets.banner import BannerArea
     from engine.hub.messages import Access
 
 
@@ -25,18 +24,10 @@ class ModelManager:
         make: makes the hub.
         models: which model answers.
         settings: how to get to the hub.
-        banners: where downloads that are done are told of; asked for when there is one.
     """
 
-    def __init__(
-        self,
-        make: HubMaker,
-        models: ModelChoice,
-        settings: SettingsStore,
-        banners: Callable[[], BannerArea],
-    ) -> None:
-        self._make, self._models = make, models
-        self._settings, self._banners = settings, banners
+    def __init__(self, make: HubMaker, models: ModelChoice, settings: SettingsStore) -> None:
+        self._make, self._models, self._settings = make, models, settings
         self.made: Callable[[ModelServices], None] = lambda _services: None
         """Told of the services once there are any."""
         self._services: ModelServices | None = None
@@ -50,9 +41,8 @@ class ModelManager:
             from app.models.services import ModelServices
 
             self._services = ModelServices(self._make, self._models, self._access, self._models)
-            self._fetched = DownloadNotices(
-                self._services.hub, self._services.ordering, self._models, self._banners()
-            )
+            hub, ordering = self._services.hub, self._services.ordering
+            self._fetched = DownloadNotices(hub, ordering, self._models)
             self.made(self._services)
         return self._services
 
@@ -67,7 +57,7 @@ class ModelManager:
         services = self.services
         assert self._fetched is not None  # noqa: S101 - made with the services
         used_before = bool(self._settings.value.recent_models)
-        return ModelsPage(services, self._fetched, self._banners(), used_before=used_before)
+        return ModelsPage(services, self._fetched, used_before=used_before)
 
     def go_on(self) -> None:
         """Show the downloads of the last time and, where wanted, continue them."""

@@ -27,11 +27,10 @@ from app.models.search_bar import ModelsTab, SearchBar
 from app.models.search_tab import SearchTab
 from app.models.services import ModelServices
 from app.models.token_dialog import TokenDialog
+from app.notices import offer, report, tell
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
-from app.widgets.banner import BannerArea
 from app.widgets.page_frame import PageFrame
-from engine.errors import UserFixable
 from engine.language import tr
 
 _SIDE_BY_SIDE = 620
@@ -41,12 +40,11 @@ _LEAST_LIST, _LEAST_DETAIL = 90, 150
 
 
 class ModelsPage(PageFrame):
-    """Shows one tab at a time; says what it has to say through the window's banners.
+    """Shows one tab at a time.
 
     Args:
         services: the objects behind the page.
         fetched: tells of downloads that are done.
-        banners: the window's.
         used_before: whether the user has models of their own already.
     """
 
@@ -54,13 +52,12 @@ class ModelsPage(PageFrame):
         self,
         services: ModelServices,
         fetched: DownloadNotices,
-        banners: BannerArea,
         *,
         used_before: bool,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(tr("Models"), parent)
-        self._services, self._banners = services, banners
+        self._services = services
         self.search = SearchBar(self)
         self.installed = InstalledTab(services, self)
         self.recommended = RecommendedTab(services, self)
@@ -141,7 +138,7 @@ class ModelsPage(PageFrame):
 
     def offer(self, path: Path) -> None:
         """Use a model where it lies, or copy it."""
-        self._banners.show_offer(
+        offer(
             tr("Add {name} to your models?").format(name=path.name),
             tr("“In place” uses the files where they are; a copy stays if they are deleted."),
             choices=[
@@ -212,10 +209,7 @@ class ModelsPage(PageFrame):
         downloads.token_asked.connect(self.ask_for_token)
         downloads.space_asked.connect(lambda: self.show_tab(ModelsTab.INSTALLED))
         downloads.show_reports(services.hub.reports)
-        for source in (services.hub, services.shelf, services.advising, services.ordering):
-            source.problem.connect(self._tell)
-        services.shelf.done.connect(self._banners.show_notice)
-        services.ordering.said.connect(self._banners.show_notice)
+        services.hub.problem.connect(report)
 
     def _filter(self, words: str) -> None:
         self.tab.filter(words)
@@ -227,9 +221,6 @@ class ModelsPage(PageFrame):
         search = self.search
         self.searching.search(search.words, search.packaging, search.order)
 
-    def _tell(self, problem: UserFixable) -> None:
-        self._banners.show_trouble(problem)
-
     def ask_for_token(self) -> None:
         """Let the user put in a token."""
         dialog = TokenDialog(self.window())
@@ -238,7 +229,7 @@ class ModelsPage(PageFrame):
 
     def _keep_token(self, token: str) -> None:
         def kept(words: str) -> None:
-            self._banners.show_notice(words)
+            tell(words)
             self.searching.token_kept()
 
         self._services.hub.keep_token(token, kept)

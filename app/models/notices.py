@@ -10,7 +10,7 @@ from app.models.choice import ModelChoice
 from app.models.download_orders import DownloadOrders
 from app.models.hub_client import HubClient
 from app.models.model_texts import model_of
-from app.widgets.banner import BannerArea
+from app.notices import offer
 from engine.hub import starter
 from engine.hub.download.jobs import JobReport, JobState
 from engine.language import tr
@@ -21,12 +21,9 @@ _NO_MORE = (JobState.DONE, JobState.FAILED)
 class DownloadNotices(QObject):
     """A model is told of when its draft is there too, or will not come."""
 
-    def __init__(
-        self, hub: HubClient, ordering: DownloadOrders, models: ModelChoice, banners: BannerArea
-    ) -> None:
+    def __init__(self, hub: HubClient, ordering: DownloadOrders, models: ModelChoice) -> None:
         super().__init__(hub)
-        self._hub, self._ordering = hub, ordering
-        self._models, self._banners = models, banners
+        self._hub, self._ordering, self._models = hub, ordering, models
         self._awaited: set[str] = set()
         hub.fetched.connect(self._arrived)
         hub.jobs_changed.connect(self._tell)
@@ -65,9 +62,7 @@ class DownloadNotices(QObject):
             tr("{model} and its draft were downloaded.") if draft else tr("{model} was downloaded.")
         )
         key = report.job.key
-        self._banners.show_offer(
-            words.format(model=name), "", choices=[(tr("Use now"), lambda: self.use(key))]
-        )
+        offer(words.format(model=name), choices=[(tr("Use now"), lambda: self.use(key))])
 
     def _report(self, key: str) -> JobReport | None:
         return next((each for each in self._hub.reports if each.job.key == key), None)

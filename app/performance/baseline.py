@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.measured import FEWEST_TOKENS, MeasuredSpeeds
 from app.engine_link.status import Phase
+from app.notices import report
 from app.performance import wording
 from app.performance.evidence import speed_of_plain_rounds
 from app.performance.feed import ASIDE
@@ -45,8 +46,6 @@ class WithoutDraft(QObject):
 
     changed = Signal()
     """The known speed has changed, or a measurement begins or ends."""
-    problem = Signal(object)
-    """A `UserFixable`: the measurement came to nothing."""
 
     def __init__(
         self,
@@ -131,12 +130,12 @@ class WithoutDraft(QObject):
         short = event.stats.committed < FEWEST_TOKENS or not event.stats.tokens_per_s
         if short and event.reason not in (FinishReason.STOPPED, FinishReason.ERROR):
             cause = tr("The answer was too short to measure a speed.")
-            self.problem.emit(UserFixable(cause, tr("Ask something with a longer answer first.")))
+            report(UserFixable(cause, tr("Ask something with a longer answer first.")))
         self.changed.emit()
 
     def _failed(self, event: Failed) -> None:
         if event.request_id is not None and event.request_id == self._asked:
-            self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
+            report(UserFixable(event.cause, event.remedy, event.details))
 
     # -- what is known ---------------------------------------------------------------------
 

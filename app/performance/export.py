@@ -14,17 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QStandardPaths, Qt, Signal
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
 from PySide6.QtGui import QImage, QImageWriter
 from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from app.data_folder.exported_file import write
 from app.engine_link.background import in_background
+from app.notices import report_failure, tell_saved
 from app.performance.feed import Feed
 from app.performance.model import GraphModel
 from app.performance.timeline import begin_of, overlap
 from app.theme.icons import IconButton
-from engine.errors import UserFixable
+from app.widgets.file_dialog import file_dialog
 from engine.events import Interval, RoundFinished
 from engine.language import later, tr
 
@@ -159,11 +160,6 @@ class ExportButton(IconButton):
         picture: takes a picture; called on the window's thread.
     """
 
-    said = Signal(str)
-    """A sentence on what was done."""
-    problem = Signal(object)
-    """A `UserFixable`."""
-
     def __init__(
         self, feed: Feed, picture: Callable[[], QImage], parent: QWidget | None = None
     ) -> None:
@@ -180,9 +176,7 @@ class ExportButton(IconButton):
     def choose(self, kind: ExportKind) -> None:
         """Ask for a file, and write it."""
         name, suffix = _FILES[kind]
-        places = QStandardPaths.StandardLocation.DocumentsLocation
-        folder = QStandardPaths.writableLocation(places)
-        dialog = QFileDialog(self.window(), tr("Save measurements"), folder)
+        dialog = file_dialog(self.window(), tr("Save measurements"))
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilter(f"{suffix.upper()} (*.{suffix})")
         dialog.setDefaultSuffix(suffix)
@@ -192,11 +186,10 @@ class ExportButton(IconButton):
         dialog.open()
 
     def save(self, kind: ExportKind, path: Path) -> None:
-        """Write a file beside the window; `said` or `problem` tells the end of it."""
+        """Write a file beside the window, and tell of the end of it."""
         content = self._content(kind)
-        told = tr("{name} was saved.").format(name=path.name)
         in_background(
-            self, lambda: write(path, content), lambda _: self.said.emit(told), self._failed
+            self, lambda: write(path, content), lambda _: tell_saved(path), report_failure
         )
 
     def _content(self, kind: ExportKind) -> Callable[[], bytes]:
@@ -211,11 +204,6 @@ class ExportButton(IconButton):
         rounds = tuple(sight.timeline.rounds)
         form = rounds_as_csv if kind is ExportKind.ROUNDS else rounds_as_trace
         return lambda: form(rounds).encode()
-
-    def _failed(self, error: Exception) -> None:
-        if not isinstance(error, UserFixable):
-            raise error
-        self.problem.emit(error)
 
     def _show_possible(self) -> None:
         rounds = bool(self._feed.sight.timeline.rounds)

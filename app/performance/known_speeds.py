@@ -52,8 +52,8 @@ class KnownSpeeds(QObject):
 
 def _kept(machine: Machine) -> tuple[int, Speeds | None]:
     """Reads the disk, and imports what the window does without until now."""
-    from engine.backend.native.pool import default_threads
     from engine.devices.kept_measurements import KeptSpeeds
+    from engine.machine.cores import default_threads
 
     threads = default_threads()
     return threads, KeptSpeeds().find(machine, threads)

@@ -26,7 +26,6 @@ from app.performance.timeline_view import TimelineView
 from app.performance.token_view import TokenView
 from app.theme.fonts import scaled
 from app.theme.theme import current
-from app.widgets.banner import BannerArea
 from app.widgets.labels import plain_label
 from app.widgets.page_frame import PageFrame
 from engine.language import tr
@@ -36,7 +35,6 @@ _NARROWEST = 420
 """Logical pixels of a column of graphs."""
 _WIDEST = 1500
 _BESIDE_TITLE = 620
-_FOOT = 24
 
 
 class PerformancePage(PageFrame):
@@ -69,10 +67,7 @@ class PerformancePage(PageFrame):
         self.controls.offer(self.frames.views)
         self.sight.scrolled.connect(self.timeline.refresh)
         self.sight.pointed.connect(self._pointed)
-        for source in (without, self.export):
-            source.problem.connect(self.banners.show_trouble)
         without.changed.connect(self._compare_again)
-        self.export.said.connect(self.banners.show_notice)
         self.kinds, self.tokens = KindsView(self.sight), TokenView(self.sight)
         self.add_view(self.kinds)
         self.add_view(self.tokens)
@@ -109,7 +104,6 @@ class PerformancePage(PageFrame):
         self.controls = Controls(sight)
         self.export = ExportButton(self.feed, self._picture)
         self.add_to_header(self.export)
-        self.banners = BannerArea(self)
         self.numbers, self.timeline = NumbersView(sight), TimelineView(sight, roomy=True)
         self.draft_time, self.positions = DraftTimeView(sight), DepthView(sight)
         self.findings = FindingsView(self.feed, self._without)
@@ -133,8 +127,6 @@ class PerformancePage(PageFrame):
         self.column.addWidget(self._graphs)
         self.column.addWidget(self._absent)
         self.column.addStretch(1)
-        self.foot.setContentsMargins(_FOOT, 0, _FOOT, 8)
-        self.foot.addWidget(self.banners)
 
     def _connect(self, view: PaintedView) -> None:
         view.table_asked.connect(lambda: self._show_table(view))

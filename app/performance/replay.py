@@ -25,7 +25,6 @@ from app.performance.sight import Window
 from app.performance.timeline_view import TimelineView
 from app.performance.token_view import TokenView
 from app.performance.tokens import Units
-from app.widgets.banner import BannerArea
 from app.widgets.labels import plain_label
 from app.widgets.page_frame import PageFrame
 from engine.events import Event, Finished, FinishReason, PrefillProgress, TextDelta
@@ -105,11 +104,8 @@ class ReplayPage(PageFrame):
         self.add_to_header(self.export)
         self.about = plain_label(_about(message), self, "muted")
         self.about.setContentsMargins(8, 0, 8, 0)
-        self.banners = BannerArea(self)
         self._sentence = QLabel(self)
         self._build()
-        self.export.problem.connect(self.banners.show_trouble)
-        self.export.said.connect(self.banners.show_notice)
         self.sight.scrolled.connect(self.timeline.refresh)
         self.sight.pointed.connect(self._pointed)
         for view in self.frames.views:
@@ -147,7 +143,6 @@ class ReplayPage(PageFrame):
         ):
             self.column.addWidget(part)
         self.column.addStretch(1)
-        self.foot.addWidget(self.banners)
 
     def take_keyboard(self) -> None:
         """Arrows walk the rounds at once."""

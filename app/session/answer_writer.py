@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.bridge import EngineBridge
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
+from app.notices import report
 from app.session.live_answer import LiveAnswer
 from app.session.rounds_keeper import RoundsKeeper
 from app.signals import TypedSignal
@@ -37,7 +38,6 @@ class AnswerWriter(QObject):
     """Its answer is in the history to its end."""
     failed = TypedSignal[Failed]()
     """The live answer fails; it ends next."""
-    problem = TypedSignal[UserFixable]()
 
     def __init__(
         self, store: HistoryStore, bridge: EngineBridge, parent: QObject | None = None
@@ -91,7 +91,7 @@ class AnswerWriter(QObject):
             ids = [span.token_id for span in spans]
             self._store.pieces.append(live.base.id, text, ids, TokenMarks.of(spans))
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
             return
         self._saved += len(new)
         self._saving = True
@@ -139,7 +139,7 @@ class AnswerWriter(QObject):
                 marks=message.marks,
             )
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
         else:
             self.keeper.keep(message.id, live.recording)
         self.stored.emit(live.conversation)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.history import Conversation, Folder, HistoryStore, UndoToken
 from app.history.trash import Trash
+from app.notices import reporting
 from app.signals import TypedSignal
-from engine.errors import UserFixable
 from engine.language import tr, tr_count
 
 _AT_ONCE = 50
@@ -50,8 +49,6 @@ class ConversationList(QObject):
     """A sentence on what was deleted, and the `Deletion` that `restore` takes back."""
     restored = TypedSignal[tuple[Conversation, ...]]()
     """The conversations that came back."""
-    problem = Signal(object)
-    """A `UserFixable`."""
 
     def __init__(self, store: HistoryStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -68,7 +65,7 @@ class ConversationList(QObject):
 
     def refresh(self) -> None:
         """Read everything anew."""
-        with self._reporting():
+        with reporting():
             conversations = self._store.conversations.all()
             self._folders = {each.id: each for each in self._store.folders.all()}
             self._held = {each.id: each for each in conversations}
@@ -99,7 +96,7 @@ class ConversationList(QObject):
     def take_in(self, conversations: Sequence[Conversation]) -> None:
         """Conversations that were stored beside the window, maybe with folders; some at a time."""
         if any(each.folder_id not in (None, *self._folders) for each in conversations):
-            with self._reporting():
+            with reporting():
                 new = [each for each in self._store.folders.all() if each.id not in self._folders]
                 self._folders.update({each.id: each for each in new})
                 for folder in new:
@@ -123,13 +120,13 @@ class ConversationList(QObject):
         held, title = self._held.get(conversation_id), " ".join(title.split())
         if held is None or not title or title == held.title:
             return
-        with self._reporting():
+        with reporting():
             self._store.conversations.rename(held.id, title)
             self.put(replace(held, title=title))
 
     def pin(self, ids: Sequence[int], *, pinned: bool) -> None:
         """Keep conversations on top of the list, or no longer."""
-        with self._reporting():
+        with reporting():
             for held in self._known(ids):
                 if held.pinned != pinned:
                     self._store.conversations.pin(held.id, pinned)
@@ -137,7 +134,7 @@ class ConversationList(QObject):
 
     def move(self, ids: Sequence[int], folder_id: int | None) -> None:
         """Put conversations into a folder, or into none."""
-        with self._reporting():
+        with reporting():
             for held in self._known(ids):
                 if held.folder_id != folder_id:
                     self._store.folders.put(held.id, folder_id)
@@ -146,7 +143,7 @@ class ConversationList(QObject):
     def delete(self, ids: Sequence[int]) -> None:
         """Delete conversations; `deleted` says how to take it back."""
         done: list[tuple[Conversation, UndoToken]] = []
-        with self._reporting():
+        with reporting():
             for held in self._known(ids):
                 done.append((held, self._store.trash.delete_conversation(held.id)))
                 del self._held[held.id]
@@ -159,7 +156,7 @@ class ConversationList(QObject):
     def delete_for_good(self) -> None:
         """Delete all conversations and empty the trash; closing the history erases them."""
         self.delete(list(self._held))
-        with self._reporting():
+        with reporting():
             self._store.trash.empty()
 
     @property
@@ -169,7 +166,7 @@ class ConversationList(QObject):
 
     def bring_back(self, token: UndoToken) -> None:
         """Take a conversation out of the trash."""
-        with self._reporting():
+        with reporting():
             self._store.trash.undelete(token)
             self.refresh()
 
@@ -181,7 +178,7 @@ class ConversationList(QObject):
                 self.move([each.id for each in deletion.conversations], folder.id)
             return
         back: list[Conversation] = []
-        with self._reporting():
+        with reporting():
             for conversation, token in zip(deletion.conversations, deletion.tokens, strict=True):
                 self._store.trash.undelete(token)
                 kept = conversation.folder_id in self._folders  # or deleted meanwhile
@@ -197,7 +194,7 @@ class ConversationList(QObject):
         name = " ".join(name.split())
         folder = next((each for each in self._folders.values() if each.name == name), None)
         if folder is None and name:
-            with self._reporting():
+            with reporting():
                 folder = self._store.folders.create(name)
                 self._folders[folder.id] = folder
                 self.folder_changed.emit(folder)
@@ -208,7 +205,7 @@ class ConversationList(QObject):
         held, name = self._folders.get(folder_id), " ".join(name.split())
         if held is None or not name or name == held.name:
             return
-        with self._reporting():
+        with reporting():
             self._store.folders.rename(folder_id, name)
             self._folders[folder_id] = replace(held, name=name)
             self.folder_changed.emit(self._folders[folder_id])
@@ -218,7 +215,7 @@ class ConversationList(QObject):
         folder = self._folders.get(folder_id)
         if folder is None:
             return
-        with self._reporting():
+        with reporting():
             self._store.folders.delete(folder_id)
             del self._folders[folder_id]
             inside = tuple(each for each in self._held.values() if each.folder_id == folder_id)
@@ -231,13 +228,6 @@ class ConversationList(QObject):
 
     def _known(self, ids: Sequence[int]) -> list[Conversation]:
         return [self._held[each] for each in ids if each in self._held]
-
-    @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        try:
-            yield
-        except UserFixable as error:
-            self.problem.emit(error)
 
 
 def shown_title(conversation: Conversation) -> str:

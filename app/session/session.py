@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from app.history import (
     StoredMessage,
     UndoToken,
 )
+from app.notices import report, reporting
 from app.session.answer_writer import AnswerWriter
 from app.session.branch import Branch
 from app.session.conversation_list import ConversationList, Deletion
@@ -60,8 +59,6 @@ class ChatSession(QObject):
     """Tokens that were needed (None: not known), and whether an answer filled the context."""
     began = Signal(str, int)
     """A request to the engine, and the message that it writes."""
-    problem = Signal(object)
-    """A `UserFixable`."""
     deleted = TypedSignal[str, Deletion | UndoToken]()
     """A sentence on what was deleted, and the token for `undelete`."""
     ending = Signal()
@@ -93,13 +90,11 @@ class ChatSession(QObject):
         self.branch.added.connect(self.message_added)
         self.writer.stored.connect(self._stored)
         self.writer.failed.connect(self._failed)
-        self.writer.problem.connect(self.problem)
         self.conversations.refreshed.connect(self._tidy_drafts)
         self._open.changed.connect(self.changed)
         self.conversations.removed.connect(self._gone)
         self.conversations.restored.connect(lambda back: self.open(back[0]))
         self.conversations.deleted.connect(self._deleted)
-        self.conversations.problem.connect(self.problem)
 
     @property
     def current(self) -> Conversation | None:
@@ -130,7 +125,7 @@ class ChatSession(QObject):
 
     def open(self, conversation: Conversation | None) -> None:
         """Show a conversation; None starts a new one, which is stored with its first message."""
-        with self._reporting():
+        with reporting():
             try:
                 self.branch.read(conversation, self.live)
             except UserFixable:
@@ -142,7 +137,7 @@ class ChatSession(QObject):
 
     def set_setup(self, setup: ChatSetup) -> None:
         """Let answers be drawn like this from now on."""
-        with self._reporting():
+        with reporting():
             self._open.set_setup(setup)
 
     def undelete(self, token: Deletion | UndoToken) -> None:
@@ -155,7 +150,7 @@ class ChatSession(QObject):
         if token.message_id is None:
             self.conversations.bring_back(token)
             return
-        with self._reporting():
+        with reporting():
             self._store.trash.undelete(token)
             if self._open.is_any_of((token.conversation_id,)):
                 self._show_again()
@@ -185,7 +180,7 @@ class ChatSession(QObject):
             return False
         clicked_at = time.perf_counter()
         taken = False
-        with self._reporting():
+        with reporting():
             conversation = self.current
             if conversation is None:
                 conversation = self._open.begin(title_of(text))
@@ -202,7 +197,7 @@ class ChatSession(QObject):
             return False
         clicked_at = time.perf_counter()
         taken = False
-        with self._reporting():
+        with reporting():
             old = self.messages[index].text
             self.branch.cut(conversation, index)
             self.branch.say(conversation, text)
@@ -219,7 +214,7 @@ class ChatSession(QObject):
             return
         if self.shows_live:
             self.stop()
-        with self._reporting():
+        with reporting():
             count = len(self.messages) - index
             token = self.branch.delete(message_id)
             self._show_again()
@@ -228,14 +223,14 @@ class ChatSession(QObject):
 
     def show_version(self, message_id: int, step: int) -> None:
         """Show the version `step` places on, with what followed it."""
-        with self._reporting():
+        with reporting():
             self.branch.step(message_id, step)
             self._show_again()
 
     def show_message(self, message_id: int) -> None:
         """Show the branch that a message is on."""
         if self.branch.index(message_id) is None:
-            with self._reporting():
+            with reporting():
                 self.branch.go_to(message_id)
                 self._show_again()
 
@@ -268,7 +263,7 @@ class ChatSession(QObject):
             return
         clicked_at = time.perf_counter()
         base = self.messages[-1]
-        with self._reporting():
+        with reporting():
             self._store.answers.resume(base.id)
             self._begin(self.current, base, base.sampling, clicked_at)
             self.answer_resumed.emit(base)
@@ -282,7 +277,7 @@ class ChatSession(QObject):
         if conversation is None or index is None or self._is_busy():
             return
         clicked_at = time.perf_counter()
-        with self._reporting():
+        with reporting():
             if self.messages[index].role is Role.USER:
                 index += 1
             if index < len(self.messages):
@@ -327,7 +322,7 @@ class ChatSession(QObject):
         if event.kind is FailureKind.CONTEXT_FULL and self.shows_live:
             self.context_full.emit(event.needed, False)
         else:
-            self.problem.emit(UserFixable(event.cause, event.remedy, event.details))
+            report(UserFixable(event.cause, event.remedy, event.details))
 
     def _ended(self, message: StoredMessage) -> None:
         if self.messages and self.messages[-1].id == message.id:
@@ -357,16 +352,8 @@ class ChatSession(QObject):
         """One answer is written at a time; says so while there is one."""
         if self.live is not None:
             remedy = tr("Stop it, or wait until it is finished.")
-            self.problem.emit(UserFixable(tr("An answer is being written."), remedy))
+            report(UserFixable(tr("An answer is being written."), remedy))
         return self.live is not None
 
     def _tidy_drafts(self) -> None:
         self.drafts.keep_only([each.id for each in self.conversations.newest_first()])
-
-    @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Tell the user of trouble with the history instead of failing."""
-        try:
-            yield
-        except UserFixable as error:
-            self.problem.emit(error)

@@ -224,6 +224,7 @@ class Settings:
     last_conversation: int | None = field(default=None, metadata=_kept(Whole(0, _MOST)))
     window_width: int = field(default=1280, metadata=_kept(Whole(400, 20_000)))
     window_height: int = field(default=800, metadata=_kept(Whole(300, 20_000)))
+    window_maximised: bool = field(default=False, metadata=_kept(Switch()))
 
     def profiled(self, model: Path) -> ProfiledModel:
         """Return how a model runs; as the planner thinks best where nothing is kept."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
+from app.notices import report
 from app.settings.file import load, save
 from app.settings.model import DEFAULTS, SPECS, Settings
 from app.signals import TypedSignal
@@ -19,8 +20,6 @@ class SettingsStore(QObject):
     """The settings in force; changes are saved shortly after they are made."""
 
     changed = TypedSignal[Settings]()
-    problem = Signal(object)
-    """A `UserFixable` that tells why saving failed."""
 
     def __init__(self, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -63,4 +62,4 @@ class SettingsStore(QObject):
         try:
             save(self.path, self.value, self._rest)
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)

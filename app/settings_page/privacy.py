@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QLocale, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QShowEvent
+from PySide6.QtCore import QLocale, Qt, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.data_folder.exported_file import show_folder
 from app.data_folder.paths import Paths
 from app.data_folder.relocation import ask_to_move, delete_old, read_pointer
 from app.diagnostics.reports import ReportFolder
@@ -24,6 +25,7 @@ from app.engine_link.background import in_background
 from app.settings_page.reports_dialog import ReportsDialog
 from app.settings_page.stored import Stored, StoredData, empty, everything, folder_size
 from app.widgets.confirm import confirm
+from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import LabelledRow, plain_label
 from engine.errors import UserFixable
 from engine.language import tr
@@ -117,7 +119,7 @@ class PrivacyPage(QWidget):
         if self._paths.pointer is None:
             about += " " + tr("It was set on the command line or in the environment.")
         row = self._add(PlaceRow(tr("Data folder"), about, self._paths.data, self))
-        row.add_button(tr("Open the folder"), lambda: _show_folder(self._paths.data))
+        row.add_button(tr("Open the folder"), lambda: show_folder(self._paths.data))
         move = row.add_button(tr("Move…"), self._move)
         move.setEnabled(self._paths.pointer is not None)
         return row
@@ -135,7 +137,7 @@ class PrivacyPage(QWidget):
                 self,
             )
         )
-        row.add_button(tr("Open the folder"), lambda: _show_folder(Path(old)))
+        row.add_button(tr("Open the folder"), lambda: show_folder(Path(old)))
         row.add_button(tr("Delete…"), self._confirm_old, danger=True)
         return row
 
@@ -149,7 +151,7 @@ class PrivacyPage(QWidget):
             case StoredData.REPORTS:
                 row.add_button(tr("Show…"), self.show_reports)
             case StoredData.MODELS | StoredData.CACHE:
-                row.add_button(tr("Open the folder"), lambda: _show_folder(stored.path))
+                row.add_button(tr("Open the folder"), lambda: show_folder(stored.path))
             case _:
                 row.add_button(tr("Delete"), lambda: self._empty(stored))
         return row
@@ -208,7 +210,7 @@ class PrivacyPage(QWidget):
         self.data_folder.measure(lambda: folder_size(self._paths.data))
 
     def _move(self) -> None:
-        dialog = QFileDialog(self, tr("Choose an empty folder for Duotail's data"))
+        dialog = file_dialog(self, tr("Choose an empty folder for Duotail's data"))
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -298,7 +300,3 @@ def _promise(parent: QWidget) -> QFrame:
 def _breakable(path: Path) -> str:
     """The path with places where a line may end: folders' names have none of their own."""
     return str(path).replace("/", "/\u200b").replace("\\", "\\\u200b")
-
-
-def _show_folder(folder: Path) -> None:
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

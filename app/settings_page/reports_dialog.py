@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QDateTime, QLocale, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtCore import QDateTime, QLocale, Signal
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.data_folder.exported_file import show_folder
 from app.diagnostics.reports import Report, ReportFolder, ReportKind
 from app.theme.theme import mono_font, ui_font
 from engine.language import tr
@@ -139,7 +140,7 @@ class ReportsDialog(QDialog):
 
     def _open_folder(self) -> None:
         self._folder.path.mkdir(parents=True, exist_ok=True)
-        QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._folder.path)))
+        show_folder(self._folder.path)
 
 
 def _title(report: Report) -> str:

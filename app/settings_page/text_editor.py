@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit, QPushButton, QWidget
 
 from app.settings.kinds import Word
 from app.settings.model import Settings
 from app.settings_page.editors import Editor
+from app.widgets.file_dialog import file_dialog
 from engine.language import tr
 
 _WIDTH = 22
@@ -51,7 +54,9 @@ class TextEditor(Editor):
         self.line.addWidget(button)
 
     def _choose(self) -> None:
-        dialog = QFileDialog(self.window(), tr("Choose a folder"), self._field.text())
+        typed = self._field.text().strip()
+        folder = Path(typed) if typed else None
+        dialog = file_dialog(self.window(), tr("Choose a folder"), folder)
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(self._take)

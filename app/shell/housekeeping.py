@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QWidget
 
 from app.data_folder.paths import Paths
 from app.diagnostics.report_text import safe_traceback
 from app.diagnostics.reports import ReportFolder
+from app.notices import report
 from app.session.session import ChatSession
 from app.settings import SettingsStore
 from app.theme.theme import Theme
-from app.widgets.banner import BannerArea
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -27,14 +28,14 @@ class Housekeeping(QObject):
         settings: SettingsStore,
         theme: Theme,
         session: ChatSession,
-        banners: BannerArea,
+        window: QWidget,
     ) -> None:
-        super().__init__(banners)
+        super().__init__(window)
         self._paths = paths
         self._settings = settings
         self._theme = theme
         self._session = session
-        self._banners = banners
+        self._window = window
         self.reports = ReportFolder(paths)
         self.restart: bool | None = None
         """Start again when the window is closed: None: not, False: as usual, True: in safe mode."""
@@ -43,7 +44,7 @@ class Housekeeping(QObject):
         """Open the settings."""
         from app.settings_page.dialog import SettingsDialog
 
-        dialog = SettingsDialog(self._settings, self._theme, self._paths, self._banners.window())
+        dialog = SettingsDialog(self._settings, self._theme, self._paths, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.page.restart_asked.connect(self.start_anew)
         dialog.page.privacy.delete_conversations_asked.connect(self._delete_conversations)
@@ -54,7 +55,7 @@ class Housekeeping(QObject):
         """Open the crash reports."""
         from app.settings_page.reports_dialog import ReportsDialog
 
-        dialog = ReportsDialog(self.reports, self._banners.window())
+        dialog = ReportsDialog(self.reports, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.restart_asked.connect(self.start_anew)
         dialog.open()
@@ -66,17 +67,15 @@ class Housekeeping(QObject):
         what = tr("Something went wrong inside Duotail.")
         if self.reports.of_error(error) is None:
             remedy = tr("Your conversations are safe. No report could be written.")
-            self._banners.show_trouble(UserFixable(what, remedy, safe_traceback(error)))
+            report(UserFixable(what, remedy, safe_traceback(error)))
             return
         remedy = tr("Your conversations are safe. A report was written; it stays on this computer.")
-        self._banners.show_trouble(
-            UserFixable(what, remedy), (tr("Show report"), self.show_reports)
-        )
+        report(UserFixable(what, remedy), (tr("Show report"), self.show_reports))
 
     def tell_of_last_crash(self) -> None:
         """The last run may have ended by a crash."""
         if self.reports.of_last_crash() is not None:
-            self._banners.show_trouble(
+            report(
                 UserFixable(
                     tr("Duotail crashed last time."),
                     tr(
@@ -90,7 +89,7 @@ class Housekeeping(QObject):
     def start_anew(self, safe: bool) -> None:
         """Close the window, then start Duotail once more."""
         self.restart = safe
-        self._banners.window().close()
+        self._window.close()
 
     def _delete_conversations(self) -> None:
         session = self._session

@@ -5,34 +5,28 @@ Owns nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMimeData, Qt, Signal
-from PySide6.QtGui import (
-    QCloseEvent,
-    QDragEnterEvent,
-    QDropEvent,
-    QResizeEvent,
-    QShowEvent,
-)
-from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QMainWindow, QSplitter, QStyle, QVBoxLayout, QWidget
 
 from app.chat.page import ChatPage
 from app.conversations.sidebar import Sidebar
 from app.engine_link.bridge import EngineBridge
-from app.engine_link.status import Phase
 from app.history import Conversation, Hit
 from app.models.choice import ModelChoice
 from app.models.file_chooser import FileChooser, dropped_model
 from app.models.model_button import ModelButton
 from app.models.starter_offer import StarterOffer
+from app.notices import report
 from app.session.session import ChatSession
 from app.settings import SettingsStore
 from app.shell.actions import WindowActions
+from app.shell.banner_stack import BannerStack
 from app.shell.drop_overlay import DropOverlay
+from app.shell.load_notices import LoadNotices
 from app.shell.memory_strip import MemoryStrip
 from app.shell.navigation import Navigation
 from app.shell.page_names import PageName
@@ -41,11 +35,10 @@ from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.keys import with_keys
 from app.theme.theme import Theme, ThemeChoice
-from app.tuning.refusal import button_words, refusal
 from app.tuning.run_button import RunButton
 from app.tuning.run_choice import RunChoice
-from engine.events import DeviceSample, Failed, MachineFound, MemoryHeld, PlanReady
-from engine.language import sentences, tr
+from engine.events import DeviceSample, MachineFound, MemoryHeld
+from engine.language import tr
 
 if TYPE_CHECKING:
     from engine.model.model_files import SeveralModels
@@ -56,7 +49,6 @@ _WIDE = (PageName.PERFORMANCE, PageName.MODELS)
 """Pages that leave no room for the performance panel, or need none."""
 _ROOM_FOR_THREE = 980
 _ROOM_FOR_TWO = 680
-_BESIDE_BANNERS, _BELOW_BANNERS = 24, 12
 _ROOM_FOR_MODE = 520
 """Narrower, how the model runs is in the menu of the model only."""
 
@@ -106,8 +98,11 @@ class MainWindow(QMainWindow):
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self._splitter.setHandleWidth(1)
         self._splitter.setChildrenCollapsible(False)
-        self._centre, self._below = _centre(self.pages)
-        for area in (self.sidebar, self._centre, self.performance):
+        self.banners = BannerStack(self.pages)
+        self.pages.currentChanged.connect(lambda _index: self.banners.lie_over(self.pages.body))
+        self.banners.lie_over(self.pages.body)
+        self._load_notices = LoadNotices(services.models.running, services.session, self)
+        for area in (self.sidebar, self.pages, self.performance):
             self._splitter.addWidget(area)
         self._splitter.setStretchFactor(1, 1)
         centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
@@ -139,7 +134,22 @@ class MainWindow(QMainWindow):
         last = settings.value.last_conversation if settings.value.reopen_last else None
         session.open(session.conversations.get(last))
         if settings.trouble is not None:
-            self.chat.show_trouble(settings.trouble)
+            report(settings.trouble)
+
+    def show_fitted(self) -> None:
+        """Show the window as it was closed, with all of it on the screen."""
+        room = self.screen().availableGeometry()
+        title = self.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight)
+        size = self.size().boundedTo(room.size() - QSize(0, title))
+        self.resize(size)
+        self.move(
+            room.left() + (room.width() - size.width()) // 2,
+            room.top() + (room.height() - title - size.height()) // 2,
+        )
+        if self._services.settings.value.window_maximised:
+            self.showMaximized()
+        else:
+            self.show()
 
     def come_forward(self) -> None:
         """Show the window above others."""
@@ -192,9 +202,13 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Remember the size; the rest is saved by whoever owns it."""
-        if not (self.isMaximized() or self.isFullScreen()):
-            size = self.size()
-            self._services.settings.change(window_width=size.width(), window_height=size.height())
+        normal = not (self.isMaximized() or self.isFullScreen())
+        size = self.size() if normal else self.normalGeometry().size()
+        self._services.settings.change(
+            window_width=size.width(),
+            window_height=size.height(),
+            window_maximised=self.isMaximized(),
+        )
         super().closeEvent(event)
 
     def _connect(self) -> None:
@@ -203,8 +217,6 @@ class MainWindow(QMainWindow):
         sidebar.new_button.clicked.connect(commands.new_chat)
         sidebar.opened.connect(self._open)
         sidebar.hit_opened.connect(self._open_hit)
-        sidebar.said.connect(self.chat.banners.show_notice)
-        sidebar.problem.connect(self.chat.show_trouble)
         sidebar.theme_button.clicked.connect(commands.next_theme)
         sidebar.restore_asked.connect(session.undelete)
         sidebar.settings_button.clicked.connect(self.settings_asked)
@@ -222,21 +234,16 @@ class MainWindow(QMainWindow):
         ):
             models_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.chat.outgoing.model_given.connect(self._services.models.load_path)
-        self._services.models.problem.connect(self.chat.show_trouble)
         self._services.models.several.connect(self._choose_file)
         self.model_button.running_asked.connect(self.run_button.open_panel)
         self.model_button.more_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.run_button.page_asked.connect(lambda: self.pages.open(PageName.TUNING))
-        self._tell_of_running()
         bridge = self._services.bridge
         bridge.subscribe_newest(DeviceSample, self.memory.take_sample)
         bridge.subscribe_newest(MemoryHeld, self.memory.take_held)
         bridge.subscribe_newest(MachineFound, self.memory.take_machine)
         self.memory.clicked.connect(self._ask_of_memory)
         self.memory.details_asked.connect(commands.show_memory)
-        bridge.subscribe(PlanReady, self._tell_caveat)
-        self._services.settings.problem.connect(self.chat.show_trouble)
-        self._services.bridge.subscribe(Failed, self._failed)
 
     def _ask_of_memory(self) -> None:
         """Show where memory is shared out; from there, open the details."""
@@ -250,11 +257,7 @@ class MainWindow(QMainWindow):
         self.navigation.show_page(name)
         self._show_performance()
         if name is None:
-            self.chat.hold_banners()
             self.chat.composer.field.setFocus()
-        else:
-            self._below.addWidget(self.chat.banners)
-            self.chat.banners.keep_below(_BELOW_BANNERS)
 
     def _replaces(self, area: QWidget) -> bool:
         """Return whether the page on show makes a side area needless."""
@@ -293,56 +296,3 @@ class MainWindow(QMainWindow):
         chooser = FileChooser(several, self)
         chooser.chosen.connect(self._services.models.load)
         chooser.open()
-
-    def _tell_of_running(self) -> None:
-        """Tell what becomes of a change of how the model runs."""
-        notice, running = self.chat.banners.show_notice, self._services.models.running
-        running.waiting.connect(
-            lambda: notice(tr("The change takes effect when this answer is finished."))
-        )
-        running.fell_back.connect(
-            lambda cause: notice(
-                sentences(tr("Your last settings don't fit right now; using Automatic."), cause)
-            )
-        )
-
-    def _tell_caveat(self, event: PlanReady) -> None:
-        """Tell what the new model cannot do that others can; an empty chat says it itself."""
-        if event.plan.caveat and self._services.session.current is not None:
-            self.chat.banners.show_notice(event.plan.caveat)
-
-    def _failed(self, event: Failed) -> None:
-        """Offer another try for a model that did not load, or an engine that did not start."""
-        if event.request_id is not None or self._services.models.running.falls_back:
-            return
-        bridge = self._services.bridge
-        problem = refusal(event)
-        action: tuple[str, Callable[[], None]] | None = None
-        if bridge.status.phase is Phase.BROKEN:
-            action = (tr("Try again"), self._restart_engine)
-        elif bridge.last_load is not None:
-            load = bridge.last_load
-            action = (tr("Try again"), lambda: bridge.submit(load))
-        running = self._services.models.running
-        choices = [(button_words(way), partial(running.take, way.load)) for way in event.ways_out]
-        self.chat.banners.show_trouble(problem, action, choices=choices)
-
-    def _restart_engine(self) -> None:
-        bridge = self._services.bridge
-        again = bridge.last_load
-        bridge.start(lambda: again)
-
-
-def _centre(pages: QWidget) -> tuple[QWidget, QVBoxLayout]:
-    """The pages, and below them a place for what the window has to say while one is open."""
-    centre = QWidget()
-    centre.setProperty("look", "page")
-    centre.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-    layout = QVBoxLayout(centre)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(0)
-    layout.addWidget(pages, 1)
-    below = QVBoxLayout()
-    below.setContentsMargins(_BESIDE_BANNERS, 0, _BESIDE_BANNERS, 0)
-    layout.addLayout(below)
-    return centre, below

@@ -14,6 +14,7 @@ from app.widgets.table import Row, Table
 from engine.events import DeviceHeld
 from engine.language import later, number, tr, tr_count
 from engine.language.units import gibibytes
+from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory
 
 if TYPE_CHECKING:
@@ -113,13 +114,21 @@ def _load(models: ModelEstimates, load: LoadEstimate, each: DeviceEstimate) -> R
         f"{datetime.fromtimestamp(load.at).astimezone():%Y-%m-%d %H:%M}",
         models.target,
         mode_name(load.mode),
-        each.name,
+        _device_name(each),
         number(load.context),
         exact(each.predicted.total),
         exact(held),
         share(each.predicted.total / held - 1) if held else NOTHING,
         NOTHING if each.system is None else exact(each.system),
     )
+
+
+def _device_name(each: DeviceEstimate) -> str:
+    """Return the name in today's language: what was kept may be in another one."""
+    if each.device == CPU:
+        return tr("Memory of this PC")
+    simulated = each.device.startswith("simulated:")
+    return tr("Simulated accelerator") if simulated else each.name
 
 
 def typical_errors(kept: Sequence[ModelEstimates]) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from app.history import HistoryInUse, HistoryStore, set_aside
+from app.notices import Action, report, reporting, tell
 from app.signals import TypedSignal
-from app.widgets.banner import Action, BannerArea
 from engine.errors import UserFixable
 from engine.language import sentences, tr, tr_count
 
@@ -28,17 +28,16 @@ class OpenHistory(QObject):
     def __init__(self, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._path = path
-        self._banners: BannerArea | None = None
-        self._restart: Callable[[], None] = lambda: None
+        self._restart: Callable[[], None] | None = None
         self.trouble: UserFixable | None = None
         self._found_damaged.connect(self._tell)
         self._folder: Path | None = None
         """Folder of a history that is not kept."""
         self.store = self._open()
 
-    def tell(self, banners: BannerArea, restart: Callable[[], None]) -> None:
+    def tell(self, restart: Callable[[], None]) -> None:
         """Say now, and whenever damage is found later, what is wrong and what can be done."""
-        self._banners, self._restart = banners, restart
+        self._restart = restart
         if self.trouble is not None:
             self._tell(self.trouble)
 
@@ -63,13 +62,11 @@ class OpenHistory(QObject):
         return HistoryStore.open(self._folder / self._path.name)
 
     def _tell(self, trouble: UserFixable) -> None:
-        if self._banners is None:
+        if self._restart is None:
             self.trouble = trouble
             return
         told = sentences(trouble.remedy, *self._meanwhile())
-        self._banners.show_trouble(
-            UserFixable(trouble.cause, told, trouble.details), *self._ways_out()
-        )
+        report(UserFixable(trouble.cause, told, trouble.details), *self._ways_out())
 
     def _meanwhile(self) -> Iterator[str]:
         """Yield sentences on what this run can do."""
@@ -98,14 +95,8 @@ class OpenHistory(QObject):
 
     def _renew(self, change: Callable[[], Path]) -> None:
         """Put another history in the place of this one, and start anew with it."""
-        if self._banners is None:
-            return
-        try:
+        assert self._restart is not None  # noqa: S101 - the buttons are there since `tell`
+        with reporting():
             kept = change()
-        except UserFixable as error:
-            self._banners.show_trouble(error)
-            return
-        self._banners.show_notice(
-            tr("The old history is kept as {name}.").format(name=kept.name),
-            (tr("Start again"), self._restart),
-        )
+            words = tr("The old history is kept as {name}.").format(name=kept.name)
+            tell(words, (tr("Start again"), self._restart))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from app.chat.page import ChatPage
 from app.shell.page_names import PageName
 from app.signals import TypedSignal
 from app.widgets.page_frame import PageFrame
@@ -26,7 +27,7 @@ class PageStack(QStackedWidget):
     """The `PageName` on show, or None for the chat."""
     sidebar_asked = Signal()
 
-    def __init__(self, chat: QWidget, makers: PageMakers, parent: QWidget | None = None) -> None:
+    def __init__(self, chat: ChatPage, makers: PageMakers, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._chat, self._makers = chat, makers
         self._pages: dict[PageName, PageFrame] = {}
@@ -58,6 +59,12 @@ class PageStack(QStackedWidget):
         self._show(name, page)
         self._instead = page
         page.take_keyboard()
+
+    @property
+    def body(self) -> QWidget:
+        """What is between header and foot of what is on show."""
+        shown = self.currentWidget()
+        return shown.body if isinstance(shown, PageFrame) else self._chat.body
 
     def toggle(self, name: PageName) -> None:
         """Show a page, or the chat again if it is shown already."""

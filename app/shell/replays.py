@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from app.engine_link.background import in_background
 from app.history import HistoryStore, StoredMessage
+from app.notices import report, tell
 from app.session.session import ChatSession
 from app.shell.page_names import PageName
 from app.shell.page_stack import PageStack
@@ -21,11 +22,6 @@ _log = logging.getLogger(__name__)
 
 class Replays(QObject):
     """One page at a time; the newest wish counts."""
-
-    said = Signal(str)
-    """The reason why there is nothing to show."""
-    problem = Signal(object)
-    """A `UserFixable`: the history cannot be read."""
 
     def __init__(
         self, store: HistoryStore, session: ChatSession, pages: PageStack, parent: QObject
@@ -48,7 +44,7 @@ class Replays(QObject):
         try:
             packed = self._store.answers.rounds(message_id)
         except UserFixable as error:
-            self.problem.emit(error)
+            report(error)
             return
         self._wanted = message_id
         recorded = RecordedAnswer(message, packed)
@@ -59,7 +55,7 @@ class Replays(QObject):
             return
         self._wanted = None
         if not events:
-            self.said.emit(tr("The rounds of this answer were not kept."))
+            tell(tr("The rounds of this answer were not kept."))
             return
         from app.performance.feed import Feed
         from app.performance.replay import ReplayPage
@@ -72,4 +68,4 @@ class Replays(QObject):
 
     def _failed(self, error: Exception) -> None:
         _log.error("the rounds of an answer cannot be shown", exc_info=error)
-        self.said.emit(tr("The rounds of this answer were not kept."))
+        tell(tr("The rounds of this answer were not kept."))

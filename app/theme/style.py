@@ -64,7 +64,7 @@ QToolButton:hover { background: $hover; }
 QToolButton:pressed, QToolButton:checked { background: $selected; }
 QToolButton:focus { border-color: $accent; }
 QToolButton::menu-indicator { image: none; }
-QToolButton[look="round"] { background: $accent; border-radius: 18px; }
+QToolButton[look="round"] { background: $accent; border-radius: ${round_radius}px; }
 QToolButton[look="round"]:hover { background: $accent_hover; }
 QToolButton[look="round"]:disabled { background: $hover; }
 QToolButton[look="round"]:focus { border-color: $text; }
@@ -72,7 +72,7 @@ QToolButton[look="floating"] { background: $surface; border: 1px solid $border_s
     border-radius: 18px; }
 QToolButton[look="floating"]:hover { background: $hover; }
 QToolButton[look="floating"]:focus { border: 2px solid $accent; }
-QToolButton[look="quiet"] { color: $muted; padding: 3px 6px; }
+QToolButton[look="quiet"] { color: $muted; padding: 3px 6px; icon-size: ${icon_side}px; }
 QToolButton[look="quiet"]:hover { color: $text; }
 QToolButton[look="chip"] { background: $sunken; border: 1px solid $border;
     border-radius: ${radius}px; padding: 0; }
@@ -81,7 +81,7 @@ QToolButton[look="chip"]:hover { background: $hover; }
 
 _PUSH_BUTTONS = """
 QPushButton { background: $surface; color: $text; border: 1px solid $border_strong;
-    border-radius: ${radius}px; padding: 6px 14px; }
+    border-radius: ${radius}px; padding: 6px 14px; icon-size: ${icon_side}px; }
 QPushButton:hover { background: $hover; }
 QPushButton:pressed { background: $selected; }
 QPushButton:focus { border: 2px solid $accent; padding: 5px 13px; }
@@ -198,6 +198,8 @@ def style_sheet(tokens: Tokens, points: float = 10.0, scale: float = 1.0) -> str
         section=round(points * SECTION, 1),
         small=round(points * SMALL, 1),
         tick_side=round(16 * scale),
+        icon_side=round(16 * scale),
+        round_radius=round(18 * scale),
         arrow=round(14 * scale),
         dot_side=inner + 2 * ring - 2,  # as large as when it is checked: borders come on top
         dot_radius=(inner + 2 * ring) // 2,

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.engine_link.running import Running
+from app.widgets.file_dialog import file_dialog
 from engine.language import tr
 
 AskDraft = Callable[[QWidget, Running, Callable[[Path], None]], None]
@@ -34,7 +35,7 @@ def _ask(
     kinds: list[str] | None = None,
 ) -> None:
     known = running.drafts
-    dialog = QFileDialog(parent.window(), title, str(known[0].parent) if known else "")
+    dialog = file_dialog(parent.window(), title, known[0].parent if known else None)
     dialog.setFileMode(mode)
     if kinds:
         dialog.setNameFilters(kinds)

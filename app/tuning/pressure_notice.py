@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject
 
+from app import notices
+from app.notices import Action, Notice
 from app.tuning.pressure import Offer, Pressure
 from app.tuning.refusal import holder_words
-from app.widgets.banner import Action, Banner, BannerArea
 from engine.events import PlanSummary
 from engine.language import listed, number, sentences, tr
 from engine.language.units import memory
@@ -14,12 +15,12 @@ from engine.machine.facts import CPU
 
 
 class PressureNotice(QObject):
-    """Puts what `Pressure` offers above the message field, and takes it away again."""
+    """Puts what `Pressure` offers before the user, and takes it away again."""
 
-    def __init__(self, pressure: Pressure, banners: BannerArea) -> None:
+    def __init__(self, pressure: Pressure) -> None:
         super().__init__(pressure)
-        self._pressure, self._banners = pressure, banners
-        self._shown: Banner | None = None
+        self._pressure = pressure
+        self._shown: Notice | None = None
         pressure.offered.connect(self._show)
         pressure.over.connect(self._withdraw)
 
@@ -29,20 +30,12 @@ class PressureNotice(QObject):
         if offer.load is not None:
             choices.append((_button(offer), lambda: self._pressure.take(offer)))
         choices.append((tr("Leave as it is"), lambda: None))
-        banner = self._banners.show_offer(*_words(offer), choices=choices)
-        banner.dismissed.connect(lambda: self._left(banner, offer))
-        self._shown = banner
-
-    def _left(self, banner: Banner, offer: Offer) -> None:
-        """Taken, left or closed."""
-        if self._shown is banner:
-            self._shown = None
-            self._pressure.leave(offer)
+        self._shown = notices.offer(
+            *_words(offer), choices=choices, left=lambda: self._pressure.leave(offer)
+        )
 
     def _withdraw(self) -> None:
-        banner, self._shown = self._shown, None
-        if banner is not None:
-            self._banners.withdraw(banner)
+        notices.withdraw(self._shown)
 
 
 def _words(offer: Offer) -> tuple[str, str]:

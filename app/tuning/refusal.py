@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.errors import UserFixable
-from engine.events import Failed, WayOut
+from engine.events import Failed, FailureKind, WayOut
 from engine.language import listed, number, sentences, tr
 from engine.language.units import memory
 from engine.machine.facts import CPU
@@ -24,6 +24,14 @@ def refusal(event: Failed) -> UserFixable:
         return UserFixable(event.cause, remedy, event.details)
     details = "\n".join(filter(None, (*_needed(lacking.needed), event.details)))
     return UserFixable(event.cause, sentences(*_missing(lacking), remedy), details)
+
+
+def may_fit_later(event: Failed) -> bool:
+    """Return whether the same load may work another time, with nothing changed by the user here."""
+    if event.shortage is not None and event.shortage.budgeted:
+        return False
+    never = (FailureKind.ABSENT, FailureKind.MODEL_UNUSABLE, FailureKind.NOT_POSSIBLE)
+    return event.kind not in never
 
 
 def button_words(way: WayOut) -> str:

@@ -77,6 +77,11 @@ class PageFrame(QWidget):
         layout.insertWidget(1, self._inside, 1)
         self._inside.show()
 
+    @property
+    def body(self) -> QWidget:
+        """What is between the line with the title and the foot."""
+        return self._inside if self.scroller.widget() is None else self.scroller
+
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line with the title, left of the last button."""
         self.header.insertWidget(self.header.count() - 1, widget)

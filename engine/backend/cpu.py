@@ -39,7 +39,7 @@ def threads_for(weight_bytes: int) -> int:
 
     DUOTAIL_THREADS decides where it is set.
     """
-    from engine.backend.native.pool import chosen_threads, default_threads
+    from engine.machine.cores import chosen_threads, default_threads
 
     useful = max(ceil(weight_bytes / BYTES_PER_THREAD), 1)
     return chosen_threads() or min(default_threads(), useful)

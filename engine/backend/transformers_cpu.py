@@ -26,10 +26,10 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from engine.backend.ledger import Account, Purpose, unlimited
-from engine.backend.native.pool import default_threads
 from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
 from engine.backend.step import Step
 from engine.errors import Cancelled, UserFixable
+from engine.machine.cores import default_threads
 from engine.model.other_family import OtherConfig, not_loadable
 from engine.model.weights.readable import Floats, Readable
 from engine.model.weights.stored import not_finite

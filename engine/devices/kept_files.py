@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 import platformdirs
 
-from engine.devices.typed_json import decoded, encoded
+from engine.typed_json import decoded, encoded
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from engine.devices.kept_files import KeptFiles, cache_subfolder
 from engine.devices.machine_file import check_speeds
-from engine.devices.typed_json import WrongMember
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
 from engine.speculative.costs import Learnt
+from engine.typed_json import WrongMember
 
 SPEEDS_VERSION = 2
 """Version of the method of measuring: speeds of another version are worthless."""

@@ -14,11 +14,11 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.devices.typed_json import WrongMember, decoded, encoded
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.machine.facts import CPU, Machine
 from engine.machine.speeds import DeviceSpeeds, ProductSpeed, Speeds
+from engine.typed_json import WrongMember, decoded, encoded
 
 MOST_BYTES = 1 << 20
 

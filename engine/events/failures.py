@@ -18,6 +18,8 @@ class FailureKind(StrEnum):
     ABSENT = "absent"
     """Something optional is not here: a graphics card."""
     MODEL_UNUSABLE = "model unusable"
+    NOT_POSSIBLE = "not possible"
+    """Not with this model."""
 
 
 @dataclass(frozen=True, slots=True)

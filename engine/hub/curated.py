@@ -13,10 +13,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from engine.devices.typed_json import decoded
 from engine.hub import starter
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
+from engine.typed_json import decoded
 
 _FILE = "pairs.toml"
 _USUAL = {"rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 1e6}

@@ -11,7 +11,6 @@ from itertools import chain
 from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.device import Device
 from engine.backend.native.matrix import NATIVE_KINDS
-from engine.backend.native.pool import default_threads
 from engine.backend.segment import Share
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import (
@@ -24,6 +23,7 @@ from engine.devices.kept_estimates import KeptEstimates
 from engine.devices.kept_measurements import KeptLearnt, KeptSpeeds
 from engine.devices.probe import probe_host, probe_machine
 from engine.language import tr
+from engine.machine.cores import default_threads
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.speeds import Speeds
 from engine.plan.facts import ModelFacts

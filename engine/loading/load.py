@@ -12,7 +12,6 @@ import numpy as np
 
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account, Ledger, Purpose
-from engine.backend.native.pool import default_threads
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.segment import Share
 from engine.commands import Load, Mode
@@ -23,6 +22,7 @@ from engine.loading.decoder_builder import DecoderBuilder
 from engine.loading.devices import Devices, IsCancelled, Progress, close, whole
 from engine.loading.inspection import ModelText
 from engine.loading.planned_load import PlannedLoad
+from engine.machine.cores import default_threads
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory
 from engine.model.config import ModelConfig

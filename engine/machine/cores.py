@@ -253,3 +253,14 @@ def _windows_affinity() -> int | None:
         if kernel.GetProcessAffinityMask(handle, ctypes.byref(process), ctypes.byref(system)):
             return process.value if process.value not in (0, system.value) else None
     return None
+
+
+def default_threads() -> int:
+    """Return the threads that DUOTAIL_THREADS sets, else one per available physical core."""
+    return chosen_threads() or available_cores()
+
+
+def chosen_threads() -> int:
+    """Return the threads that DUOTAIL_THREADS sets; 0 where it sets none."""
+    chosen = os.environ.get("DUOTAIL_THREADS", "")
+    return int(chosen) if chosen.isdecimal() else 0

@@ -20,6 +20,7 @@ from fake_engine import FakeEngine, Script
 
 from app.application import Assembly
 from app.data_folder.paths import Paths
+from app.notices import Notice, board
 from app.theme.theme import Theme
 
 PATIENCE_MS = 120_000
@@ -59,6 +60,16 @@ def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:  # noqa:
 @pytest.fixture(scope="session")
 def theme(qapp: QApplication) -> Theme:
     return Theme(qapp)
+
+
+@pytest.fixture
+def notices() -> Iterator[list[Notice]]:
+    """What is put up for the user during a test."""
+    posted: list[Notice] = []
+    take = posted.append
+    board().posted.connect(take)
+    yield posted
+    board().posted.disconnect(take)
 
 
 @pytest.fixture

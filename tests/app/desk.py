@@ -13,6 +13,7 @@ from app.chat.messages.message_view import AnswerMessage
 from app.chat.page import ChatPage
 from app.engine_link.status import Phase
 from app.session.session import ChatSession
+from app.shell.banner_stack import BannerStack
 from engine.events import Event
 
 
@@ -27,6 +28,10 @@ class Desk:
     @property
     def chat(self) -> ChatPage:
         return self.assembly.window.chat
+
+    @property
+    def banners(self) -> BannerStack:
+        return self.assembly.window.banners
 
     @property
     def session(self) -> ChatSession:

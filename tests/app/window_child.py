@@ -22,6 +22,7 @@ from app.data_folder.paths import find_paths
 from app.engine_link.bridge import EngineLike, real_engine
 from app.engine_link.status import Phase
 from app.history import AnswerState, Conversation, StoredMessage
+from app.notices import Notice, NoticeKind, board
 from app.session.session import ChatSession
 from app.theme.theme import Theme
 from engine.commands import Load, Mode
@@ -72,7 +73,11 @@ class User:
         assembly.bridge.subscribe(TextDelta, self._wrote)
         session.answer_finished.connect(self._finished)
         session.writer.stored.connect(self._stored)
-        session.problem.connect(lambda problem: tell("problem", words=str(problem)))
+        board().posted.connect(self._told)
+
+    def _told(self, notice: Notice) -> None:
+        if notice.kind is NoticeKind.PROBLEM:
+            tell("problem", words=notice.text)
 
     def look(self) -> None:
         """Do the next thing once nothing is being written, after a moment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
@@ -10,6 +10,7 @@ from app.chat.composer.attachment_chips import AttachmentChips
 from app.chat.composer.composer_state import ComposerState
 from app.chat.composer.context_meter import ContextMeter
 from app.chat.composer.message_field import MessageField
+from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import IconButton, icon
 from app.theme.keys import key_words, with_keys
 from app.theme.theme import current
@@ -17,6 +18,7 @@ from app.widgets.elided import ElidedLabel
 from engine.language import tr
 
 _ROOM_FOR_WORDS = 480
+_ROUND = 36
 
 
 class Composer(QFrame):
@@ -70,13 +72,12 @@ class Composer(QFrame):
         button.setProperty("icon_name", icon_name)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.setCursor(Qt.CursorShape.PointingHandCursor)
-        button.setIconSize(QSize(16, 16))
         return button
 
     def _round(self, icon_name: str, name: str) -> IconButton:
         button = IconButton(icon_name, name, self)
         button.setProperty("look", "round")
-        button.setFixedSize(36, 36)
+        keep_sized(button, lambda: button.setFixedSize(scaled(_ROUND), scaled(_ROUND)))
         return button
 
     def _arrange(self) -> None:

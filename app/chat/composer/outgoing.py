@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QFileDialog
 
 from app.chat.composer.composer import Composer
@@ -18,6 +18,7 @@ from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus
 from app.history import StoredMessage
+from app.notices import report, tell
 from app.session.attachments import (
     Attachment,
     as_block,
@@ -43,9 +44,6 @@ _UNSENT = -1
 class Outgoing(QObject):
     """Stands between the composer and the session."""
 
-    problem = Signal(object)
-    """A `UserFixable`."""
-    notice = Signal(str)
     model_given = TypedSignal[Path]()
     """The path of a model that was dropped or pasted: it is meant to be loaded."""
 
@@ -122,11 +120,11 @@ class Outgoing(QObject):
             if isinstance(each, Attachment):
                 self._attach(key, each)
             else:
-                self.problem.emit(each)
+                report(each)
 
     def _attach(self, key: int | None, attachment: Attachment) -> None:
         if attachment.notice:
-            self.notice.emit(attachment.notice)
+            tell(attachment.notice)
         if key != self._key:  # the user went on to another conversation meanwhile
             held = self._drafts.get(key)
             self._drafts.put(key, Draft(held.text, (*held.attachments, attachment)))
@@ -151,7 +149,7 @@ class Outgoing(QObject):
         """Put what was pasted into the field, where there is room for it."""
         field = self._composer.field
         if not field.has_room(attachment.text):
-            self.notice.emit(tr("This text is too long for the message field."))
+            tell(tr("This text is too long for the message field."))
             return
         self._remove(attachment)
         field.insertPlainText(attachment.text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, QPoint
@@ -12,12 +11,10 @@ from app.chat.sampling.setup_panel import SetupPanel
 from app.chat.sampling.setup_words import setup_words
 from app.engine_link.bridge import EngineBridge
 from app.history import ChatSetup
+from app.notices import tell
 from app.session.session import ChatSession
 from app.settings import Preset, SettingsStore
 from engine.language import tr
-
-Notice = Callable[[str, tuple[str, Callable[[], None]] | None], None]
-"""Tells of something that was done, with a button that takes it back."""
 
 
 class SetupControl(QObject):
@@ -30,7 +27,6 @@ class SetupControl(QObject):
         session: ChatSession,
         settings: SettingsStore,
         bridge: EngineBridge,
-        notice: Notice,
     ) -> None:
         super().__init__(panel)
         self._panel = panel
@@ -38,7 +34,6 @@ class SetupControl(QObject):
         self._session = session
         self._settings = settings
         self._bridge = bridge
-        self._notice = notice
         panel.chosen.connect(self._choose)
         panel.presets.saved.connect(self._save)
         panel.presets.deleted.connect(self._delete)
@@ -89,7 +84,7 @@ class SetupControl(QObject):
         self._session.set_setup(replace(self._session.setup, preset=name))
         self._settings.change(presets=presets)
         if old is not None and old != made:
-            self._notice(
+            tell(
                 tr("The preset \u201c{name}\u201d was changed.").format(name=old.label),
                 (tr("Undo"), lambda: self._put_back(old, held)),
             )
@@ -104,7 +99,7 @@ class SetupControl(QObject):
             self._settings.change(default_preset=default)
 
         self._panel.hide()
-        self._notice(
+        tell(
             tr("The preset \u201c{name}\u201d was deleted.").format(name=preset.label),
             (tr("Undo"), undo),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
@@ -46,7 +46,6 @@ class ThoughtView(QWidget):
         self.header.setProperty("look", "quiet")
         self.header.setAutoRaise(True)
         self.header.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.header.setIconSize(QSize(16, 16))
         self.header.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.header.clicked.connect(lambda: self.set_opened(not self.opened))
         self._clock = QTimer(self)

@@ -98,7 +98,7 @@ def game(stage: Stage, shoot: Shoot) -> None:
         stage.tell(each)
     shoot("game-takes-the-card")
     stage.preview = before
-    stage.window.chat.banners.clear()
+    stage.window.banners.clear()
     stage.ready()
 
 
@@ -110,5 +110,5 @@ def too_large(stage: Stage, shoot: Shoot) -> None:
     stage.tell(_refused())
     settle()
     shoot("does-not-fit")
-    stage.window.chat.banners.clear()
+    stage.window.banners.clear()
     stage.ready()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.notices import report
 from app.showcase.scenes.shoot import Shoot
 from app.showcase.stage import Stage, catch_up, settle
 from engine.errors import UserFixable
@@ -61,12 +62,12 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
         )
     )
     shoot("error-banner")
-    window.chat.banners.clear()
-    window.chat.show_trouble(UserFixable("The history is on a full drive.", "Free some space."))
+    window.banners.clear()
+    report(UserFixable("The history is on a full drive.", "Free some space."))
     session.conversations.delete([session.conversations.newest_first()[0].id])
     settle()
     shoot("deleted-undo")
-    window.chat.banners.clear()
+    window.banners.clear()
 
 
 def no_model(stage: Stage, shoot: Shoot) -> None:

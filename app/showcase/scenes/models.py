@@ -9,6 +9,7 @@ from time import perf_counter
 
 from app.models.choice import Installed
 from app.models.file_chooser import FileChooser
+from app.notices import report
 from app.showcase.scenes.shoot import Shoot, answer, menu, new_chat
 from app.showcase.script import PLAN
 from app.showcase.stage import Stage, catch_up, settle
@@ -47,7 +48,7 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
         settle()
         shoot("choose-file", chooser)
         chooser.close()
-    window.chat.show_trouble(
+    report(
         UserFixable(
             "qwen2.5-1.5b-instruct-q4_k_m.gguf is incomplete: 734003200 of 1117320736 bytes.",
             "Finish or repeat the download.",
@@ -56,7 +57,7 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
     )
     catch_up()
     shoot("model-error")
-    window.chat.banners.clear()
+    window.banners.clear()
 
 
 def loading(stage: Stage, shoot: Shoot) -> None:
@@ -84,5 +85,5 @@ def another_family(stage: Stage, shoot: Shoot) -> None:
     stage.tell(PlanReady(perf_counter(), Path("stablelm"), "StableLM 2 1.6B", plan))
     catch_up()
     shoot("other-family")
-    stage.window.chat.banners.clear()
+    stage.window.banners.clear()
     stage.ready()

@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 from app.chat.messages.answer_details import AnswerDetails
+from app.notices import report
 from app.performance.panel import PerformancePanel
 from app.settings.profiles import ModelProfile
 from app.showcase.lanes import answer_stats
@@ -109,7 +110,7 @@ def _while_writing(stage: Stage, shoot: Shoot, picture: Callable[..., None]) -> 
     catch_up()
     shoot("change-waits")
     stage.finish(text * 6)
-    stage.window.chat.banners.clear()
+    stage.window.banners.clear()
     stage.tell(PlanReady(perf_counter(), _MODEL, MODEL_NAME, PLAN, Load(_MODEL)))
 
 
@@ -129,7 +130,7 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
     shoot("dovetail-numbers", details)
     details.close()
     stage.mode = Mode.CPU
-    stage.window.chat.show_trouble(
+    report(
         UserFixable(
             "eagle3-llama-3.1-8b cannot draft for SmolLM2 135M: it was trained for a model with "
             "hidden states of 4096 numbers, and this one has 256.",
@@ -139,7 +140,7 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
     )
     catch_up()
     shoot("draft-error")
-    stage.window.chat.banners.clear()
+    stage.window.banners.clear()
     stage.ready()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes as c
-import os
 import weakref
 from collections.abc import Callable
 from functools import cache
@@ -12,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from engine.backend.native.library import library
-from engine.machine.cores import available_cores
+from engine.machine.cores import default_threads
 
 
 class ThreadPool:
@@ -30,17 +29,6 @@ class ThreadPool:
 def shared_pool(threads: int | None = None) -> ThreadPool:
     """Return the one pool for target and draft; None: `default_threads`."""
     return ThreadPool(threads) if threads else shared_pool(default_threads())
-
-
-def default_threads() -> int:
-    """Return the threads that DUOTAIL_THREADS sets, else one per available physical core."""
-    return chosen_threads() or available_cores()
-
-
-def chosen_threads() -> int:
-    """Return the threads that DUOTAIL_THREADS sets; 0 where it sets none."""
-    chosen = os.environ.get("DUOTAIL_THREADS", "")
-    return int(chosen) if chosen.isdecimal() else 0
 
 
 class CancelFlag:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
 from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Ledger, Purpose
-from engine.backend.native.pool import ThreadPool, default_threads
+from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
 from engine.backend.round import Drafted, DraftRequest, Verified, VerifyRequest
@@ -26,6 +26,7 @@ from engine.backend.step import Step
 from engine.commands import WeightFormat
 from engine.errors import Absent
 from engine.language import tr
+from engine.machine.cores import default_threads
 from engine.machine.facts import Accelerator
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats, Weights

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from engine.commands import ALL_LAYERS, Compare, DraftChoice, Load, Mode, WeightFormat
-from engine.devices.typed_json import decoded, encoded
 from engine.events import Compared, ModeRun, PlanSummary
 from engine.language import listed, number, tr
 from engine.language.units import duration, gibibytes, memory
 from engine.machine.facts import CPU, Machine
+from engine.typed_json import decoded, encoded
 
 GIB = 2**30
 _NONE = "-"

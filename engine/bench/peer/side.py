@@ -13,13 +13,13 @@ from statistics import median
 import numpy as np
 from platformdirs import user_cache_path
 
-from engine.backend.native.pool import default_threads
 from engine.bench.forward import CONTEXT, MOST_ROWS, next_tokens, prompt, stored_subject
 from engine.bench.harness import BenchAnswer
 from engine.bench.pair_writer import PairWriter
 from engine.bench.peer.export import export
 from engine.bench.peer.process import PeerProcess, find_interpreter
 from engine.loading.load import LoadedPair
+from engine.machine.cores import default_threads
 from engine.model.config import ModelConfig
 from engine.model.local_model import LocalModel
 from engine.model.weights.readable import Floats, Readable

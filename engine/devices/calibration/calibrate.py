@@ -312,7 +312,7 @@ def _link(subject: _Subject, device: Device, course: Course) -> LinkSpeed:
 def _threads(subject: _Subject) -> int:
     if not subject.is_host or not native_is_built():
         return 0
-    from engine.backend.native.pool import default_threads
+    from engine.machine.cores import default_threads
 
     return subject.threads or default_threads()
 

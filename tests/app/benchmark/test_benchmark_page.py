@@ -310,7 +310,7 @@ def test_the_text_is_copied_and_saved(desk: Desk, tmp_path: Path) -> None:
     desk.bot.waitUntil(file.exists)
     assert file.read_text(encoding="utf-8") == text
     page.save(tmp_path / "nowhere" / "shared.md")
-    desk.bot.waitUntil(lambda: "could not be written" in " ".join(page.banners.texts))
+    desk.bot.waitUntil(lambda: "could not be written" in " ".join(desk.banners.texts))
 
 
 def test_a_simulated_accelerator_is_named(desk: Desk) -> None:

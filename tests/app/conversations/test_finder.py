@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversations.finder import FileSearcher, Finder
 from app.history import Conversation, HistoryStore, Hit
+from app.notices import Notice
 from engine.errors import UserFixable
 
 
@@ -89,13 +90,14 @@ def test_a_change_during_the_search_is_searched_too(
     assert searcher.asked == ["a", "a"]
 
 
-def test_trouble_is_told(finder: Finder, searcher: SlowSearcher, qtbot: QtBot) -> None:
+def test_trouble_is_told(
+    finder: Finder, searcher: SlowSearcher, qtbot: QtBot, notices: list[Notice]
+) -> None:
     searcher.gate.release()
-    with qtbot.waitSignal(finder.problem) as told:
-        finder.look_for("trouble")
-        finder.hurry()
-    assert told.args is not None
-    assert told.args[0].cause == "The drive is gone."
+    finder.look_for("trouble")
+    finder.hurry()
+    qtbot.waitUntil(lambda: bool(notices))
+    assert notices[0].text == "The drive is gone."
     assert not finder.busy
 
 

@@ -18,6 +18,7 @@ from app.conversations import transfer
 from app.conversations.archive import ExportFormat, file_name, read, write
 from app.conversations.sidebar import Sidebar
 from app.history import Conversation, HistoryStore
+from app.notices import Notice, NoticeKind
 from app.session.conversation_list import ConversationList
 from engine.errors import UserFixable
 
@@ -68,20 +69,25 @@ def test_what_is_no_text_is_refused_with_words(tmp_path: Path) -> None:
 
 
 class Told:
-    """What the sidebar says and opens."""
+    """What the user is told, and what the sidebar opens."""
 
-    def __init__(self, sidebar: Sidebar) -> None:
-        self.said: list[str] = []
-        self.problems: list[UserFixable] = []
+    def __init__(self, sidebar: Sidebar, notices: list[Notice]) -> None:
+        self.notices = notices
         self.opened: list[Conversation] = []
-        sidebar.said.connect(self.said.append)
-        sidebar.problem.connect(self.problems.append)
         sidebar.opened.connect(self.opened.append)
+
+    @property
+    def said(self) -> list[str]:
+        return [each.text for each in self.notices if each.kind is NoticeKind.TOAST]
+
+    @property
+    def problems(self) -> list[Notice]:
+        return [each for each in self.notices if each.kind is NoticeKind.PROBLEM]
 
 
 @pytest.fixture
-def told(sidebar: Sidebar) -> Told:
-    return Told(sidebar)
+def told(sidebar: Sidebar, notices: list[Notice]) -> Told:
+    return Told(sidebar, notices)
 
 
 @pytest.fixture

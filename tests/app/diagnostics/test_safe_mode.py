@@ -26,7 +26,7 @@ def started(data: Path, theme: Theme, qtbot: QtBot) -> tuple[Assembly, str]:
     qtbot.addWidget(assembly.window)
     assembly.start(default_target)
     qtbot.waitUntil(lambda: assembly.bridge.status.phase is Phase.READY, timeout=60_000)
-    return assembly, " ".join(assembly.window.chat.banners.texts)
+    return assembly, " ".join(assembly.window.banners.texts)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")

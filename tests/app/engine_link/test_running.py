@@ -12,7 +12,7 @@ from app.engine_link.running import Running
 from app.settings.file import load, save
 from app.settings.model import Settings
 from app.settings.profiles import GIB, ModelProfile, ProfiledModel
-from app.widgets.banner import Banner
+from app.shell.banner import Banner
 from engine.commands import DraftChoice, Generate, Load, Mode
 from engine.events import Failed
 
@@ -33,7 +33,7 @@ def kept_profile(desk: Desk) -> ModelProfile:
 
 
 def banners(desk: Desk) -> list[str]:
-    return [banner.text for banner in desk.chat.banners.findChildren(Banner)]
+    return [banner.text for banner in desk.banners.findChildren(Banner)]
 
 
 def test_a_wish_reloads_the_same_model_between_answers_and_is_remembered(

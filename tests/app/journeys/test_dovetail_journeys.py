@@ -14,9 +14,9 @@ from pytestqt.qtbot import QtBot
 from traveller import WHOLE, Traveller
 
 from app.engine_link.status import Phase
+from app.shell.banner import Banner
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
-from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Mode
 from engine.hub.local import default_target
 from engine.model.local_model import LocalModel
@@ -80,7 +80,7 @@ def drafts(traveller: Traveller) -> str:
 
 
 def told(traveller: Traveller) -> str:
-    banners = traveller.chat.banners.findChildren(Banner)
+    banners = traveller.banners.findChildren(Banner)
     return " ".join(banner.accessibleName() for banner in banners)
 
 
@@ -122,7 +122,7 @@ def test_what_cannot_draft_is_told_and_the_model_goes_on(
         traveller.until(lambda words=words: words in told(traveller))
         traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
         assert drafts(traveller) == own
-        traveller.chat.banners.clear()
+        traveller.banners.clear()
         traveller.until(lambda: not told(traveller))
     answer = traveller.ask("Hello").message
     assert answer.state in WHOLE

@@ -18,9 +18,9 @@ from app.history import AnswerState
 from app.performance import PerformancePanel
 from app.performance.timeline import overlap
 from app.settings.profiles import GIB, ModelProfile
+from app.shell.banner import Banner
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
-from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Mode
 from engine.hub.local import default_target
 from engine.model.local_model import LocalModel
@@ -71,7 +71,7 @@ def performance(guest: Traveller) -> PerformancePanel:
 
 
 def told(guest: Traveller) -> str:
-    banners = guest.chat.banners.findChildren(Banner)
+    banners = guest.banners.findChildren(Banner)
     return " ".join(banner.accessibleName() for banner in banners)
 
 

@@ -17,8 +17,8 @@ import app.tuning.pressure
 import engine.loading.devices
 from app.engine_link.status import Phase
 from app.settings.profiles import ModelProfile
+from app.shell.banner import Banner
 from app.theme.theme import Theme
-from app.widgets.banner import Banner
 from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import Load, Mode, WeightFormat
 from engine.devices.probe import probe_host
@@ -50,7 +50,7 @@ def has_free(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
 
 def cards(traveller: Traveller) -> list[Banner]:
     """What is said above the message field, the newest last."""
-    return [each for each in traveller.chat.banners.findChildren(Banner) if each.isVisible()]
+    return [each for each in traveller.banners.findChildren(Banner) if each.isVisible()]
 
 
 def card(traveller: Traveller, words: str) -> Banner:
@@ -88,7 +88,7 @@ def test_a_13b_at_16_bit_on_a_small_machine(
     traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
     assert traveller.ask("Hello").message.state in WHOLE, "the present model goes on"
     assert traveller.assembly.settings.value.model == str(default_target())
-    traveller.chat.banners.clear()
+    traveller.banners.clear()
 
     small = write_hollow_gguf(tmp_path / "small.F16.gguf", SMALL)
     has_free(monkeypatch, 130 << 20)

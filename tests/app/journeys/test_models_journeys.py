@@ -15,8 +15,8 @@ from traveller import Traveller
 
 from app.models.models_page import ModelsPage
 from app.models.search_bar import ModelsTab
+from app.shell.banner import Banner
 from app.shell.page_names import PageName
-from app.widgets.banner import Banner
 from engine.hub.download.jobs import JobState
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))

@@ -12,9 +12,9 @@ from traveller import Traveller
 
 from app.history import StoredMessage
 from app.performance.performance_page import PerformancePage
+from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.theme.theme import Theme
-from app.widgets.banner import Banner
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

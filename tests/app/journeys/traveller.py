@@ -20,6 +20,7 @@ from app.engine_link.bridge import EngineFactory, EngineLike, real_engine
 from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.session.session import ChatSession
+from app.shell.banner_stack import BannerStack
 from app.theme.theme import Theme
 from engine.commands import Load, Mode, WeightFormat
 from engine.events import Event, TextDelta
@@ -77,6 +78,10 @@ class Traveller:
     @property
     def chat(self) -> ChatPage:
         return self.window.chat
+
+    @property
+    def banners(self) -> BannerStack:
+        return self.window.banners
 
     @property
     def session(self) -> ChatSession:

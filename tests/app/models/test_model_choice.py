@@ -20,12 +20,12 @@ from app.data_folder.paths import Paths
 from app.engine_link.status import Phase
 from app.models.choice import Installed, ModelChoice, installed
 from app.models.file_chooser import FileChooser
+from app.notices import Notice, NoticeKind
 from app.settings.profiles import ModelProfile, ProfiledModel
+from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.theme.theme import Theme
-from app.widgets.banner import Banner
 from engine.commands import DraftChoice, Load, Stop, Unload
-from engine.errors import UserFixable
 from engine.hub.local import default_target
 from engine.model.local_model import LocalModel
 
@@ -73,22 +73,22 @@ def test_the_menu_offers_no_draft_and_leads_to_more_models(desk: Desk) -> None:
     assert desk.assembly.window.pages.shown is PageName.MODELS
 
 
-def test_a_draft_that_is_opened_without_a_model_is_not_loaded(desk: Desk) -> None:
-    told: list[UserFixable] = []
-    desk.assembly.models.problem.connect(told.append)
+def test_a_draft_that_is_opened_without_a_model_is_not_loaded(
+    desk: Desk, notices: list[Notice]
+) -> None:
     before, desk.assembly.bridge.last_load = loads(desk), None
     desk.assembly.models._use(Installed(Path("head"), "A draft head", "BF16", 1, head=True))
-    assert [each.cause for each in told] == ["A draft head is a draft and cannot answer alone."]
+    assert [each.text for each in notices] == ["A draft head is a draft and cannot answer alone."]
     assert loads(desk) == before
 
 
-def test_a_folder_without_a_model_is_refused_in_words(desk: Desk, tmp_path: Path) -> None:
-    told: list[UserFixable] = []
-    desk.assembly.models.problem.connect(told.append)
+def test_a_folder_without_a_model_is_refused_in_words(
+    desk: Desk, tmp_path: Path, notices: list[Notice]
+) -> None:
     before = loads(desk)
     desk.assembly.models.load_path(tmp_path)
-    desk.bot.waitUntil(lambda: bool(told))
-    assert told[0].cause
+    desk.bot.waitUntil(lambda: bool(notices))
+    assert notices[0].kind is NoticeKind.PROBLEM
     assert loads(desk) == before
 
 
@@ -193,12 +193,12 @@ def test_what_a_model_cannot_do_is_said(desk: Desk) -> None:
     desk.assembly.models.load(default_target())
     desk.bot.waitUntil(lambda: "transformers" in desk.chat.status_line.text)
     assert any(label.text().startswith(caveat) for label in desk.chat.greeting.findChildren(QLabel))
-    assert not desk.chat.banners.findChildren(Banner)
+    assert not desk.banners.findChildren(Banner)
     desk.type_and_send("Hello")
     desk.answered()
     desk.assembly.models.load(default_target())
-    desk.bot.waitUntil(lambda: bool(desk.chat.banners.findChildren(Banner)))
-    banners = desk.chat.banners.findChildren(Banner)
+    desk.bot.waitUntil(lambda: bool(desk.banners.findChildren(Banner)))
+    banners = desk.banners.findChildren(Banner)
     assert [banner.text for banner in banners] == [caveat]
 
 

@@ -24,9 +24,9 @@ from scripted_hub import Visitor, told
 
 from app.models.search_bar import ModelsTab
 from app.models.token_dialog import TokenDialog
+from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
-from app.widgets.banner import Banner
 from engine.commands import Load
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.messages import Access, Describe, Job, Order, Packaging, Refused, Search
@@ -294,14 +294,14 @@ def test_what_was_done_before_the_window_opened_is_not_told_again(
     visitor = Visitor.of(desk)
     visitor.until(lambda: TARGET.key in visitor.page.downloads.rows)
     visitor.did("keep", TARGET.key)
-    assert desk.chat.banners.texts == []
+    assert desk.banners.texts == []
 
 
 def test_a_model_is_told_of_when_its_draft_is_here_too(visitor: Visitor) -> None:
     visitor.until(lambda: visitor.page._services.hub._looked)
     draft = JobReport(DRAFT, JobState.FETCHING)
     visitor.tell(arrived(TARGET), draft)
-    assert visitor.desk.chat.banners.texts == []
+    assert visitor.desk.banners.texts == []
     visitor.tell(arrived(TARGET), arrived(DRAFT))
     banner(visitor, "Qwen3-8B and its draft were downloaded.")
 

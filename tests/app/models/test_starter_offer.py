@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QAbstractButton
 from app.engine_link.status import Phase
 from app.models.job_row import JobRow
 from app.models.starter_offer import StarterOffer
-from app.widgets.banner import Banner
+from app.shell.banner import Banner
 from engine.commands import Load
 from engine.errors import UserFixable
 from engine.hub.download.jobs import JobReport, JobState

@@ -22,8 +22,8 @@ from app.performance.export import ExportKind
 from app.performance.panel import PerformancePanel
 from app.performance.performance_page import PerformancePage
 from app.performance.timeline import Lane
+from app.shell.banner import Banner
 from app.shell.page_names import PageName
-from app.widgets.banner import Banner
 from engine.events import AcceleratorSample, Interval
 
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
@@ -185,8 +185,7 @@ def test_files_are_written_beside_the_window(
         (ExportKind.TRACE, "trace.json"),
         (ExportKind.PICTURE, "page.png"),
     ):
-        with desk.bot.waitSignal(page.export.said):
-            page.export.save(kind, tmp_path / name)
+        page.export.save(kind, tmp_path / name)
         desk.bot.waitUntil(lambda name=name: f"{name} was saved." in told(desk))
     with (tmp_path / "rounds.csv").open(encoding="utf-8") as stream:
         assert len(list(csv.DictReader(stream))) == rounds
@@ -203,8 +202,7 @@ def test_a_file_that_cannot_be_written_is_told(
 ) -> None:
     show(desk, page)
     (tmp_path / "here").mkdir()
-    with desk.bot.waitSignal(page.export.problem):
-        page.export.save(ExportKind.ROUNDS, tmp_path / "here")
+    page.export.save(ExportKind.ROUNDS, tmp_path / "here")
     desk.bot.waitUntil(lambda: "here could not be written." in told(desk))
 
 

@@ -14,8 +14,8 @@ from app.performance.feed import ASIDE
 from app.performance.performance_page import PerformancePage
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
+from app.shell.banner import Banner
 from app.shell.page_names import PageName
-from app.widgets.banner import Banner
 from engine.commands import Generate, Stop
 
 LONG = " ".join(f"word{number}" for number in range(60))

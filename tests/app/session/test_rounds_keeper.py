@@ -8,6 +8,7 @@ from desk import Desk
 from app.engine_link.background import in_background
 from app.history import HistoryStore
 from app.history.rounds import RoundRecording, joined, unpack
+from app.notices import Notice
 from app.session import rounds_keeper
 from engine.errors import UserFixable
 
@@ -86,17 +87,16 @@ def test_nothing_is_lost_when_the_window_closes_at_once(
         assert len(again.answers.rounds(message_id)) == 1
 
 
-def test_trouble_with_rounds_disturbs_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
-    desk.session.problem.connect(told.append)
-
+def test_trouble_with_rounds_disturbs_nobody(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, notices: list[Notice]
+) -> None:
     def full(*_: object) -> None:
         raise UserFixable("The drive is full.", "Free some space.")
 
     monkeypatch.setattr(desk.assembly.store.answers, "keep_rounds", full)
     message_id = ask(desk, "Question")
     assert kept(desk, message_id) is None
-    assert told == []
+    assert notices == []
 
 
 def test_what_cannot_be_packed_is_dropped(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,8 +90,8 @@ def test_deleted_messages_come_back(desk: Desk) -> None:
     before = texts(desk)
     desk.session.delete_message(desk.session.messages[2].id)
     assert texts(desk) == before[:2]
-    assert desk.chat.banners.texts == ["2 messages were deleted."]
-    buttons = desk.chat.banners.findChildren(QPushButton)
+    assert desk.banners.texts == ["2 messages were deleted."]
+    buttons = desk.banners.findChildren(QPushButton)
     (undo,) = [button for button in buttons if button.text() == "Undo"]
     desk.bot.mouseClick(undo, Qt.MouseButton.LeftButton)
     assert texts(desk) == before
@@ -129,7 +129,7 @@ def test_nothing_is_edited_while_an_answer_is_written(desk: Desk) -> None:
     desk.type_and_send("Question")
     desk.streaming("three ")
     assert not desk.session.edit(desk.session.messages[0].id, "Another one")
-    assert desk.chat.banners.texts == ["An answer is being written."]
+    assert desk.banners.texts == ["An answer is being written."]
     assert texts(desk)[0] == "Question"
     desk.script.gate.set()
     desk.answered()

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox, QPushButton,
 from app.chat.messages.user_message import UserMessage
 from app.engine_link.status import Phase
 from app.history import AnswerState, ChatSetup
+from app.notices import report
 from app.shell.page_names import PageName
 from engine.commands import Stop
 from engine.errors import UserFixable
@@ -245,7 +246,7 @@ def test_a_failed_answer_says_why_and_can_be_tried_again(desk: Desk) -> None:
     desk.script.fail_answer = Failed(0, None, "The context is full.", "Start a new chat.", "n=1024")
     desk.type_and_send("Too long")
     answer = desk.answered()
-    assert desk.chat.banners.texts == ["The context is full."]
+    assert desk.banners.texts == ["The context is full."]
     assert answer.message.state is AnswerState.FAILED
     assert "failed" in answer.note
     desk.script.fail_answer = None
@@ -266,7 +267,7 @@ def test_a_model_that_does_not_load_leaves_a_way_on(open_desk: OpenDesk) -> None
     script = Script(fail_load=Failed(0, None, "The file is cut off.", "Download it again."))
     desk = open_desk(script)
     desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase is Phase.NO_MODEL)
-    assert desk.chat.banners.texts == ["The file is cut off."]
+    assert desk.banners.texts == ["The file is cut off."]
     desk.chat.composer.field.setPlainText("Hello")
     assert not desk.chat.composer.send_button.isEnabled()
     assert desk.chat.composer.send_button.accessibleDescription()
@@ -298,9 +299,9 @@ def test_delete_can_be_undone_and_rename_is_kept(desk: Desk) -> None:
     assert desk.session.current.title == "A better title"
     listed.delete([conversation.id])
     assert listed.newest_first() == []
-    assert desk.chat.banners.texts == ["\u201cA better title\u201d was deleted."]
+    assert desk.banners.texts == ["\u201cA better title\u201d was deleted."]
     (undo,) = [
-        button for button in desk.chat.banners.findChildren(QPushButton) if button.text() == "Undo"
+        button for button in desk.banners.findChildren(QPushButton) if button.text() == "Undo"
     ]
     desk.bot.mouseClick(undo, Qt.MouseButton.LeftButton)
     assert [item.title for item in listed.newest_first()] == ["A better title"]
@@ -314,7 +315,7 @@ def test_deletions_are_taken_back_with_keys_however_late(desk: Desk) -> None:
     assert conversation is not None
     desk.session.delete_message(desk.session.messages[1].id)
     desk.session.conversations.delete([conversation.id])
-    desk.chat.banners.clear()  # as after a while
+    desk.banners.clear()  # as after a while
     field, conversations = desk.chat.composer.field, desk.assembly.window.sidebar.list
     control = Qt.KeyboardModifier.ControlModifier
     desk.bot.keyClicks(field, "typed")
@@ -417,10 +418,10 @@ def test_every_control_has_a_name(desk: Desk) -> None:
     desk.script.answer = "```c\nint x;\n```"
     desk.type_and_send("Hello")
     desk.answered()
-    desk.chat.show_trouble(UserFixable("Cause.", "Remedy.", "details"))
+    report(UserFixable("Cause.", "Remedy.", "details"))
     nameless = [
         widget
-        for area in (desk.assembly.window.sidebar, desk.chat)
+        for area in (desk.assembly.window.sidebar, desk.chat, desk.banners)
         for widget in area.findChildren(QWidget)
         if widget.focusPolicy() & Qt.FocusPolicy.TabFocus
         and widget.isVisible()
@@ -489,7 +490,7 @@ def test_history_in_use_elsewhere_is_told_and_chatting_works(open_desk: OpenDesk
     open_desk(None)
     second = open_desk(None)
     second.ready()
-    (told,) = second.chat.banners.texts
+    (told,) = second.banners.texts
     assert "already using your conversations" in told
     second.type_and_send("Hello")
     assert second.answered().text.raw_text == second.script.answer

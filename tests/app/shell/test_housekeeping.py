@@ -23,7 +23,7 @@ def house(desk: Desk) -> Housekeeping:
 
 
 def press(desk: Desk, text: str) -> None:
-    buttons = desk.chat.banners.findChildren(QPushButton)
+    buttons = desk.banners.findChildren(QPushButton)
     next(button for button in buttons if button.text() == text).click()
 
 
@@ -38,7 +38,7 @@ def test_an_unforeseen_error_is_told_once_and_can_be_looked_at(desk: Desk) -> No
     error = fail()
     house(desk).tell_of_error(error)
     house(desk).tell_of_error(error)
-    assert desk.chat.banners.texts == ["Something went wrong inside Duotail."]
+    assert desk.banners.texts == ["Something went wrong inside Duotail."]
     press(desk, "Show report")
     dialog = desk.assembly.window.findChild(ReportsDialog)
     assert dialog is not None
@@ -53,18 +53,18 @@ def test_an_error_that_cannot_be_written_down_is_still_told(desk: Desk) -> None:
     desk.assembly.paths.reports.parent.mkdir(exist_ok=True)
     desk.assembly.paths.reports.write_text("in the way")
     house(desk).tell_of_error(fail())
-    assert desk.chat.banners.texts == ["Something went wrong inside Duotail."]
+    assert desk.banners.texts == ["Something went wrong inside Duotail."]
 
 
 def test_a_crash_is_told_at_the_next_start(desk: Desk) -> None:
     house(desk).tell_of_last_crash()
-    assert desk.chat.banners.texts == []
+    assert desk.banners.texts == []
     desk.assembly.paths.crash_log.write_text("Fatal Python error: Segmentation fault\n")
     house(desk).tell_of_last_crash()
-    assert desk.chat.banners.texts == ["Duotail crashed last time."]
-    desk.chat.banners.clear()
+    assert desk.banners.texts == ["Duotail crashed last time."]
+    desk.banners.clear()
     house(desk).tell_of_last_crash()
-    assert desk.chat.banners.texts == []
+    assert desk.banners.texts == []
 
 
 def test_all_conversations_can_be_deleted_from_the_settings(desk: Desk) -> None:
@@ -78,7 +78,7 @@ def test_all_conversations_can_be_deleted_from_the_settings(desk: Desk) -> None:
     dialog.page.privacy.delete_conversations_asked.emit()
     assert desk.session.conversations.newest_first() == []
     assert desk.session.current is None
-    assert desk.chat.banners.texts == ["2 conversations were deleted."]
+    assert desk.banners.texts == ["2 conversations were deleted."]
 
 
 def test_the_last_conversation_is_opened_only_if_wanted(desk: Desk) -> None:

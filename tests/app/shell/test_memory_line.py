@@ -14,9 +14,11 @@ from pytestqt.qtbot import QtBot
 
 from app.shell.memory_detail import MemoryDialog
 from app.shell.memory_strip import MemoryStrip
+from app.shell.memory_tables import of_loads
 from app.shell.page_names import PageName
 from app.theme.theme import Theme, ThemeChoice
 from app.widgets.memory_parts import MemoryPart
+from engine.devices.kept_estimates import DeviceEstimate, LoadEstimate, ModelEstimates
 from engine.events import (
     AcceleratorSample,
     DeviceHeld,
@@ -51,6 +53,18 @@ def line(theme: Theme, qtbot: QtBot) -> MemoryStrip:
     strip.show()
     qtbot.waitExposed(strip)
     return strip
+
+
+def test_loads_before_are_named_in_the_language_of_today() -> None:
+    none = DeviceMemory(CPU, 0)
+    kept = [
+        DeviceEstimate(device, "", name, none, none)
+        for device, name in ((CPU, "Speicher"), ("simulated:0", "Simulierter Beschleuniger"))
+    ]
+    loads = (LoadEstimate(0.0, "plain", 2048, tuple(kept)),)
+    table = of_loads([ModelEstimates("", "Model", "", "", loads)])
+    place = table.columns.index("Memory")
+    assert [row[place] for row in table.rows] == ["Memory of this PC", "Simulated accelerator"]
 
 
 def drawings(line: MemoryStrip, change: Callable[[], object]) -> int:

@@ -42,7 +42,7 @@ def damage(paths: Paths) -> bytes:
 
 
 def button(desk: Desk, text: str) -> QPushButton | None:
-    banners = desk.chat.banners.findChildren(QPushButton)
+    banners = desk.banners.findChildren(QPushButton)
     return next((each for each in banners if each.text() == text), None)
 
 
@@ -98,5 +98,5 @@ def test_damage_found_later_is_told(open_desk: OpenDesk) -> None:
     desk.ready()
     desk.assembly.history._found_damaged.emit(UserFixable("Three pages are torn.", "Mend them."))
     desk.bot.waitUntil(
-        lambda: any("Three pages" in banner.text for banner in desk.chat.banners._banners)
+        lambda: any("Three pages" in banner.text for banner in desk.banners._banners)
     )

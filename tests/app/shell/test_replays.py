@@ -141,7 +141,7 @@ def test_without_rounds_it_says_so(desk: Desk, packed: bytes | None) -> None:
     if packed is not None:
         store.answers.keep_rounds(message_id, packed)
     desk.assembly.replays.show(message_id)
-    banners = desk.chat.banners
+    banners = desk.banners
     desk.bot.waitUntil(lambda: "The rounds of this answer were not kept." in banners.texts)
     assert desk.assembly.window.pages.shown is None
 

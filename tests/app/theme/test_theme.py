@@ -8,7 +8,7 @@ import pytest
 import shiboken6
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
 import app.theme.theme
@@ -65,17 +65,20 @@ def test_the_text_size_reaches_open_windows(theme: Theme, qtbot: QtBot) -> None:
     theme.apply(ThemeChoice.LIGHT, font_scale=1.0)
     plain, heading, button = QLabel("a"), QLabel("b"), IconButton("close", "Close")
     heading.setProperty("look", "heading")
-    for widget in (plain, heading, button):
+    quiet, push = QToolButton(), QPushButton("c")
+    quiet.setProperty("look", "quiet")
+    for widget in (plain, heading, button, quiet, push):
         qtbot.addWidget(widget)
         widget.show()
     sizes = plain.font().pointSizeF(), heading.font().pointSizeF(), mono_font().pointSizeF()
-    icon = button.iconSize().width()
+    icons = [each.iconSize().width() for each in (button, quiet, push)]
     with qtbot.waitSignal(theme.changed):
         theme.apply(ThemeChoice.LIGHT, font_scale=1.5)
     after = plain.font().pointSizeF(), heading.font().pointSizeF(), mono_font().pointSizeF()
     for before, now in zip(sizes, after, strict=True):
         assert now == pytest.approx(before * 1.5, rel=0.02)
-    assert button.iconSize().width() == round(icon * 1.5)
+    now = [each.iconSize().width() for each in (button, quiet, push)]
+    assert now == [round(icon * 1.5) for icon in icons]
     assert ui_font(1.0).pointSizeF() == pytest.approx(ui_font().pointSizeF() / 1.5)
 
 

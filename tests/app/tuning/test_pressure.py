@@ -10,9 +10,9 @@ import pytest
 from desk import Desk
 from PySide6.QtWidgets import QPushButton
 
+from app.shell.banner import Banner
 from app.showcase.script import PLAN
 from app.tuning.pressure import CALM_S, PATIENCE_S, GpuMemory
-from app.widgets.banner import Banner
 from engine.commands import Load, Mode, Preview
 from engine.events import (
     AcceleratorSample,
@@ -83,7 +83,7 @@ class Player:
 
     @property
     def notice(self) -> Banner | None:
-        shown = [each for each in self.desk.chat.banners.findChildren(Banner) if each.isVisible()]
+        shown = [each for each in self.desk.banners.findChildren(Banner) if each.isVisible()]
         return shown[0] if shown else None
 
     def said(self) -> str:

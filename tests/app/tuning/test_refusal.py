@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import Qt
@@ -13,9 +14,10 @@ from PySide6.QtWidgets import QPushButton
 
 from app.settings.file import load
 from app.settings.profiles import ModelProfile
+from app.shell.banner import Banner
 from app.tuning.refusal import button_words, refusal
-from app.widgets.banner import Banner
 from engine.commands import Load, Mode, WeightFormat
+from engine.errors import NotPossible, failed
 from engine.events import Failed, FailureKind, WayOut
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory, Holder, Shortage
@@ -49,7 +51,7 @@ def refuse(desk: Desk, event: Failed = REFUSED) -> Banner:
 
 
 def cards(desk: Desk) -> list[Banner]:
-    return desk.chat.banners.findChildren(Banner)
+    return desk.banners.findChildren(Banner)
 
 
 def buttons(card: Banner) -> dict[str, QPushButton]:
@@ -118,6 +120,27 @@ def test_an_answer_is_written_to_its_end_before_a_way_out_is_taken(desk: Desk) -
 def test_what_fits_in_no_way_has_no_such_buttons(desk: Desk) -> None:
     card = refuse(desk, replace(REFUSED, ways_out=(), shortage=None))
     assert set(buttons(card)) <= {"Try again", "Details", "Copy details", "Dismiss"}
+
+
+@pytest.mark.parametrize(
+    ("event", "helps"),
+    [
+        (REFUSED, True),
+        (replace(REFUSED, shortage=replace(LACKING, budgeted=True)), False),
+        (replace(REFUSED, kind=FailureKind.MODEL_UNUSABLE, shortage=None), False),
+        (failed(NotPossible("It has no draft.", "Choose another."), None), False),
+        (failed(RuntimeError("a bug"), None), True),
+    ],
+)
+def test_another_try_is_offered_where_it_may_help(desk: Desk, event: Failed, helps: bool) -> None:
+    assert ("Try again" in buttons(refuse(desk, event))) is helps
+
+
+def test_a_failure_is_told_until_another_load_works(desk: Desk) -> None:
+    refuse(desk)
+    assert desk.banners.texts == [REFUSED.cause]
+    desk.assembly.models.load(Path("small"))
+    desk.bot.waitUntil(lambda: desk.banners.texts == [])
 
 
 def test_a_start_with_a_model_that_does_not_fit_any_more(

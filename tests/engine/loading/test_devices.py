@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from folder_models import FOLDER_TARGET
 
-from engine.backend.native.pool import default_threads
 from engine.commands import Load
 from engine.devices.calibration import calibrate as calibration
 from engine.errors import Cancelled
 from engine.loading.devices import DeviceManager
 from engine.loading.planned_load import plan_load
+from engine.machine.cores import default_threads
 from engine.machine.facts import Machine
 from engine.machine.speeds import DeviceSpeeds, ProductSpeed, Speeds
 

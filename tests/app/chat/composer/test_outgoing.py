@@ -189,8 +189,8 @@ def test_a_file_can_be_sent_alone_and_taken_away_before(desk: Desk, tmp_path: Pa
 def test_what_is_no_text_is_refused_in_words(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     desk.chat.outgoing.attach([tmp_path / "photo.png"])
-    desk.bot.waitUntil(lambda: bool(desk.chat.banners.texts))
-    assert desk.chat.banners.texts == ["\u201cphoto.png\u201d is not a text file."]
+    desk.bot.waitUntil(lambda: bool(desk.banners.texts))
+    assert desk.banners.texts == ["\u201cphoto.png\u201d is not a text file."]
 
 
 def test_a_long_text_from_the_clipboard_goes_beside_the_message(desk: Desk) -> None:
@@ -377,7 +377,7 @@ def test_when_the_engine_finds_no_room_the_answer_can_still_be_had(open_desk: Op
     desk.answered()
     card = desk.chat.context_card
     assert card.isVisible()
-    assert desk.chat.banners.texts == []
+    assert desk.banners.texts == []
     desk.script.fail_answer = None
     desk.bot.waitUntil(card.leave_out_button.isEnabled)
     card.leave_out_button.click()

@@ -106,7 +106,7 @@ def test_values_are_kept_as_a_preset_changed_and_deleted_with_undo(desk: Desk) -
     shown.presets.deleted.emit(mine)
     assert settings.value.preset("Mine") is None
     assert desk.session.setup == ChatSetup(temperature=1.5)
-    buttons = desk.chat.banners.findChildren(QPushButton)
+    buttons = desk.banners.findChildren(QPushButton)
     undo = [button for button in buttons if button.text() == "Undo"]
     undo[-1].click()
     assert settings.value.preset("Mine") == mine

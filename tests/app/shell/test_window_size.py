@@ -1,0 +1,41 @@
+"""The size of the window: kept, and never larger than the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from desk import Desk
+from fake_engine import Script
+
+from app.shell.page_names import PageName
+
+
+def test_all_of_the_window_is_on_the_screen(open_desk: Callable[[Script | None], Desk]) -> None:
+    window = open_desk(None).assembly.window
+    room = window.screen().availableGeometry()
+    window.hide()
+    window.resize(room.width(), room.height())  # as large as the screen, without its title
+    window.show_fitted()
+    for page in (None, *PageName):
+        if page is not None:
+            window.pages.open(page)
+        assert window.memory.mapToGlobal(window.memory.rect().bottomLeft()).y() < room.bottom(), (
+            page
+        )
+        assert window.height() < room.height(), "there is room for the title"
+
+
+def test_a_maximised_window_comes_back_maximised(
+    open_desk: Callable[[Script | None], Desk],
+) -> None:
+    first = open_desk(None)
+    first.assembly.window.resize(700, 600)
+    first.assembly.window.showMaximized()
+    first.assembly.window.close()
+    first.assembly.close()
+    second = open_desk(None).assembly.window
+    second.hide()
+    second.show_fitted()
+    assert second.isMaximized()
+    second.showNormal()
+    assert (second.width(), second.height()) == (700, 600)
