@@ -112,7 +112,7 @@ def test_the_knee_in_words() -> None:
     model = sample.model()
     assert knee_words(model) == f"More than {memory(model.knee)} brings no speed."
     useless = replace(model.main, knee=0)
-    assert "no speed" in knee_words(sample.model(curves=(useless,)))
+    assert "does not make this model faster" in knee_words(sample.model(curves=(useless,)))
     always = replace(model.main, knee=12 * GIB)
     assert knee_words(sample.model(curves=(always,))) == ""
     alone = replace(model.main, points=model.points[:9], knee=12 * GIB)
