@@ -232,7 +232,7 @@ def test_searching_as_one_types(
     ]
     qtbot.keyClicks(sidebar.search, "!?")
     qtbot.waitUntil(lambda: not sidebar.hits.isVisible())
-    (said,) = [each for each in sidebar.findChildren(QLabel) if "found" in each.text()]
+    (said,) = [each for each in sidebar.findChildren(QLabel) if "No results" in each.text()]
     assert said.isVisible()
     assert said.text() == "No results for \u201cbeta!?\u201d."
     qtbot.keyClick(sidebar.search, Qt.Key.Key_Escape)

@@ -76,7 +76,7 @@ def test_a_copy_that_is_not_the_same_is_not_used(
 
 @pytest.mark.parametrize("place", ["data", "data/inside", "."])
 def test_places_that_make_no_sense(paths: Paths, tmp_path: Path, place: str) -> None:
-    with pytest.raises(UserFixable, match="already in this place"):
+    with pytest.raises(UserFixable, match="already in this folder"):
         asked(paths, tmp_path / place)
 
 

@@ -56,7 +56,7 @@ def test_what_cannot_be_deleted_is_told(paths: Paths, qtbot: QtBot) -> None:
     page = shown(paths, qtbot)
     press(page.places[StoredData.LOG], "Delete")  # there is none
     qtbot.waitUntil(lambda: bool(page.findChildren(QMessageBox)))
-    assert "could not be deleted" in asked(page).text()
+    assert "Not everything could be deleted" in asked(page).text()
 
 
 def test_prepared_models_are_deleted(
@@ -98,7 +98,7 @@ def test_a_folder_that_will_not_do_is_told(paths: Paths, qtbot: QtBot) -> None:
     page = shown(paths, qtbot)
     page.move_to(paths.data / "inside")
     qtbot.waitUntil(lambda: bool(page.findChildren(QMessageBox)))
-    assert "already in this place" in asked(page).text()
+    assert "already in this folder" in asked(page).text()
 
 
 def test_the_former_folder_is_deleted_when_the_user_says_so(

@@ -64,7 +64,7 @@ def test_sections_are_shown_one_at_a_time(dialog: SettingsDialog, qtbot: QtBot) 
 
 
 def test_searching_finds_rows_of_every_section(dialog: SettingsDialog, qtbot: QtBot) -> None:
-    qtbot.keyClicks(dialog.page.search, "Size TEXTS")
+    qtbot.keyClicks(dialog.page.search, "Size TEXT")
     assert shown(dialog) == {"font_scale"}
     dialog.page.search.setText("crash")
     assert shown(dialog) == set()

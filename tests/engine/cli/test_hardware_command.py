@@ -51,7 +51,7 @@ def test_what_is_here_and_what_is_missing(duotail: Duotail) -> None:
         "avx2, avx_vnni",
         "GeForce RTX 2080 (cuda:0)",
         "driver 570.86",
-        "temperature: not known, the driver does not tell",
+        "temperature: unknown, the driver does not tell",
         "GeForce GTX 680\n  cannot be used: its architecture is too old for this torch",
         "Not measured yet",
     ):

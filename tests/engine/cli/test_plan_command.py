@@ -114,7 +114,7 @@ def test_a_table_for_people(duotail: Duotail, desktop: Path) -> None:
     ("arguments", "code", "words"),
     [
         (("--shape", "nope"), 2, "no shape"),
-        (("--mode", "dovetail", "--model", str(FOLDER_TARGET)), 3, "needs a graphics card"),
+        (("--mode", "dovetail", "--model", str(FOLDER_TARGET)), 3, "needs a GPU"),
         (("--shape", "llama2-13b", "--context", "100000"), 2, "handles up to 4096"),
         (("--shape", "llama2-7b", "--model", str(FOLDER_TARGET)), 2, "not allowed with"),
     ],

@@ -64,15 +64,15 @@ def _gone(at: Desk) -> None:
 
 
 _FAULTS = {
-    "dropped": (_drops, "broke off"),
+    "dropped": (_drops, "was lost"),
     "timeout": (_hangs, "does not answer"),
     "wrong_bytes": (_spoilt, "differ from those the hub lists"),
     "changed": (_changed, "has changed"),
     "sign_in": (_status(401), "only signed-in users"),
     "gated": (_gated, "terms"),
     "forbidden": (_status(403), "denies access"),
-    "not_found": (_gone, "is not there"),
-    "busy": (_status(429, Retry_After="900"), "too often"),
+    "not_found": (_gone, "does not exist"),
+    "busy": (_status(429, Retry_After="900"), "too many requests"),
     "server": (_status(503), "internal error"),
     "unreadable": (_status(200), "not a model hub"),
 }

@@ -84,7 +84,7 @@ def test_a_broken_or_missing_one_is_told_with_its_problem(
     assert models[broken].problem
     assert models[broken].weight_bytes > 1000
     assert models[broken].name == "broken"
-    assert "not there" in models[gone].problem
+    assert "no longer exists" in models[gone].problem
 
 
 def test_a_head_is_told_as_such(shelf: ModelShelf, chat_model: Path, tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def test_a_forced_mode_is_honoured_or_refused_in_words(machine: str, mode: Mode)
 
 def test_why_modes_are_refused() -> None:
     forced = Wish(Mode.DUO, None, lookup=True, forced=True)
-    words = r"needs a graphics card .* GTX 680 is not used: this torch has no"
+    words = r"needs a GPU .* GTX 680 is not used: this torch has no"
     with pytest.raises(Absent, match=words):
         planned("old card", "3B", "q4_k_m", "1B", forced)
     with pytest.raises(NotPossible, match="needs a draft model"):
@@ -271,7 +271,7 @@ def test_layers_are_put_where_they_were_asked_for(layers: int) -> None:
 
 
 def test_layers_that_cannot_be_there() -> None:
-    with pytest.raises(NotPossible, match="has 32 layers: 33 of them"):
+    with pytest.raises(NotPossible, match="has 32 layers; 33 cannot"):
         planned("rtx 2080", "8B", "q4_k_m", wish=replace(AUTO, layers_on_gpu=33))
     with pytest.raises(OutOfMemory, match="of GTX 1050 for that, and the budget there is"):
         planned("gtx 1050", "8B", "q4_k_m", wish=replace(AUTO, layers_on_gpu=32))

@@ -144,7 +144,7 @@ def test_a_context_out_of_range(context: int) -> None:
 
 @pytest.mark.parametrize("mode", [Mode.DOVETAIL, Mode.DUO])
 def test_modes_of_a_card(mode: Mode) -> None:
-    with pytest.raises(Absent, match=f"“{mode}” needs a graphics card"):
+    with pytest.raises(Absent, match=f"“{mode}” needs a GPU"):
         on_the_cpu(TARGET, DRAFT, wish(mode), 64 * GIB)
 
 

@@ -223,10 +223,10 @@ def test_tooltips_name_dots_steps_and_layers(view: BudgetView) -> None:
     assert view.layers.words_at(QPointF(2, 2)) == ""
     view.set_ceiling(0)
     bars = view.card._areas()
-    assert [name for name, _, _ in bars] == ["Now", "Then"]
+    assert [name for name, _, _ in bars] == ["Now", "After"]
     now, then = (QPointF(SIDE + bar.left() + 1, 6 + bar.center().y()) for _, bar, _ in bars)
     assert view.card.words_at(now).startswith("Now: Target")
-    assert view.card.words_at(then).startswith("Then: Free")
+    assert view.card.words_at(then).startswith("After: Free")
     assert view.card.words_at(QPointF(1, 1)) == ""
 
 
