@@ -10,8 +10,11 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 	echo "Duotail needs Python 3.11 or newer: https://www.python.org/downloads/" >&2; exit 1; }; \
 	"$(PYTHON)" packaging/bootstrap.py
 
+# Two processes; the tests of a file stay together.
+TWO := -n 2 --dist loadfile
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run desktop test bench-peer lint format texts clean
+.PHONY: help setup run desktop test test-all sanitize bench-peer lint format texts clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -33,9 +36,18 @@ desktop: ## Linux: add Duotail to the applications, and to "Open with" of GGUF f
 		> "$(SHARE)/applications/duotail.desktop"
 	-@update-mime-database "$(SHARE)/mime" && update-desktop-database "$(SHARE)/applications"
 
-test: ## Run all tests; options for pytest in ARGS, as in ARGS="-k theme"
+
+test: ## Run the tests of every day; options for pytest in ARGS, as in ARGS="-k theme"
 	$(BOOTSTRAP) --dev
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(TWO) $(ARGS)
+
+test-all: ## Run all tests, as before a release
+	$(BOOTSTRAP) --dev
+	@$(BIN)/python -m pytest $(TWO) --release $(ARGS)
+
+sanitize: ## Run the kernels' tests with sanitizers for addresses, undefined behaviour, threads
+	$(BOOTSTRAP) --dev
+	@$(BIN)/python packaging/sanitize.py
 
 bench-peer: ## Compare with llama.cpp, which is built first, once (some minutes)
 	$(BOOTSTRAP)

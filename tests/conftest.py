@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from engine.hub.starter import starter_path
+from tests import stopwatch, tiers, vocabularies
 from tests.folder_models import FOLDER_DRAFT, FOLDER_TARGET
 
 _USER_DIRS = {
@@ -57,8 +58,22 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(_user_dirs(Path(home.name)))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `gpu` on a machine without an accelerator."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs both tiers."""
+    parser.addoption("--release", action="store_true", help="run the tests marked `release` too")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose the tier."""
+    _skip_without_accelerator(items)
+    if not config.option.release and not any("::" in argument for argument in config.args):
+        later = set(tiers.release_only(items))
+        config.hook.pytest_deselected(items=[item for item in items if item in later])
+        items[:] = [item for item in items if item not in later]
+
+
+def _skip_without_accelerator(items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return
@@ -68,6 +83,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         skip = pytest.mark.skip(reason="no accelerator on this machine")
         for item in marked:
             item.add_marker(skip)
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Let nothing else that is timed run meanwhile, in whichever process."""
+    with stopwatch.ALONE:
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -91,16 +113,10 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Vocabularies and checkpoints that are too large for the repository.
-
-    DUOTAIL_TEST_DATA names the folder; without it, it is looked for beside the repository.
-    """
-    chosen = os.environ.get("DUOTAIL_TEST_DATA")
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = Path(chosen) if chosen else beside
-    if not folder.is_dir():
-        pytest.skip("no test data: DUOTAIL_TEST_DATA names no folder")
+def published_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Vocabularies of published models: a folder for each."""
+    folder = tmp_path_factory.mktemp("published")
+    vocabularies.unpack(folder)
     return folder
 
 
@@ -111,16 +127,28 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Folders to come, none of them among pytest's own: it looks through those for each new one."""
-    homes = tmp_path_factory.mktemp("homes")
-    return (homes / str(number) for number in count())
+def _empty_folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], dict[str, str]]:
+    """User folders with nothing in them: the last ones again, unless a test has used them.
+
+    None of them is among pytest's own: it looks through those for each new one.
+    """
+    homes, numbers = tmp_path_factory.mktemp("homes"), count()
+    last: dict[str, str] = {}
+
+    def empty() -> dict[str, str]:
+        if not last or any(not Path(f).is_dir() or os.listdir(f) for f in last.values()):
+            last.update(_user_dirs(homes / str(next(numbers))))
+        return last
+
+    return empty
 
 
 @pytest.fixture(autouse=True)
-def _own_user_dirs(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give every test its own empty user folders."""
-    for name, folder in _user_dirs(next(_homes)).items():
+def _own_user_dirs(
+    _empty_folders: Callable[[], dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let no test see what another one has left."""
+    for name, folder in _empty_folders().items():
         monkeypatch.setenv(name, folder)
 
 

@@ -1,8 +1,9 @@
-"""The guards that tests/conftest.py puts up really hold."""
+"""The guards that tests/conftest.py puts up really hold, and tests keep out of the showcase."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -35,3 +36,19 @@ def test_user_folders_are_empty_and_not_the_users() -> None:
         assert folder.is_dir()
         assert not list(folder.iterdir())
         assert Path.home() not in folder.parents
+
+
+SCRIPTED = {"engine", "script", "budgets", "hub", "hub_story", "lanes"}
+"""Modules of the showcase that make up the scripted engine."""
+
+
+def test_of_the_showcase_tests_import_the_scripted_engine_only() -> None:
+    """Scenes and measurements are tested as they are run, in tests/app/showcase."""
+    tests, found = Path(__file__).parent, set[str]()
+    for path in tests.rglob("*.py"):
+        if path.parent.name != "showcase" and path.name != "test_command_help.py":
+            text = path.read_text(encoding="utf-8")
+            found.update(
+                re.findall(r"^ *from app\.showcase(?:\.| import )(\w+)", text, re.MULTILINE)
+            )
+    assert found <= SCRIPTED

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -119,9 +120,15 @@ def local(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def sources() -> list[Path]:
+@cache
+def sources() -> dict[str, ast.Module]:
+    """The modules in which people read something, parsed once for all tests."""
     found = [path for package in ("app", "engine") for path in (ROOT / package).rglob("*.py")]
-    return sorted(path for path in found if not local(path).startswith(SCENES))
+    return {
+        local(path): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(found)
+        if not local(path).startswith(SCENES)
+    }
 
 
 def name_of(call: ast.Call) -> str:
@@ -181,8 +188,7 @@ def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
     }
 
 
-def findings(source: str) -> list[str]:
-    tree = ast.parse(source)
+def findings(tree: ast.Module) -> list[str]:
     constants = constants_of(tree)
     return [
         f"line {call.lineno}: {name_of(call)}({text!r})"
@@ -193,9 +199,9 @@ def findings(source: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", sources(), ids=local)
-def test_what_people_read_goes_through_the_catalogues(path: Path) -> None:
-    assert findings(path.read_text(encoding="utf-8")) == []
+def test_what_people_read_goes_through_the_catalogues() -> None:
+    found = {file: findings(tree) for file, tree in sources().items()}
+    assert {file: texts for file, texts in found.items() if texts} == {}
 
 
 @pytest.mark.parametrize(
@@ -214,7 +220,7 @@ def test_what_people_read_goes_through_the_catalogues(path: Path) -> None:
     ],
 )
 def test_a_text_that_is_not_wrapped_is_found(source: str) -> None:
-    assert len(findings(source)) == 1
+    assert len(findings(ast.parse(source))) == 1
 
 
 @pytest.mark.parametrize(
@@ -232,7 +238,7 @@ def test_a_text_that_is_not_wrapped_is_found(source: str) -> None:
     ],
 )
 def test_what_is_wrapped_is_not_found(source: str) -> None:
-    assert findings(source) == []
+    assert findings(ast.parse(source)) == []
 
 
 def sentences(node: ast.AST) -> Iterator[str]:
@@ -251,11 +257,10 @@ def sentences(node: ast.AST) -> Iterator[str]:
             yield from sentences(child)
 
 
-@pytest.mark.parametrize("path", sources(), ids=local)
-def test_no_sentence_is_kept_from_the_catalogues(path: Path) -> None:
+def test_no_sentence_is_kept_from_the_catalogues() -> None:
     """Texts that reach a widget by some detour."""
-    if local(path) not in ENGLISH_FILES:
-        assert list(sentences(ast.parse(path.read_text(encoding="utf-8")))) == []
+    found = {f: list(sentences(tree)) for f, tree in sources().items() if f not in ENGLISH_FILES}
+    assert {file: texts for file, texts in found.items() if texts} == {}
 
 
 def test_sentences_are_found() -> None:
@@ -267,28 +272,27 @@ def test_sentences_are_found() -> None:
 
 def test_catalogues_can_collect_every_text() -> None:
     """Only literals are collected; `tr` may also be given what `later` has marked."""
-    for path in sources():
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(call, ast.Call) or local(path) == LANGUAGE:
+    for file, tree in sources().items():
+        for call in ast.walk(tree):
+            if not isinstance(call, ast.Call) or file == LANGUAGE:
                 continue
             literal = {"tr_count": 2, "later": 1}.get(name_of(call), 0)
             wrong = [a for a in call.args[:literal] if not isinstance(a, ast.Constant)]
             wrong += [a for a in call.args[:1] if name_of(call) == "tr" and put_together(a)]
-            assert not wrong, f"{local(path)}:{call.lineno}"
+            assert not wrong, f"{file}:{call.lineno}"
 
 
 def test_no_text_is_asked_for_inside_an_f_string() -> None:
     """Babel does not look into them on every Python."""
-    for path in sources():
-        found = within_f_strings(path.read_text(encoding="utf-8"))
-        assert not found, f"{local(path)}: {found}"
+    found = {file: within_f_strings(tree) for file, tree in sources().items()}
+    assert {file: texts for file, texts in found.items() if texts} == {}
 
 
-def within_f_strings(source: str) -> list[str]:
+def within_f_strings(tree: ast.Module) -> list[str]:
     """Texts for the catalogues that are not collected; `tr` may look up what `later` has marked."""
     return [
         f"line {call.lineno}: {name_of(call)}"
-        for string in ast.walk(ast.parse(source))
+        for string in ast.walk(tree)
         if isinstance(string, ast.JoinedStr)
         for call in ast.walk(string)
         if isinstance(call, ast.Call)
@@ -298,10 +302,13 @@ def within_f_strings(source: str) -> list[str]:
 
 
 def test_texts_within_f_strings_are_found() -> None:
-    assert within_f_strings("f'{tr(\"Stop\")}: {n}'") == ["line 1: tr"]
-    assert within_f_strings('f\'{tr_count("{n} word", "{n} words", n)}\'') == ["line 1: tr_count"]
-    assert within_f_strings("f'{tr(name)} {value}'") == []
-    assert within_f_strings("tr('{n} of').format(n=1)") == []
+    def found(source: str) -> list[str]:
+        return within_f_strings(ast.parse(source))
+
+    assert found("f'{tr(\"Stop\")}: {n}'") == ["line 1: tr"]
+    assert found('f\'{tr_count("{n} word", "{n} words", n)}\'') == ["line 1: tr_count"]
+    assert found("f'{tr(name)} {value}'") == []
+    assert found("tr('{n} of').format(n=1)") == []
 
 
 def put_together(node: ast.expr) -> bool:

@@ -16,7 +16,7 @@ from app.application import Assembly
 from app.data_folder.paths import Paths
 from app.models.hub import Hub, Listener
 from app.showcase import lanes
-from app.showcase.budgets import previewed
+from app.showcase.engine import ScriptedEngine
 from app.showcase.hub import HubScript, ScriptedHub
 from app.showcase.script import (
     MACHINE,
@@ -30,19 +30,18 @@ from app.showcase.script import (
     words,
 )
 from app.theme.theme import Theme
-from engine.commands import Command, Count, Generate, Load, Mode, Preview
+from engine.commands import Command, Generate, Load, Mode
 from engine.events import (
     AnswerStats,
-    Counted,
     Event,
     Finished,
     FinishReason,
     MachineFound,
     PlanReady,
     PrefillProgress,
-    Previewed,
     RoundFinished,
 )
+from engine.request import ChatRequest
 
 _SAMPLE_EVERY = 4
 """Rounds between two samples of the machine."""
@@ -53,16 +52,15 @@ _PUT_OFF_MS = 1000
 """Timers with more time left wait for the user: notices that go, questions that come."""
 
 
-class Stage:
+class Stage(ScriptedEngine):
     """The window, and the engine below it."""
 
     def __init__(self, theme: Theme, folder: Path) -> None:
-        self._emit: Callable[[Event], None] = lambda _: None
+        super().__init__(lambda _: None)
         self.theme = theme
         self.request_id = ""
         self.tokens = 0
         self.mode = Mode.CPU
-        self.preview: Callable[[Load], Previewed] = previewed
         self.hub_script = HubScript()
         self.scripted_hub = ScriptedHub(self.hub_script, lambda _message: None)
         self.assembly = Assembly(Paths(folder, folder), theme, self._make, hub=self._make_hub)
@@ -76,16 +74,15 @@ class Stage:
         self.scripted_hub = ScriptedHub(self.hub_script, listener)
         return self.scripted_hub.hub
 
-    def submit(self, command: Command) -> None:
-        """Take a command of the window; only counting and planning are answered at once."""
-        match command:
-            case Preview(load, id):
-                self._emit(replace(self.preview(load), id=id))
-            case Generate(request):
-                self.request_id = request.id
-            case Count(request, id):
-                self.tokens = sum(len(message.text) for message in request.messages) // 4
-                self._emit(Counted(perf_counter(), id, self.tokens, PLAN.context))
+    def count(self, request: ChatRequest) -> int:
+        """Return a token for four characters."""
+        self.tokens = sum(len(message.text) for message in request.messages) // 4
+        return self.tokens
+
+    def perform(self, command: Command) -> None:
+        """Note which answer is asked for; the scene writes it."""
+        if isinstance(command, Generate):
+            self.request_id = command.request.id
 
     def close(self, timeout: float = 5.0) -> None:
         """Do nothing: nothing runs."""

@@ -11,13 +11,13 @@ from time import perf_counter
 
 from app.models.hub import Hub, Listener
 from app.showcase.budgets import previewed
+from app.showcase.engine import ScriptedEngine
 from app.showcase.hub import HubScript, ScriptedHub
 from app.showcase.script import FIRST_ID, MODEL_NAME, PLAN, Pace, rounds, sample, stats, words
 from engine.commands import (
     Calibrate,
     Command,
     Compare,
-    Count,
     Generate,
     Load,
     Preview,
@@ -27,7 +27,6 @@ from engine.commands import (
 from engine.events import (
     Calibrated,
     CalibrationProgress,
-    Counted,
     Event,
     Failed,
     Finished,
@@ -86,11 +85,11 @@ class Script:
         return sum(len(words(message.text)) for message in request.messages)
 
 
-class FakeEngine:
-    """Speaks the protocol of `engine.service.engine.Engine`."""
+class FakeEngine(ScriptedEngine):
+    """Plays its script on a thread of its own."""
 
     def __init__(self, emit: Callable[[Event], None], script: Script) -> None:
-        self._emit = emit
+        super().__init__(emit)
         self._script = script
         self._queue: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._stop = threading.Event()
@@ -100,17 +99,18 @@ class FakeEngine:
 
     def submit(self, command: Command) -> None:
         self._script.commands.append(command)
-        if isinstance(command, Stop):
+        if self._script.preview is None and isinstance(command, Preview):
+            return
+        self.preview, self.context = self._script.preview or previewed, self._script.plan.context
+        super().submit(command)
+
+    def count(self, request: ChatRequest) -> int:
+        return self._script.count(request)
+
+    def perform(self, command: Command) -> None:
+        if isinstance(command, Stop) or (isinstance(command, Load) and not command.after_answer):
             self._stop.set()
-        elif isinstance(command, Preview):
-            if self._script.preview is not None:
-                self._emit(replace(self._script.preview(command.load), id=command.id))
-        elif isinstance(command, Count):
-            tokens, context = self._script.count(command.request), self._script.plan.context
-            self._emit(Counted(perf_counter(), command.id, tokens, context))
-        else:
-            if isinstance(command, Load) and not command.after_answer:
-                self._stop.set()
+        if not isinstance(command, Stop):
             self._queue.put(command)
 
     def close(self, timeout: float = 5.0) -> None:

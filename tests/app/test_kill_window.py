@@ -1,6 +1,6 @@
 """kill -9 at any moment: every conversation is there, and half an answer goes on as if nothing was.
 
-`DUOTAIL_KILLS=200` kills more often; `tests/app/killing.py` is the same as a script.
+`DUOTAIL_KILLS=200` with `--release` kills more often; `tests/app/killing.py` does it as a script.
 """
 
 from __future__ import annotations
@@ -20,21 +20,26 @@ from app.theme.theme import Theme
 from engine.commands import Load, Mode
 from engine.hub.local import default_target
 
-KILLS = int(os.environ.get("DUOTAIL_KILLS", "4"))
+KILLS = int(os.environ.get("DUOTAIL_KILLS", "20"))
+"""Before a release; from day to day it is two."""
 LATE = 0.05
 """Seconds by which saving may be late among what else the window has to do."""
 
 pytestmark = [
+    pytest.mark.usefixtures("alone"),
     pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL"),
     pytest.mark.timeout(1200),  # how many kills it takes is a matter of luck
 ]
 
 
+@pytest.mark.parametrize(
+    "kills", [2, pytest.param(KILLS, marks=pytest.mark.release(reason="every kill"))]
+)
 def test_nothing_is_lost_however_often_the_window_is_killed(
-    tmp_path: Path, theme: Theme, qtbot: QtBot
+    tmp_path: Path, theme: Theme, qtbot: QtBot, kills: int
 ) -> None:
     killings = Killings(tmp_path, seed=3)
-    for _ in range(KILLS):
+    for _ in range(kills):
         killings.kill()
     found = killings.findings
     while not found.half_answers and found.kills < 10 * KILLS:

@@ -19,7 +19,7 @@ from app.data_folder.paths import find_paths
 from app.theme import icons
 
 _ROOT = Path(__file__).parents[2]
-_DEALT_SCENES = str(Path(__file__).parent / "screenshots_child.py")
+_DEALT_SCENES = str(Path(__file__).parent / "showcase" / "screenshots_child.py")
 
 
 def _duotail(*arguments: str, data: Path) -> subprocess.Popen[str]:

@@ -106,7 +106,7 @@ def _type(token: str, control: set[str]) -> int:
 
 def _scores(folder: Path, tokens: list[str]) -> list[float]:
     """SentencePiece's, from the file of Karpathy's format beside the folder."""
-    raw = (folder.parent / "tok512.bin").read_bytes()
+    raw = (folder / "tok512.bin").read_bytes()
     scores, at = [], 4
     for _ in tokens:
         score, length = struct.unpack_from("<fi", raw, at)

@@ -7,10 +7,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from threading import local
 
 import pytest
 from bugs import BUGS, ENVIRONMENT
@@ -19,9 +17,22 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TESTS_FAILED = 1
 """pytest's exit code; a bug that cannot be planted any more gives another one."""
-ARGUMENTS = ("-x", "-q", "--tb=line", "-p", "bugs", "-p", "no:cacheprovider", "-o", "timeout=0")
+ARGUMENTS = ["--release", "-x", "-q", "--tb=line", "-p", "bugs"]
+ARGUMENTS += ["-p", "no:cacheprovider", "-o", "timeout=0"]
 # What is imported before pytest begins belongs to others: there is nothing to rewrite.
-ARGUMENTS += ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+ARGUMENTS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+
+QUICK = {
+    "raw_logits_at_the_last_node",
+    "stale_keys_after_rejection",
+    "penalties_ignore_the_path",
+    "double_bos",
+    "stop_string_across_rounds_missed",
+    "node_without_its_parent",
+    "sizes_taken_for_hashes",
+    "ledger_omission",
+}
+"""Bugs of the first tier: of each kind one that is noticed within seconds."""
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are branched off")
 
@@ -58,31 +69,19 @@ class Nursery:
 
 
 @pytest.fixture(scope="module")
-def runs(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Done]]]:
-    """All runs that were asked for, two at a time, started with the first test."""
-    asked = {item.name for item in request.session.items}
-    names = [name for name in BUGS if f"test_the_suite_notices[{name}]" in asked]
-    folder, lane, nurseries = tmp_path_factory.mktemp("planted"), local(), list[Nursery]()
-
-    def open_lane() -> None:
-        lane.nursery = Nursery()
-        nurseries.append(lane.nursery)
-
-    def run(name: str) -> Done:
-        done: Done = lane.nursery.run(name, folder / name)
-        return done
-
-    with ThreadPoolExecutor(max_workers=2, initializer=open_lane) as pool:
-        yield {name: pool.submit(run, name) for name in names}
-        pool.shutdown(cancel_futures=True)
-    for nursery in nurseries:
-        nursery.close()
+def nursery() -> Iterator[Nursery]:
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
 
 
-@pytest.mark.parametrize("name", BUGS)
-def test_the_suite_notices(name: str, runs: dict[str, Future[Done]]) -> None:
-    done = runs[name].result()
+_LATER = pytest.mark.release(reason="a run of pytest for each bug")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else _LATER) for name in BUGS]
+)
+def test_the_suite_notices(name: str, nursery: Nursery, tmp_path: Path) -> None:
+    done = nursery.run(name, tmp_path / "output")
     assert done.code == TESTS_FAILED, done.output[-2000:]
     assert " failed" in done.output

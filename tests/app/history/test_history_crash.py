@@ -47,6 +47,7 @@ def kill_after(path: Path, lines: int, *more: str) -> list[str]:
     return heard + rest.splitlines()
 
 
+@pytest.mark.release(keep=3, reason="every kill")
 @pytest.mark.parametrize("attempt", range(20))
 def test_kill_keeps_every_append_that_returned(tmp_path: Path, attempt: int) -> None:
     path = tmp_path / "history.sqlite"

@@ -208,6 +208,7 @@ def test_what_is_damaged_or_newer_is_no_recording(harm: Callable[[bytes], bytes]
     assert unpack(harm(pack(recording()))) is None
 
 
+@pytest.mark.release(keep=8, reason="every seed")
 @pytest.mark.parametrize("seed", range(30))
 def test_flipped_bytes_never_raise(seed: int) -> None:
     chance = random.Random(seed)

@@ -163,6 +163,7 @@ def test_what_was_said_last_is_in_the_journal(filled: Path, tmp_path: Path) -> N
         assert "said last" in texts(store)
 
 
+@pytest.mark.release(keep=12, reason="every seed")
 @pytest.mark.parametrize("seed", range(60))
 def test_flipped_bytes_leave_most_of_it(filled: Path, seed: int) -> None:
     before = everything(filled)

@@ -34,7 +34,10 @@ def lacking() -> list[str]:
 
 
 LACKING = lacking()
-pytestmark = pytest.mark.skipif(bool(LACKING), reason="needs " + ", ".join(LACKING))
+pytestmark = [
+    pytest.mark.skipif(bool(LACKING), reason="needs " + ", ".join(LACKING)),
+    pytest.mark.usefixtures("alone"),
+]
 
 
 class Screen:

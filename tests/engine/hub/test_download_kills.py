@@ -1,4 +1,4 @@
-"""A download that is killed fifty times: it goes on where it was, and nothing false counts."""
+"""A download that is killed again and again: it goes on where it was, and nothing false counts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from local_hub import Act, Published
 
 from engine.hub.messages import Answer, FetchedModel, FetchProgress
 
-_KILLS = 50
-_ON_THE_WAY = 42
+_FIFTY = pytest.param(42, 8, marks=pytest.mark.release(reason="every kill"))
 _WEIGHTS = random.Random(3).randbytes(4 << 20)
 
 
@@ -23,13 +22,14 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         yield at
 
 
-def test_fifty_kills_at_random_moments(at: Desk) -> None:
+@pytest.mark.parametrize(("on_the_way", "while_checking"), [(6, 3), _FIFTY])
+def test_kills_at_random_moments(at: Desk, on_the_way: int, while_checking: int) -> None:
     """First between bytes: the hub stops twice on the way, and the process dies at the first stop,
     or in between, or at the second. Then while the whole file is read and named."""
     moments = random.Random(50)
     model = at.publish("ann/killed", _WEIGHTS)
     partial, here = at.weights(model), 0
-    for _ in range(_ON_THE_WAY):
+    for _ in range(on_the_way):
         _kill_on_the_way(at, model, here, moments)
         assert not at.is_whole(at.job(model))
         written = partial.read_bytes() if partial.exists() else b""
@@ -38,7 +38,7 @@ def test_fifty_kills_at_random_moments(at: Desk) -> None:
         here = len(written)
 
     at.hub.forget_faults()
-    for _ in range(_KILLS - _ON_THE_WAY):
+    for _ in range(while_checking):
         _kill_while_checking(at, model, moments)
         assert partial.exists() or at.is_whole(at.job(model)) or _is_named(at, model)
 

@@ -195,20 +195,20 @@ def test_tokens_are_those_that_the_tokenizer_has(
 
 @pytest.mark.parametrize("name", ["gpt-neox-20b", "gpt2", "mistral", "phi-2", "phi-3-mini"])
 def test_published_vocabularies_are_read_as_the_tokenizer_reads_them(
-    name: str, shared_data: Path
+    name: str, published_folder: Path
 ) -> None:
-    folder = shared_data / "tokenizers" / name
+    folder = published_folder / name
     assert folder_tokens(folder).ids == Tokenizer.open(folder).vocabulary
 
 
 def test_a_file_that_the_tokenizer_passes_over_is_no_difference(
-    shared_data: Path, tmp_path: Path
+    published_folder: Path, tmp_path: Path
 ) -> None:
     """This tokenizer.json has lost its no-break spaces; tokenizer.model says the same, unharmed."""
     shape = {"vocab_size": 32000, "hidden_size": 32, "num_hidden_layers": 1}
     draft = write_model(tmp_path / "draft", intermediate_size=32, **shape)
     target = write_model(tmp_path / "target", **shape)
-    files = shared_data / "tokenizers" / "llama2"
+    files = published_folder / "llama2"
     for folder in (draft, target):
         shutil.copy(files / "tokenizer.model", folder)
     shutil.copy(files / "tokenizer.json", target)

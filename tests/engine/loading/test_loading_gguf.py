@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from engine_session import Session
-from folder_models import FOLDER_TARGET
+from folder_models import FOLDER_STORIES, FOLDER_TARGET
 from gguf_models import Kind, write_gguf
 from machines import machine_with
 from tiny_models import write_chat_model, write_mxfp4_model
@@ -95,10 +95,9 @@ def test_a_draft_file_may_have_other_rows_for_tokens(
     assert session.ask(QUESTION, max_tokens=24).stats.drafted > 0
 
 
-def test_another_vocabulary_is_refused(files: Path, shared_data: Path) -> None:
-    stranger = shared_data / "checkpoints" / "stories260K" / "hf"
+def test_another_vocabulary_is_refused(files: Path) -> None:
     with pytest.raises(NotPossible, match="different vocabularies"):
-        plan_load(Load(files / "f16.gguf", stranger), PLENTY)
+        plan_load(Load(files / "f16.gguf", FOLDER_STORIES), PLENTY)
 
 
 def test_loading_is_told_by_bytes_and_can_be_stopped_inside_a_tensor(

@@ -1,4 +1,4 @@
-"""Vocabularies of published models out of the test data, as GGUF files would have them."""
+"""Vocabularies of published models as GGUF files would have them."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ GGUF_LIKE = ("gpt-2", "phi-2", "mpt", "llama-spm", "phi-3", "mistral-v1", "mistr
 
 
 @functools.cache
-def opened(name: str, shared_data: Path) -> Tokenizer:
-    """The tokenizer of a folder of the test data, or of a `gguf_like` name that ends in .gguf."""
+def opened(name: str, published_folder: Path) -> Tokenizer:
+    """The tokenizer of one of the folders, or of a `gguf_like` name that ends in .gguf."""
     if name.endswith(".gguf"):
-        return Tokenizer.from_gguf(gguf_like(name.removesuffix(".gguf"), shared_data))
-    return Tokenizer.open(shared_data / "tokenizers" / name)
+        return Tokenizer.from_gguf(gguf_like(name.removesuffix(".gguf"), published_folder))
+    return Tokenizer.open(published_folder / name)
 
 
 @functools.cache
-def library(folder: str, shared_data: Path) -> Library:
+def library(folder: str, published_folder: Path) -> Library:
     """The library's own tokenizer of a folder's tokenizer.json, to which all text is text."""
-    found = Library.from_file(str(shared_data / "tokenizers" / folder / "tokenizer.json"))
+    found = Library.from_file(str(published_folder / folder / "tokenizer.json"))
     found.encode_special_tokens = True
     return found
 
 
-def gguf_like(name: str, shared_data: Path) -> Metadata:
+def gguf_like(name: str, published_folder: Path) -> Metadata:
     """GGUF metadata with the vocabulary of a published model."""
-    folder = shared_data / "tokenizers"
     if name in ("gpt-2", "phi-2", "mpt"):
         source = {"gpt-2": "gpt2", "phi-2": "phi-2", "mpt": "gpt-neox-20b"}[name]
-        return _byte_level(folder / source / "tokenizer.json", name)
+        return _byte_level(published_folder / source / "tokenizer.json", name)
     if name == "llama-spm":
-        return _scored(folder / "llama2" / "tokenizer.model")
+        return _scored(published_folder / "llama2" / "tokenizer.model")
     if name == "phi-3":
-        return _phi3(folder)
-    return _scored(folder / "mistral" / f"tokenizer.model.{name.removeprefix('mistral-')}")
+        return _phi3(published_folder)
+    return _scored(
+        published_folder / "mistral" / f"tokenizer.model.{name.removeprefix('mistral-')}"
+    )
 
 
 def _byte_level(file: Path, pre: str) -> Metadata:

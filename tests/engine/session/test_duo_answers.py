@@ -10,6 +10,7 @@ import pytest
 from engine_session import Session, answer_of, generate, user
 from folder_models import FOLDER_TARGET
 from parallel_runs import no_lane_is_left
+from scripted_lanes import script_the_draft
 
 from engine.backend.cpu import native_is_built
 from engine.backend.simulated.device import SimulatedDevice
@@ -67,6 +68,12 @@ def _nothing_is_left() -> Iterator[None]:
     assert no_lane_is_left()
 
 
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draft gets as far as dice say, on a busy machine as on an idle one."""
+    script_the_draft(monkeypatch)
+
+
 def check(session: Session, finished: Finished, truth: Finished) -> None:
     """What was told is what the target alone would have told, and nothing else was counted."""
     told, ids = finished.text, finished.token_ids
@@ -90,6 +97,7 @@ def check(session: Session, finished: Finished, truth: Finished) -> None:
 
 
 @SAMPLINGS
+@pytest.mark.usefixtures("scripted")
 def test_stop_strings_anywhere_in_what_is_drafted(
     sampling: SamplingParams, plain: Session, duo: Session
 ) -> None:
@@ -106,6 +114,7 @@ def test_stop_strings_anywhere_in_what_is_drafted(
 
 
 @SAMPLINGS
+@pytest.mark.usefixtures("scripted")
 def test_ends_limits_and_later_turns(
     sampling: SamplingParams, plain: Session, duo: Session
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from engine_session import Session
+from folder_models import FOLDER_STORIES
 from gguf_models import Kind, write_gguf
 from tiny_models import reference
 
@@ -27,24 +28,18 @@ SAMPLINGS = {"greedy": SamplingParams(), "seeded": SamplingParams(temperature=0.
 
 
 @pytest.fixture(scope="module")
-def stories(shared_data: Path) -> Path:
-    folder = shared_data / "checkpoints" / "stories260K" / "hf"
-    if not folder.is_dir():
-        pytest.skip("stories260K is not among the test data")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def in_gguf(stories: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def in_gguf(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("stories")
     kinds = {"F32": Kind.F32, "Q8_0": Kind.Q8_0, "Q4_0": Kind.Q4_0}
-    return {name: write_gguf(stories, folder / f"{name}.gguf", kinds[name]) for name in kinds}
+    return {
+        name: write_gguf(FOLDER_STORIES, folder / f"{name}.gguf", kinds[name]) for name in kinds
+    }
 
 
 @pytest.fixture(scope="module")
-def written(stories: Path) -> dict[str, list[int]]:
+def written() -> dict[str, list[int]]:
     """What transformers writes, in fp32 and greedily."""
-    model, tokenizer = reference(stories), LocalModel.inspect(stories).tokenizer()
+    model, tokenizer = reference(FOLDER_STORIES), LocalModel.inspect(FOLDER_STORIES).tokenizer()
     pin_to_one_thread()
     answers: dict[str, list[int]] = {}
     for opening in OPENINGS:
@@ -70,17 +65,17 @@ def write(path: Path, wish: WeightFormat, opening: str) -> list[int]:
 
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_it_writes_what_transformers_writes(
-    stories: Path, in_gguf: dict[str, Path], written: dict[str, list[int]], opening: str
+    in_gguf: dict[str, Path], written: dict[str, list[int]], opening: str
 ) -> None:
     """From safetensors on torch, and from GGUF on torch and on the native backend."""
     assert len(written[opening]) > 30
-    assert write(stories, WeightFormat.F32, opening) == written[opening]
+    assert write(FOLDER_STORIES, WeightFormat.F32, opening) == written[opening]
     assert write(in_gguf["F32"], WeightFormat.F32, opening) == written[opening]
     assert write(in_gguf["F32"], WeightFormat.STORED, opening) == written[opening]
 
 
-def test_both_files_speak_the_same_tokens(stories: Path, in_gguf: dict[str, Path]) -> None:
-    ours, theirs = (LocalModel.inspect(p).tokenizer() for p in (stories, in_gguf["F32"]))
+def test_both_files_speak_the_same_tokens(in_gguf: dict[str, Path]) -> None:
+    ours, theirs = (LocalModel.inspect(p).tokenizer() for p in (FOLDER_STORIES, in_gguf["F32"]))
     text = "Hello! It's 3 o'clock – “très” 🦊\n\n  two blanks"
     assert ours.encode_text(text) == theirs.encode_text(text)
     assert ours.eos_ids == theirs.eos_ids == {2}
@@ -106,7 +101,7 @@ def test_drafting_changes_no_token(
 
 
 def test_safetensors_and_a_file_draft_for_each_other(
-    session: Session, stories: Path, in_gguf: dict[str, Path]
+    session: Session, in_gguf: dict[str, Path]
 ) -> None:
-    session.load(stories, draft=in_gguf["Q8_0"])
+    session.load(FOLDER_STORIES, draft=in_gguf["Q8_0"])
     assert session.ask(QUESTION, max_tokens=32).stats.accepted > 10

@@ -89,6 +89,7 @@ def stack_bytes(code: bytes, folder: Path) -> int:
     return int(re.findall(r"STACK:(\d+)", told)[-1])
 
 
+@pytest.mark.release(keep=1, reason="every kernel is compiled")
 @pytest.mark.parametrize("kind", list(CUTS))
 def test_weights_stream_to_the_matrix_units(
     kind: str, asked: dict[str, Asked], tmp_path: Path
@@ -101,6 +102,7 @@ def test_weights_stream_to_the_matrix_units(
     assert 2 * (found.metadata.shared + 1024) <= 100 << 10, "two on a multiprocessor of any card"
 
 
+@pytest.mark.release(reason="every kernel is compiled")
 def test_for_twice_as_many_rows_on_hopper(asked: dict[str, Asked], tmp_path: Path) -> None:
     start("Q4_K", 32, 128, 512)
     found = asked["sum_stretches"].compiled(90)
@@ -108,6 +110,7 @@ def test_for_twice_as_many_rows_on_hopper(asked: dict[str, Asked], tmp_path: Pat
     assert stack_bytes(found.asm["cubin"], tmp_path) == 0
 
 
+@pytest.mark.release(keep=1, reason="every kernel is compiled")
 @pytest.mark.parametrize("large", [True, False])
 def test_what_is_before_and_after(large: bool, asked: dict[str, Asked]) -> None:
     start("Q4_0", 16, 131, 2048, large=large)

@@ -42,8 +42,8 @@ TEXTS = [
 
 
 @pytest.fixture(params=VOCABULARIES)
-def tokenizer(request: pytest.FixtureRequest, shared_data: Path) -> Tokenizer:
-    return opened(request.param, shared_data)
+def tokenizer(request: pytest.FixtureRequest, published_folder: Path) -> Tokenizer:
+    return opened(request.param, published_folder)
 
 
 def streamed(tokenizer: Tokenizer, ids: list[int]) -> str:
@@ -84,9 +84,9 @@ def test_any_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in ("llama2", "mistral")])
-def test_ids_and_texts_are_the_librarys(name: str, shared_data: Path) -> None:
-    tokenizer = opened(name, shared_data)
-    theirs = library(name, shared_data)
+def test_ids_and_texts_are_the_librarys(name: str, published_folder: Path) -> None:
+    tokenizer = opened(name, published_folder)
+    theirs = library(name, published_folder)
     for text in (text for text in TEXTS if "</s>" not in text):  # Phi-3's is a word to the library
         assert tokenizer.encode_text(text) == theirs.encode(text, add_special_tokens=False).ids
     for token in range(tokenizer.vocab_size):
@@ -140,8 +140,8 @@ def test_no_text_is_a_control_token(tokenizer: Tokenizer, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("name", ["gpt-2.gguf", "mistral-v3.gguf", "phi-3.gguf"])
-def test_control_tokens_of_a_template_are_found(name: str, shared_data: Path) -> None:
-    tokenizer = opened(name, shared_data)
+def test_control_tokens_of_a_template_are_found(name: str, published_folder: Path) -> None:
+    tokenizer = opened(name, published_folder)
     for control, index in tokenizer.control_tokens.items():
         assert tokenizer.encode_rendered(control) == [index]
         assert tokenizer.encode_rendered(f"a{control}b").count(index) == 1

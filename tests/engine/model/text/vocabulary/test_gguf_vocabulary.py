@@ -46,8 +46,8 @@ def wrong(tokenizer: Tokenizer, inputs: list[str], ids: list[list[int]]) -> list
 
 
 @pytest.mark.parametrize("name", ["gpt-2", "llama-spm", "phi-3", "mpt"])
-def test_golden_ids(shared_data: Path, name: str) -> None:
-    tokenizer = opened(f"{name}.gguf", shared_data)
+def test_golden_ids(published_folder: Path, name: str) -> None:
+    tokenizer = opened(f"{name}.gguf", published_folder)
     assert wrong(tokenizer, texts(), wanted(GOLDEN / f"{name}.ids")) == []
     for text in texts():
         assert tokenizer.decode(tokenizer.encode_text(text)) == text
@@ -74,9 +74,9 @@ def test_golden_ids_of_whole_files(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "source"), [("gpt-2", "gpt2"), ("phi-2", "phi-2"), ("phi-3", "phi-3-mini")]
 )
-def test_ids_are_those_of_tokenizer_json(shared_data: Path, name: str, source: str) -> None:
-    theirs = library(source, shared_data)
-    tokenizer = opened(f"{name}.gguf", shared_data)
+def test_ids_are_those_of_tokenizer_json(published_folder: Path, name: str, source: str) -> None:
+    theirs = library(source, published_folder)
+    tokenizer = opened(f"{name}.gguf", published_folder)
     expected = [theirs.encode(text, add_special_tokens=False).ids for text in MORE]
     assert wrong(tokenizer, MORE, expected) == []
 
@@ -123,13 +123,13 @@ def test_kinds_of_tokens() -> None:
     assert not tokenizer.adds_bos
 
 
-def test_files_that_do_not_say_what_tokens_are_for(shared_data: Path) -> None:
+def test_files_that_do_not_say_what_tokens_are_for(published_folder: Path) -> None:
     """Older ones list no kinds, or call control tokens words."""
     metadata = byte_level(**{"tokenizer.ggml.token_type": None})
     tokenizer = Tokenizer.from_gguf(metadata)
     assert set(tokenizer.control_tokens) == {"<|im_start|>", "<|im_end|>"}
-    scored = gguf_like("llama-spm", shared_data)
-    same = opened("llama-spm.gguf", shared_data)
+    scored = gguf_like("llama-spm", published_folder)
+    same = opened("llama-spm.gguf", published_folder)
     bare = Tokenizer.from_gguf({**scored, "tokenizer.ggml.token_type": None})
     assert bare.control_tokens == same.control_tokens
     assert bare.encode_text("🦙 </s>") == same.encode_text("🦙 </s>")
@@ -187,9 +187,9 @@ def test_templates_are_in_the_metadata() -> None:
         assert ChatTemplate.from_gguf(found).source == template
 
 
-def test_spaces_behind_control_tokens(shared_data: Path) -> None:
+def test_spaces_behind_control_tokens(published_folder: Path) -> None:
     """One before a word, as in Llama 2, and no second one before a blank."""
-    tokenizer = opened("mistral-v3.gguf", shared_data)
+    tokenizer = opened("mistral-v3.gguf", published_folder)
     begin = tokenizer.control_tokens["[INST]"]
     hello = tokenizer.id_of("▁Hello")
     assert tokenizer.encode_rendered("[INST]Hello") == [begin, hello]
@@ -197,9 +197,9 @@ def test_spaces_behind_control_tokens(shared_data: Path) -> None:
     assert tokenizer.encode_text(" Hello") == [tokenizer.id_of("▁"), hello]
 
 
-def test_phi3_swallows_blanks_behind_control_tokens(shared_data: Path) -> None:
-    tokenizer = opened("phi-3.gguf", shared_data)
-    library = Library.from_file(str(shared_data / "tokenizers" / "phi-3-mini" / "tokenizer.json"))
+def test_phi3_swallows_blanks_behind_control_tokens(published_folder: Path) -> None:
+    tokenizer = opened("phi-3.gguf", published_folder)
+    library = Library.from_file(str(published_folder / "phi-3-mini" / "tokenizer.json"))
     text = "<|user|>\nHello there<|end|>\n<|assistant|>\n"
     assert tokenizer.encode_rendered(text) == library.encode(text).ids
 

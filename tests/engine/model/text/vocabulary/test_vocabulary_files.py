@@ -22,18 +22,20 @@ TEXTS = [
 ]
 
 
-def folder_of(tmp_path: Path, shared_data: Path, *files: str) -> Path:
+def folder_of(tmp_path: Path, published_folder: Path, *files: str) -> Path:
     for name in files:
         source, _, target = name.partition(">")
         file = tmp_path / (target or Path(source).name)
-        file.write_bytes((shared_data / "tokenizers" / source).read_bytes())
+        file.write_bytes((published_folder / source).read_bytes())
     return tmp_path
 
 
 @pytest.mark.parametrize("files", [("gpt2/vocab.json", "gpt2/merges.txt"), ("gpt2/gpt2.tiktoken",)])
-def test_gpt2_in_other_files(tmp_path: Path, shared_data: Path, files: tuple[str, ...]) -> None:
-    tokenizer = Tokenizer.open(folder_of(tmp_path, shared_data, *files))
-    theirs = library("gpt2", shared_data)
+def test_gpt2_in_other_files(
+    tmp_path: Path, published_folder: Path, files: tuple[str, ...]
+) -> None:
+    tokenizer = Tokenizer.open(folder_of(tmp_path, published_folder, *files))
+    theirs = library("gpt2", published_folder)
     assert tokenizer.vocabulary == theirs.get_vocab(with_added_tokens=True)
     assert tokenizer.control_tokens == {"<|endoftext|>": 50256}
     for text in TEXTS:
@@ -49,9 +51,9 @@ def test_gpt2_in_other_files(tmp_path: Path, shared_data: Path, files: tuple[str
         ("mistral/tokenizer.model.v3", "mistral-v3"),
     ],
 )
-def test_sentencepiece_files(tmp_path: Path, shared_data: Path, file: str, name: str) -> None:
-    tokenizer = Tokenizer.open(folder_of(tmp_path, shared_data, file))
-    same = opened(f"{name}.gguf", shared_data)
+def test_sentencepiece_files(tmp_path: Path, published_folder: Path, file: str, name: str) -> None:
+    tokenizer = Tokenizer.open(folder_of(tmp_path, published_folder, file))
+    same = opened(f"{name}.gguf", published_folder)
     assert tokenizer.control_tokens == same.control_tokens
     for text in TEXTS:
         ids = tokenizer.encode_text(text)
@@ -59,22 +61,22 @@ def test_sentencepiece_files(tmp_path: Path, shared_data: Path, file: str, name:
         assert tokenizer.decode(ids) == text
 
 
-def test_sentencepiece_ids_are_llama_2s(tmp_path: Path, shared_data: Path) -> None:
+def test_sentencepiece_ids_are_llama_2s(tmp_path: Path, published_folder: Path) -> None:
     """As the library gives them by tokenizer.json; the copy at hand has lost its hard spaces."""
-    data = json.loads((shared_data / "tokenizers" / "llama2" / "tokenizer.json").read_text())
+    data = json.loads((published_folder / "llama2" / "tokenizer.json").read_text())
     model = data["model"]
-    pieces = SentencePieceModel.read(shared_data / "tokenizers" / "llama2" / "tokenizer.model")
+    pieces = SentencePieceModel.read(published_folder / "llama2" / "tokenizer.model")
     model["vocab"] = {text: index for index, text in enumerate(pieces.pieces.texts)}
     model["merges"] = [merge for merge in model["merges"] if merge.count(" ") == 1]
     library = Library.from_str(json.dumps(data))
     library.encode_special_tokens = True
-    tokenizer = Tokenizer.open(folder_of(tmp_path, shared_data, "llama2/tokenizer.model"))
+    tokenizer = Tokenizer.open(folder_of(tmp_path, published_folder, "llama2/tokenizer.model"))
     for text in TEXTS:
         assert tokenizer.encode_text(text) == library.encode(text, add_special_tokens=False).ids
 
 
-def test_added_tokens_beside_a_vocabulary(tmp_path: Path, shared_data: Path) -> None:
-    folder = folder_of(tmp_path, shared_data, "llama2/tokenizer.model")
+def test_added_tokens_beside_a_vocabulary(tmp_path: Path, published_folder: Path) -> None:
+    folder = folder_of(tmp_path, published_folder, "llama2/tokenizer.model")
     settings = {
         "added_tokens_decoder": {
             "1": {"content": "<s>", "special": True},
@@ -93,8 +95,8 @@ def test_added_tokens_beside_a_vocabulary(tmp_path: Path, shared_data: Path) -> 
     assert (tokenizer.bos_id, tokenizer.adds_bos, tokenizer.eos_ids) == (1, True, {32001})
 
 
-def test_another_file_serves_when_one_is_damaged(tmp_path: Path, shared_data: Path) -> None:
-    folder = folder_of(tmp_path, shared_data, "llama2/tokenizer.model")
+def test_another_file_serves_when_one_is_damaged(tmp_path: Path, published_folder: Path) -> None:
+    folder = folder_of(tmp_path, published_folder, "llama2/tokenizer.model")
     (folder / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": 3}}')
     assert Tokenizer.open(folder).encode_text("hello") == [22172]
     (folder / "tokenizer.model").write_bytes(b"nothing")
@@ -105,16 +107,18 @@ def test_another_file_serves_when_one_is_damaged(tmp_path: Path, shared_data: Pa
 @pytest.mark.parametrize(
     "change", [{"added_tokens_decoder": {"x": {}}}, {"added_tokens_decoder": {"9" * 12: {}}}]
 )
-def test_damaged_added_tokens(tmp_path: Path, shared_data: Path, change: dict[str, object]) -> None:
-    folder = folder_of(tmp_path, shared_data, "gpt2/vocab.json", "gpt2/merges.txt")
+def test_damaged_added_tokens(
+    tmp_path: Path, published_folder: Path, change: dict[str, object]
+) -> None:
+    folder = folder_of(tmp_path, published_folder, "gpt2/vocab.json", "gpt2/merges.txt")
     (folder / "tokenizer_config.json").write_text(json.dumps(change))
     with pytest.raises(UserFixable):
         Tokenizer.open(folder)
 
 
-def test_damaged_sentencepiece_files(tmp_path: Path, shared_data: Path) -> None:
+def test_damaged_sentencepiece_files(tmp_path: Path, published_folder: Path) -> None:
     """A flipped byte anywhere gives a model or a sentence, and nothing else."""
-    whole = (shared_data / "tokenizers" / "llama2" / "tokenizer.model").read_bytes()
+    whole = (published_folder / "llama2" / "tokenizer.model").read_bytes()
     head, tail = whole[:3000], whole[-600:]  # tokens, and how they came about
     short = head + tail
     chance = random.Random(5)
