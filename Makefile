@@ -36,7 +36,6 @@ desktop: ## Linux: add Duotail to the applications, and to "Open with" of GGUF f
 		> "$(SHARE)/applications/duotail.desktop"
 	-@update-mime-database "$(SHARE)/mime" && update-desktop-database "$(SHARE)/applications"
 
-
 test: ## Run the tests of every day; options for pytest in ARGS, as in ARGS="-k theme"
 	$(BOOTSTRAP) --dev
 	@$(BIN)/python -m pytest $(TWO) $(ARGS)
