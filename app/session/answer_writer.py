@@ -31,6 +31,7 @@ _STATES = {
     FinishReason.ERROR: AnswerState.FAILED,
     FinishReason.CONTEXT: AnswerState.FULL,
     FinishReason.LENGTH: AnswerState.STOPPED,
+    FinishReason.REPETITION: AnswerState.REPEATED,
 }
 
 
