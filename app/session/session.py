@@ -339,9 +339,9 @@ class ChatSession(QObject):
         variation: SamplingParams | None = None,
     ) -> None:
         """Ask for the answer to the last message, drawn as the setup says or with a variation."""
-        setup = self.setup
-        seed = secrets.randbits(32) if setup.seed is None else setup.seed
-        sampling = variation or setup.sampling(seed)
+        setup, sampling = self.setup, variation
+        if sampling is None:
+            sampling = setup.sampling(secrets.randbits(32) if setup.seed is None else setup.seed)
         model = self._bridge.status.model_name
         message = self.branch.begin_answer(
             conversation, model, sampling, varied=variation is not None

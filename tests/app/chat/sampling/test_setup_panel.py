@@ -15,6 +15,7 @@ from app.chat.sampling.setup_panel import SetupPanel
 from app.chat.sampling.setup_words import setup_words
 from app.history import ChatSetup
 from app.settings import Preset, Settings
+from app.settings.presets import BALANCED
 from app.showcase.script import PLAN
 from engine.commands import Load
 from engine.events import PlanReady
@@ -22,8 +23,6 @@ from engine.request import SamplingParams
 
 # What a window without a screen cannot do, Qt says for every popup.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
-BALANCED = Settings().preset("Balanced")
 
 
 def panel(desk: Desk) -> SetupPanel:
@@ -45,7 +44,6 @@ def test_what_is_not_as_usual_is_said() -> None:
         "system prompt",
         "at most 100 tokens",
     ]
-    assert BALANCED is not None
     changed = replace(BALANCED.in_use(), top_p=0.5)
     assert setup_words(changed, settings) == ["Balanced", "top-p 0.5"]
 
@@ -114,22 +112,27 @@ def test_a_preset_is_chosen_from_the_list(desk: Desk) -> None:
     assert words(desk) == "Creative"
 
 
+def drawn(temperature: float) -> ChatSetup:
+    """The balanced setup at another temperature."""
+    return replace(BALANCED.setup, temperature=temperature)
+
+
 def test_values_are_kept_as_a_preset_changed_and_deleted_with_undo(desk: Desk) -> None:
     settings = desk.assembly.settings
     shown = panel(desk)
     shown.slider.setValue(20)
     shown.presets.name_field.setText("  Mine ")
     shown.presets.save_button.click()
-    assert settings.value.preset("Mine") == Preset("Mine", ChatSetup(temperature=1.0))
+    assert settings.value.preset("Mine") == Preset("Mine", drawn(1.0))
     assert desk.session.setup.preset == "Mine"
     shown.slider.setValue(30)
     shown.presets.saved.emit("Mine")
-    assert settings.value.preset("Mine") == Preset("Mine", ChatSetup(temperature=1.5))
+    assert settings.value.preset("Mine") == Preset("Mine", drawn(1.5))
     shown.presets.made_default.emit("Mine")
     mine = settings.value.preset("Mine")
     shown.presets.deleted.emit(mine)
     assert settings.value.preset("Mine") is None
-    assert desk.session.setup == ChatSetup(temperature=1.5)
+    assert desk.session.setup == drawn(1.5)
     buttons = desk.chat.banners.findChildren(QPushButton)
     undo = [button for button in buttons if button.text() == "Undo"]
     undo[-1].click()
