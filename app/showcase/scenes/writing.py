@@ -40,6 +40,7 @@ The gain depends on how often the two agree: see [the paper](https://arxiv.org/a
 _LOOP = "People like the sea for many reasons.\n\n" + (
     "The sea is a place of peace and quiet, where people can relax. " * 12
 )
+_OTHER = "It is wide and calm, it smells of salt, and every wave is a little different."
 _SHORT = "A small model guesses ahead and a large one checks every guess in one go."
 _KINDS = """\
 <think>
@@ -111,8 +112,8 @@ def repeated(stage: Stage, shoot: Shoot) -> None:
     answer(stage, "Why do people like the sea?", _LOOP, FinishReason.REPETITION)
     shoot("repeated")
     session.vary(session.messages[-1].id)
-    stage.stream(_SHORT)
-    stage.finish(_SHORT)
+    stage.stream(_OTHER)
+    stage.finish(_OTHER)
     catch_up()
     shoot("varied")
 
