@@ -103,3 +103,5 @@ class ChatRequest:
     """
     drafting: bool = True
     """Allow drafting; without it the same text comes from the target alone."""
+    stop_repetition: bool = False
+    """Stop an answer that keeps repeating the same passage, see `RepetitionDetector`."""

@@ -141,6 +141,7 @@ class ChatPage(QWidget):
         self.greeting.example_chosen.connect(self._session.send)
         self.transcript.continue_asked.connect(self._session.continue_answer)
         self.transcript.regenerate_asked.connect(self._session.regenerate)
+        self.transcript.variation_asked.connect(self._session.vary)
         self.transcript.edit_asked.connect(self._edit)
         self.transcript.version_asked.connect(self._session.show_version)
         self.transcript.delete_asked.connect(self._session.delete_message)

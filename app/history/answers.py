@@ -28,17 +28,26 @@ class Answers:
             self._file.to_index(message.id)
         return message
 
-    def begin(self, conversation_id: int, *, model: str, sampling: SamplingParams) -> StoredMessage:
+    def begin(
+        self, conversation_id: int, *, model: str, sampling: SamplingParams, varied: bool = False
+    ) -> StoredMessage:
         """Append an empty answer to the active branch; INTERRUPTED until it is finished."""
         model = clean_text(model)
         with self._file.writing():
             message = self._add(conversation_id, Role.ASSISTANT, "", AnswerState.INTERRUPTED)
             self._file.change(
-                "UPDATE message SET token_ids = x'', marks = x'', model = ?, sampling = ?"
-                " WHERE id = ?",
-                (model, pack_sampling(sampling), message.id),
+                "UPDATE message SET token_ids = x'', marks = x'', model = ?, sampling = ?,"
+                " varied = ? WHERE id = ?",
+                (model, pack_sampling(sampling), varied, message.id),
             )
-        return replace(message, token_ids=(), marks=TokenMarks(), model=model, sampling=sampling)
+        return replace(
+            message,
+            token_ids=(),
+            marks=TokenMarks(),
+            model=model,
+            sampling=sampling,
+            varied=varied,
+        )
 
     def resume(self, message_id: int) -> None:
         """Reopen an answer to be continued: INTERRUPTED again, its text and ids kept."""

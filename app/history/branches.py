@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from app.history.answer_pieces import AnswerPieces
 from app.history.database import damaged, translated
@@ -47,14 +47,7 @@ class Branches:
         with translated(self._file.path):
             parents = dict(self._file.rows(_TREE, (conversation_id,)))
             branch = _walk(parents, self.leaf(conversation_id))
-            rows = self._file.rows(_MESSAGES, (json.dumps(branch),))
-            rows = [
-                self._pieces.added_to(row) if row[STATE] == _UNFINISHED else row for row in rows
-            ]
-        try:
-            return messages_of(rows, _places(parents))
-        except ValueError as error:
-            raise damaged(self._file.path, str(error)) from error
+            return self._read(branch, _places(parents))
 
     def set_leaf(self, conversation_id: int, message_id: int | None) -> None:
         """End the branch on show at this message, so that the next one follows it; None: at the
@@ -121,6 +114,13 @@ class Branches:
         )
         return [row[0] for row in rows]
 
+    def versions(self, message_id: int) -> list[StoredMessage]:
+        """Return a message and its siblings, oldest first."""
+        with translated(self._file.path):
+            siblings = self.children(*self.require(message_id))
+            places = {each: (place, len(siblings)) for place, each in enumerate(siblings, start=1)}
+            return self._read(siblings, places)
+
     def newest_below(self, message_id: int) -> int:
         """Return the end of the newest branch through a message."""
         found: int = self._file.connection.execute(
@@ -136,6 +136,16 @@ class Branches:
             "SELECT active_leaf FROM conversation WHERE id = ?", (conversation_id,)
         ).fetchone()[0]
         return found
+
+    def _read(
+        self, ids: Sequence[int], places: Mapping[int, tuple[int, int]]
+    ) -> list[StoredMessage]:
+        rows = self._file.rows(_MESSAGES, (json.dumps(ids),))
+        rows = [self._pieces.added_to(row) if row[STATE] == _UNFINISHED else row for row in rows]
+        try:
+            return messages_of(rows, places)
+        except ValueError as error:
+            raise damaged(self._file.path, str(error)) from error
 
     def end_at(self, conversation_id: int, message_id: int | None) -> None:
         """Let the branch on show end at a message, inside a transaction."""

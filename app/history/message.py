@@ -39,6 +39,8 @@ class StoredMessage:
     versions: int = 1
     created_at: float = 0.0
     """Seconds since the epoch."""
+    varied: bool = False
+    """True of an answer drawn unlike the setup says, which would have given the same text again."""
     _row: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     if not TYPE_CHECKING:  # to a type checker, all fields are simply there
@@ -70,6 +72,7 @@ _COLUMNS: dict[str, Callable[[Any], object]] = {
     "signature": _as_it_is,
     "parent_id": _as_it_is,
     "created_at": _as_it_is,
+    "varied": bool,
 }
 MESSAGE_COLUMNS = ", ".join(_COLUMNS)
 ID, ROLE, TEXT, STATE, TOKEN_IDS, MARKS = range(6)

@@ -26,6 +26,8 @@ class AnswerState(StrEnum):
     FAILED = "failed"
     FULL = "full"
     """The context was full."""
+    REPEATED = "repeated"
+    """It repeated itself and was stopped for that."""
 
 
 @dataclass(frozen=True, slots=True)

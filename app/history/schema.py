@@ -129,7 +129,12 @@ _V4: Migration = (
     "ALTER TABLE message ADD COLUMN deleted_at REAL",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3, _V4)
+_V5: Migration = (
+    # 1 for an answer that was drawn unlike the conversation's setup says, to be another one.
+    "ALTER TABLE message ADD COLUMN varied INTEGER",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3, _V4, _V5)
 
 PROBES = (
     """
@@ -138,7 +143,7 @@ PROBES = (
     """,
     """
     SELECT id, conversation_id, parent_id, role, text, token_ids, state, stats, model, sampling,
-        signature, marks, created_at, deleted_by, deleted_at FROM message LIMIT 0
+        signature, marks, created_at, deleted_by, deleted_at, varied FROM message LIMIT 0
     """,
     "SELECT id, message_id, text, token_ids, marks FROM answer_piece LIMIT 0",
     "SELECT id, name FROM folder LIMIT 0",

@@ -148,8 +148,8 @@ class Trees:
         answer = message.role is Role.ASSISTANT
         message_id = self._file.insert(
             "INSERT INTO message(conversation_id, parent_id, role, text, state, model, signature,"
-            " token_ids, marks, stats, sampling, created_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " token_ids, marks, stats, sampling, created_at, varied)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(conversation_id, parent_id, message.role, text, message.state),
                 *(clean_text(message.model), clean_text(message.signature)),
@@ -158,6 +158,7 @@ class Trees:
                 pack_stats(message.stats),
                 pack_sampling(message.sampling) if answer else None,
                 message.created_at,
+                message.varied,
             ),
         )
         self._file.to_index(message_id)

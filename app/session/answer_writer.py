@@ -24,6 +24,7 @@ _STATES = {
     FinishReason.ERROR: AnswerState.FAILED,
     FinishReason.CONTEXT: AnswerState.FULL,
     FinishReason.LENGTH: AnswerState.STOPPED,
+    FinishReason.REPETITION: AnswerState.REPEATED,
 }
 
 

@@ -68,11 +68,17 @@ class Branch(QObject):
         self.messages.append(message)
         self.added.emit(message)
 
+    def versions(self, message_id: int) -> list[StoredMessage]:
+        """Return all versions of a message, oldest first."""
+        return self._store.branches.versions(message_id)
+
     def begin_answer(
-        self, conversation: Conversation, model: str, sampling: SamplingParams
+        self, conversation: Conversation, model: str, sampling: SamplingParams, *, varied: bool
     ) -> StoredMessage:
         """Append an answer of which nothing is written yet."""
-        message = self._store.answers.begin(conversation.id, model=model, sampling=sampling)
+        message = self._store.answers.begin(
+            conversation.id, model=model, sampling=sampling, varied=varied
+        )
         self.messages.append(message)
         return message
 

@@ -16,7 +16,7 @@ class OpenConversation(QObject):
     """Methods that write may raise `UserFixable`.
 
     Args:
-        starter: tells whether the starter model answers, which has a preset of its own.
+        usual: returns the setup of a conversation that has not begun, where none was chosen.
     """
 
     changed = Signal()
@@ -27,14 +27,14 @@ class OpenConversation(QObject):
         store: HistoryStore,
         settings: SettingsStore,
         conversations: ConversationList,
-        starter: Callable[[], bool],
+        usual: Callable[[], ChatSetup],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._store = store
         self._settings = settings
         self._conversations = conversations
-        self._starter = starter
+        self._usual = usual
         self._new_setup: ChatSetup | None = None
         """The setup chosen for a conversation that has not begun."""
         self.current: Conversation | None = None
@@ -47,7 +47,7 @@ class OpenConversation(QObject):
             return self.current.setup
         if self._new_setup is not None:
             return self._new_setup
-        return self._settings.value.new_setup(starter=self._starter())
+        return self._usual()
 
     def set_setup(self, setup: ChatSetup) -> None:
         """Let answers be drawn like this from now on."""

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from app.history import AnswerState, ChatSetup, StoredMessage
 from engine.request import ChatRequest, Message, Role, SamplingParams
 
-_UNFINISHED = {AnswerState.STOPPED, AnswerState.INTERRUPTED, AnswerState.FAILED}
+_UNFINISHED = {
+    AnswerState.STOPPED,
+    AnswerState.INTERRUPTED,
+    AnswerState.FAILED,
+    AnswerState.REPEATED,
+}
 
 
 def chat_request(

@@ -10,6 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.bridge import EngineBridge
+from app.engine_link.status import Phase
 from app.history import (
     AnswerState,
     ChatSetup,
@@ -27,6 +28,7 @@ from app.session.message_drafts import MessageDrafts
 from app.session.open_conversation import OpenConversation
 from app.session.request import chat_request, unfinished
 from app.session.titles import title_of
+from app.session.variation import asks_the_same, draws_the_same, varied
 from app.settings import SettingsStore
 from app.signals import TypedSignal
 from engine.errors import UserFixable
@@ -79,7 +81,9 @@ class ChatSession(QObject):
         self.conversations = ConversationList(store, self)
         self._undoable: list[Deletion | UndoToken] = []
         self._settings = settings
-        self._open = OpenConversation(store, settings, self.conversations, self._is_starter, self)
+        self._open = OpenConversation(store, settings, self.conversations, self._new_setup, self)
+        self._setups: dict[int, ChatSetup] = {}
+        """Setups that answers of this run were asked for with."""
         self.drafts = MessageDrafts(store.path.parent / "drafts", self)
         self.branch = Branch(store, self)
         self.writer = AnswerWriter(store, bridge, self)
@@ -268,9 +272,14 @@ class ChatSession(QObject):
             self._begin(self.current, base, base.sampling, clicked_at)
             self.answer_resumed.emit(base)
 
-    def regenerate(self, message_id: int | None = None) -> None:
+    def vary(self, message_id: int) -> None:
+        """Answer anew with more variation than the setup asks for."""
+        self.regenerate(message_id, vary=True)
+
+    def regenerate(self, message_id: int | None = None, *, vary: bool = False) -> None:
         """Answer anew: a new version beside this answer, or beside the last one.
 
+        Where the same text would come again it is drawn with another seed, and a temperature.
         A question that was left without an answer, after a crash, gets one.
         """
         conversation, index = self.current, self.branch.index(message_id)
@@ -280,9 +289,30 @@ class ChatSession(QObject):
         with reporting():
             if self.messages[index].role is Role.USER:
                 index += 1
+            sampling = None
             if index < len(self.messages):
+                sampling = self._varied(self.messages[index], vary=vary)
                 self.branch.cut(conversation, index)
-            self._answer(conversation, clicked_at)
+            self._answer(conversation, clicked_at, sampling)
+
+    def _varied(self, answer: StoredMessage, *, vary: bool) -> SamplingParams | None:
+        """The sampling of a new version of an answer; None for what the setup says."""
+        if not vary and not self._comes_again(answer):
+            return None
+        return varied(self.setup.sampling(0), secrets.randbits(32), stronger=vary)
+
+    def _comes_again(self, answer: StoredMessage) -> bool:
+        """Return whether the setup would give a text that is there already."""
+        setup, status = self.setup, self._bridge.status
+        wanted = setup.sampling(setup.seed or 0)
+        if setup.seed is None and not wanted.greedy:
+            return False
+        signature = "" if status.plan is None else status.plan.signature
+        return any(
+            asks_the_same(self._setups.get(each.id, setup), setup)
+            and draws_the_same(each, wanted, status.model_name, signature)
+            for each in self.branch.versions(answer.id)
+        )
 
     def shut_down(self) -> None:
         """Save what has come before the history closes; an open answer stays interrupted."""
@@ -290,12 +320,21 @@ class ChatSession(QObject):
         self.drafts.close()
         self.writer.shut_down()
 
-    def _answer(self, conversation: Conversation, clicked_at: float) -> None:
-        """Ask for the answer to the last message."""
-        seed = self.setup.seed
-        sampling = self.setup.sampling(secrets.randbits(32) if seed is None else seed)
+    def _answer(
+        self,
+        conversation: Conversation,
+        clicked_at: float,
+        variation: SamplingParams | None = None,
+    ) -> None:
+        """Ask for the answer to the last message, drawn as the setup says or with a variation."""
+        setup, sampling = self.setup, variation
+        if sampling is None:
+            sampling = setup.sampling(secrets.randbits(32) if setup.seed is None else setup.seed)
         model = self._bridge.status.model_name
-        message = self.branch.begin_answer(conversation, model, sampling)
+        message = self.branch.begin_answer(
+            conversation, model, sampling, varied=variation is not None
+        )
+        self._setups[message.id] = setup
         self._begin(conversation, message, sampling, clicked_at)
         self.message_added.emit(message)
         self.conversations.touch(conversation)
@@ -309,7 +348,13 @@ class ChatSession(QObject):
     ) -> None:
         request_id = self.writer.next_id(base)
         request = chat_request(request_id, self.messages, self.setup, sampling, clicked_at)
-        request = replace(request, drafting=self.drafting)
+        request = replace(
+            request,
+            drafting=self.drafting,
+            # Whoever lets an answer go on that repeats itself wants to see what comes.
+            stop_repetition=self._settings.value.stop_repetition
+            and base.state is not AnswerState.REPEATED,
+        )
         self.asked.emit(clicked_at)
         self.began.emit(request_id, base.id)
         live = self.writer.begin(conversation, base, request)
@@ -342,11 +387,15 @@ class ChatSession(QObject):
             self.branch.show_again(self.current, self.live)
             self.changed.emit()
 
-    def _is_starter(self) -> bool:
-        """Return whether the starter model answers, or will once the engine is there."""
-        load = self._bridge.last_load
+    def _new_setup(self) -> ChatSetup:
+        """The setup of a new conversation with the model that answers, or soon will."""
+        load, status = self._bridge.last_load, self._bridge.status
         model = self._settings.value.model if load is None else load.model
-        return not model or is_starter(Path(model))
+        plan = None if status.phase is Phase.LOADING else status.plan
+        return self._settings.value.new_setup(
+            starter=not model or is_starter(Path(model)),
+            recommended=None if plan is None else plan.sampling,
+        )
 
     def _is_busy(self) -> bool:
         """One answer is written at a time; says so while there is one."""

@@ -29,7 +29,7 @@ from engine.language import tr
 
 _log = logging.getLogger(__name__)
 
-VERSION = 4
+VERSION = 5
 _HEADER = "# Duotail's settings. Change them in the window, or here while Duotail is closed.\n"
 
 
@@ -107,6 +107,16 @@ def _starter_preset(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
+def _new_balanced_preset(table: dict[str, Any]) -> dict[str, Any]:
+    """Version 4 had a balanced preset with which small models got into loops."""
+    old = {"name": BALANCED.name, "temperature": 0.7, "top_p": 0.95}
+    presets = table.get("preset")
+    if not isinstance(presets, list) or old not in presets:
+        return table
+    (new,) = _written(BALANCED)
+    return table | {"preset": [new if each == old else each for each in presets]}
+
+
 def _written(*presets: Preset) -> list[Any]:
     written = Presets().write(presets)
     assert isinstance(written, list)  # noqa: S101 - told to the type checker
@@ -117,6 +127,7 @@ _MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (
     _named_presets,
     _starter_preset,
     carried_forward,
+    _new_balanced_preset,
 )
 """The n-th leads from version n to n + 1."""
 

@@ -9,16 +9,24 @@ from pathlib import Path
 from app.history.records import ChatSetup
 from app.settings.hub_access import usable_cache, usable_endpoint, usable_proxy
 from app.settings.kinds import Choice, Number, SettingKind, Switch, Whole, Word, Words
-from app.settings.presets import BUILT_IN, PRECISE, STARTER, Preset, Presets
+from app.settings.presets import (
+    BALANCED,
+    BUILT_IN,
+    STARTER,
+    Preset,
+    Presets,
+    recommended_preset,
+)
 from app.settings.profiles import ModelProfile, ProfiledModel, Profiles
 from app.theme.theme import ThemeChoice
 from engine.hub.remote.addresses import USUAL_ENDPOINT
 from engine.language import LANGUAGES, PSEUDO, later
+from engine.request import SamplingParams
 
 SYSTEM = "system"
 """The language of the system."""
 BY_MODEL = ""
-"""The starter model's own preset for it, the precise one for all others."""
+"""The starter model's own preset for it; what other models recommend, or the balanced preset."""
 SMALLEST_FONT, LARGEST_FONT, FONT_STEP = 0.8, 1.6, 0.1
 _MOST = 2**63 - 1
 
@@ -153,6 +161,15 @@ class Settings:
             later("Otherwise it is folded; a click opens it."),
         ),
     )
+    stop_repetition: bool = field(
+        default=True,
+        metadata=_row(
+            Switch(),
+            SettingsSection.CHAT,
+            later("Stop answers that repeat themselves"),
+            later("Small models can get stuck in a loop. You can always let an answer go on."),
+        ),
+    )
     hub_endpoint: str = field(
         default="",
         metadata=_row(
@@ -254,19 +271,23 @@ class Settings:
         """The preset of this name."""
         return next((preset for preset in self.presets if preset.name == name), None)
 
-    def new_preset(self, *, starter: bool) -> str:
-        """The name of the preset that new conversations with the present model start with.
+    def new_setup(
+        self, *, starter: bool = False, recommended: SamplingParams | None = None
+    ) -> ChatSetup:
+        """Return the setup of a new conversation.
 
         Args:
-            starter: whether that is the starter model.
+            starter: whether the starter model answers, which has a preset of its own.
+            recommended: the sampling that the model's own files recommend.
         """
-        by_model = STARTER.name if starter and self.preset(STARTER.name) else PRECISE.name
-        return self.default_preset or by_model
-
-    def new_setup(self, *, starter: bool = False) -> ChatSetup:
-        """Return the setup of a new conversation; see `new_preset`."""
-        preset = self.preset(self.new_preset(starter=starter))
-        return ChatSetup() if preset is None else preset.in_use()
+        if self.default_preset:
+            chosen = self.preset(self.default_preset)
+            return ChatSetup() if chosen is None else chosen.in_use()
+        own = self.preset(STARTER.name) if starter else None
+        if own is None and recommended is not None:
+            own = recommended_preset(recommended)
+        own = own or self.preset(BALANCED.name)
+        return BALANCED.setup if own is None else own.in_use()
 
 
 SPECS: dict[str, Spec] = {each.name: each.metadata["spec"] for each in fields(Settings)}

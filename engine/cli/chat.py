@@ -43,6 +43,7 @@ _REASONS = {
     FinishReason.STOPPED: "stop",
     FinishReason.LENGTH: "length",
     FinishReason.CONTEXT: "length",
+    FinishReason.REPETITION: "repetition",
     FinishReason.ERROR: "error",
 }
 
@@ -75,6 +76,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action=argparse.BooleanOptionalAction,
         help=tr("turn thinking on or off, if the model offers the choice"),
     )
+    parser.add_argument(
+        "--stop-repetition",
+        action="store_true",
+        help=tr("end an answer that keeps repeating the same passage"),
+    )
     parser.set_defaults(run=run)
 
 
@@ -103,6 +109,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 tuple(arguments.stop),
                 perf_counter(),
                 arguments.think,
+                stop_repetition=arguments.stop_repetition,
             )
             show = (lambda _: None) if arguments.json else _write
             return conversation.ask(request, show)

@@ -20,6 +20,8 @@ class FinishReason(StrEnum):
     """The context is full."""
     STOPPED = "stopped"
     """The user stopped it."""
+    REPETITION = "repetition"
+    """The answer repeated itself, and the request was to stop it then."""
     ERROR = "error"
 
 

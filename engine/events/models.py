@@ -11,6 +11,7 @@ from engine.events.failures import Failed
 from engine.machine.facts import Machine
 from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import Speeds
+from engine.request import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ class PlanSummary:
     """Whether what drafts is a feature head."""
     embedding_on_gpu: bool = False
     head_on_gpu: bool = False
+    sampling: SamplingParams | None = None
+    """Sampling that the model's own files recommend; None where they recommend none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from engine.language import listed, tr
 from engine.model import bundled
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
+from engine.model.generation_config import folder_sampling, gguf_sampling
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.heads.description import DraftOnly
@@ -25,6 +26,7 @@ from engine.model.text.tokenizer import Tokenizer
 from engine.model.weights.head_weights import HeadWeights, open_own
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE, SafetensorsFolder
+from engine.request import SamplingParams
 
 _FILE_TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K",
@@ -161,6 +163,12 @@ class LocalModel:
         if self.gguf is None:
             return ChatTemplate.open(self.path)
         return ChatTemplate.from_gguf(self.gguf.metadata.values)
+
+    def sampling(self) -> SamplingParams | None:
+        """Return the sampling that its files recommend; None where they recommend none."""
+        if self.gguf is None:
+            return folder_sampling(self.path)
+        return gguf_sampling(self.gguf.metadata.values)
 
 
 def model_name(file: GgufFile) -> str:

@@ -27,6 +27,7 @@ from engine.model.text.kinds_of_text import KindsOfText
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
+from engine.session.repetition import RepetitionDetector
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
 from engine.speculative.loops import Loop, Plain
@@ -82,6 +83,8 @@ class Answer:
         self._kinds = KindsOfText()
         self._ids: list[int] = []
         self._opening: tuple[int, ...] = ()
+        self._repetition = RepetitionDetector() if request.stop_repetition else None
+        self._repeats = False
 
     def write(self) -> None:
         """Run to the end, emitting progress, text, rounds and `Finished`.
@@ -108,7 +111,7 @@ class Answer:
             loop.controller.turn_to(self._kinds.now)
 
     def _decode(self, decoding: Decoding, loop: Loop, rounds: Iterator[Round]) -> None:
-        """Prefill and decode until the answer ends or a stop string comes up."""
+        """Prefill and decode until the answer ends, repeats itself or a stop string comes up."""
         self._progress(decoding.reused)
         for processed in decoding.prefill():
             self._progress(processed)
@@ -118,7 +121,7 @@ class Answer:
             self._turn(loop)
             self._tally.add(done, counted, first=index == 0)
             self._announce(decoding, index, done, counted, released)
-            if self._stream.stopped:
+            if self._stream.stopped or self._repeats:
                 return
 
     def give_up(self) -> None:
@@ -193,10 +196,15 @@ class Answer:
         tokens = done.tokens
         if tokens[-1] in self._pair.tokenizer.eos_ids:  # nothing follows such a token
             tokens = tokens[:-1]
+        chances = done.verified.chances[: len(tokens)]
+        if self._repetition is not None:
+            end = self._repetition.find(tokens, chances)
+            self._repeats = end is not None
+            tokens, chances = tokens[:end], chances[:end]
         opened = self._open()
         before = self._stream.pushed
         accepted = min(done.accepted, len(tokens))
-        released = self._stream.push_all(tokens, accepted, done.verified.chances[: len(tokens)])
+        released = self._stream.push_all(tokens, accepted, chances)
         counted = self._stream.pushed - before
         self._ids += tokens[:counted]
         if opened.spans:
@@ -267,6 +275,8 @@ class Answer:
 
     def _reason(self, decoding: Decoding) -> FinishReason:
         ended = decoding.committed and decoding.tokens[-1] in self._pair.tokenizer.eos_ids
+        if self._repeats and not self._stream.stopped:
+            return FinishReason.REPETITION
         if self._stream.stopped or ended:
             return FinishReason.STOP
         if decoding.remaining:

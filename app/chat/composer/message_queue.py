@@ -1,7 +1,8 @@
 """Messages written while an answer is: each is sent when the answer before it has ended.
 
-They wait in their conversation, and are sent while it is on show. Behind an answer that failed or
-filled the context they go on waiting, until they are sent by hand or something else was answered.
+They wait in their conversation, and are sent while it is on show. Behind an answer that failed,
+filled the context or repeated itself they go on waiting, until they are sent by hand or something
+else was answered.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from app.session.message_drafts import Draft
 from app.session.session import ChatSession
 from app.signals import TypedSignal
 
-_HOLDS = {AnswerState.FAILED, AnswerState.FULL}
+_HOLDS = {AnswerState.FAILED, AnswerState.FULL, AnswerState.REPEATED}
 
 
 class MessageQueue(QObject):

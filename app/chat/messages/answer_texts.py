@@ -147,7 +147,17 @@ def sampling_words(sampling: SamplingParams) -> str:
 
 
 def answer_note(message: StoredMessage) -> str:
-    """Return how an answer ended, when it did not simply end."""
+    """Return how an answer ended, when it did not simply end, and how it was varied."""
+    notes = [_varied_note(message)] if message.varied else []
+    return " ".join([*notes, _end_note(message.state)]).strip()
+
+
+def _varied_note(message: StoredMessage) -> str:
+    words = tr("For a different answer, Duotail used {how} instead of your settings.")
+    return words.format(how=sampling_words(message.sampling))
+
+
+def _end_note(state: AnswerState) -> str:
     return {
         AnswerState.COMPLETE: "",
         AnswerState.STOPPED: tr("Stopped early."),
@@ -156,4 +166,5 @@ def answer_note(message: StoredMessage) -> str:
         ),
         AnswerState.FAILED: tr("This answer failed."),
         AnswerState.FULL: tr("The context is full, so the answer ends here."),
-    }[message.state]
+        AnswerState.REPEATED: tr("The model kept repeating itself, so Duotail stopped the answer."),
+    }[state]

@@ -30,6 +30,7 @@ class Act(StrEnum):
     ROUNDS = "gauge"
     ANSWER = "answer"
     TINT = "underline"
+    VARY = "vary"
 
     @property
     def words(self) -> str:
@@ -56,6 +57,7 @@ _WORDS = {
     Act.ROUNDS: later("Show rounds"),
     Act.ANSWER: later("Generate a response"),
     Act.TINT: later("Underline drafted words"),
+    Act.VARY: later("Try again with variation"),
 }
 _SHORTCUTS = {Act.EARLIER: "Alt+Left", Act.LATER: "Alt+Right"}
 _WITH_ICONS = frozenset({Act.COPY, Act.EDIT, Act.AGAIN, Act.CONTINUE, Act.DELETE})

@@ -33,8 +33,8 @@ class FooterState:
     acts: tuple[Act, ...] = ()
     on: Act | None = None
     """The action that is a switch, where it is on."""
-    button: tuple[Act, str] | None = None
-    """An action that is always there, as a word."""
+    buttons: tuple[tuple[Act, str], ...] = ()
+    """Actions that are always there, as words."""
 
 
 class Footer(QWidget):
@@ -53,7 +53,7 @@ class Footer(QWidget):
         self._shown = False
         self._numbers: QToolButton | None = None
         self._versions: list[QWidget] = []
-        self._button: QToolButton | None = None
+        self._buttons: list[QToolButton] = []
         self._icons: list[IconButton] = []
 
     @property
@@ -70,15 +70,14 @@ class Footer(QWidget):
         for each in self._parts():
             each.hide()
             each.deleteLater()
-        self._numbers, self._versions, self._button, self._icons = None, [], None, []
+        self._numbers, self._versions, self._icons = None, [], []
         self._state = state
         if state.numbers:
             self._numbers = self._word_button(Act.NUMBERS, "")
             self._numbers.setToolTip(state.details)
         if state.versions > 1:
             self._make_versions()
-        if state.button is not None:
-            self._button = self._word_button(*state.button)
+        self._buttons = [self._word_button(*each) for each in state.buttons]
         self._show_icons()
 
     def reveal(self, *, shown: bool) -> None:
@@ -101,8 +100,7 @@ class Footer(QWidget):
 
     def _parts(self) -> list[QWidget]:
         first = [self._numbers] if self._numbers is not None else []
-        word = [self._button] if self._button is not None else []
-        return [*first, *self._icons, *word, *self._versions]
+        return [*first, *self._icons, *self._buttons, *self._versions]
 
     def _show_icons(self) -> None:
         if self._shown and not self._icons:
@@ -164,8 +162,8 @@ class Footer(QWidget):
         right = self.width()
         for part in reversed(self._versions):
             right = self._put(part, right, self._version_width(part))
-        if self._button is not None:
-            right = self._put(self._button, right, self._button.sizeHint().width())
+        for button in reversed(self._buttons):
+            right = self._put(button, right, button.sizeHint().width())
         room = right - len(self._state.acts) * (_BUTTON + _APART) - 2 * _INSET
         for icon in reversed([button for button in self._icons if not button.isHidden()]):
             right = self._put(icon, right, _BUTTON)

@@ -36,6 +36,7 @@ class MessageRow(ListRow):
     edit_asked = Signal(int, str)
     version_asked = Signal(int, int)
     delete_asked = Signal(int)
+    variation_asked = Signal(int)
     continue_asked = Signal()
     rounds_asked = Signal(int)
     tint_asked = Signal(bool)
@@ -204,6 +205,8 @@ class MessageRow(ListRow):
                 self.footer.confirm(Act.COPY)
             case Act.AGAIN | Act.ANSWER:
                 self.regenerate_asked.emit(message.id)
+            case Act.VARY:
+                self.variation_asked.emit(message.id)
             case Act.CONTINUE:
                 self.continue_asked.emit()
             case Act.ROUNDS:

@@ -209,7 +209,7 @@ class AnswerMessage(MessageRow):
                     versions=message.versions,
                     acts=tuple(self._icons()),
                     on=Act.TINT if self._tinted else None,
-                    button=self._button(),
+                    buttons=self._buttons(),
                 )
             )
         super().update_parts()
@@ -220,20 +220,22 @@ class AnswerMessage(MessageRow):
         drafted = stats is not None and stats.accepted > 0 and self.message.marks is not None
         return [*text, Act.AGAIN, *([Act.TINT] if drafted else []), Act.MORE]
 
-    def _button(self) -> tuple[Act, str] | None:
-        """Return the button that continues a half answer at the end."""
+    def _buttons(self) -> tuple[tuple[Act, str], ...]:
+        """Return the buttons that lead on from a half answer at the end."""
         state = self.message.state
         if not self._is_last or state is AnswerState.COMPLETE:
-            return None
+            return ()
         if state is AnswerState.FULL:
-            return Act.CONTINUE, tr("Make room")
-        return Act.CONTINUE, tr("Continue") if self.message.text else tr("Try again")
+            return ((Act.CONTINUE, tr("Make room")),)
+        if state is AnswerState.REPEATED:
+            return ((Act.CONTINUE, tr("Go on")), (Act.VARY, Act.VARY.words))
+        return ((Act.CONTINUE, tr("Continue") if self.message.text else tr("Try again")),)
 
     def groups(self) -> Sequence[Sequence[Act]]:
         """The actions of the menu."""
         if self._live is not None:
             return ((Act.COPY, Act.PLAIN),)
-        go_on = [Act.CONTINUE] if self._button() is not None else []
+        go_on = [act for act, _ in self._buttons()]
         return (
             (Act.COPY, Act.PLAIN),
             (Act.AGAIN, *go_on, *self.versions()),

@@ -35,6 +35,7 @@ class Transcript(Column):
 
     continue_asked = Signal()
     regenerate_asked = Signal(int)
+    variation_asked = Signal(int)
     edit_asked = Signal(int, str)
     version_asked = Signal(int, int)
     delete_asked = Signal(int)
@@ -239,6 +240,7 @@ class Transcript(Column):
         bubble.set_last(last=index == len(self._messages) - 1)
         bubble.continue_asked.connect(self.continue_asked)
         bubble.regenerate_asked.connect(self.regenerate_asked)
+        bubble.variation_asked.connect(self.variation_asked)
         bubble.edit_asked.connect(self.edit_asked)
         bubble.version_asked.connect(partial(self._step_version, bubble))
         bubble.delete_asked.connect(self.delete_asked)

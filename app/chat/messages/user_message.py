@@ -99,7 +99,7 @@ class UserMessage(MessageRow):
                 version=message.version,
                 versions=message.versions,
                 acts=(Act.COPY, Act.EDIT, Act.MORE),
-                button=(Act.ANSWER, tr("Answer")) if self._is_last else None,
+                buttons=((Act.ANSWER, tr("Answer")),) if self._is_last else (),
             )
         )
         super().update_parts()

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.history import ChatSetup
 from app.settings import Preset, Settings
-from app.settings.presets import clean_name
+from app.settings.presets import RECOMMENDED, clean_name
 from app.signals import TypedSignal
 from app.theme.icons import IconButton
 from engine.language import tr
@@ -90,12 +90,13 @@ class PresetBar(QWidget):
         self.reset_button.setEnabled(changed)
         label = "" if self._preset is None else self._preset.label
         default = self._preset is not None and settings.default_preset == self._preset.name
-        self._update_action.setVisible(self._preset is not None)
+        own = self._preset is not None and self._preset.name != RECOMMENDED
+        self._update_action.setVisible(own)
         self._update_action.setEnabled(changed)
         self._update_action.setText(tr("Update \u201c{name}\u201d").format(name=label))
-        self._delete_action.setVisible(self._preset is not None)
+        self._delete_action.setVisible(own)
         self._delete_action.setText(tr("Delete \u201c{name}\u201d").format(name=label))
-        self._default_action.setVisible(self._preset is not None and not default)
+        self._default_action.setVisible(own and not default)
         self._default_action.setText(tr("Use “{name}” for new conversations").format(name=label))
         self._note.setText(_note(label, changed=changed, default=default))
 

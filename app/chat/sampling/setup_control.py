@@ -13,7 +13,8 @@ from app.engine_link.bridge import EngineBridge
 from app.history import ChatSetup
 from app.notices import tell
 from app.session.session import ChatSession
-from app.settings import Preset, SettingsStore
+from app.settings import Preset, Settings, SettingsStore
+from app.settings.presets import recommended_preset
 from engine.language import tr
 
 
@@ -47,17 +48,24 @@ class SetupControl(QObject):
 
     def open(self) -> None:
         """Open the panel above the composer."""
-        self._panel.show_setup(self._session.setup, self._settings.value)
+        self._panel.show_setup(self._session.setup, self._known())
         self._panel.open_above(self._composer.mapToGlobal(QPoint(0, -8)))
 
     def show(self) -> None:
         """Say in the composer, and in the panel while it is open, what is in force."""
-        setup, settings = self._session.setup, self._settings.value
+        setup, settings = self._session.setup, self._known()
         words = setup_words(setup, settings)
         self._composer.show_setup(" \u00b7 ".join(words), words[0])
         self._show_thinking()
         if self._panel.isVisible():
             self._panel.show_setup(setup, settings)
+
+    def _known(self) -> Settings:
+        """The settings, with what the model recommends among the presets."""
+        plan, settings = self._bridge.status.plan, self._settings.value
+        if plan is None or plan.sampling is None:
+            return settings
+        return replace(settings, presets=(recommended_preset(plan.sampling), *settings.presets))
 
     def _choose(self, setup: ChatSetup) -> None:
         """The panel knows nothing of what was left out to make room."""

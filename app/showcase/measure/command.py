@@ -221,11 +221,17 @@ def _size(text: str) -> tuple[int, int]:
 def _choose(settings: Path, options: argparse.Namespace) -> None:
     """Write the settings that the window starts with."""
     from app.settings import SettingsStore
+    from app.settings.presets import PRECISE
     from app.theme.theme import ThemeChoice
 
     width, height = options.size
     store = SettingsStore(settings)
-    store.change(theme=ThemeChoice(options.theme), window_width=width, window_height=height)
+    store.change(
+        theme=ThemeChoice(options.theme),
+        window_width=width,
+        window_height=height,
+        default_preset=PRECISE.name,  # as the engine alone answers
+    )
     store.flush()
 
 

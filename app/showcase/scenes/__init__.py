@@ -22,6 +22,7 @@ ALL = (
     first.first_start,
     writing.an_answer,
     writing.versions,
+    writing.repeated,
     writing.kinds_of_text,
     writing.scripts,
     writing.tinted,

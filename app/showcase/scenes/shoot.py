@@ -8,6 +8,7 @@ from typing import Protocol
 from PySide6.QtWidgets import QDialog, QMenu, QWidget
 
 from app.showcase.stage import Stage, catch_up, settle
+from engine.events import FinishReason
 
 
 class Shoot(Protocol):
@@ -17,11 +18,13 @@ class Shoot(Protocol):
         """Take one, of the window unless told otherwise."""
 
 
-def answer(stage: Stage, question: str, text: str) -> None:
+def answer(
+    stage: Stage, question: str, text: str, reason: FinishReason = FinishReason.STOP
+) -> None:
     """Ask a question and write its whole answer."""
     stage.assembly.session.send(question)
     stage.stream(text)
-    stage.finish(text)
+    stage.finish(text, reason)
     catch_up()
 
 

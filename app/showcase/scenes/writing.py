@@ -37,6 +37,10 @@ def speculate(target, draft, tokens: list[int], k: int = 4) -> list[int]:
 
 The gain depends on how often the two agree: see [the paper](https://arxiv.org/abs/2412.18934).
 """
+_LOOP = "People like the sea for many reasons.\n\n" + (
+    "The sea is a place of peace and quiet, where people can relax. " * 12
+)
+_OTHER = "It is wide and calm, it smells of salt, and every wave is a little different."
 _SHORT = "A small model guesses ahead and a large one checks every guess in one go."
 _KINDS = """\
 <think>
@@ -99,6 +103,19 @@ def an_answer(stage: Stage, shoot: Shoot) -> None:
     stage.finish("A small model guesses ahead and", FinishReason.STOPPED)
     catch_up()
     shoot("stopped")
+
+
+def repeated(stage: Stage, shoot: Shoot) -> None:
+    """Show an answer stopped because it repeated itself, then one drawn with variation."""
+    session = stage.assembly.session
+    new_chat(stage)
+    answer(stage, "Why do people like the sea?", _LOOP, FinishReason.REPETITION)
+    shoot("repeated")
+    session.vary(session.messages[-1].id)
+    stage.stream(_OTHER)
+    stage.finish(_OTHER)
+    catch_up()
+    shoot("varied")
 
 
 def versions(stage: Stage, shoot: Shoot) -> None:

@@ -69,6 +69,7 @@ def trees(draw: st.DrawFn) -> Tree:
                 model=draw(_TEXTS),
                 signature=draw(_TEXTS),
                 marks=draw(st.sampled_from([None, MARKS, TokenMarks()])),
+                varied=draw(st.booleans()),
             )
         messages.append(message)
     setup = ChatSetup(

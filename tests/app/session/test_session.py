@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from desk import Desk
@@ -11,9 +12,10 @@ from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton, QToolButton
 
-from app.history import AnswerState, ChatSetup, TokenMarks
+from app.history import AnswerState, ChatSetup, StoredMessage, TokenMarks
 from app.settings import Preset
-from engine.events import FinishReason, Interval, RoundFinished
+from app.settings.presets import BALANCED
+from engine.events import Failed, FinishReason, Interval, RoundFinished
 from engine.request import Role
 
 OpenDesk = Callable[[Script | None], Desk]
@@ -27,6 +29,77 @@ def ask(desk: Desk, question: str, answer: str) -> None:
     desk.script.answer = answer
     desk.type_and_send(question)
     desk.answered()
+
+
+def regenerated(desk: Desk) -> StoredMessage:
+    desk.session.regenerate()
+    return desk.answered().message
+
+
+def test_regenerate_varies_what_would_come_again_and_says_so(desk: Desk) -> None:
+    desk.session.set_setup(ChatSetup())
+    ask(desk, "Question", "Answer")
+    assert not desk.session.messages[-1].varied
+    again = regenerated(desk)
+    assert again.varied
+    assert again.sampling == desk.script.requests[-1].sampling
+    assert again.sampling.temperature == BALANCED.setup.temperature
+    note = desk.answered().note
+    assert "instead of your settings" in note
+    assert f"seed {again.sampling.seed}" in note
+    third = regenerated(desk)  # the first version is still the greedy one
+    assert third.varied
+    assert third.sampling.seed != again.sampling.seed
+    desk.session.open(desk.session.current)
+    assert [each.varied for each in desk.session.messages] == [False, True]
+    assert "instead of your settings" in desk.answered().note
+
+
+def test_a_fixed_seed_gives_way_and_the_temperature_stays(desk: Desk) -> None:
+    desk.session.set_setup(ChatSetup(temperature=1.0, top_p=0.8, seed=7))
+    ask(desk, "Question", "Answer")
+    again = regenerated(desk)
+    assert again.varied
+    assert replace(again.sampling, seed=7) == ChatSetup(temperature=1.0, top_p=0.8).sampling(7)
+    assert again.sampling.seed != 7
+
+
+def test_regenerate_does_as_the_setup_says_where_another_text_comes(desk: Desk) -> None:
+    desk.session.set_setup(ChatSetup())
+    ask(desk, "Question", "Answer")
+    desk.session.set_setup(ChatSetup(system_prompt="Be brief."))
+    assert not regenerated(desk).varied
+    desk.session.set_setup(ChatSetup(repetition_penalty=1.2))
+    assert not regenerated(desk).varied
+    desk.script.fail_answer = Failed(0, None, "Broken.", "Try again.", "")
+    ask(desk, "And then?", "")
+    desk.script.fail_answer = None
+    assert not regenerated(desk).varied
+
+
+def test_an_answer_that_repeats_itself_leaves_two_ways_on(desk: Desk) -> None:
+    desk.session.set_setup(ChatSetup())
+    desk.script.reason = FinishReason.REPETITION
+    ask(desk, "Question", "on and on and on")
+    answer = desk.answered()
+    assert desk.script.requests[-1].stop_repetition
+    assert answer.message.state is AnswerState.REPEATED
+    assert "repeating itself" in answer.note
+    ways = {stop.text(): stop for stop in answer.footer.stops if isinstance(stop, QToolButton)}
+    desk.script.answer = "on and on and on and on and on"
+    ways["Go on"].click()
+    assert desk.answered().message.text == desk.script.answer
+    assert not desk.script.requests[-1].stop_repetition
+    desk.script.reason = FinishReason.STOP
+    ways = {stop.text(): stop for stop in answer.footer.stops if isinstance(stop, QToolButton)}
+    ways["Try again with variation"].click()
+    varied = desk.answered().message
+    assert varied.varied
+    assert varied.sampling.temperature > 0
+    assert varied.sampling.repetition_penalty > 1
+    desk.assembly.settings.change(stop_repetition=False)
+    regenerated(desk)
+    assert not desk.script.requests[-1].stop_repetition
 
 
 def two_turns(desk: Desk) -> None:

@@ -18,7 +18,7 @@ from app.notices import Notice, NoticeKind
 from app.settings import Preset, Settings, SettingsStore
 from app.settings.file import VERSION, load, save
 from app.settings.model import SPECS
-from app.settings.presets import BUILT_IN, FIELDS, STARTER
+from app.settings.presets import BALANCED, BUILT_IN, FIELDS, STARTER
 from app.theme.theme import ThemeChoice
 from engine.errors import UserFixable
 
@@ -236,7 +236,7 @@ def test_a_file_of_version_2_gets_the_starter_models_preset(tmp_path: Path) -> N
     )
     settings = load(path).settings
     assert [preset.name for preset in settings.presets] == ["Precise", "Mine", "Starter model"]
-    assert settings.new_setup(starter=False) == ChatSetup(preset="Precise")
+    assert settings.new_setup(starter=False) == BALANCED.setup
     assert settings.new_setup(starter=True) == STARTER.in_use()
 
 
@@ -249,5 +249,17 @@ def test_who_chose_a_preset_has_it_with_every_model(tmp_path: Path) -> None:
 
 
 def test_who_has_deleted_the_starter_models_preset_goes_without() -> None:
-    settings = Settings(presets=BUILT_IN[:1])
-    assert settings.new_setup(starter=True) == ChatSetup(preset="Precise")
+    settings = Settings(presets=BUILT_IN[:2])
+    assert settings.new_setup(starter=True) == BALANCED.in_use()
+
+
+def test_the_balanced_preset_of_version_4_is_renewed_where_nobody_changed_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "settings.toml"
+    old = '[[preset]]\nname = "Balanced"\ntemperature = 0.7\ntop_p = 0.95\n'
+    path.write_text("version = 4\n" + old)
+    assert load(path).settings.presets == (BALANCED,)
+    path.write_text("version = 4\n" + old + "min_p = 0.1\n")
+    (mine,) = load(path).settings.presets
+    assert mine.setup == ChatSetup(temperature=0.7, top_p=0.95, min_p=0.1)

@@ -13,6 +13,7 @@ from app.chat.messages.user_message import UserMessage
 from app.engine_link.status import Phase
 from app.history import AnswerState, ChatSetup
 from app.notices import report
+from app.settings.presets import BALANCED
 from app.shell.page_names import PageName
 from engine.commands import Stop
 from engine.errors import UserFixable
@@ -410,7 +411,7 @@ def test_keyboard_only(desk: Desk) -> None:
     assert desk.chat.setup_panel.isVisible()
     for _ in range(4):
         bot.keyClick(QApplication.focusWidget() or desk.chat.setup_panel, Qt.Key.Key_Right)
-    assert desk.session.setup.temperature > 0
+    assert desk.session.setup.temperature > BALANCED.setup.temperature
     desk.chat.setup_panel.hide()
 
 

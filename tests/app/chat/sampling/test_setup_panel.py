@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 from desk import Desk
@@ -14,11 +15,14 @@ from app.chat.sampling.setup_panel import SetupPanel
 from app.chat.sampling.setup_words import setup_words
 from app.history import ChatSetup
 from app.settings import Preset, Settings
+from app.settings.presets import BALANCED
+from app.showcase.script import PLAN
+from engine.commands import Load
+from engine.events import PlanReady
+from engine.request import SamplingParams
 
 # What a window without a screen cannot do, Qt says for every popup.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
-
-BALANCED = Settings().preset("Balanced")
 
 
 def panel(desk: Desk) -> SetupPanel:
@@ -40,7 +44,6 @@ def test_what_is_not_as_usual_is_said() -> None:
         "system prompt",
         "at most 100 tokens",
     ]
-    assert BALANCED is not None
     changed = replace(BALANCED.in_use(), top_p=0.5)
     assert setup_words(changed, settings) == ["Balanced", "top-p 0.5"]
 
@@ -57,14 +60,33 @@ def test_every_value_of_a_setup_has_its_words() -> None:
 def test_changes_reach_the_conversation_at_once(desk: Desk) -> None:
     shown = panel(desk)
     desk.bot.keyClick(shown.slider, Qt.Key.Key_Right)
-    assert desk.session.setup.temperature == 0.05
+    assert desk.session.setup.temperature == 0.75
     shown.more_button.click()
     row = next(row for row in shown.rows if row.spec.field == "top_k")
     row.box.setValue(40)
     shown.prompt.setPlainText("Be brief.")
     shown.hide()
     assert (desk.session.setup.top_k, desk.session.setup.system_prompt) == (40, "Be brief.")
-    assert words(desk) == "Precise \u00b7 temperature 0.05 \u00b7 system prompt \u00b7 top-k 40"
+    assert words(desk) == "Balanced \u00b7 temperature 0.75 \u00b7 system prompt \u00b7 top-k 40"
+
+
+def test_what_the_model_recommends_is_a_preset_that_nobody_can_change(desk: Desk) -> None:
+    own = SamplingParams(0.6, 20, 0.95)
+    plan = replace(PLAN, sampling=own)
+    desk.tell(PlanReady(0.0, Path("other"), "Other", plan, Load(Path("other"))))
+    assert desk.session.setup.sampling(0) == own
+    shown = panel(desk)
+    assert shown.presets.box.currentText() == "Recommended by the model"
+    menu = shown.presets.menu_button.menu()
+    told = [each.text() for each in menu.actions() if each.isVisible() and each.text()]
+    assert told == ["Save as preset\u2026"]
+    shown.slider.setValue(20)
+    shown.presets.reset_button.click()
+    assert desk.session.setup.sampling(0) == own
+    shown.hide()
+    desk.session.open(None)
+    desk.assembly.settings.change(default_preset="Precise")  # the user's choice goes first
+    assert desk.session.setup.temperature == 0
 
 
 def test_reset_goes_back_to_the_preset(desk: Desk) -> None:
@@ -90,22 +112,27 @@ def test_a_preset_is_chosen_from_the_list(desk: Desk) -> None:
     assert words(desk) == "Creative"
 
 
+def drawn(temperature: float) -> ChatSetup:
+    """The balanced setup at another temperature."""
+    return replace(BALANCED.setup, temperature=temperature)
+
+
 def test_values_are_kept_as_a_preset_changed_and_deleted_with_undo(desk: Desk) -> None:
     settings = desk.assembly.settings
     shown = panel(desk)
     shown.slider.setValue(20)
     shown.presets.name_field.setText("  Mine ")
     shown.presets.save_button.click()
-    assert settings.value.preset("Mine") == Preset("Mine", ChatSetup(temperature=1.0))
+    assert settings.value.preset("Mine") == Preset("Mine", drawn(1.0))
     assert desk.session.setup.preset == "Mine"
     shown.slider.setValue(30)
     shown.presets.saved.emit("Mine")
-    assert settings.value.preset("Mine") == Preset("Mine", ChatSetup(temperature=1.5))
+    assert settings.value.preset("Mine") == Preset("Mine", drawn(1.5))
     shown.presets.made_default.emit("Mine")
     mine = settings.value.preset("Mine")
     shown.presets.deleted.emit(mine)
     assert settings.value.preset("Mine") is None
-    assert desk.session.setup == ChatSetup(temperature=1.5)
+    assert desk.session.setup == drawn(1.5)
     buttons = desk.banners.findChildren(QPushButton)
     undo = [button for button in buttons if button.text() == "Undo"]
     undo[-1].click()
