@@ -8,9 +8,10 @@ from pathlib import Path
 
 from app.history.records import ChatSetup
 from app.settings.hub_access import usable_cache, usable_endpoint, usable_proxy
-from app.settings.kinds import Choice, Number, SettingKind, Switch, Whole, Word, Words
+from app.settings.kinds import Choice, Number, Prose, SettingKind, Switch, Whole, Word, Words
 from app.settings.presets import BUILT_IN, PRECISE, STARTER, Preset, Presets
 from app.settings.profiles import ModelProfile, ProfiledModel, Profiles
+from app.settings.prompts import BUILT_IN_PROMPTS, Prompts, SavedPrompt
 from app.theme.theme import ThemeChoice
 from engine.hub.remote.addresses import USUAL_ENDPOINT
 from engine.language import LANGUAGES, PSEUDO, later
@@ -133,6 +134,28 @@ class Settings:
             later("Presets"),
             later("Ways of answering under a name, with a system prompt if you like."),
             key="preset",
+        ),
+    )
+    prompts: tuple[SavedPrompt, ...] = field(
+        default=BUILT_IN_PROMPTS,
+        metadata=_row(
+            Prompts(),
+            SettingsSection.CHAT,
+            later("Prompts"),
+            later("Texts that you use again and again. Type / in the message field to get one."),
+            key="prompt",
+        ),
+    )
+    instructions: str = field(
+        default="",
+        metadata=_row(
+            Prose(20_000, later("I teach biology. Answer briefly, with one example.")),
+            SettingsSection.CHAT,
+            later("Custom instructions"),
+            later(
+                "About you, and how answers should be. Every conversation's system prompt begins"
+                " with this text; a conversation's sampling settings can leave it out."
+            ),
         ),
     )
     token_tint: bool = field(
