@@ -154,7 +154,7 @@ class Settings:
             later("Custom instructions"),
             later(
                 "About you, and how answers should be. Every conversation's system prompt begins"
-                " with this text; a conversation's sampling settings can leave it out."
+                " with this text; each conversation can leave it out, next to its own prompt."
             ),
         ),
     )

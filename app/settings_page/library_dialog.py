@@ -199,7 +199,7 @@ class LibraryDialog(QDialog, Generic[N]):
         self.keep((*self._built_in, *own))
         self._fill(0)
         undo = partial(self._put_back, changed, len(self.items)) if changed else None
-        self._offer_undo(tr("Changed ones were replaced.") if changed else "", undo)
+        self._offer_undo(tr("What you had changed was replaced.") if changed else "", undo)
 
     # -- undo ------------------------------------------------------------------------------
 

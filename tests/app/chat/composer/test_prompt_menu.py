@@ -15,6 +15,9 @@ from app.settings import SavedPrompt
 from app.settings.prompts import BUILT_IN_PROMPTS
 from app.settings_page.prompts_dialog import PromptsDialog
 
+# What a window without a screen cannot do, Qt says for every dialog.
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
 Key = Qt.Key
 
 
