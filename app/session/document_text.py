@@ -32,7 +32,7 @@ _MARKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "numPr": "-
 _CONTROLS = {code: None for code in range(32) if chr(code) not in "\t\n"}
 
 
-class Refused(Exception):
+class NoText(Exception):
     """The document has no text to give; the message names the reason, a key of `documents`."""
 
 
@@ -68,7 +68,7 @@ def extract(path: Path, limits: Limits) -> Extract:
     """Return the text of a document; this never raises."""
     try:
         return _pdf(path, limits) if path.suffix.lower() == ".pdf" else _docx(path, limits)
-    except Refused as refused:
+    except NoText as refused:
         return Extract(refused=str(refused))
     except MemoryError:
         return Extract(refused="heavy")
@@ -94,10 +94,10 @@ def _pdf(path: Path, limits: Limits) -> Extract:
     try:
         reader = PdfReader(path)
         if reader.is_encrypted and not reader.decrypt(""):
-            raise Refused("encrypted")
+            raise NoText("encrypted")
         pages = len(reader.pages)
     except (FileNotDecryptedError, DependencyError) as error:
-        raise Refused("encrypted") from error
+        raise NoText("encrypted") from error
     texts: list[str] = []
     room, empty, failed = limits.characters, 0, ""
     for number in range(pages):
@@ -113,7 +113,7 @@ def _pdf(path: Path, limits: Limits) -> Extract:
     if empty == len(texts):
         if failed:
             return Extract(refused="damaged", details=failed)
-        raise Refused("pictures")
+        raise NoText("pictures")
     text = "\n\n".join(each for each in texts if each)
     return Extract(text, len(texts), pages, empty, cut=room <= 0 or len(texts) < pages)
 
@@ -124,13 +124,13 @@ def _pdf(path: Path, limits: Limits) -> Extract:
 def _docx(path: Path, limits: Limits) -> Extract:
     with path.open("rb") as file:
         if file.read(4) == _OLE:
-            raise Refused("encrypted")
+            raise NoText("encrypted")
     end = time.monotonic() + limits.seconds
     words = _Words(limits.characters)
     with zipfile.ZipFile(path) as archive:
         parts = sorted(name for name in archive.namelist() if re.fullmatch(_PARTS, name))
         if not any(name.startswith("word/document") for name in parts):
-            raise Refused("damaged")
+            raise NoText("damaged")
         for name in parts:
             parser = expat.ParserCreate(namespace_separator="}")
             parser.buffer_text = True
@@ -142,20 +142,20 @@ def _docx(path: Path, limits: Limits) -> Extract:
             parser.Parse(b"", True)
     text = _tidy(words.text)
     if not text.strip():
-        raise Refused("pictures")
+        raise NoText("pictures")
     return Extract(text)
 
 
 def _unpacked(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
     """Yield a part in pieces; no more than it may have, whatever the archive says of its size."""
     if archive.getinfo(name).flag_bits & 1:
-        raise Refused("encrypted")
+        raise NoText("encrypted")
     size = 0
     with archive.open(name) as part:
         while piece := part.read(_PIECE):
             size += len(piece)
             if size > _MOST_XML:
-                raise Refused("heavy")
+                raise NoText("heavy")
             yield piece
 
 
@@ -217,7 +217,7 @@ class _Words:
             self._add(text)
 
     def _doctype(self, *_: object) -> None:
-        raise Refused("damaged")  # no document has one; entities could grow without end
+        raise NoText("damaged")  # no document has one; entities could grow without end
 
 
 def _name(tag: str) -> str:

@@ -18,13 +18,15 @@ from engine.language import tr
 _PROMPT = int(Qt.ItemDataRole.UserRole)
 _MOST_ROWS = 7
 _MARGIN = 6
+_SEARCHED = 500
+"""Characters of a prompt that are searched at every key: long ones must not delay the next."""
 _NAME_WIDTH = 180
 _MOVES = frozenset({Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown})
 _TAKES = frozenset({Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Tab})
 
 
 class PromptMenu(QFrame):
-    """What is typed after "/" filters the list; the keyboard stays in the message field."""
+    """Lists what fits the words after "/"; the keyboard stays in the message field."""
 
     manage_asked = Signal()
     """The user wants to change the prompts."""
@@ -105,7 +107,6 @@ class PromptMenu(QFrame):
             item = QTreeWidgetItem([prompt.name, " ".join(prompt.text[:200].split())])
             item.setData(0, _PROMPT, prompt)
             item.setForeground(1, QColor(current().muted))
-            item.setToolTip(1, prompt.text[:2000])
             self.list.addTopLevelItem(item)
         self.list.addTopLevelItem(QTreeWidgetItem([tr("Edit prompts…")]))
         self.list.setCurrentItem(self.list.topLevelItem(0))
@@ -138,7 +139,7 @@ def matching(prompts: Sequence[SavedPrompt], query: str) -> list[SavedPrompt]:
     words = query.casefold().split()
     ranked: list[tuple[int, SavedPrompt]] = []
     for prompt in (each.shown() for each in prompts):
-        name, text = prompt.name.casefold(), prompt.text.casefold()
+        name, text = prompt.name.casefold(), prompt.text[:_SEARCHED].casefold()
         if all(word in name for word in words):
             ranked.append((0 if name.startswith("".join(words[:1])) else 1, prompt))
         elif all(word in name or word in text for word in words):

@@ -246,6 +246,7 @@ def test_prompts_are_made_edited_deleted_and_brought_back(
 def test_custom_instructions_are_kept_as_they_are_typed(
     dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
 ) -> None:
+    dialog.page.show_section(SettingsSection.CHAT)
     field = dialog.page.rows["instructions"].editor.control
     assert isinstance(field, QPlainTextEdit)
     field.setPlainText("Answer in rhymes.")

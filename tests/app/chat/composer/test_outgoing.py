@@ -261,7 +261,7 @@ def test_custom_instructions_come_first_and_are_counted_and_a_conversation_can_g
     fills(desk, 5)
     desk.session.set_setup(ChatSetup(system_prompt="Be kind."))
     desk.assembly.settings.change(instructions="I am Ada.")
-    fills(desk, 10)
+    fills(desk, 9)
     desk.type_and_send("Go on")
     desk.answered()
     system = desk.script.requests[-1].messages[0]
