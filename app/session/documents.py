@@ -90,7 +90,8 @@ def read_document(
 
 
 def _ask(path: Path, stopped: Callable[[], bool], limits: DocumentLimits) -> Extract:
-    command = [sys.executable, "-I", _READER, path, str(limits.text), str(limits.seconds)]
+    command = [sys.executable, "-I", str(_READER), str(path)]
+    command += [str(limits.text), str(limits.seconds)]
     with tempfile.TemporaryFile() as answer:
         child = subprocess.Popen(  # noqa: S603 - our own file; the document is an argument
             command,

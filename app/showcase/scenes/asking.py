@@ -46,6 +46,7 @@ def composer(stage: Stage, shoot: Shoot) -> None:
     stage.finish("It says hello, thirty times.")
     catch_up()
     shoot("attached")
+    stage.assembly.settings.reset("instructions")
 
 
 def context_full(stage: Stage, shoot: Shoot) -> None:
