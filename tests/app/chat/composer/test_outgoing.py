@@ -16,6 +16,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
 from app.chat.composer.message_field import LONG_PASTE
 from app.history import AnswerState, ChatSetup, StoredMessage
+from app.history.columns import pack_setup, unpack_setup
 from app.session.attachments import Attachment, sent_files
 from app.session.request import counted_request
 from engine.commands import Count, Load
@@ -272,8 +273,7 @@ def test_custom_instructions_come_first_and_are_counted_and_a_conversation_can_g
     desk.answered()
     assert desk.script.requests[-1].messages[0].text == "Be kind."
     assert desk.session.current is not None
-    again = desk.assembly.store.conversations.get(desk.session.current.id)
-    assert not again.setup.instructions
+    assert not unpack_setup(pack_setup(desk.session.current.setup)).instructions
     desk.session.open(None)
     assert desk.session.sent_setup.system_prompt.startswith("I am Ada.")
 
