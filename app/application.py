@@ -133,6 +133,7 @@ class Assembly:
         PressureNotice(self.pressure)
         self.house = Housekeeping(paths, self.settings, theme, self.session, self.window)
         self.window.settings_asked.connect(self.house.show_settings)
+        self.window.chat.prompt_menu.manage_asked.connect(self.house.show_prompts)
         self.house.forget_measured_asked.connect(self.measured.clear)
         self._pointing = RoundHighlight(self.session, self.window.chat.transcript, panel)
         self.replays = Replays(self.store, self.session, self.window.pages, self.window)

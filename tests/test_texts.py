@@ -319,7 +319,7 @@ def put_together(node: ast.expr) -> bool:
 
 
 def fields(text: str) -> set[str]:
-    return set(re.findall(r"\{(\w*)", text))
+    return set(re.findall(r"\{(\w*)", re.sub(r"\{\{\w+\}\}", "", text)))
 
 
 def the_texts_module() -> ModuleType:

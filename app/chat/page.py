@@ -24,6 +24,7 @@ from app.chat.composer.left_out_note import LeftOutNote
 from app.chat.composer.message_field import local_files
 from app.chat.composer.message_queue import MessageQueue
 from app.chat.composer.outgoing import Outgoing
+from app.chat.composer.prompt_menu import PromptMenu
 from app.chat.composer.waiting_messages import WaitingMessages
 from app.chat.conversation_search import ConversationSearch
 from app.chat.find_bar import FindBar
@@ -87,6 +88,7 @@ class ChatPage(QWidget):
         self.status_line = StatusLine(self)
         self.setup_panel = SetupPanel(self)
         self._choices = ContextChoices(self.context_card, session, bridge)
+        self.prompt_menu = PromptMenu(self.composer, settings, self)
         self.waiting = WaitingMessages(self)
         queue = MessageQueue(self.waiting, session)
         self.outgoing = Outgoing(

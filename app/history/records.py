@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain, repeat
 from typing import Self
@@ -49,6 +49,20 @@ class ChatSetup:
     thinking: bool | None = None
     seen_after: int | None = None
     """Messages up to this one are left out to make room: the model does not see them."""
+    instructions: bool = True
+    """True if the user's custom instructions come before the system prompt."""
+
+    def of_preset(self) -> ChatSetup:
+        """Return what a preset can set, without what belongs to the conversation alone."""
+        return replace(self, preset="", seen_after=None, instructions=True)
+
+    def with_instructions(self, text: str) -> ChatSetup:
+        """Return the setup as it is sent: with the user's `text` before the system prompt.
+
+        It comes first, so that conversations with other prompts begin alike in the prefix cache.
+        """
+        parts = (text.strip() if self.instructions else "", self.system_prompt.strip())
+        return replace(self, system_prompt="\n\n".join(filter(None, parts)))
 
     def sampling(self, seed: int) -> SamplingParams:
         """Return the sampling parameters, with this seed."""

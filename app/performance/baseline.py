@@ -114,7 +114,7 @@ class WithoutDraft(QObject):
 
     def _request(self, request_id: str) -> ChatRequest | None:
         """The last question, as it was asked."""
-        messages, setup = self._session.messages, self._session.setup
+        messages, setup = self._session.messages, self._session.sent_setup
         last = max((i for i, each in enumerate(messages) if each.role is Role.USER), default=None)
         if last is None:
             return None

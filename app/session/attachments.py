@@ -1,11 +1,11 @@
-"""Text files that go along with a message: read, told apart from what is not text, put into it."""
+"""Files that go along with a message: read, told apart from what holds no text, put into it."""
 
 from __future__ import annotations
 
 import codecs
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from engine.language.units import file_size
 MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""
 _MODELS = {".gguf", ".safetensors", ".ggml", ".pth", ".pt", ".onnx"}
+_DOCUMENTS = {".pdf", ".docx"}
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -42,11 +43,21 @@ class Attachment:
     """True if it comes from the clipboard, and may as well stand in the message itself."""
 
 
-def read_attachment(path: Path) -> Attachment:
-    """Read a text file of unknown encoding.
+def is_document(path: Path) -> bool:
+    """Return whether a file is a PDF or DOCX by its name, which takes a while to read."""
+    return path.suffix.lower() in _DOCUMENTS
+
+
+def read_attachment(path: Path, stopped: Callable[[], bool] = lambda: False) -> Attachment:
+    """Read a text file of unknown encoding, or the text of a document.
+
+    Args:
+        path: the file.
+        stopped: tells whether a document is no longer wanted.
 
     Raises:
-        UserFixable: it is no text, too large or cannot be read; in words for the user.
+        UserFixable: it has no text, is too large or cannot be read; in words for the user.
+        Cancelled: `stopped` said so.
     """
     name = path.name
     try:
@@ -57,6 +68,11 @@ def read_attachment(path: Path) -> Attachment:
             raise _model(name)
         if not stat.S_ISREG(about.st_mode):
             raise _no_text(name)
+        if is_document(path):
+            from app.session.documents import read_document  # not before it is needed
+
+            text, notice = read_document(path, stopped)
+            return _made(Attachment(name, text, about.st_size, notice))
         if about.st_size > MOST_BYTES:
             raise _too_large(name, about.st_size)
         raw = path.read_bytes()
@@ -92,7 +108,8 @@ def as_block(attachment: Attachment) -> str:
     longest = max((len(run) for run in re.findall(r"`{3,}", attachment.text)), default=2)
     fence = "`" * (longest + 1)
     suffix = Path(name).suffix[1:].lower()
-    language = suffix if re.fullmatch(r"[a-z0-9+#]{1,12}", suffix) else ""
+    code = re.fullmatch(r"[a-z0-9+#]{1,12}", suffix) and f".{suffix}" not in _DOCUMENTS
+    language = suffix if code else ""
     text = attachment.text if attachment.text.endswith("\n") else attachment.text + "\n"
     return f"`{name}`:\n{fence}{language}\n{text}{fence}\n"
 
@@ -193,14 +210,14 @@ def _holds_weights(folder: Path) -> bool:
 def _model(name: str) -> UserFixable:
     return UserFixable(
         tr("\u201c{name}\u201d is a model, not a text.").format(name=name),
-        tr("A message can only carry text files. A model has to be loaded instead."),
+        tr("A message can only carry text. A model has to be loaded instead."),
     )
 
 
 def _no_text(name: str) -> UserFixable:
     return UserFixable(
         tr("\u201c{name}\u201d is not a text file.").format(name=name),
-        tr("Save it as plain text in the program it comes from, and attach that."),
+        tr("Save it as plain text, PDF or DOCX in the program it comes from, and attach that."),
     )
 
 

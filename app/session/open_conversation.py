@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.history import ChatSetup, Conversation, HistoryStore
 from app.session.conversation_list import ConversationList
-from app.settings import SettingsStore
+from app.settings import Settings, SettingsStore
 
 
 class OpenConversation(QObject):
@@ -38,6 +38,8 @@ class OpenConversation(QObject):
         self._new_setup: ChatSetup | None = None
         """The setup chosen for a conversation that has not begun."""
         self.current: Conversation | None = None
+        self._instructions = settings.value.instructions
+        settings.changed.connect(self._settings_changed)
         conversations.changed.connect(self._listed)
 
     @property
@@ -48,6 +50,11 @@ class OpenConversation(QObject):
         if self._new_setup is not None:
             return self._new_setup
         return self._usual()
+
+    @property
+    def sent_setup(self) -> ChatSetup:
+        """Return the setup with the user's custom instructions in its system prompt."""
+        return self.setup.with_instructions(self._instructions)
 
     def set_setup(self, setup: ChatSetup) -> None:
         """Let answers be drawn like this from now on."""
@@ -84,6 +91,11 @@ class OpenConversation(QObject):
         """Save at once what is open: after a power cut the next start shows it again."""
         self._settings.change(last_conversation=self.current.id if self.current else None)
         self._settings.flush()
+
+    def _settings_changed(self, settings: Settings) -> None:
+        if settings.instructions != self._instructions:
+            self._instructions = settings.instructions
+            self.changed.emit()
 
     def _listed(self, conversation: Conversation) -> None:
         """The list has a newer state of a conversation."""

@@ -125,6 +125,11 @@ class ChatSession(QObject):
         """Return the setup of the conversation on show."""
         return self._open.setup
 
+    @property
+    def sent_setup(self) -> ChatSetup:
+        """Return the setup as requests need it, with the user's custom instructions."""
+        return self._open.sent_setup
+
     # -- conversations ---------------------------------------------------------------------
 
     def open(self, conversation: Conversation | None) -> None:
@@ -347,7 +352,7 @@ class ChatSession(QObject):
         clicked_at: float,
     ) -> None:
         request_id = self.writer.next_id(base)
-        request = chat_request(request_id, self.messages, self.setup, sampling, clicked_at)
+        request = chat_request(request_id, self.messages, self.sent_setup, sampling, clicked_at)
         request = replace(
             request,
             drafting=self.drafting,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from app.settings.model import Settings
 from app.settings.presets import Preset
+from app.settings.prompts import SavedPrompt
 from app.settings.store import SettingsStore
 
-__all__ = ["Preset", "Settings", "SettingsStore"]
+__all__ = ["Preset", "SavedPrompt", "Settings", "SettingsStore"]

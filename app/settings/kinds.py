@@ -114,6 +114,21 @@ class Word(_AsIs):
 
 
 @dataclass(frozen=True, slots=True)
+class Prose(_AsIs):
+    """A text of several lines."""
+
+    longest: int
+    hint: str = ""
+    """Text for `tr` that an empty field shows."""
+
+    def read(self, value: object) -> str:
+        """Return the text, or as much of its beginning as there may be."""
+        if not isinstance(value, str):
+            raise ValueError(value)
+        return value[: self.longest]
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """Several texts, at most so many."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.history.records import ChatSetup
 from app.settings.hub_access import usable_cache, usable_endpoint, usable_proxy
-from app.settings.kinds import Choice, Number, SettingKind, Switch, Whole, Word, Words
+from app.settings.kinds import Choice, Number, Prose, SettingKind, Switch, Whole, Word, Words
 from app.settings.presets import (
     BALANCED,
     BUILT_IN,
@@ -18,6 +18,7 @@ from app.settings.presets import (
     recommended_preset,
 )
 from app.settings.profiles import ModelProfile, ProfiledModel, Profiles
+from app.settings.prompts import BUILT_IN_PROMPTS, Prompts, SavedPrompt
 from app.theme.theme import ThemeChoice
 from engine.hub.remote.addresses import USUAL_ENDPOINT
 from engine.language import LANGUAGES, PSEUDO, later
@@ -141,6 +142,28 @@ class Settings:
             later("Presets"),
             later("Named sampling settings, with a system prompt if you like."),
             key="preset",
+        ),
+    )
+    prompts: tuple[SavedPrompt, ...] = field(
+        default=BUILT_IN_PROMPTS,
+        metadata=_row(
+            Prompts(),
+            SettingsSection.CHAT,
+            later("Prompts"),
+            later("Texts that you use again and again. Type / in the message field to get one."),
+            key="prompt",
+        ),
+    )
+    instructions: str = field(
+        default="",
+        metadata=_row(
+            Prose(20_000, later("I teach biology. Answer briefly, with one example.")),
+            SettingsSection.CHAT,
+            later("Custom instructions"),
+            later(
+                "About you, and how answers should be. Every conversation's system prompt begins"
+                " with this text; each conversation can leave it out, next to its own prompt."
+            ),
         ),
     )
     token_tint: bool = field(

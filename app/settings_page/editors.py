@@ -9,6 +9,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
+    QDialog,
     QHBoxLayout,
     QLabel,
     QPushButton,
@@ -17,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.settings.kinds import Choice, Number, Switch, Word
+from app.settings.kinds import Choice, Number, Prose, Switch, Word
 from app.settings.model import BY_MODEL, SPECS, SYSTEM, Settings
 from app.settings.store import SettingsStore
 from app.signals import TypedSignal
@@ -32,6 +33,8 @@ class Editor(QWidget):
     """A control for one setting. `chosen` carries what the user chose."""
 
     chosen = TypedSignal[object]()
+    resets = True
+    """True if one click may set the setting back to its default."""
 
     def __init__(self, control: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -170,7 +173,9 @@ class NumberEditor(Editor):
 
 
 class ButtonEditor(Editor):
-    """A button that opens what does not fit into a row."""
+    """A button that opens what does not fit into a row, where it is set back too."""
+
+    resets = False
 
     def __init__(
         self, text: str, opens: Callable[[QWidget], None], parent: QWidget | None = None
@@ -192,6 +197,8 @@ def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -
         return ChoiceEditor(name, _presets, parent)
     if name == "presets":
         return _presets_button(store, parent)
+    if name == "prompts":
+        return _prompts_button(store, parent)
     kind = SPECS[name].kind
     match kind:
         case Switch():
@@ -203,6 +210,10 @@ def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -
                 (member, tr(text)) for member, text in zip(kind.members, kind.labels, strict=True)
             ]
             return ChoiceEditor(name, lambda _settings: pairs, parent)
+        case Prose():
+            from app.settings_page.text_editor import ProseEditor
+
+            return ProseEditor(name, kind, parent)
         case Word():
             from app.settings_page.text_editor import TextEditor
 
@@ -230,8 +241,20 @@ def _presets_button(store: SettingsStore, parent: QWidget | None) -> Editor:
     def edit(above: QWidget) -> None:
         from app.settings_page.presets_dialog import PresetsDialog
 
-        dialog = PresetsDialog(store, above)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open()
+        _open(PresetsDialog(store, above))
 
     return ButtonEditor(tr("Edit presets…"), edit, parent)
+
+
+def _prompts_button(store: SettingsStore, parent: QWidget | None) -> Editor:
+    def edit(above: QWidget) -> None:
+        from app.settings_page.prompts_dialog import PromptsDialog
+
+        _open(PromptsDialog(store, above))
+
+    return ButtonEditor(tr("Edit prompts…"), edit, parent)
+
+
+def _open(dialog: QDialog) -> None:
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.open()

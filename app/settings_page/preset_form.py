@@ -12,81 +12,46 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QLineEdit,
     QPlainTextEdit,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.settings.kinds import Number, Switch, Whole
-from app.settings.presets import FIELDS, Preset, PresetField, clean_name
-from app.signals import TypedSignal
-from app.widgets.labels import LabelledRow, plain_label
+from app.settings.presets import FIELDS, Preset, PresetField
+from app.settings_page.named_form import NamedForm
+from app.widgets.labels import LabelledRow
 from engine.language import tr
 
 _PROMPT_LINES = 5
 
 
-class PresetForm(QWidget):
-    """Shows one preset; `changed` carries it as the user has made it."""
-
-    changed = TypedSignal[Preset]()
+class PresetForm(NamedForm[Preset]):
+    """Name and values of a preset."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._preset = Preset("")
-        self._others: set[str] = set()
-        self.name = QLineEdit(self)
-        self.name.setMaxLength(60)
-        self._taken = plain_label("", self, "danger")
-        self._taken.hide()
+        taken, nameless = tr("Another preset has this name."), tr("A preset needs a name.")
+        super().__init__(Preset(""), taken, nameless, parent)
         self.controls: dict[str, QWidget] = {}
         self._setters: dict[str, Callable[[Any], None]] = {}
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(0)
-        self._add_wide(tr("Name"), self.name)
-        self._layout.addWidget(self._taken)
         for name, part in FIELDS.items():
             self._add(name, part)
-        self.name.textEdited.connect(self._rename)
-        self.name.editingFinished.connect(self._settle_name)
 
-    def show_preset(self, preset: Preset, others: set[str]) -> None:
-        """Show `preset`; the names of the `others` are taken."""
-        self._preset, self._others = preset, others
-        self.name.setText(preset.label)
-        self._taken.hide()
+    def fresh(self, name: str) -> Preset:
+        """Return a plain preset."""
+        return Preset(name)
+
+    def renamed(self, item: Preset, name: str) -> Preset:
+        """Return the preset under another name."""
+        return replace(item, name=name)
+
+    def show_parts(self) -> None:
+        """Show the values."""
         for name, setter in self._setters.items():
             with QSignalBlocker(self.controls[name]):
-                setter(getattr(preset.setup, name))
-
-    def begin(self) -> None:
-        """Let the user name a new preset."""
-        self.name.setFocus()
-        self.name.selectAll()
-
-    def _rename(self, text: str) -> None:
-        name = clean_name(text)
-        taken = name in self._others
-        self._taken.setText(
-            tr("Another preset has this name.") if taken else tr("A preset needs a name.")
-        )
-        self._taken.setVisible(taken or not name)
-        if name and not taken and text != self._preset.label:
-            self._set(replace(self._preset, name=name))
-
-    def _settle_name(self) -> None:
-        """Put back the last name where the text cannot be one."""
-        self.name.setText(self._preset.label)
-        self._taken.hide()
-
-    def _set(self, preset: Preset) -> None:
-        if preset != self._preset:
-            self._preset = preset
-            self.changed.emit(preset)
+                setter(getattr(self.item.setup, name))
 
     def _set_part(self, name: str, value: object) -> None:
-        setup = replace(self._preset.setup, **{name: value})  # type: ignore[arg-type]
-        self._set(replace(self._preset, setup=setup))
+        setup = replace(self.item.setup, **{name: value})  # type: ignore[arg-type]
+        self.take(replace(self.item, setup=setup))
 
     # -- controls --------------------------------------------------------------------------
 
@@ -104,21 +69,10 @@ class PresetForm(QWidget):
         control.setAccessibleName(tr(part.label))
         control.setAccessibleDescription(tr(part.about))
         if isinstance(control, QPlainTextEdit):
-            self._add_wide(tr(part.label), control, tr(part.about))
+            self.add_wide(tr(part.label), control, tr(part.about))
         else:
             control.setFixedWidth(control.fontMetrics().horizontalAdvance("m") * 13)
-            self._layout.addWidget(LabelledRow(tr(part.label), tr(part.about), control, self))
-
-    def _add_wide(self, label: str, control: QWidget, about: str = "") -> None:
-        name = plain_label(label, self)
-        name.setBuddy(control)
-        control.setAccessibleName(label)
-        self._layout.addWidget(name)
-        if about:
-            self._layout.addWidget(plain_label(about, self, "muted"))
-        self._layout.addSpacing(6)
-        self._layout.addWidget(control)
-        self._layout.addSpacing(12)
+            self.column.addWidget(LabelledRow(tr(part.label), tr(part.about), control, self))
 
     def _number(self, name: str, kind: Number) -> QDoubleSpinBox:
         box = QDoubleSpinBox(self)
@@ -148,7 +102,7 @@ class PresetForm(QWidget):
             line.setText("" if value is None else str(value))
 
         line.textEdited.connect(edited)
-        line.editingFinished.connect(lambda: show(getattr(self._preset.setup, name)))
+        line.editingFinished.connect(lambda: show(getattr(self.item.setup, name)))
         self._setters[name] = show
         return line
 

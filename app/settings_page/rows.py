@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from app.settings.kinds import Prose
 from app.settings.model import DEFAULTS, SPECS
 from app.settings.store import SettingsStore
 from app.settings_page.editors import Editor, editor_for
@@ -19,7 +20,8 @@ class SettingRow(LabelledRow):
     def __init__(self, name: str, store: SettingsStore, parent: QWidget) -> None:
         spec = SPECS[name]
         self.editor: Editor = editor_for(name, store)
-        super().__init__(tr(spec.label), tr(spec.about), self.editor, parent)
+        wide = isinstance(spec.kind, Prose)
+        super().__init__(tr(spec.label), tr(spec.about), self.editor, parent, wide=wide)
         self.name = name
         self._store = store
         self.editor.name(tr(spec.label), tr(spec.about))
@@ -48,7 +50,7 @@ class SettingRow(LabelledRow):
         settings = self._store.value
         value = getattr(settings, self.name)
         self.editor.show_settings(settings)
-        self.back.setVisible(value != getattr(DEFAULTS, self.name))
+        self.back.setVisible(self.editor.resets and value != getattr(DEFAULTS, self.name))
         waits = SPECS[self.name].restart and value != getattr(self._store.at_start, self.name)
         self.note.setVisible(waits)
         self.restart.setVisible(waits)

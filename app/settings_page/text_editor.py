@@ -1,20 +1,24 @@
-"""The control for a text: a field that says what is wrong with what is typed."""
+"""The controls for a text: a line that says what is wrong with it, a field of several lines."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit, QPushButton, QWidget
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit, QPlainTextEdit, QPushButton, QWidget
 
-from app.settings.kinds import Word
+from app.settings.kinds import Prose, Word
 from app.settings.model import Settings
 from app.settings_page.editors import Editor
 from app.widgets.file_dialog import file_dialog
-from engine.language import tr
+from app.widgets.labels import plain_label
+from engine.language import number, tr
 
 _WIDTH = 22
 """Letters "m" that a field has room for."""
+_LINES = 5
+_PAUSE_MS = 400
 
 
 class TextEditor(Editor):
@@ -80,3 +84,48 @@ class TextEditor(Editor):
         if usable:
             self._field.setModified(False)
             self.chosen.emit(self._field.text().strip())
+
+
+class ProseEditor(Editor):
+    """A field of several lines; what is typed applies after a pause, and when it is left."""
+
+    def __init__(self, name: str, kind: Prose, parent: QWidget | None = None) -> None:
+        self._field = QPlainTextEdit()
+        super().__init__(self._field, parent)
+        self._name, self._kind = name, kind
+        self._field.setPlaceholderText(tr(kind.hint))
+        self._field.setTabChangesFocus(True)
+        self._field.setFixedHeight(self._field.fontMetrics().lineSpacing() * _LINES + 18)
+        self._long = plain_label(
+            tr("Only the first {most} characters are kept.").format(most=number(kind.longest)),
+            self,
+            "danger",
+        )
+        self._long.hide()
+        self.column.addWidget(self._long)
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_PAUSE_MS)
+        self._pause.timeout.connect(self._apply)
+        self._field.textChanged.connect(self._pause.start)
+
+    def show_settings(self, settings: Settings) -> None:
+        """Show the text in force, unless another one is being typed."""
+        value = getattr(settings, self._name)
+        if not self._pause.isActive() and value != self._field.toPlainText()[: self._kind.longest]:
+            with QSignalBlocker(self._field):
+                cursor = self._field.textCursor()
+                cursor.select(cursor.SelectionType.Document)
+                cursor.insertText(value)  # unlike setPlainText, it can be undone
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """Take the text typed last before it is out of sight."""
+        super().hideEvent(event)
+        if self._pause.isActive():
+            self._apply()
+
+    def _apply(self) -> None:
+        self._pause.stop()
+        text = self._field.toPlainText()
+        self._long.setVisible(len(text) > self._kind.longest)
+        self.chosen.emit(text[: self._kind.longest])

@@ -51,6 +51,14 @@ class Housekeeping(QObject):
         dialog.page.privacy.forget_measured_asked.connect(self.forget_measured_asked)
         dialog.open()
 
+    def show_prompts(self) -> None:
+        """Open the saved prompts."""
+        from app.settings_page.prompts_dialog import PromptsDialog
+
+        dialog = PromptsDialog(self._settings, self._banners.window())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
     def show_reports(self) -> None:
         """Open the crash reports."""
         from app.settings_page.reports_dialog import ReportsDialog

@@ -11,10 +11,13 @@ _SIDE_BY_SIDE = 28
 
 
 class LabelledRow(QFrame):
-    """Texts on the left, a control on the right, or below where room is short."""
+    """Texts on the left, a control on the right; below where room is short, or it is `wide`."""
 
-    def __init__(self, label: str, about: str, control: QWidget, parent: QWidget) -> None:
+    def __init__(
+        self, label: str, about: str, control: QWidget, parent: QWidget, *, wide: bool = False
+    ) -> None:
         super().__init__(parent)
+        self._wide = wide
         self.setProperty("look", "row")
         self._words = f"{label} {about}".casefold()
         self.label = plain_label(label, self)
@@ -40,11 +43,13 @@ class LabelledRow(QFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Side by side or one above the other."""
         super().resizeEvent(event)
-        narrow = self.width() < _SIDE_BY_SIDE * self.fontMetrics().horizontalAdvance("m")
+        narrow = self._wide or self.width() < _SIDE_BY_SIDE * self.fontMetrics().horizontalAdvance(
+            "m"
+        )
         direction = QBoxLayout.Direction
         self._layout.setDirection(direction.TopToBottom if narrow else direction.LeftToRight)
         self._layout.setSpacing(8 if narrow else 20)
-        aside = Qt.AlignmentFlag.AlignLeft if narrow else Qt.AlignmentFlag(0)
+        aside = Qt.AlignmentFlag.AlignLeft if narrow and not self._wide else Qt.AlignmentFlag(0)
         self._layout.setAlignment(self.controls, aside)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Event
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
@@ -27,6 +29,14 @@ from engine.language.units import file_size
 _WIDEST_NAME = 200
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadingFile:
+    """A file that is still being read; `stop` ends that."""
+
+    name: str
+    stop: Event = field(default_factory=Event)
+
+
 class AttachmentChip(QFrame):
     """One file: its name, how large it is, a button that takes it away.
 
@@ -36,24 +46,20 @@ class AttachmentChip(QFrame):
     removed = Signal()
     text_asked = Signal()
 
-    def __init__(self, attachment: Attachment, parent: QWidget | None = None) -> None:
+    def __init__(self, file: Attachment | ReadingFile, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.attachment = attachment
+        self.file = file
         self.setProperty("look", "chip")
         self._icon = QLabel(self)
         name = QLabel(self)
-        name.setText(self._shortened(name, attachment.name))
-        name.setToolTip(attachment.name)
+        name.setText(self._shortened(name, file.name))
+        name.setToolTip(file.name)
         self._about = QLabel(self)
         self._about.setProperty("look", "small")
         self._remove = IconButton("close", "", self)
         self._remove.setToolTip(tr("Remove this file"))
-        self._remove.setAccessibleName(tr("Remove \u201c{name}\u201d").format(name=attachment.name))
+        self._remove.setAccessibleName(tr("Remove \u201c{name}\u201d").format(name=file.name))
         self._remove.clicked.connect(self.removed)
-        self.text_button: IconButton | None = None
-        if attachment.pasted:
-            self.text_button = IconButton("undo", tr("Insert as text"), self)
-            self.text_button.clicked.connect(self.text_asked)
         words = QVBoxLayout()
         words.setSpacing(0)
         words.addWidget(name)
@@ -63,7 +69,10 @@ class AttachmentChip(QFrame):
         row.setSpacing(8)
         row.addWidget(self._icon)
         row.addLayout(words)
-        if self.text_button is not None:
+        self.text_button: IconButton | None = None
+        if isinstance(file, Attachment) and file.pasted:
+            self.text_button = IconButton("undo", tr("Insert as text"), self)
+            self.text_button.clicked.connect(self.text_asked)
             row.addWidget(self.text_button)
         row.addWidget(self._remove)
         self.show_tokens(None)
@@ -76,12 +85,15 @@ class AttachmentChip(QFrame):
 
     def show_tokens(self, tokens: int | None) -> None:
         """Say how many tokens it is, once that is known."""
-        lines = self.attachment.text.count("\n") + 1
-        parts = [file_size(self.attachment.size), tr_count("{n} line", "{n} lines", lines)]
+        if isinstance(self.file, ReadingFile):
+            parts = [tr("Reading…")]
+        else:
+            lines = self.file.text.count("\n") + 1
+            parts = [file_size(self.file.size), tr_count("{n} line", "{n} lines", lines)]
         if tokens is not None:
             parts.append(tr_count("{n} token", "{n} tokens", tokens))
         self._about.setText(" \u00b7 ".join(parts))
-        self.setAccessibleName(listed([self.attachment.name, *parts]))
+        self.setAccessibleName(listed([self.file.name, *parts]))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Recolour with the theme."""
@@ -101,8 +113,8 @@ class AttachmentChip(QFrame):
 class AttachmentChips(QScrollArea):
     """All of them, in lines; many can be scrolled. Hidden when there are none."""
 
-    removed = TypedSignal[Attachment]()
-    """It shall not go along."""
+    removed = TypedSignal[Attachment | ReadingFile]()
+    """It shall not go along, or not be read."""
     text_asked = TypedSignal[Attachment]()
     """It shall stand in the message itself."""
 
@@ -120,26 +132,26 @@ class AttachmentChips(QScrollArea):
         self.chips: list[AttachmentChip] = []
         self.hide()
 
-    def show_attachments(self, attachments: Sequence[Attachment]) -> None:
+    def show_files(self, files: Sequence[Attachment | ReadingFile]) -> None:
         """Show these; chips that are there already stay as they are."""
-        kept = [chip for chip in self.chips if chip.attachment in attachments]
+        kept = [chip for chip in self.chips if chip.file in files]
         for chip in self.chips:
             if chip not in kept:
                 self._flow.removeWidget(chip)
                 chip.hide()
                 chip.deleteLater()
         self.chips = kept
-        shown = [chip.attachment for chip in kept]
-        for attachment in attachments:
-            if attachment not in shown:
-                self.chips.append(self._make(attachment))
+        shown = [chip.file for chip in kept]
+        for file in files:
+            if file not in shown:
+                self.chips.append(self._make(file))
         self.setVisible(bool(self.chips))
         self._fit()
 
     def show_tokens(self, attachment: Attachment, tokens: int) -> None:
         """Say how many tokens a file is, if it still goes along."""
         for chip in self.chips:
-            if chip.attachment is attachment:
+            if chip.file is attachment:
                 chip.show_tokens(tokens)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -153,10 +165,10 @@ class AttachmentChips(QScrollArea):
         line = self.chips[0].sizeHint().height() if self.chips else 0
         self.setFixedHeight(min(needed, line * 5 // 2))
 
-    def _make(self, attachment: Attachment) -> AttachmentChip:
-        chip = AttachmentChip(attachment, self.widget())
-        chip.removed.connect(lambda: self.removed.emit(attachment))
-        chip.text_asked.connect(lambda: self.text_asked.emit(attachment))
+    def _make(self, file: Attachment | ReadingFile) -> AttachmentChip:
+        chip = AttachmentChip(file, self.widget())
+        chip.removed.connect(lambda: self.removed.emit(file))
+        chip.text_asked.connect(lambda: self.text_asked.emit(file))
         self._flow.addWidget(chip)
         chip.show()
         return chip

@@ -97,7 +97,7 @@ class ContextChoices(QObject):
         if not starts:
             return
         self._card.counting()
-        search = _Search(messages, starts, self._session.setup, plan.context, counts={})
+        search = _Search(messages, starts, self._session.sent_setup, plan.context, counts={})
         search.high = len(starts) - 1
         self._probe(search)
 

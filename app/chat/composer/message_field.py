@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QRegularExpression, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QFont, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
 from app.chat.text.styles import prose_size
+from app.settings.prompts import PLACEHOLDER
 from app.signals import TypedSignal
 from app.theme.fonts import keep_font
 from app.theme.theme import ui_font
@@ -36,6 +37,8 @@ class MessageField(QPlainTextEdit):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._most_lines = _MOST_LINES
+        self._filling = False
+        """True while places of a prompt may have to be filled in."""
         self.setTabChangesFocus(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
@@ -72,10 +75,37 @@ class MessageField(QPlainTextEdit):
 
     def set_text(self, text: str) -> None:
         """Put `text` into the field, the cursor behind it."""
+        self._filling = False
         self.setPlainText(text)
         cursor = self.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)
         self.setTextCursor(cursor)
+
+    def take_prompt(self, text: str) -> None:
+        """Put a saved prompt in place of what is written, its first placeholder selected."""
+        cursor = self.textCursor()
+        cursor.select(cursor.SelectionType.Document)
+        cursor.insertText(text)  # can be undone
+        cursor.setPosition(0)
+        self.setTextCursor(cursor)
+        self._filling = True
+        if not self._next_placeholder():
+            self.moveCursor(cursor.MoveOperation.End)
+        self.setFocus()
+
+    def _next_placeholder(self) -> bool:
+        """Select the next place to fill in; False behind the last one."""
+        found = self.document().find(QRegularExpression(PLACEHOLDER), self.textCursor())
+        self._filling = not found.isNull()
+        if self._filling:
+            self.setTextCursor(found)
+        return self._filling
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802
+        """Tab goes to the next place to fill in, as long as a prompt has any."""
+        if forward and self._filling and self._next_placeholder():
+            return True
+        return super().focusNextPrevChild(forward)
 
     def has_room(self, text: str) -> bool:
         """Return whether a text may be put into the field."""
@@ -94,6 +124,7 @@ class MessageField(QPlainTextEdit):
         text = source.text()
         long = len(text) > LONG_PASTE or text.count("\n") >= LONG_PASTE_LINES
         if long or not self.has_room(text):
+            self.textCursor().removeSelectedText()
             self.long_text_given.emit(text)
         elif text:
             self.insertPlainText(text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QFileDialog
 
+from app.chat.composer.attachment_chips import ReadingFile
 from app.chat.composer.composer import Composer
 from app.chat.composer.context_full import ContextChoices
 from app.chat.composer.context_meter import Fill
@@ -22,6 +23,7 @@ from app.notices import report, tell
 from app.session.attachments import (
     Attachment,
     as_block,
+    is_document,
     model_among,
     pasted,
     read_attachment,
@@ -32,7 +34,7 @@ from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
 from app.widgets.file_dialog import file_dialog
-from engine.errors import UserFixable
+from engine.errors import Cancelled, UserFixable
 from engine.events import RoundFinished
 from engine.language import tr
 from engine.request import Role
@@ -68,6 +70,8 @@ class Outgoing(QObject):
         queue.edit_asked.connect(self._edit)
         self._key: int | None = None
         self._attachments: list[Attachment] = []
+        self._reading: dict[ReadingFile, int | None] = {}
+        """Documents that are being read, and the conversations that they are for."""
         self._pastes = 0
         self._fill_is_current = False
         self._pause = QTimer(self)
@@ -98,22 +102,53 @@ class Outgoing(QObject):
 
     def ask_for_files(self) -> None:
         """Let the user choose files."""
-        dialog = file_dialog(self._composer.window(), tr("Attach text files"))
+        dialog = file_dialog(self._composer.window(), tr("Attach files: text, code, PDF, DOCX"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.filesSelected.connect(lambda names: self.attach([Path(name) for name in names]))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
     def attach(self, paths: Sequence[Path]) -> None:
-        """Read files beside the window's thread; what is no text is refused in words.
+        """Read files beside the window's thread; what has no text is refused in words.
 
-        A model among them goes its own way.
+        A model among them goes its own way. Documents take a while, and have a chip meanwhile.
         """
         model = model_among(paths)
         if model is not None:
             self.model_given.emit(model)
             return
-        in_background(self, partial(_read_all, paths), partial(self._take, self._key), self._refuse)
+        texts = [path for path in paths if not is_document(path)]
+        if texts:
+            read = partial(_read_all, texts)
+            in_background(self, read, partial(self._take, self._key), self._refuse)
+        for path in paths:
+            if is_document(path):
+                self._read(path)
+
+    def _read(self, path: Path) -> None:
+        file = ReadingFile(path.name)
+        self._reading[file] = self._key
+        self._show(self._attachments)
+
+        def done(attachment: Attachment) -> None:
+            if file in self._reading:  # else it was taken away in the last moment
+                key = self._reading[file]
+                self._forget(file)
+                self._attach(key, attachment)
+
+        def failed(error: Exception) -> None:
+            self._forget(file)
+            if isinstance(error, UserFixable):
+                self.problem.emit(error)
+            elif not isinstance(error, Cancelled):
+                raise error
+
+        in_background(self, partial(read_attachment, path, file.stop.is_set), done, failed)
+
+    def _forget(self, file: ReadingFile) -> None:
+        """Take away the chip of a file that is read no longer."""
+        if self._reading.pop(file, None) == self._key:
+            self._show(self._attachments)
 
     def _take(self, key: int | None, read: Sequence[Attachment | UserFixable]) -> None:
         for each in read:
@@ -141,8 +176,11 @@ class Outgoing(QObject):
         """Raise an error that was not foreseen."""
         raise error
 
-    def _remove(self, attachment: Attachment) -> None:
-        self._show([each for each in self._attachments if each is not attachment])
+    def _remove(self, file: Attachment | ReadingFile) -> None:
+        if isinstance(file, ReadingFile):
+            file.stop.set()
+            self._forget(file)
+        self._show([each for each in self._attachments if each is not file])
         self._composer.field.setFocus()
 
     def _insert(self, attachment: Attachment) -> None:
@@ -157,7 +195,8 @@ class Outgoing(QObject):
 
     def _show(self, attachments: list[Attachment]) -> None:
         self._attachments = attachments
-        self._composer.chips.show_attachments(attachments)
+        reading = [file for file, key in self._reading.items() if key == self._key]
+        self._composer.chips.show_files([*attachments, *reading])
         self._composer.refresh()
         self._count_files()
         self._typed()
@@ -196,6 +235,8 @@ class Outgoing(QObject):
         key = None if self._session.current is None else self._session.current.id
         if key != self._key:
             self._drafts.put(self._key, NOTHING)
+            here = [file for file, place in self._reading.items() if place == self._key]
+            self._reading.update(dict.fromkeys(here, key))
             self._key = key
         self._stale()
 
@@ -210,6 +251,11 @@ class Outgoing(QObject):
 
         Where it is known not to fit the user is asked what to do.
         """
+        for file, key in self._reading.items():
+            if key == self._key:
+                words = tr("“{name}” is still being read. Send the message when it is there.")
+                self.notice.emit(words.format(name=file.name))
+                return
         if self._session.live is not None:
             self._queue.add(self._draft())
             self._clear()
@@ -243,6 +289,8 @@ class Outgoing(QObject):
 
     def end(self) -> None:
         """Keep what is unsent, with the messages that waited, as the window closes."""
+        for file in self._reading:
+            file.stop.set()
         waiting = self._queue.take_all()
         self._restore(_joined([*waiting.pop(self._key, ()), self._draft()]))
         self.keep()
@@ -270,7 +318,7 @@ class Outgoing(QObject):
             self._asker.forget()
             self._show_fill(0)
             return
-        build = partial(counted_request, messages, self._session.setup)
+        build = partial(counted_request, messages, self._session.sent_setup)
         self._asker.count(build, self._show_fill)
 
     def _show_fill(self, tokens: int) -> None:

@@ -84,7 +84,7 @@ class SetupControl(QObject):
 
     def _save(self, name: str) -> None:
         """Keep the values under `name`: a new preset, or the old one with new values."""
-        values = replace(self._session.setup, preset="", seen_after=None)
+        values = self._session.setup.of_preset()
         held = self._settings.value.presets
         old = self._settings.value.preset(name)
         made = Preset(name, values) if old is None else replace(old, setup=values)

@@ -58,6 +58,7 @@ class SetupPanel(QFrame):
         self._fixed = QCheckBox(tr("Same seed for every answer"), self)
         self._seed = QLineEdit(self)
         self.prompt = QPlainTextEdit(self)
+        self.instructed = QCheckBox(tr("Begin with my custom instructions"), self)
         self.more_button = QToolButton(self)
         self.rows = [NumberRow(spec, self) for spec in SPECS]
         self._more = QWidget(self)
@@ -134,6 +135,10 @@ class SetupPanel(QFrame):
         column.addWidget(
             _explaining(tr("Instructions for the model, before the conversation."), self)
         )
+        column.addWidget(self.instructed)
+        column.addWidget(
+            _explaining(tr("The settings hold them for all conversations, under Chat."), self)
+        )
         column.addSpacing(4)
         column.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._more)
@@ -154,6 +159,7 @@ class SetupPanel(QFrame):
         self._seed.textEdited.connect(self._seed_changed)
         self._prompt_timer.timeout.connect(self._take_prompt)
         self.prompt.textChanged.connect(self._prompt_timer.start)
+        self.instructed.clicked.connect(lambda on: self._change(instructions=on))
         self.more_button.toggled.connect(self._show_more)
         for row in self.rows:
             row.changed.connect(lambda each=row: self._change(**{each.spec.field: each.value}))
@@ -186,6 +192,7 @@ class SetupPanel(QFrame):
     # -- what the user changes -------------------------------------------------------------
 
     def _use(self, setup: ChatSetup) -> None:
+        setup = replace(setup, instructions=self._setup.instructions)
         self._show(setup)
         self.chosen.emit(setup)
 
@@ -233,6 +240,8 @@ class SetupPanel(QFrame):
         self._fixed.setChecked(setup.seed is not None)
         self._seed.setText("" if setup.seed is None else str(setup.seed))
         self._seed.setEnabled(setup.seed is not None)
+        self.instructed.setChecked(setup.instructions)
+        self.instructed.setEnabled(bool(self._settings.instructions.strip()))
         if self.prompt.toPlainText() != setup.system_prompt:
             self.prompt.setPlainText(setup.system_prompt)
         for widget in quiet:

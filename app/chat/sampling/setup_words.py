@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from app.history import ChatSetup
 from app.settings import Settings
 from engine.language import later, number, tr
@@ -20,6 +18,7 @@ _NAMES = {
     "presence_penalty": later("presence penalty {value}"),
     "frequency_penalty": later("frequency penalty {value}"),
     "max_tokens": later("at most {value} tokens"),
+    "instructions": later("without custom instructions"),
 }
 """Names of the settings, in the order in which they are told."""
 
@@ -33,7 +32,7 @@ def baseline(setup: ChatSetup, settings: Settings) -> ChatSetup:
 def is_changed(setup: ChatSetup, settings: Settings) -> bool:
     """Return whether anything differs from what it started from."""
     usual = baseline(setup, settings)
-    return replace(setup, preset="", seen_after=None) != replace(usual, preset="")
+    return setup.of_preset() != usual.of_preset()
 
 
 def setup_words(setup: ChatSetup, settings: Settings) -> list[str]:

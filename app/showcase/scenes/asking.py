@@ -5,7 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from app.chat.composer.attachment_chips import ReadingFile
 from app.history import ChatSetup
+from app.settings.prompts import BUILT_IN_PROMPTS
 from app.showcase.scenes.shoot import Shoot, new_chat
 from app.showcase.stage import Stage, catch_up, settle
 
@@ -13,9 +15,16 @@ _NOTES = "def main() -> None:\n    print('Hello')\n" * 30
 
 
 def composer(stage: Stage, shoot: Shoot) -> None:
-    """Show a setup of its own, its panel, a file attached, a long message."""
+    """Show the prompts, a setup of its own, its panel, files attached, a long message."""
     chat = stage.window.chat
     new_chat(stage)
+    chat.composer.set_text("/")
+    catch_up()
+    shoot("prompt-menu")
+    chat.composer.field.take_prompt(BUILT_IN_PROMPTS[1].text)
+    catch_up()
+    shoot("prompt")
+    stage.assembly.settings.change(instructions="I teach biology. Answer briefly.")
     stage.assembly.session.set_setup(
         ChatSetup(system_prompt="You are a patient teacher.", temperature=0.7, top_p=0.9)
     )
@@ -28,6 +37,7 @@ def composer(stage: Stage, shoot: Shoot) -> None:
         file.write_text(_NOTES)
         chat.outgoing.attach([file])
         catch_up()
+        chat.composer.chips.show_files([*chat.outgoing.attachments, ReadingFile("Thesis.pdf")])
         chat.composer.set_text("What does this program do?\nPlease explain it line by line.")
         catch_up()
         shoot("composer")
@@ -36,6 +46,7 @@ def composer(stage: Stage, shoot: Shoot) -> None:
     stage.finish("It says hello, thirty times.")
     catch_up()
     shoot("attached")
+    stage.assembly.settings.reset("instructions")
 
 
 def context_full(stage: Stage, shoot: Shoot) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QDialog, QWidget
 from app.settings.model import SettingsSection
 from app.settings_page.dialog import SettingsDialog
 from app.settings_page.presets_dialog import PresetsDialog
+from app.settings_page.prompts_dialog import PromptsDialog
 from app.settings_page.reports_dialog import ReportsDialog
 from app.showcase.scenes.shoot import Shoot, answer, dialog, menu, new_chat
 from app.showcase.stage import Stage, catch_up, settle
@@ -51,7 +52,7 @@ def dialogs(stage: Stage, shoot: Shoot) -> None:
 
 
 def settings(stage: Stage, shoot: Shoot) -> None:
-    """Show every section of the settings, the presets, the crash reports."""
+    """Show every section of the settings, the presets, the prompts, the crash reports."""
     stage.window.settings_asked.emit()
     opened = _opened(stage.window, SettingsDialog)
     for section in SettingsSection:
@@ -63,6 +64,10 @@ def settings(stage: Stage, shoot: Shoot) -> None:
     presets = _opened(opened, PresetsDialog)
     shoot("presets", presets)
     presets.close()
+    QTest.keyClick(opened.page.rows["prompts"].editor.control, Qt.Key.Key_Space)
+    prompts = _opened(opened, PromptsDialog)
+    shoot("prompts", prompts)
+    prompts.close()
     opened.page.privacy.show_reports()
     reports = _opened(opened, ReportsDialog)
     shoot("crash-reports", reports)

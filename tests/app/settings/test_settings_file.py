@@ -19,6 +19,7 @@ from app.settings import Preset, Settings, SettingsStore
 from app.settings.file import VERSION, load, save
 from app.settings.model import SPECS
 from app.settings.presets import BALANCED, BUILT_IN, FIELDS, STARTER
+from app.settings.prompts import BUILT_IN_PROMPTS, SavedPrompt
 from app.theme.theme import ThemeChoice
 from engine.errors import UserFixable
 
@@ -33,6 +34,8 @@ _EVERYTHING = Settings(
         Preset("Pirate ☠", ChatSetup(system_prompt='Say "Arr"\n\x7f', top_k=40, thinking=False)),
         *BUILT_IN,
     ),
+    prompts=(SavedPrompt("Ping", "Answer {{this}}:\n\tnow"), *BUILT_IN_PROMPTS[1:]),
+    instructions="I am a nurse.\nAnswer briefly.",
     token_tint=True,
     show_thinking=True,
     sidebar_visible=False,
@@ -212,7 +215,7 @@ def test_every_default_is_a_value_that_its_kind_accepts() -> None:
 
 
 def test_a_preset_can_hold_everything_that_a_setup_has() -> None:
-    of_one_conversation = {"preset", "seen_after"}
+    of_one_conversation = {"preset", "seen_after", "instructions"}
     assert {*of_one_conversation, *FIELDS} == set(ChatSetup.__slots__)
     assert all(preset.in_use().preset == preset.name for preset in BUILT_IN)
 

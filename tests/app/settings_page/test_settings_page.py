@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QMessageBox, QSlider, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QMessageBox, QPlainTextEdit, QSlider, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.data_folder.paths import Paths
@@ -12,8 +12,10 @@ from app.settings import Settings, SettingsStore
 from app.settings.file import load
 from app.settings.model import SPECS, SettingsSection
 from app.settings.presets import BALANCED, BUILT_IN, PRECISE
+from app.settings.prompts import BUILT_IN_PROMPTS, SavedPrompt
 from app.settings_page.dialog import SettingsDialog
 from app.settings_page.presets_dialog import PresetsDialog
+from app.settings_page.prompts_dialog import PromptsDialog
 from app.theme.theme import Theme, ThemeChoice
 from engine import language
 
@@ -213,6 +215,47 @@ def test_built_in_presets_can_go_and_come_back(store: SettingsStore, qtbot: QtBo
     assert store.value.presets[-1].setup == BALANCED.setup
     assert store.value.presets[-1] != BALANCED
     assert PRECISE.in_use().preset == "Precise"
+
+
+def test_prompts_are_made_edited_deleted_and_brought_back(
+    store: SettingsStore, qtbot: QtBot
+) -> None:
+    dialog = PromptsDialog(store)
+    qtbot.addWidget(dialog)
+    dialog.new.click()
+    qtbot.keyClicks(dialog.form.name, "Poem")
+    dialog.form.text.setPlainText("A poem about {{topic}}")  # type: ignore[attr-defined]
+    poem = SavedPrompt("Poem", "A poem about {{topic}}")
+    assert store.value.prompts == (*BUILT_IN_PROMPTS, poem)
+    dialog.list.setCurrentRow(1)
+    dialog.delete.click()
+    dialog.list.setCurrentRow(0)
+    dialog.form.text.setPlainText("Shorter:")  # type: ignore[attr-defined]
+    qtbot.keyClick(dialog.list, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    dialog.undo.click()
+    changed = SavedPrompt("Summarize", "Shorter:")
+    assert store.value.prompts == (changed, *BUILT_IN_PROMPTS[1:], poem)
+    dialog.restore.click()
+    assert store.value.prompts == (*BUILT_IN_PROMPTS, poem)
+    dialog.undo.click()
+    assert store.value.prompts == (changed, *BUILT_IN_PROMPTS[1:], poem)
+    store.flush()
+    assert load(store.path).settings.prompts == store.value.prompts
+
+
+def test_custom_instructions_are_kept_as_they_are_typed(
+    dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
+) -> None:
+    dialog.page.show_section(SettingsSection.CHAT)
+    field = dialog.page.rows["instructions"].editor.control
+    assert isinstance(field, QPlainTextEdit)
+    field.setPlainText("Answer in rhymes.")
+    dialog.close()
+    assert store.value.instructions == "Answer in rhymes."
+    dialog.page.rows["instructions"].back.click()
+    assert (store.value.instructions, field.toPlainText()) == ("", "")
+    field.undo()
+    qtbot.waitUntil(lambda: store.value.instructions == "Answer in rhymes.")
 
 
 def test_a_language_that_waits_for_a_restart_says_so_until_then(

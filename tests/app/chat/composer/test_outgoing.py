@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 from desk import Desk
@@ -13,9 +14,11 @@ from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
 from app.chat.composer.message_field import LONG_PASTE
-from app.history import AnswerState
-from app.session.attachments import sent_files
+from app.history import AnswerState, ChatSetup
+from app.history.columns import pack_setup, unpack_setup
+from app.session.attachments import Attachment, sent_files
 from engine.commands import Count, Load
+from engine.errors import Cancelled
 from engine.events import Failed, FailureKind, FinishReason
 
 OpenDesk = Callable[[Script | None], Desk]
@@ -217,7 +220,59 @@ def test_many_pasted_lines_are_a_chip_that_goes_back_into_the_field(desk: Desk) 
     assert desk.chat.composer.field.hasFocus()
 
 
+def test_a_document_has_a_chip_while_it_is_read_and_the_message_waits_for_it(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Event()
+
+    def read(path: Path, stopped: Callable[[], bool]) -> Attachment:
+        assert gate.wait(5)
+        if stopped():
+            raise Cancelled
+        return Attachment(path.name, "its text", 8)
+
+    monkeypatch.setattr("app.chat.composer.outgoing.read_attachment", read)
+    desk.chat.outgoing.attach([tmp_path / "wanted.pdf", tmp_path / "unwanted.docx"])
+    wanted, unwanted = desk.chat.composer.chips.chips
+    assert wanted.about == "Reading\u2026"
+    unwanted.removed.emit()
+    desk.type_and_send("What does it say?")
+    assert not desk.session.messages
+    assert "still being read" in desk.chat.banners.texts[0]
+    gate.set()
+    desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == 1)
+    desk.chat.composer.send()
+    desk.answered()
+    assert "its text" in desk.session.messages[0].text
+    assert "unwanted" not in desk.session.messages[0].text
+
+
 # -- the meter ---------------------------------------------------------------------------------
+
+
+def test_custom_instructions_come_first_and_are_counted_and_a_conversation_can_go_without(
+    desk: Desk,
+) -> None:
+    desk.script.answer = words(3)
+    desk.type_and_send(words(2))
+    desk.answered()
+    fills(desk, 5)
+    desk.session.set_setup(ChatSetup(system_prompt="Be kind."))
+    desk.assembly.settings.change(instructions="I am Ada.")
+    fills(desk, 9)
+    desk.type_and_send("Go on")
+    desk.answered()
+    system = desk.script.requests[-1].messages[0]
+    assert (system.role, system.text) == (Role.SYSTEM, "I am Ada.\n\nBe kind.")
+    desk.session.set_setup(replace(desk.session.setup, instructions=False))
+    fills(desk, 12)
+    desk.session.regenerate()
+    desk.answered()
+    assert desk.script.requests[-1].messages[0].text == "Be kind."
+    assert desk.session.current is not None
+    assert not unpack_setup(pack_setup(desk.session.current.setup)).instructions
+    desk.session.open(None)
+    assert desk.session.sent_setup.system_prompt.startswith("I am Ada.")
 
 
 def test_the_meter_counts_the_conversation_and_what_is_typed(desk: Desk) -> None:
