@@ -20,6 +20,7 @@ from app.session.attachments import Attachment, sent_files
 from engine.commands import Count, Load
 from engine.errors import Cancelled
 from engine.events import Failed, FailureKind, FinishReason
+from engine.request import Role
 
 OpenDesk = Callable[[Script | None], Desk]
 
@@ -238,7 +239,7 @@ def test_a_document_has_a_chip_while_it_is_read_and_the_message_waits_for_it(
     unwanted.removed.emit()
     desk.type_and_send("What does it say?")
     assert not desk.session.messages
-    assert "still being read" in desk.chat.banners.texts[0]
+    assert "still being read" in desk.banners.texts[0]
     gate.set()
     desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == 1)
     desk.chat.composer.send()
