@@ -18,8 +18,8 @@ from app.widgets.labels import plain_label
 from engine.language import sentences, tr
 
 _MOST = 4
-_BESIDE = 560
-"""Logical pixels that button and switch need side by side, in any language."""
+_BESIDE = 720
+"""Logical pixels that buttons and switch need side by side, in any language."""
 
 
 class FindingsView(Card):
@@ -41,12 +41,16 @@ class FindingsView(Card):
         )
         self.measure.setAutoDefault(False)
         self.measure.clicked.connect(self._measure_or_cancel)
+        self.beside = QPushButton(tr("Compare side by side"), self)
+        self.beside.setToolTip(tr("Answers the last question with and without the draft."))
+        self.beside.setAutoDefault(False)
+        self.beside.clicked.connect(self._compare)
         self.drafting = QCheckBox(tr("Use the draft"), self)
         self.drafting.setToolTip(tr("For the next answers; nothing is loaded anew."))
         self.drafting.toggled.connect(lambda on: without.set_drafting(drafting=on))
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._row.setSpacing(2 * GAP)
-        for part in (self.measure, self.drafting):
+        for part in (self.measure, self.beside, self.drafting):
             self._row.addWidget(part, 0, Qt.AlignmentFlag.AlignLeft)
         self._row.addStretch(1)
         self.column.addWidget(self.comparison)
@@ -82,9 +86,18 @@ class FindingsView(Card):
         words = tr("Cancel the measurement") if without.measuring else None
         self.measure.setText(words or tr("Measure without the draft"))
         self.measure.setEnabled(without.measuring or without.possible)
-        for part in (self.measure, self.drafting):
+        self.beside.setEnabled(without.possible and bool(sight.written.tokens.rounds))
+        for part in (self.measure, self.beside, self.drafting):
             part.setVisible(without.has_draft)
         self.drafting.setChecked(without.drafting)
+
+    def _compare(self) -> None:
+        from app.performance.side_by_side import SideBySide
+
+        dialog = SideBySide(self._sight, self._without, self.window())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+        dialog.start()
 
     def _measure_or_cancel(self) -> None:
         if self._without.measuring:

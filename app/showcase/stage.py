@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 from app.application import Assembly
 from app.data_folder.paths import Paths
 from app.models.hub import Hub, Listener
+from app.performance.feed import ASIDE
 from app.showcase import lanes
 from app.showcase.budgets import previewed
 from app.showcase.hub import HubScript, ScriptedHub
@@ -81,7 +82,7 @@ class Stage:
         match command:
             case Preview(load):
                 self._emit(self.preview(load))
-            case Generate(request):
+            case Generate(request) if not request.id.startswith(ASIDE):
                 self.request_id = request.id
             case Count(request):
                 self.tokens = sum(len(message.text) for message in request.messages) // 4
