@@ -86,7 +86,7 @@ def gain_of(
         note: why the speed of the target alone is not known.
     """
     if tally is None or not tally.rounds:
-        return Gain(tr("No answer yet"), why=tr("How fast it is shows here, and why."))
+        return Gain(tr("No answer yet"), why=tr("Here it says how fast the answer is, and why."))
     now = tally.tokens_per_s
     if now is None or tally.committed < FEWEST_TOKENS:
         return Gain(_tokens(tally), why=tr("Too few to tell a speed."))

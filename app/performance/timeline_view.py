@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import (
-    QBrush,
     QColor,
     QHelpEvent,
     QMouseEvent,
@@ -45,7 +44,7 @@ _LEGEND = later(
     "Draft: solid useful, hatched thrown away, outlined undecided. Tinted: both at work."
 )
 _COLUMNS_LEGEND = later("The height says how busy each was. Zoom in to see every round.")
-_NARROWEST = 4.0
+_NARROWEST = 8.0
 """Pixels of a round below which columns are drawn instead of rounds."""
 _COLUMN = 2
 _METER = 6
@@ -177,7 +176,8 @@ class TimelineView(PaintedView):
     def _paint_rounds(
         self, painter: QPainter, tokens: Tokens, view: Stretch, rounds: list[RoundFinished]
     ) -> None:
-        draft, verify = self._lane_rect(Lane.DRAFT), self._lane_rect(Lane.VERIFY)
+        lanes = {lane: self._lane_rect(lane) for lane in Lane}
+        draft, verify = lanes[Lane.DRAFT], lanes[Lane.VERIFY]
         shown = blocks(rounds, view)
         for left, right in overlaps(shown):
             band = QRectF(
@@ -185,7 +185,7 @@ class TimelineView(PaintedView):
             )
             painter.fillRect(band, blend(tokens.warning, tokens.sunken, 0.28))
         for block in shown:
-            self._paint_block(painter, tokens, block, self._lane_rect(block.lane))
+            self._paint_block(painter, tokens, block, lanes[block.lane])
         pixel = (view.end - view.start) / view.width
         for gap in gaps(rounds, view.start, view.end, fine=pixel):
             self._paint_gap(painter, tokens, gap, view)
@@ -202,8 +202,9 @@ class TimelineView(PaintedView):
             rect, colour = self._lane_rect(lane), QColor(colours[lane])
             shares = timeline.busy[lane].between(edges) / step
             if lane is Lane.DRAFT:
-                _fill(painter, rect, shares, blend(tokens.draft, tokens.sunken, 0.25))
-                _fill(painter, rect, shares, hatch(colour))
+                painter.fillRect(rect, blend(tokens.draft, tokens.sunken, 0.15))
+                painter.fillRect(rect, hatch(colour))
+                _fill(painter, rect, shares, QColor(tokens.sunken), above=True)
                 shares = timeline.useful.between(edges) / step
             _fill(painter, rect, shares, colour)
         drafted = timeline.drafted.between(edges)
@@ -463,14 +464,17 @@ class TimelineView(PaintedView):
         return True
 
 
-def _fill(painter: QPainter, area: QRectF, shares: Floats, brush: QColor | QBrush) -> None:
-    """Fill columns from the bottom of an area up to their shares, 0 to 1 of its height."""
-    step, bottom = area.width() / len(shares), area.bottom()
-    corners = [QPointF(area.left(), bottom)]
-    for place, height in enumerate((shares.clip(0.0, 1.0) * area.height()).tolist()):
-        left, top = area.left() + place * step, bottom - height
+def _fill(
+    painter: QPainter, area: QRectF, shares: Floats, colour: QColor, *, above: bool = False
+) -> None:
+    """Fill columns up to their shares, 0 to 1 of an area's height, or what is `above` them."""
+    step, base = area.width() / len(shares), area.top() if above else area.bottom()
+    corners = [QPointF(area.left(), base)]
+    tops = area.bottom() - shares.clip(0.0, 1.0) * area.height()
+    for place, top in enumerate(tops.round().tolist()):
+        left = area.left() + place * step
         corners += [QPointF(left, top), QPointF(left + step, top)]
-    corners.append(QPointF(area.right(), bottom))
+    corners.append(QPointF(area.right(), base))
     painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(brush)
+    painter.setBrush(colour)
     painter.drawPolygon(QPolygonF(corners))

@@ -230,7 +230,10 @@ class TokenView(PaintedView):
         tokens = self.sight.written.tokens
         buttons = sum(button.width() + 2 for button in self.buttons.values())
         note = wording.token_counts(tokens, self.sight.tally) if tokens.rounds else ""
+        painter.save()
+        painter.translate(0, (self.header_height - self.title_metrics.height()) / 2 - 2)
         self.paint_title(painter, tr("Tokens"), note, buttons)
+        painter.restore()
         if not tokens.rounds:
             painter.setFont(self.small)
             painter.setPen(QColor(current().muted))

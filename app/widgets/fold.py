@@ -30,8 +30,6 @@ class Fold(QWidget):
         self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.button.setIconSize(QSize(_ARROW, _ARROW))
         self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.button.setCheckable(True)
-        self.button.setChecked(opened)
         self.body = QWidget(self)
         self.column = QVBoxLayout(self.body)
         self.column.setContentsMargins(0, 0, 0, 0)
@@ -43,13 +41,10 @@ class Fold(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(self.line)
         layout.addWidget(self.body)
-        self.button.toggled.connect(self._toggle)
-        self._toggle(opened)
-
-    @property
-    def opened(self) -> bool:
+        self.button.clicked.connect(lambda: self.set_open(opened=not self.opened))
+        self.opened = opened
         """True if what is below the line is on show."""
-        return self.button.isChecked()
+        self.set_open(opened=opened)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Recolour the arrow with the theme."""
@@ -57,7 +52,9 @@ class Fold(QWidget):
         if event.type() is QEvent.Type.PaletteChange:
             self._show_arrow()
 
-    def _toggle(self, opened: bool) -> None:
+    def set_open(self, *, opened: bool) -> None:
+        """Show what is below the line, or hide it."""
+        self.opened = opened
         self.body.setVisible(opened)
         said = tr("{title}, open") if opened else tr("{title}, closed")
         self.button.setAccessibleName(said.format(title=self.button.text()))

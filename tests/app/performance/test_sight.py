@@ -28,8 +28,8 @@ def panel(qtbot: QtBot, theme: Theme, monkeypatch: pytest.MonkeyPatch) -> Perfor
     for name in ("_FRAME_MS", "_FRAME_ON_FEW_CORES_MS"):
         monkeypatch.setattr(f"app.performance.frames.{name}", 10)
     panel = PerformancePanel(Feed())
-    panel.board.fold.button.setChecked(True)
-    panel.resize(340, 1100)
+    panel.board.fold.set_open(opened=True)
+    panel.resize(340, 1800)
     qtbot.addWidget(panel)
     panel.show()
     qtbot.waitExposed(panel)
@@ -103,7 +103,7 @@ def test_frozen_pictures_stay_while_the_account_goes_on(
 def test_the_keyboard_walks_the_rounds(qtbot: QtBot, panel: PerformancePanel) -> None:
     sight, newest = panel.sight, panel.board.feed.model.timeline.rounds[-1]
     panel.board.timeline.setFocus()
-    sight.zoom(4)
+    sight.zoom(8)
     seen = []
     for _ in range(12):
         qtbot.keyClick(panel.board.timeline, Qt.Key.Key_Left)
