@@ -41,9 +41,9 @@ class Fold(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(self.line)
         layout.addWidget(self.body)
-        self.button.clicked.connect(lambda: self.set_open(opened=not self.opened))
-        self.opened = opened
+        self.opened: bool = opened
         """True if what is below the line is on show."""
+        self.button.clicked.connect(lambda: self.set_open(opened=not self.opened))
         self.set_open(opened=opened)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
