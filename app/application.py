@@ -40,6 +40,7 @@ from app.shell.open_history import OpenHistory
 from app.shell.page_names import PageName
 from app.shell.replays import Replays
 from app.shell.round_highlight import RoundHighlight
+from app.shell.shown_answer import ShownAnswer
 from app.shell.warm_up import warm_up
 from app.signals import TypedSignal
 from app.theme.theme import Theme
@@ -135,8 +136,9 @@ class Assembly:
         self.window.settings_asked.connect(self.house.show_settings)
         self.window.chat.prompt_menu.manage_asked.connect(self.house.show_prompts)
         self.house.forget_measured_asked.connect(self.measured.clear)
-        self._pointing = RoundHighlight(self.session, self.window.chat.transcript, panel)
-        self.replays = Replays(self.store, self.session, self.window.pages, self.window)
+        highlight = RoundHighlight(self.session, self.window.chat.transcript, panel, self.window)
+        ShownAnswer(self.store, self.session, feed, highlight, self.window)
+        self.replays = Replays(self.store, self.session, self.window.pages, without, self.window)
         self.window.chat.transcript.rounds_asked.connect(self.replays.show)
         self.window.open_last()
         self.history.tell(lambda: self.house.start_anew(safe=False))

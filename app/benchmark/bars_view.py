@@ -50,9 +50,6 @@ class BarsView(Painted):
         self._rows, self._winner, self._under_way = shown, winner, under_way
         self.setAccessibleDescription(self.describe())
         self.refresh()
-        height = self._height(self.width())
-        if height != self.height():
-            self.setFixedHeight(height)
 
     @property
     def rows(self) -> tuple[ModeRow, ...]:

@@ -173,7 +173,7 @@ class Benchmark(QObject):
             made = report(event, load, self.wish, name, machine, version(), self._now())
             self._model, self.report = event.model, made
             self._keep(event.model, made)
-            if event.winner is not None:
+            if event.winner is not None and not event.noisy:
                 self.running.keep_mode(event.winner)
         self.changed.emit()
 

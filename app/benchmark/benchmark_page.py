@@ -127,7 +127,8 @@ class BenchmarkPage(PageFrame):
     def _show_results(self, *, idle: bool) -> None:
         benchmark, rows = self.benchmark, self.benchmark.rows
         last = benchmark.report if idle else None
-        winner = last.winner if last is not None and last.complete else None
+        told = last is not None and last.complete and not last.noisy
+        winner = last.winner if last is not None and told else None
         under_way = benchmark.progress.mode if benchmark.progress is not None else None
         self.bars.show_rows(rows, winner, None if idle else under_way)
         self.bars.setVisible(bool(self.bars.rows))

@@ -113,9 +113,9 @@ def stage_words(benchmark: Benchmark) -> str:
             return tr("Looking for the modes that fit")
         case BenchmarkStage.RUNNING if progress is not None:
             name = mode_name(progress.mode)
-            if progress.loading:
-                return tr("{mode}: loading").format(mode=name)
-            return tr("{mode}: writing answers").format(mode=name)
+            now = tr("{mode}: loading") if progress.loading else tr("{mode}: writing answers")
+            noisy = tr("Too noisy: measuring once more.") if progress.again else ""
+            return sentences(noisy, now.format(mode=name))
     return ""
 
 
@@ -128,6 +128,9 @@ def outcome_words(benchmark: Benchmark) -> str:
         return tr("It was not finished, so nothing was changed; the model runs as before.")
     if last is None or last.winner is None or last.best is None:
         return ""
+    if last.noisy:
+        noisy = tr("Too noisy to tell which mode is fastest: the speeds overlap, measured twice.")
+        return sentences(noisy, tr("Nothing was changed; close other programs and measure again."))
     name = row_name(last.best)
     in_use = benchmark.running.profile.mode is last.winner
     if last.winner is Mode.AUTO:

@@ -7,27 +7,31 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.measured import FEWEST_TOKENS, MeasuredSpeeds
-from app.engine_link.status import Phase
+from app.engine_link.status import EngineStatus, Phase
 from app.notices import report
 from app.performance import wording
 from app.performance.evidence import speed_of_plain_rounds
 from app.performance.feed import ASIDE
-from app.performance.gain import PAYS, Baseline, gain_words
+from app.performance.gain import PAYS, Baseline
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
 from app.session.request import chat_request
 from app.session.session import ChatSession
+from app.signals import TypedSignal
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
-from engine.events import Failed, Finished, FinishReason
+from engine.events import AnswerStats, Failed, Finished, FinishReason, TextDelta
 from engine.language import number, sentences, tr, tr_count
 from engine.request import ChatRequest, Role
 
-_TOKENS = 64
+_TOKENS, _QUIET_TOKENS = 64, 32
+"""Tokens of a measurement that was asked for, and of one that was not."""
+QUIET_MS = 3000
+"""Nothing was asked for so long before a measurement begins by itself."""
 _SIMULATED = "simulated:"
 
 
@@ -35,7 +39,8 @@ class WithoutDraft(QObject):
     """Knows how fast the present model is without its draft, or has it measured.
 
     A measurement asks the last question again, for a short answer that goes nowhere: neither the
-    chat nor the graphs hear of it. A question that comes meanwhile ends it.
+    chat nor the graphs hear of it. A question that comes meanwhile ends it. Where the speed is not
+    known, it is measured once by itself after an answer, while somebody looks.
 
     Args:
         bridge: to the engine.
@@ -46,6 +51,10 @@ class WithoutDraft(QObject):
 
     changed = Signal()
     """The known speed has changed, or a measurement begins or ends."""
+    wrote = Signal(str)
+    """More text of the answer without a draft."""
+    measured = TypedSignal[AnswerStats]()
+    """Of that answer."""
 
     def __init__(
         self,
@@ -59,6 +68,13 @@ class WithoutDraft(QObject):
         self._bridge, self._session, self._measured, self._now = bridge, session, measured, now
         self._numbers = count(1)
         self._asked: str | None = None
+        self._quietly = False
+        """True if nobody asked for the measurement that is under way."""
+        self._tried: set[tuple[object, ...]] = set()
+        """Models, as they were loaded, that were measured without being asked to."""
+        self._pause = QTimer(self, singleShot=True)
+        self._pause.timeout.connect(self._measure_quietly)
+        bridge.subscribe(TextDelta, self._heard)
         bridge.subscribe(Finished, self._finished)
         bridge.subscribe(Failed, self._failed)
         bridge.status_changed.connect(lambda _status: self.changed.emit())
@@ -67,6 +83,11 @@ class WithoutDraft(QObject):
         measured.changed.connect(self.changed)
 
     # -- the switch ------------------------------------------------------------------------
+
+    @property
+    def status(self) -> EngineStatus:
+        """Return the state of the engine, with the present model and the machine."""
+        return self._bridge.status
 
     @property
     def has_draft(self) -> bool:
@@ -98,55 +119,103 @@ class WithoutDraft(QObject):
         ready = self._bridge.status.phase is Phase.READY and self._session.live is None
         return ready and not self.measuring and self.has_draft and self._request("") is not None
 
-    def measure(self) -> None:
-        """Have the last question answered without a draft."""
-        request = self._request(f"{ASIDE}{next(self._numbers)}") if self.possible else None
+    def measure(self, *, quietly: bool = False, tokens: int = _TOKENS) -> None:
+        """Have the last question answered without a draft, with so many tokens at most."""
+        number = f"{ASIDE}{next(self._numbers)}"
+        request = self._request(number, quietly=quietly) if self.possible else None
         if request is None:
             return
-        self._asked = request.id
+        request = replace(request, max_tokens=tokens)
+        self._asked, self._quietly = request.id, quietly
         self._bridge.submit(Generate(request))
         self.changed.emit()
 
+    def measure_soon(self) -> None:
+        """Measure after a while without questions, unless that came to nothing before."""
+        if self.possible and self._setting not in self._tried and not self._pause.isActive():
+            self._pause.start(QUIET_MS)
+            self.changed.emit()
+
+    def leave(self) -> None:
+        """Nobody looks any more: what was not asked for does not happen."""
+        self._pause.stop()
+        if self._quietly:
+            self.cancel()
+
+    @property
+    def note(self) -> str:
+        """Return why the speed without the draft is not known."""
+        if self.measuring:
+            return tr("being measured")
+        return tr("is measured in a moment") if self._pause.isActive() else tr("not measured yet")
+
+    @property
+    def _setting(self) -> tuple[object, ...]:
+        plan = self._bridge.status.plan
+        load = self._bridge.last_load
+        return (load and load.model, plan and plan.layers_on_gpu, plan and plan.target_device)
+
+    def _measure_quietly(self) -> None:
+        if self.possible:
+            self._tried.add(self._setting)
+            self.measure(quietly=True, tokens=_QUIET_TOKENS)
+
     def cancel(self) -> None:
         """End the measurement."""
+        self._pause.stop()
         if self._asked is not None:
             self._bridge.submit(Stop(self._asked))
 
-    def _request(self, request_id: str) -> ChatRequest | None:
-        """The last question, as it was asked."""
+    def _request(self, request_id: str, *, quietly: bool = False) -> ChatRequest | None:
+        """The last question, as it was asked; `quietly`: once more behind its answer.
+
+        So the prefix cache keeps the conversation whole, whose next question then begins at once.
+        """
         messages, setup = self._session.messages, self._session.sent_setup
         last = max((i for i, each in enumerate(messages) if each.role is Role.USER), default=None)
         if last is None:
             return None
         answers = [each for each in messages[last + 1 :] if each.role is Role.ASSISTANT]
         sampling = answers[0].sampling if answers else setup.sampling(0)
-        request = chat_request(request_id, messages[: last + 1], setup, sampling)
-        return replace(request, max_tokens=_TOKENS, drafting=False)
+        asked = [*messages, messages[last]] if quietly else messages[: last + 1]
+        request = chat_request(request_id, asked, setup, sampling)
+        return replace(request, drafting=False)
+
+    def _heard(self, event: TextDelta) -> None:
+        if event.request_id == self._asked:
+            self.wrote.emit(event.text)
 
     def _finished(self, event: Finished) -> None:
         if event.request_id != self._asked:
             return
         self._asked = None
+        self.measured.emit(event.stats)
         short = event.stats.committed < FEWEST_TOKENS or not event.stats.tokens_per_s
-        if short and event.reason not in (FinishReason.STOPPED, FinishReason.ERROR):
+        ended = (FinishReason.STOPPED, FinishReason.ERROR)
+        if short and event.reason not in ended and not self._quietly:
             cause = tr("The answer was too short to measure a speed.")
             report(UserFixable(cause, tr("Ask something with a longer answer first.")))
         self.changed.emit()
 
     def _failed(self, event: Failed) -> None:
-        if event.request_id is not None and event.request_id == self._asked:
+        asked = event.request_id is not None and event.request_id == self._asked
+        if asked and not self._quietly:
             report(UserFixable(event.cause, event.remedy, event.details))
 
     # -- what is known ---------------------------------------------------------------------
 
-    def baseline(self, timeline: Timeline) -> Baseline | None:
+    def baseline(self, timeline: Timeline, model: str = "") -> Baseline | None:
         """The answer's own plain speed where enough rounds had no draft, else what was measured.
 
         A few rounds of this answer do where nothing was measured before.
+
+        Args:
+            timeline: the answer's rounds.
+            model: name of the model that wrote it; empty: the present one.
         """
         own = speed_of_plain_rounds(timeline.rounds)
         if own is None:
-            kept = self._kept()
+            kept = self._kept() if model in ("", self._bridge.status.model_name) else None
             if kept is not None:
                 return kept
             own = speed_of_plain_rounds(timeline.rounds, few=True)
@@ -180,7 +249,7 @@ class WithoutDraft(QObject):
             said = tr("Without a draft {without} tokens/s; measured {ago}.")
             return said.format(without=without, ago=self._ago(baseline))
         said = tr("Without a draft {without} tokens/s, now {now} ({ratio} times); measured {ago}.")
-        if now / baseline.tokens_per_s >= PAYS and tally.acceptance_length is not None:
+        if now / baseline.tokens_per_s >= PAYS and tally.per_verification is not None:
             said = tr(
                 "Drafting makes it {ratio} times as fast: {now} tokens/s instead of {without},"
                 " because a verification brings {length} tokens; measured {ago}."
@@ -189,15 +258,9 @@ class WithoutDraft(QObject):
             without=without,
             now=wording.rate(now),
             ratio=number(now / baseline.tokens_per_s, ".2f"),
-            length=wording.rate(tally.acceptance_length),
+            length=wording.rate(tally.per_verification),
             ago=self._ago(baseline),
         )
-
-    def gain(self, timeline: Timeline, tally: AnswerTally | None) -> str:
-        """Return what drafting brings to this answer, in a line; see `gain_words`."""
-        if self._bridge.status.plan is None:
-            return ""
-        return gain_words(tally, self.baseline(timeline), has_draft=self.has_draft)
 
     def _ago(self, baseline: Baseline) -> str:
         if baseline.at is None:

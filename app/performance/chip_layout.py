@@ -29,8 +29,8 @@ HALF = "\u2026"
 class TokenDisplay(StrEnum):
     """Ways of showing tokens; the values are texts for `tr`."""
 
-    ACCEPTED = later("Accepted")
-    """Tokens as running text."""
+    ACCEPTED = later("Underlined")
+    """Running text, the drafted tokens underlined."""
     TRACE = later("Trace")
     """A line for each round, with what was refused."""
 

@@ -32,12 +32,6 @@ class DepthView(PaintedView):
             return self.header_height + self.small_metrics.height()
         return self.header_height + 2 * self.small_metrics.height() + _BARS + 4
 
-    def refresh(self) -> None:
-        """The first drafted token makes room for the bars."""
-        super().refresh()
-        if self._height(self.width()) != self.height():
-            self.setFixedHeight(self._height(self.width()))
-
     def describe(self) -> str:
         """See `wording.by_position`."""
         return wording.by_position(self._depths())

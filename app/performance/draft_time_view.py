@@ -59,12 +59,6 @@ class DraftTimeView(PaintedView):
         bar = _BAR + 4 if legend else 0
         return self.header_height + bar + lines * self.small_metrics.height()
 
-    def refresh(self) -> None:
-        """The first draft makes room for the bar."""
-        super().refresh()
-        if self._height(self.width()) != self.height():
-            self.setFixedHeight(self._height(self.width()))
-
     def describe(self) -> str:
         """See `wording.draft_time`."""
         return wording.draft_time(self.sight.timeline.shares)
@@ -95,7 +89,7 @@ class DraftTimeView(PaintedView):
             painter.setFont(self.small)
             painter.setPen(QColor(tokens.muted))
             line = QRectF(0, top, self.room, self.small_metrics.height())
-            painter.drawText(line, wording.draft_time(None))
+            painter.drawText(line, self.describe())
             return
         self._paint_bar(painter, QRectF(0, top, self.room, _BAR), parts)
         self._paint_legend(painter, tokens, top + _BAR + 4)

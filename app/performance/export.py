@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
-from PySide6.QtGui import QImage, QImageWriter
+from PySide6.QtGui import QAction, QGuiApplication, QImage, QImageWriter
 from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from app.data_folder.exported_file import write
 from app.engine_link.background import in_background
-from app.notices import report_failure, tell_saved
+from app.notices import report_failure, tell, tell_saved
 from app.performance.feed import Feed
 from app.performance.model import GraphModel
 from app.performance.timeline import begin_of, overlap
@@ -138,6 +138,7 @@ def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 class ExportKind(StrEnum):
     """Files that can be saved; the values are texts for `tr`."""
 
+    CARD = later("Performance card (PNG)\u2026")
     ROUNDS = later("Rounds as a table (CSV)\u2026")
     GRAPHS = later("Graphs as a table (CSV)\u2026")
     TRACE = later("Timeline for Perfetto (JSON)\u2026")
@@ -145,6 +146,7 @@ class ExportKind(StrEnum):
 
 
 _FILES = {
+    ExportKind.CARD: ("card", "png"),
     ExportKind.ROUNDS: ("rounds", "csv"),
     ExportKind.GRAPHS: ("graphs", "csv"),
     ExportKind.TRACE: ("trace", "json"),
@@ -158,20 +160,35 @@ class ExportButton(IconButton):
     Args:
         feed: the measurements.
         picture: takes a picture; called on the window's thread.
+        card: draws the card to share; called there too.
     """
 
     def __init__(
-        self, feed: Feed, picture: Callable[[], QImage], parent: QWidget | None = None
+        self,
+        feed: Feed,
+        picture: Callable[[], QImage],
+        card: Callable[[], QImage],
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__("export", tr("Save measurements"), parent)
-        self._feed, self._picture = feed, picture
+        self._feed, self._picture, self._card = feed, picture, card
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self)
         self.actions_of = {
             kind: menu.addAction(tr(kind.value), partial(self.choose, kind)) for kind in ExportKind
         }
+        first = menu.actions()[1]
+        self.copy_action = QAction(tr("Copy the performance card"), menu)
+        self.copy_action.triggered.connect(self.copy_card)
+        menu.insertAction(first, self.copy_action)
+        menu.insertSeparator(first)
         menu.aboutToShow.connect(self._show_possible)
         self.setMenu(menu)
+
+    def copy_card(self) -> None:
+        """Put the card on the clipboard."""
+        QGuiApplication.clipboard().setImage(self._card())
+        tell(tr("Copied. It contains nothing that identifies you."))
 
     def choose(self, kind: ExportKind) -> None:
         """Ask for a file, and write it."""
@@ -195,8 +212,8 @@ class ExportButton(IconButton):
     def _content(self, kind: ExportKind) -> Callable[[], bytes]:
         """Gathered now, put into bytes in another thread: a long answer has many rounds."""
         sight, lanes = self._feed.sight, self._feed.model.lanes
-        if kind is ExportKind.PICTURE:
-            image = self._picture()
+        if kind in (ExportKind.PICTURE, ExportKind.CARD):
+            image = self._picture() if kind is ExportKind.PICTURE else self._card()
             return lambda: _png(image)
         if kind is ExportKind.GRAPHS:
             table = graphs_as_csv(lanes, *sight.bounds)
@@ -207,8 +224,9 @@ class ExportButton(IconButton):
 
     def _show_possible(self) -> None:
         rounds = bool(self._feed.sight.timeline.rounds)
-        for kind in (ExportKind.ROUNDS, ExportKind.TRACE):
+        for kind in (ExportKind.ROUNDS, ExportKind.TRACE, ExportKind.CARD):
             self.actions_of[kind].setEnabled(rounds)
+        self.copy_action.setEnabled(rounds)
         self.actions_of[ExportKind.GRAPHS].setEnabled(self._feed.model.sample is not None or rounds)
 
 

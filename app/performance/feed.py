@@ -24,11 +24,14 @@ class Feed(QObject):
     arrived = Signal()
     """There is something for `model.advance`."""
     cleared = Signal()
+    looked_at = Signal()
+    """Somebody looks who did not before."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.model = PerformanceModel()
         self.sight = Sight(self.model, self)
+        self._lookers: set[QObject] = set()
 
     def handle_all(self, events: Iterable[Event]) -> None:
         """Note events; costs next to nothing, the rest comes with a frame of who looks."""
@@ -42,6 +45,19 @@ class Feed(QObject):
     def asked(self, at: float) -> None:
         """Note when the user pressed send, on the events' clock, for the time to first token."""
         self.model.asked(at)
+
+    @property
+    def watched(self) -> bool:
+        """True if somebody looks."""
+        return bool(self._lookers)
+
+    def look(self, looker: QObject, *, looks: bool) -> None:
+        """Note that somebody begins to look, or does so no longer."""
+        if not looks:
+            self._lookers.discard(looker)
+        elif looker not in self._lookers:
+            self._lookers.add(looker)
+            self.looked_at.emit()
 
     def clear(self) -> None:
         """Forget everything measured so far."""

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.performance.baseline import WithoutDraft
 from app.performance.feed import Feed
 from app.performance.findings import Finding
-from app.theme.fonts import scaled
 from app.theme.tokens import GAP
 from app.widgets.card import Card, divider
+from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from engine.language import sentences, tr
 
 _MOST = 4
-_BESIDE = 560
-"""Logical pixels that button and switch need side by side, in any language."""
 
 
 class FindingsView(Card):
@@ -41,26 +38,21 @@ class FindingsView(Card):
         )
         self.measure.setAutoDefault(False)
         self.measure.clicked.connect(self._measure_or_cancel)
+        self.beside = QPushButton(tr("Compare side by side"), self)
+        self.beside.setToolTip(tr("Answers the last question with and without the draft."))
+        self.beside.setAutoDefault(False)
+        self.beside.clicked.connect(self._compare)
         self.drafting = QCheckBox(tr("Use the draft"), self)
         self.drafting.setToolTip(tr("For the next answers; nothing is reloaded."))
         self.drafting.toggled.connect(lambda on: without.set_drafting(drafting=on))
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._row.setSpacing(2 * GAP)
-        for part in (self.measure, self.drafting):
-            self._row.addWidget(part, 0, Qt.AlignmentFlag.AlignLeft)
-        self._row.addStretch(1)
+        row = FlowLayout(spacing=2 * GAP)
+        for part in (self.measure, self.beside, self.drafting):
+            row.addWidget(part)
         self.column.addWidget(self.comparison)
-        self.column.addLayout(self._row)
+        self.column.addLayout(row)
         without.changed.connect(self.show_comparison)
         self.show_findings(())
         self.show_comparison()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Button and switch below each other where there is no room for both."""
-        super().resizeEvent(event)
-        wide = self.width() >= scaled(_BESIDE)
-        directions = QBoxLayout.Direction
-        self._row.setDirection(directions.LeftToRight if wide else directions.TopToBottom)
 
     @property
     def words(self) -> str:
@@ -82,9 +74,18 @@ class FindingsView(Card):
         words = tr("Cancel the measurement") if without.measuring else None
         self.measure.setText(words or tr("Measure without the draft"))
         self.measure.setEnabled(without.measuring or without.possible)
-        for part in (self.measure, self.drafting):
+        self.beside.setEnabled(without.possible and bool(sight.written.tokens.rounds))
+        for part in (self.measure, self.beside, self.drafting):
             part.setVisible(without.has_draft)
         self.drafting.setChecked(without.drafting)
+
+    def _compare(self) -> None:
+        from app.performance.side_by_side import SideBySide
+
+        dialog = SideBySide(self._sight, self._without, self.window())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+        dialog.start()
 
     def _measure_or_cancel(self) -> None:
         if self._without.measuring:

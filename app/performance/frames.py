@@ -92,10 +92,6 @@ class FramePainter(QObject):
             self._host.isVisible() and self._feed.model.behind
         )
 
-    def add(self, view: PaintedView) -> None:
-        """Paint one more view, about the answer."""
-        self._answers.append(view)
-
     def schedule(self) -> None:
         """Paint soon."""
         if self._host.isVisible() and not self._timer.isActive():
@@ -145,7 +141,7 @@ class FramePainter(QObject):
 
     def _refresh(self, views: Sequence[PaintedView]) -> None:
         for view in views:
-            if not view.isHidden():
+            if view.isVisibleTo(self._host):
                 view.refresh()
 
     def _cleared(self) -> None:
@@ -158,11 +154,13 @@ class FramePainter(QObject):
         self._stale = ModelChange.ANSWER | ModelChange.TIME
         self._described_at = -math.inf
         self._count = _GRAPHS_EVERY - 1
+        self._feed.look(self, looks=True)
         self.next()
 
     def _hidden(self) -> None:
         """Rest while nobody looks."""
         self._timer.stop()
+        self._feed.look(self, looks=False)
         self._feed.sight.point(None)
 
     def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802

@@ -1,18 +1,19 @@
-"""The gain of drafting in one answer, in one line: measured, never guessed. No Qt."""
+"""The gain of drafting in one answer: measured, never guessed. No Qt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.engine_link.measured import FEWEST_TOKENS
 from app.performance import wording
 from app.performance.tally import AnswerTally
-from engine.language import number, sentences, tr
+from app.performance.timeline import Shares
+from engine.commands import Mode
+from engine.language import number, sentences, tr, tr_count
 
 PAYS = 1.05
 """Speed relative to that without a draft from which on drafting is said to help."""
 _COSTS = 0.97
-_FEW_ROUNDS = 8
-"""Before so many rounds nothing is said about an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,32 +24,129 @@ class Baseline:
     at: float | None = None
 
 
-def gain_words(tally: AnswerTally | None, plain: Baseline | None, *, has_draft: bool) -> str:
-    """Return how many times as fast drafting made the answer, and tokens per verification.
+@dataclass(frozen=True, slots=True)
+class SpeedBar:
+    """A speed with its name; `note` stands where the speed is not known."""
+
+    name: str
+    tokens_per_s: float | None
+    note: str = ""
+
+    @property
+    def value(self) -> str:
+        """Return the speed in words."""
+        if self.tokens_per_s is None:
+            return self.note
+        return tr("{speed} tokens/s").format(speed=wording.rate(self.tokens_per_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What drafting brings, from the headline down to the reason.
+
+    Attributes:
+        figure: the headline.
+        bars: the speeds with the draft and without it.
+        counts: tokens and the verifications that they took.
+        why: the reason, for people without any background.
+    """
+
+    figure: str
+    bars: tuple[SpeedBar, ...] = ()
+    counts: str = ""
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return all of it as sentences."""
+        figure, known = self.figure, [bar for bar in self.bars if bar.tokens_per_s is not None]
+        if len(known) > 1:
+            figure = tr("{gain}: {now}, {plain} without the draft").format(
+                gain=figure,
+                now=known[0].value,
+                plain=wording.rate(known[1].tokens_per_s),
+            )
+        return sentences(*(f"{each}." for each in (figure, self.counts) if each), self.why)
+
+
+def gain_of(
+    tally: AnswerTally | None,
+    shares: Shares | None,
+    plain: Baseline | None,
+    mode: Mode | None,
+    note: str = "",
+) -> Gain:
+    """Return what drafting brings to an answer.
 
     Args:
         tally: sums of the answer.
+        shares: where its time went.
         plain: the speed of the target alone, where it was measured.
-        has_draft: whether there is anything to draft with.
+        mode: of the plan, where it is known.
+        note: why the speed of the target alone is not known.
     """
-    if tally is None or tally.rounds < _FEW_ROUNDS:
-        return ""
-    if not has_draft:
-        return tr("No draft is in use: the target writes every token itself.")
-    length, now = tally.acceptance_length, tally.tokens_per_s
-    if length is None or now is None:
-        return tr("Nothing was drafted for this answer.")
-    per_verification = tr("{length} tokens per verification.").format(length=wording.rate(length))
+    if tally is None or not tally.rounds:
+        return Gain(tr("No answer yet"), why=tr("Here it says how fast the answer is, and why."))
+    now = tally.tokens_per_s
+    if now is None or tally.committed < FEWEST_TOKENS:
+        return Gain(_tokens(tally), why=tr("Too few to tell a speed."))
+    speed = SpeedBar(tr("With the draft"), now)
+    counts = _counts(tally)
+    if not tally.drafted:
+        alone = tr("Nothing was drafted: each pass of the model writes one token.")
+        return Gain(speed.value, counts=counts, why=alone)
     if plain is None:
-        unknown = tr("The speed without drafting has not been measured yet.")
-        return sentences(per_verification, unknown)
+        bars = (speed, SpeedBar(tr("Without it"), None, note))
+        return Gain(speed.value, bars, counts, _why(shares, mode))
+    bars = (speed, SpeedBar(tr("Without it"), plain.tokens_per_s))
     ratio = now / plain.tokens_per_s
     if ratio >= PAYS:
-        faster = tr("{ratio} times as fast as without drafting.")
-        return sentences(faster.format(ratio=number(ratio, ".1f")), per_verification)
-    if 2 * tally.plain_rounds > tally.rounds:
-        return tr("Drafting does not pay here, so the target mostly decodes alone.")
+        faster = tr("{ratio}x faster").format(ratio=number(ratio, ".1f"))
+        return Gain(faster, bars, counts, _why(shares, mode))
     if ratio >= _COSTS:
-        return sentences(tr("About as fast as without drafting."), per_verification)
-    slower = tr("Drafting costs more than it brings here: {ratio} times the speed without it.")
-    return slower.format(ratio=number(ratio, ".2f"))
+        return Gain(tr("As fast as without the draft"), bars, counts, _paused(tally))
+    slower = tr("{ratio}x the speed without the draft").format(ratio=number(ratio, ".2f"))
+    costs = tr("Drafting costs more time than it saves here.")
+    return Gain(slower, bars, counts, sentences(costs, _paused(tally)))
+
+
+def _tokens(tally: AnswerTally) -> str:
+    return tr_count("{n} token", "{n} tokens", tally.committed)
+
+
+def _counts(tally: AnswerTally) -> str:
+    return tr("{tokens} in {verifications}, {each} each").format(
+        tokens=_tokens(tally),
+        verifications=tr_count("{n} verification", "{n} verifications", tally.rounds),
+        each=wording.rate(tally.per_verification),
+    )
+
+
+def _why(shares: Shares | None, mode: Mode | None) -> str:
+    if shares is not None and shares.looks_up:
+        how = tr(
+            "Words that came before are proposed again, which takes no time, and one pass of the "
+            "model verifies several at once."
+        )
+    elif mode is Mode.DUO:
+        how = tr(
+            "The draft proposes the next tokens while the model still verifies the last ones, and "
+            "one pass of the model verifies several at once."
+        )
+    elif mode is Mode.DOVETAIL:
+        how = tr(
+            "The draft on the GPU proposes several tokens, and the large model verifies them in "
+            "one pass, which takes hardly longer than writing one."
+        )
+    else:
+        how = tr(
+            "A small draft proposes several tokens, and the model verifies them in one pass, "
+            "which takes hardly longer than writing one."
+        )
+    return sentences(how, tr("The text stays the same."))
+
+
+def _paused(tally: AnswerTally) -> str:
+    if 2 * tally.plain_rounds <= tally.rounds:
+        return ""
+    return tr("Drafting does not pay here, so the model mostly writes alone.")

@@ -50,12 +50,6 @@ class KindsView(PaintedView):
     def _legend(self) -> float:
         return self.small_metrics.height()
 
-    def refresh(self) -> None:
-        """Paint anew, with room for the line of another kind."""
-        super().refresh()
-        if self._height(self.width()) != self.height():
-            self.setFixedHeight(self._height(self.width()))
-
     # -- what is counted -------------------------------------------------------------------
 
     @property

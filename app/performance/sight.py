@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from PySide6.QtCore import QObject, Signal
@@ -10,8 +12,9 @@ from PySide6.QtCore import QObject, Signal
 from app.performance.model import PerformanceModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import SPANS_S, Stretch, begin_of, end_of
+from engine.commands import Mode
 from engine.events import RoundFinished
-from engine.language import later
+from engine.language import later, tr
 
 _SHORTEST_ANSWER_S = 5.0
 
@@ -27,8 +30,38 @@ class Window(StrEnum):
 _SECONDS = {Window.MINUTE: 60.0, Window.FIVE: 300.0}
 
 
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """The answer on show.
+
+    Attributes:
+        question: what it answers.
+        model: name of the model that wrote it; empty where that is the present one.
+        at: Unix time; None while it is written.
+    """
+
+    question: str = ""
+    model: str = ""
+    at: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Return whose answer it is in one line; empty where nothing is known."""
+        question = " ".join(self.question.split())
+        said = tr("Answer to “{question}”").format(question=question) if question else ""
+        when = "" if self.at is None else _day(self.at)
+        return " · ".join(each for each in (said, self.model, when) if each)
+
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
 class Sight(QObject):
-    """The present as the model knows it, or the moment in which it was frozen."""
+    """The present as the model knows it, or the moment in which it was frozen.
+
+    The answer may be another one than the model's: one that was written earlier.
+    """
 
     changed = Signal()
     """Another stretch of time is shown: everything is to be painted anew."""
@@ -51,20 +84,45 @@ class Sight(QObject):
         """The rounds that were under way then."""
         self._began: float | None = None
         self._ended: float | None = None
+        self.kept: PerformanceModel | None = None
+        """Account of the earlier answer on show; None: of what happens now."""
+        self.whose = Whose()
         self._span: float | None = None
         self._end: float | None = None
+        self._stopped: float | None = None
+        """End of the newest round when the picture was frozen."""
 
     def follow(self) -> None:
         """Look at the present, unless it is frozen."""
         if self.frozen:
             return
-        model = self.model
-        if model.timeline is not self.timeline:
-            self._end = None
+        model, answer = self.model, self.kept or self.model
+        if answer.timeline is not self.timeline:
+            self._span = self._end = None
             self.point(None)
-        self.now, self.tally, self.timeline = model.now, model.tally, model.timeline
-        self.written = model.written
+        self.now, self.tally, self.timeline = model.now, answer.tally, answer.timeline
+        self.written = answer.written
         self._began, self._ended = model.answer_began, model.answer_ended
+
+    def show_answer(self, kept: PerformanceModel | None, whose: Whose) -> None:
+        """Look at the answer of an earlier account, or again at the one that is written now."""
+        self.kept, self.whose, self.frozen, self._stopped = kept, whose, False, None
+        self.follow()
+        self.changed.emit()
+
+    @property
+    def live(self) -> bool:
+        """True if the answer on show is being written."""
+        return self.kept is None and self.tally is not None and self.tally.stats is None
+
+    @property
+    def mode(self) -> Mode | None:
+        """Return the mode that the answer was written in, where it is known."""
+        stats = None if self.tally is None else self.tally.stats
+        if stats is not None and stats.mode in set(Mode):
+            return Mode(stats.mode)
+        plan = self.model.plan
+        return plan.mode if plan is not None and self.kept is None else None
 
     # -- the graphs ------------------------------------------------------------------------
 
@@ -76,8 +134,7 @@ class Sight(QObject):
     def freeze(self, *, frozen: bool) -> None:
         """Keep the picture as it is, or go on."""
         self.frozen = frozen
-        if frozen and self._end is None:
-            self._end = self.timeline.end
+        self._stopped = self.timeline.end if frozen else None
         if not frozen:
             self._end = None
             self.follow()
@@ -98,51 +155,66 @@ class Sight(QObject):
 
     @property
     def span(self) -> float:
-        """Seconds that the timeline shows."""
-        suitable, end = self.timeline.suitable_span(), self._right
-        if self._span is None or end is None:
-            return suitable
-        return min(self._span, max(self.timeline.longest_span(end), suitable))
+        """Seconds that the timeline shows: the whole answer unless a part was chosen."""
+        whole = self._whole
+        return whole if self._span is None else min(self._span, whole)
 
     @property
-    def _right(self) -> float | None:
-        return self.timeline.end if self._end is None else self._end
+    def fits(self) -> bool:
+        """True if the whole answer is on show."""
+        return self.span >= self._whole
+
+    @property
+    def _whole(self) -> float:
+        start, end = self.timeline.begun, self._newest
+        return SPANS_S[0] if start is None or end is None else max(end - start, SPANS_S[0])
+
+    @property
+    def _newest(self) -> float | None:
+        """The end of the newest round, or of what was it when the picture was frozen."""
+        return self._stopped if self.frozen else self.timeline.end
 
     @property
     def lags(self) -> float:
         """Return the seconds that the timeline's right edge is behind the newest round."""
-        newest = self.timeline.end
-        return 0.0 if self._end is None or newest is None else max(newest - self._end, 0.0)
+        view, newest = self.stretch(1.0), self.timeline.end
+        return 0.0 if view is None or newest is None else max(newest - view.end, 0.0)
 
     def stretch(self, width: float) -> Stretch | None:
         """Return the stretch that a timeline of so many pixels shows; None without any round."""
-        end = self._right
+        end = self._newest if self._end is None else self._end
         return None if end is None else Stretch(end - self.span, end, width)
 
     def zoom(self, steps: int, keep: float | None = None) -> None:
         """Show less time (steps above 0) or more; `keep` is the moment that stays in its place."""
-        view = self.stretch(1.0)
+        view, span = self.stretch(1.0), self.span
         if view is None:
             return
-        span = self.span
-        longer = [s for s in SPANS_S if s > span * 1.001]
+        whole = self._whole
+        longer = [*(s for s in SPANS_S if span * 1.001 < s < whole), whole]
         shorter = [s for s in reversed(SPANS_S) if s < span * 0.999]
         choice = shorter if steps > 0 else longer
         if not choice:
             return
         wanted = choice[min(abs(steps), len(choice)) - 1]
-        self._span = wanted
-        if keep is not None and self._end is not None:
+        self._span = None if wanted >= whole else wanted
+        follows = self.live and self._end is None
+        if keep is not None and not follows:
             self._end = keep + (view.end - keep) * self.span / span
-        self.scrolled.emit()
+        self.go_to(self._end)
+
+    def fit(self) -> None:
+        """Show the whole answer."""
+        self._span = None
+        self.go_to(None)
 
     def go_to(self, end: float | None) -> None:
         """Move the timeline's right edge; None follows the newest round again."""
-        newest = self.timeline.end
-        if end is None or newest is None or (end >= newest and not self.frozen):
-            self._end = newest if self.frozen else None
+        newest = self._newest
+        if end is None or newest is None or end >= newest:
+            self._end = None
         else:
-            start = self.timeline.start or 0.0
+            start = self.timeline.begun or 0.0
             self._end = min(max(end, start + self.span), newest)
         self.scrolled.emit()
 

@@ -101,6 +101,11 @@ class AnswerTally:
         return self._drafting_tokens / drafting if drafting else None
 
     @property
+    def per_verification(self) -> float | None:
+        """Tokens committed per round, whether anything was drafted for it or not."""
+        return (self.committed - 1) / self.rounds if self.rounds else None
+
+    @property
     def recent_acceptance_length(self) -> float | None:
         """Return the acceptance length over the last sixteen of those rounds."""
         return sum(self._recent) / len(self._recent) if self._recent else None

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.performance.busy import Accumulated
 from engine.events import Interval, RoundFinished
 
 _BELOW_ONE_S = (0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
-SPANS_S = (*_BELOW_ONE_S, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 60.0)
-"""Stretches of time the timeline can show."""
-ROUNDS_IN_VIEW = 7
-MOST_IN_VIEW = 400
-"""More rounds than this would be thinner than a pixel."""
+_ABOVE_ONE_S = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+SPANS_S = (*_BELOW_ONE_S, *_ABOVE_ONE_S)
+"""Stretches of time that the timeline can show beside the whole answer."""
+_LOOKED_UP = 0.02
+"""A smaller part of the time that verifying takes is no draft's work: the tokens were looked up."""
 _MOST_KEPT = 100_000
 _VISIBLE = 0.5
 """Pixels: a shorter rest between two pieces of drafting cannot be seen."""
@@ -79,6 +80,11 @@ class Shares:
     copying: float = 0.0
 
     @property
+    def looks_up(self) -> bool:
+        """True if drafting took next to no time, as looking up earlier words does."""
+        return self.draft < _LOOKED_UP * self.verify
+
+    @property
     def neither(self) -> float:
         """Share in which no lane worked."""
         return max(1.0 - (self.draft + self.verify - self.both), 0.0)
@@ -87,6 +93,10 @@ class Shares:
     def open(self) -> float:
         """Share of drafting of which nobody knows yet what will become of it."""
         return max(self.draft - self.useful - self.wasted, 0.0)
+
+
+def _lanes() -> dict[Lane, Accumulated]:
+    return {lane: Accumulated() for lane in Lane}
 
 
 @dataclass(slots=True)
@@ -101,7 +111,13 @@ class Timeline:
     request_id: str = ""
     rounds: list[RoundFinished] = field(default_factory=list)
     """Oldest first; of a very long answer the newest."""
-    _span: float = 1.0
+    busy: dict[Lane, Accumulated] = field(default_factory=_lanes)
+    """Seconds of work on each lane."""
+    useful: Accumulated = field(default_factory=Accumulated)
+    """Seconds of drafting that brought something."""
+    drafted: Accumulated = field(default_factory=Accumulated)
+    accepted: Accumulated = field(default_factory=Accumulated)
+    """Tokens, over the verifications."""
     _start: float | None = None
     _busy_draft: float = 0.0
     _busy_verify: float = 0.0
@@ -118,8 +134,24 @@ class Timeline:
             self._count(done)
         self.copies = self.copies or bool(done.transfers)
         self.rounds.append(done)
+        self._accumulate(done)
         if len(self.rounds) > _MOST_KEPT:
             del self.rounds[: _MOST_KEPT // 2]
+            for each in (*self.busy.values(), self.useful, self.drafted, self.accepted):
+                each.forget(begin_of(self.rounds[0]))
+
+    def _accumulate(self, done: RoundFinished) -> None:
+        decided = done.useful_s + done.wasted_s
+        useful = done.useful_s / decided if decided > 0 else 0.0
+        for work in done.drafting:
+            self.busy[Lane.DRAFT].add(work.start, work.end, work.seconds)
+            self.useful.add(work.start, work.end, useful * work.seconds)
+        for copy in done.transfers:
+            self.busy[Lane.COPY].add(copy.start, copy.end, copy.seconds)
+        start, end = done.verify.start, done.verify.end
+        self.busy[Lane.VERIFY].add(start, end, done.verify.seconds)
+        self.drafted.add(start, end, done.drafted)
+        self.accepted.add(start, end, done.accepted)
 
     def _count(self, done: RoundFinished) -> None:
         if self._start is None:
@@ -148,6 +180,12 @@ class Timeline:
         return begin_of(self.rounds[0]) if self.rounds else None
 
     @property
+    def begun(self) -> float | None:
+        """Return the moment when the rounds on show began: the prompt's own is none of them."""
+        start = self.start
+        return start if start is None or self._start is None else max(start, self._start)
+
+    @property
     def end(self) -> float | None:
         """Return the moment when the newest round ended."""
         return end_of(self.rounds[-1]) if self.rounds else None
@@ -169,25 +207,6 @@ class Timeline:
         )
         copying = min(self._copying / seconds, 1.0)
         return Shares(seconds, draft, verify, both, useful, wasted, copying)
-
-    def suitable_span(self) -> float:
-        """Seconds that show a handful of the newest rounds; it changes only when it must."""
-        newest = self.rounds[-ROUNDS_IN_VIEW:]
-        if len(newest) > 1:
-            each = (newest[-1].verify.end - newest[0].verify.end) / (len(newest) - 1)
-            needed = each * ROUNDS_IN_VIEW
-            if not 0.4 * self._span <= needed <= self._span:
-                self._span = next((s for s in SPANS_S if s >= needed), SPANS_S[-1])
-        return self._span
-
-    def longest_span(self, end: float) -> float:
-        """Most seconds before `end` that can be shown with a block for every round."""
-        last = bisect_right(self.rounds, end, key=end_of)
-        first = max(last - MOST_IN_VIEW, 0)
-        if last <= first:
-            return SPANS_S[-1]
-        seconds = end - end_of(self.rounds[first])
-        return max((s for s in SPANS_S if s <= seconds), default=SPANS_S[0])
 
     def between(self, start: float, end: float) -> list[RoundFinished]:
         """Rounds of which something lies between two moments, oldest first."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
+import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import (
     QColor,
@@ -11,6 +13,7 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPen,
+    QPolygonF,
     QResizeEvent,
     QWheelEvent,
 )
@@ -30,20 +33,31 @@ from app.widgets.table import Table
 from engine.events import RoundFinished
 from engine.language import later, tr
 
-_LANE = 22
+if TYPE_CHECKING:
+    from app.performance.series import Floats
+
+_LANE = 26
 _ROOMY_LANE = 40
 _COPY_LANE = 12
 _LANE_GAP = 6
 _LEGEND = later("Draft: solid useful, hatched wasted, outlined undecided. Tinted: both busy.")
+_COLUMNS_LEGEND = later("The height says how busy each was. Zoom in to see every round.")
+_NARROWEST = 8.0
+"""Pixels of a round below which columns are drawn instead of rounds."""
+_COLUMN = 2
 _METER = 6
 """Height of the little bar that shows a round's accepted share."""
 _BUTTON = 24
+_NEAR = 20
+"""Rounds on either side among which the gap under the mouse is looked for."""
 _NOTCH = 120
 """Angle that one click of a mouse wheel turns."""
 
 
 class TimelineView(PaintedView):
-    """The rounds to scale: verification solid, plain rounds outlined, copies as a lane below.
+    """The whole answer to scale, or a part of it. Rounds too short to see become columns.
+
+    Verification is solid, plain rounds are outlined, copies have a lane below.
 
     Drafting is solid as high up as the share of it that was useful, hatched above, where it was
     thrown away, and only outlined where nobody knows yet. Gaps say what the lane waits for, where
@@ -64,11 +78,17 @@ class TimelineView(PaintedView):
         self._turned = 0
         self.closer = IconButton("plus", tr("Show less time"), self, shortcut="+")
         self.farther = IconButton("minus", tr("Show more time"), self, shortcut="-")
+        self.whole = IconButton("fit", tr("Show the whole answer"), self, shortcut="0")
+        self.whole.clicked.connect(self.sight.fit)
         self.closer.clicked.connect(lambda: self.sight.zoom(1))
         self.farther.clicked.connect(lambda: self.sight.zoom(-1))
-        for button in (self.closer, self.farther):
+        for button in self._buttons:
             button.setFixedSize(_BUTTON, _BUTTON)
-        QWidget.setTabOrder(self.farther, self.closer)
+
+    @property
+    def _buttons(self) -> tuple[IconButton, ...]:
+        """Return the buttons of the header, from left to right."""
+        return self.whole, self.farther, self.closer
 
     def height_for(self, room: float) -> float:  # noqa: ARG002
         """Header, the lanes, the rounds' bars and counts, the axis."""
@@ -81,12 +101,6 @@ class TimelineView(PaintedView):
         names = (tr("Draft"), tr("Verify"), tr("Copy"))
         self._left = math.ceil(max(map(self.small_metrics.horizontalAdvance, names))) + 8
 
-    def refresh(self) -> None:
-        """The first copy makes room for its lane."""
-        super().refresh()
-        if self._height(self.width()) != self.height():
-            self.setFixedHeight(self._height(self.width()))
-
     @property
     def header_height(self) -> float:
         """The buttons need a little more."""
@@ -95,9 +109,9 @@ class TimelineView(PaintedView):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """The buttons stand at the right end of the header."""
         super().resizeEvent(event)
-        right = self.width() - SIDE
-        self.closer.move(right - _BUTTON, 3)
-        self.farther.move(right - 2 * _BUTTON, 3)
+        left = self.width() - SIDE - len(self._buttons) * _BUTTON
+        for place, button in enumerate(self._buttons):
+            button.move(left + place * _BUTTON, 3)
 
     def describe(self) -> str:
         """Return where the time goes, and the round pointed at or else the newest one."""
@@ -138,11 +152,30 @@ class TimelineView(PaintedView):
         """Draw tracks, blocks, then what each round brought."""
         tokens, view = current(), self._view
         self._paint_header(painter, view)
-        draft, verify = self._lane_rect(Lane.DRAFT), self._lane_rect(Lane.VERIFY)
         self._paint_tracks(painter, tokens)
         if view is None:
             return
         rounds = self.sight.timeline.between(view.start, view.end)
+        if self._dense:
+            self._paint_columns(painter, tokens, view)
+        else:
+            self._paint_rounds(painter, tokens, view, rounds)
+        self._paint_axis(painter, tokens, self._lowest, view)
+
+    @property
+    def _dense(self) -> bool:
+        """True if the rounds in view are too narrow to be seen one by one."""
+        view = self._view
+        if view is None:
+            return False
+        rounds = self.sight.timeline.between(view.start, view.end)
+        return len(rounds) * _NARROWEST > view.width
+
+    def _paint_rounds(
+        self, painter: QPainter, tokens: Tokens, view: Stretch, rounds: list[RoundFinished]
+    ) -> None:
+        lanes = {lane: self._lane_rect(lane) for lane in Lane}
+        draft, verify = lanes[Lane.DRAFT], lanes[Lane.VERIFY]
         shown = blocks(rounds, view)
         for left, right in overlaps(shown):
             band = QRectF(
@@ -150,23 +183,50 @@ class TimelineView(PaintedView):
             )
             painter.fillRect(band, blend(tokens.warning, tokens.sunken, 0.28))
         for block in shown:
-            self._paint_block(painter, tokens, block, self._lane_rect(block.lane))
+            self._paint_block(painter, tokens, block, lanes[block.lane])
         pixel = (view.end - view.start) / view.width
         for gap in gaps(rounds, view.start, view.end, fine=pixel):
             self._paint_gap(painter, tokens, gap, view)
         self._paint_outcomes(painter, tokens, shown, self._lowest)
-        self._paint_axis(painter, tokens, self._lowest, view)
+
+    def _paint_columns(self, painter: QPainter, tokens: Tokens, view: Stretch) -> None:
+        """Paint how busy each lane was, and below them the accepted share of the drafted tokens."""
+        timeline, width = self.sight.timeline, view.width
+        count = max(int(width / _COLUMN), 1)
+        edges = np.linspace(view.start, view.end, count + 1)
+        step = (view.end - view.start) / count
+        colours = {Lane.DRAFT: tokens.draft, Lane.VERIFY: tokens.verify, Lane.COPY: tokens.muted}
+        for lane in self._lanes:
+            rect, colour = self._lane_rect(lane), QColor(colours[lane])
+            shares = timeline.busy[lane].between(edges) / step
+            if lane is Lane.DRAFT:
+                painter.fillRect(rect, blend(tokens.draft, tokens.sunken, 0.15))
+                painter.fillRect(rect, hatch(colour))
+                _fill(painter, rect, shares, QColor(tokens.sunken), above=True)
+                shares = timeline.useful.between(edges) / step
+            _fill(painter, rect, shares, colour)
+        drafted = timeline.drafted.between(edges)
+        accepted = timeline.accepted.between(edges) / np.maximum(drafted, 1e-9)
+        lowest = self._lowest
+        meter = QRectF(lowest.left(), lowest.bottom() + 6, width, _METER)
+        painter.fillRect(meter, QColor(tokens.sunken))
+        _fill(painter, meter, accepted, QColor(tokens.success))
+        painter.setFont(self.small)
+        painter.setPen(QColor(tokens.muted))
+        below = QRectF(meter.left(), meter.bottom() + 2, width, self.small_metrics.height())
+        tally = self.sight.tally
+        if tally is not None and tally.drafted:
+            said = tr("{share} of the drafted tokens accepted")
+            said = said.format(share=wording.percent(tally.accepted_share))
+            painter.drawText(below, Qt.AlignmentFlag.AlignLeft, said)
 
     def _paint_header(self, painter: QPainter, view: Stretch | None) -> None:
-        shown, taken = "", 2.0 * _BUTTON
+        shown, taken, sight = "", float(len(self._buttons) * _BUTTON), self.sight
         if view is not None:
-            span, lags = wording.span(self.sight.span), self.sight.lags
-            shown = (
-                tr("last {time}").format(time=span)
-                if lags < 0.001
-                else tr("{time}, {lag} back").format(time=span, lag=wording.duration(lags))
-            )
-        title, legend = tr("Timeline"), tr(_LEGEND)
+            span = wording.duration(sight.span)
+            shown = tr("whole answer, {time}") if sight.fits else tr("{time} of it")
+            shown = shown.format(time=span)
+        title, legend = tr("Timeline"), tr(_COLUMNS_LEGEND if self._dense else _LEGEND)
         if self._roomy and shown:
             both = tr("{shown}    {legend}").format(shown=shown, legend=legend)
             left = self.title_metrics.horizontalAdvance(title) + 8
@@ -269,16 +329,19 @@ class TimelineView(PaintedView):
                 free_from = text_left + needed + 4
 
     def _paint_axis(self, painter: QPainter, tokens: Tokens, lowest: QRectF, view: Stretch) -> None:
-        span = view.end - view.start
+        """Write the time since the answer's first round below both ends and the middle."""
         top = lowest.bottom() + 6 + _METER + 2 + self.small_metrics.height()
         below = QRectF(lowest.left(), top, lowest.width(), self.small_metrics.height())
+        painter.setFont(self.small)
         painter.setPen(QColor(tokens.muted))
-        for text, side in (
-            (f"−{wording.span(span)}", Qt.AlignmentFlag.AlignLeft),
-            (f"−{wording.span(span / 2)}", Qt.AlignmentFlag.AlignHCenter),
-            ("0", Qt.AlignmentFlag.AlignRight),
+        first = view.start - (self.sight.timeline.begun or 0.0)
+        for share, side in (
+            (0.0, Qt.AlignmentFlag.AlignLeft),
+            (0.5, Qt.AlignmentFlag.AlignHCenter),
+            (1.0, Qt.AlignmentFlag.AlignRight),
         ):
-            painter.drawText(below, side, text)
+            at = first + share * (view.end - view.start)
+            painter.drawText(below, side, wording.duration(at) if at > 0 else "0")
 
     def paint_over(self, painter: QPainter) -> None:
         """Paint a frame around the round pointed at, and the cursor."""
@@ -344,7 +407,8 @@ class TimelineView(PaintedView):
             return ""
         time = view.time(x - self._left)
         words = [wording.one_round(done)] if done else []
-        start, end = time - self.sight.span, time + self.sight.span
+        near = self.sight.span / max(len(self.sight.timeline.rounds), 1) * _NEAR
+        start, end = time - near, time + near
         words += [
             tr("{cause}: {time}").format(
                 cause=gap.cause.full, time=wording.duration(gap.end - gap.start)
@@ -383,6 +447,8 @@ class TimelineView(PaintedView):
                 self.sight.walk(1)
             case Qt.Key.Key_Plus | Qt.Key.Key_Equal:
                 self.sight.zoom(1, self.sight.cursor)
+            case Qt.Key.Key_0:
+                self.sight.fit()
             case Qt.Key.Key_Minus:
                 self.sight.zoom(-1, self.sight.cursor)
             case Qt.Key.Key_Home if self.sight.timeline.rounds:
@@ -394,3 +460,19 @@ class TimelineView(PaintedView):
             case _:
                 return False
         return True
+
+
+def _fill(
+    painter: QPainter, area: QRectF, shares: Floats, colour: QColor, *, above: bool = False
+) -> None:
+    """Fill columns up to their shares, 0 to 1 of an area's height, or what is `above` them."""
+    step, base = area.width() / len(shares), area.top() if above else area.bottom()
+    corners = [QPointF(area.left(), base)]
+    tops = area.bottom() - shares.clip(0.0, 1.0) * area.height()
+    for place, top in enumerate(tops.round().tolist()):
+        left = area.left() + place * step
+        corners += [QPointF(left, top), QPointF(left + step, top)]
+    corners.append(QPointF(area.right(), base))
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(colour)
+    painter.drawPolygon(QPolygonF(corners))

@@ -21,7 +21,8 @@ from app.widgets.table import Table
 from engine.language import tr
 
 _TOP = 6
-_HEIGHT = 300
+_HEIGHT, _LOW = 300, 190
+"""Most logical pixels of tokens, where there is room and where there is little."""
 _BAR = 12
 _BUTTON = 24
 _SLICE_S = 0.004
@@ -40,7 +41,8 @@ class TokenView(PaintedView):
     at a round there shows its tokens here.
     """
 
-    def __init__(self, sight: Sight, parent: QWidget | None = None) -> None:
+    def __init__(self, sight: Sight, parent: QWidget | None = None, *, roomy: bool = True) -> None:
+        self._most = _HEIGHT if roomy else _LOW
         self._tokens: AnswerTokens | None = None
         self._widths: dict[str, float] = {}
         self.mode = TokenDisplay.TRACE
@@ -75,7 +77,7 @@ class TokenView(PaintedView):
         button.setChecked(mode is self.mode)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         told = {
-            TokenDisplay.ACCEPTED: tr("Show the text with the accepted tokens marked"),
+            TokenDisplay.ACCEPTED: tr("Show the text with the drafted tokens underlined"),
             TokenDisplay.TRACE: tr("Show every round with what was rejected"),
         }
         button.setAccessibleName(told[mode])
@@ -95,7 +97,7 @@ class TokenView(PaintedView):
         """Header, a fixed height of tokens, the line that explains one; or a line of words."""
         if not self.sight.written.tokens.rounds:
             return self.header_height + self.small_metrics.height()
-        return self.header_height + scaled(_HEIGHT) + self.small_metrics.height() + 6
+        return self.header_height + scaled(self._most) + self.small_metrics.height() + 6
 
     @property
     def header_height(self) -> float:
@@ -106,7 +108,7 @@ class TokenView(PaintedView):
     def area(self) -> QRectF:
         """Return where tokens stand, in the painter's coordinates."""
         width = self.room - _BAR - 4
-        return QRectF(0, self.header_height, width, scaled(_HEIGHT))
+        return QRectF(0, self.header_height, width, scaled(self._most))
 
     @property
     def _measures(self) -> Measures:
@@ -173,8 +175,6 @@ class TokenView(PaintedView):
         if tokens is not self._tokens or stale:
             self._tokens = tokens
             self.chips = self._empty()
-        if self._height(self.width()) != self.height():
-            self.setFixedHeight(self._height(self.width()))
         self._grow()
 
     def _grow(self) -> None:
@@ -230,7 +230,10 @@ class TokenView(PaintedView):
         tokens = self.sight.written.tokens
         buttons = sum(button.width() + 2 for button in self.buttons.values())
         note = wording.token_counts(tokens, self.sight.tally) if tokens.rounds else ""
+        painter.save()
+        painter.translate(0, (self.header_height - self.title_metrics.height()) / 2 - 2)
         self.paint_title(painter, tr("Tokens"), note, buttons)
+        painter.restore()
         if not tokens.rounds:
             painter.setFont(self.small)
             painter.setPen(QColor(current().muted))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from app.engine_link.measured import FEWEST_TOKENS
 from app.performance.chip_layout import traced
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline, overlap
@@ -86,10 +87,15 @@ def where_time_goes(timeline: Timeline, tally: AnswerTally | None) -> str:
     shares = timeline.shares
     if shares is None or tally is None or not tally.rounds:
         return tr("Each round of drafting and verifying shows here while an answer is written.")
-    if not shares.draft:
+    if not shares.draft and not tally.drafted:
         said = tr("No drafting: the target works {share} of the time.").format(
             share=percent(shares.verify)
         )
+    elif shares.looks_up:
+        said = tr(
+            "Drafts are looked up in earlier text, which takes no time; the target works {share} "
+            "of it."
+        ).format(share=percent(shares.verify))
     elif shares.both >= _NOTEWORTHY:
         said = tr(
             "Both are busy {both} of the time; the draft is idle {draft}, the target {target}."
@@ -148,7 +154,7 @@ def one_round(done: RoundFinished) -> str:
 
 def draft_parts(shares: Shares | None) -> list[tuple[DraftPart, float]]:
     """Return the shares of the draft's time, as shown; what is still open only if it counts."""
-    if shares is None or not shares.draft:
+    if shares is None or shares.looks_up:
         return []
     found = [(DraftPart.USEFUL, shares.useful), (DraftPart.WASTED, shares.wasted)]
     if shares.open >= _COUNTS:
@@ -159,6 +165,8 @@ def draft_parts(shares: Shares | None) -> list[tuple[DraftPart, float]]:
 def draft_time(shares: Shares | None) -> str:
     """Return the shares of the draft's time as a sentence."""
     parts = draft_parts(shares)
+    if shares is not None and shares.draft and not parts:
+        return tr("Drafts are looked up, which takes no time.")
     if not parts:
         return tr("Nothing was drafted yet.")
     said = (f"{part.words} {percent(share)}" for part, share in parts)
@@ -183,13 +191,14 @@ def by_position(depths: list[tuple[int, int]]) -> str:
 
 def numbers(tally: AnswerTally | None) -> list[tuple[str, str]]:
     """The strip of numbers as (value, label), six of them."""
-    now = tally.now if tally else None
-    average = tally.tokens_per_s if tally else None
+    enough = tally is not None and tally.committed >= FEWEST_TOKENS
+    now = tally.now if tally and enough else None
+    average = tally.tokens_per_s if tally and enough else None
     return [
         (rate(now), tr("tokens/s now")),
         (rate(average), tr("answer average")),
         (duration(tally.ttft_s if tally else None), tr("first token")),
-        (rate(tally.acceptance_length if tally else None), tr("acceptance length")),
+        (rate(tally.per_verification if tally else None), tr("tokens per verification")),
         (percent(tally.accepted_share if tally else None), tr("accepted")),
         (number(tally.committed) if tally else ABSENT, tr("tokens written")),
     ]

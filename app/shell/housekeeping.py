@@ -55,7 +55,7 @@ class Housekeeping(QObject):
         """Open the saved prompts."""
         from app.settings_page.prompts_dialog import PromptsDialog
 
-        dialog = PromptsDialog(self._settings, self._banners.window())
+        dialog = PromptsDialog(self._settings, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 

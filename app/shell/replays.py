@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 from app.engine_link.background import in_background
 from app.history import HistoryStore, StoredMessage
 from app.notices import report, tell
+from app.performance.baseline import WithoutDraft
 from app.session.session import ChatSession
 from app.shell.page_names import PageName
 from app.shell.page_stack import PageStack
@@ -24,15 +25,21 @@ class Replays(QObject):
     """One page at a time; the newest wish counts."""
 
     def __init__(
-        self, store: HistoryStore, session: ChatSession, pages: PageStack, parent: QObject
+        self,
+        store: HistoryStore,
+        session: ChatSession,
+        pages: PageStack,
+        without: WithoutDraft,
+        parent: QObject,
     ) -> None:
         super().__init__(parent)
         self._store, self._session, self._pages = store, session, pages
+        self._without = without
         self._wanted: int | None = None
 
     def show(self, message_id: int) -> None:
         """Show the rounds of an answer that is on show in the chat."""
-        from app.performance.replay import RecordedAnswer
+        from app.performance.recorded import RecordedAnswer
 
         live = self._session.live
         if live is not None and live.base.id == message_id:
@@ -59,10 +66,12 @@ class Replays(QObject):
             return
         from app.performance.feed import Feed
         from app.performance.replay import ReplayPage
+        from app.performance.sight import Whose
 
         feed = Feed()
+        feed.sight.whose = Whose("", message.model, message.created_at)
         feed.handle_all(events)
-        page = ReplayPage(feed, message)
+        page = ReplayPage(feed, self._without)
         page.live_asked.connect(lambda: self._pages.open(PageName.PERFORMANCE))
         self._pages.open_instead(PageName.PERFORMANCE, page)
 

@@ -31,11 +31,12 @@ class RoundHighlight(QObject):
         self._panel = panel
         self._message_of: dict[str, int] = {}
         self._request_of: dict[int, str] = {}
-        session.began.connect(self._began)
+        session.began.connect(self.join)
         panel.range_hovered.connect(self._mark)
         transcript.text_hovered.connect(self._show)
 
-    def _began(self, request_id: str, message_id: int) -> None:
+    def join(self, request_id: str, message_id: int) -> None:
+        """Note the rounds that wrote a message."""
         self._message_of[request_id] = message_id
         self._request_of[message_id] = request_id
         if len(self._message_of) > _REMEMBERED:

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 from app.application import Assembly
 from app.data_folder.paths import Paths
 from app.models.hub import Hub, Listener
+from app.performance.feed import ASIDE
 from app.showcase import lanes
 from app.showcase.engine import ScriptedEngine
 from app.showcase.hub import HubScript, ScriptedHub
@@ -81,7 +82,7 @@ class Stage(ScriptedEngine):
 
     def perform(self, command: Command) -> None:
         """Note which answer is asked for; the scene writes it."""
-        if isinstance(command, Generate):
+        if isinstance(command, Generate) and not command.request.id.startswith(ASIDE):
             self.request_id = command.request.id
 
     def close(self, timeout: float = 5.0) -> None:

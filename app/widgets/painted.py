@@ -102,8 +102,11 @@ class Painted(QWidget):
         return self.width() - 2 * SIDE
 
     def refresh(self) -> None:
-        """Paint anew: the content has changed."""
+        """Paint anew, at the height that the content needs now."""
         self._picture = None
+        height = self._height(self.width())
+        if height != self.height():
+            self.setFixedHeight(height)
         self.update()
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
@@ -143,7 +146,6 @@ class Painted(QWidget):
 
     def resize_to_fit(self) -> None:
         """Take the height that goes with the width."""
-        self.setFixedHeight(self._height(self.width()))
         self.refresh()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

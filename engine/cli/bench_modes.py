@@ -130,6 +130,6 @@ def _progress(event: CompareProgress) -> None:
 def _table(made: ComparisonReport) -> list[str]:
     rows = [cells(row, option_name(row)) for row in made.rows if row.tokens_per_s is not None]
     lines = [made.model, *facts(made), "", *table([heads(), *rows]), "", *notes(made.rows)]
-    if made.winner is not None:
+    if made.winner is not None and not made.noisy:
         lines.append(tr("Best here: {mode}").format(mode=made.winner))
     return lines

@@ -58,7 +58,8 @@ class CompareProgress:
     """A comparison is under way; `fraction` runs from 0 to 1.
 
     `mode`: the one that has its turn; `loading`: its models are being loaded; `runs`: what is known
-    so far, in the order in which modes are offered.
+    so far, in the order in which modes are offered; `again`: the speeds lay too far apart, so that
+    all is measured once more.
     """
 
     at: float
@@ -66,6 +67,7 @@ class CompareProgress:
     fraction: float
     runs: tuple[ModeRun, ...] = ()
     loading: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Compared:
         complete: it was not called off and did not fail.
         winner: the mode to use from now on, where it is complete; the automatic choice wherever
             nothing is clearly faster than that.
+        noisy: the speeds lie too far apart to tell the fastest mode, although all was measured
+            twice.
     """
 
     at: float
@@ -87,3 +91,4 @@ class Compared:
     runs: tuple[ModeRun, ...]
     complete: bool
     winner: Mode | None = None
+    noisy: bool = False

@@ -295,7 +295,8 @@ class Engine:
             self._return_to(load)
         best = winner(comparison.runs) if complete else None
         self._over()
-        self._emit(Compared(perf_counter(), load.model, comparison.runs, complete, best))
+        runs, noisy = comparison.runs, complete and comparison.noisy
+        self._emit(Compared(perf_counter(), load.model, runs, complete, best, noisy))
 
     def _return_to(self, load: Load) -> None:
         """Have the model as it was, unless another change of model is to come."""

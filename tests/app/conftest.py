@@ -74,10 +74,12 @@ def notices() -> Iterator[list[Notice]]:
 
 @pytest.fixture
 def open_desk(
-    theme: Theme, qtbot: QtBot, tmp_path: Path
+    theme: Theme, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Script | None], Desk]]:
     """Opens windows on one data folder, one after the other or the last one again."""
     open_now: list[Assembly] = []
+    # No test is so slow that something is measured behind its back.
+    monkeypatch.setattr("app.performance.baseline.QUIET_MS", 1 << 30)
 
     def make(script: Script | None = None) -> Desk:
         script = script or Script()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 
 from PySide6.QtCore import QEvent, Qt, Signal
@@ -168,7 +169,8 @@ class AttachmentChips(QScrollArea):
     def _make(self, file: Attachment | ReadingFile) -> AttachmentChip:
         chip = AttachmentChip(file, self.widget())
         chip.removed.connect(lambda: self.removed.emit(file))
-        chip.text_asked.connect(lambda: self.text_asked.emit(file))
+        if isinstance(file, Attachment):
+            chip.text_asked.connect(partial(self.text_asked.emit, file))
         self._flow.addWidget(chip)
         chip.show()
         return chip

@@ -19,7 +19,7 @@ from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus
 from app.history import StoredMessage
-from app.notices import report, tell
+from app.notices import report, report_failure, tell
 from app.session.attachments import (
     Attachment,
     as_block,
@@ -138,10 +138,8 @@ class Outgoing(QObject):
 
         def failed(error: Exception) -> None:
             self._forget(file)
-            if isinstance(error, UserFixable):
-                self.problem.emit(error)
-            elif not isinstance(error, Cancelled):
-                raise error
+            if not isinstance(error, Cancelled):
+                report_failure(error)
 
         in_background(self, partial(read_attachment, path, file.stop.is_set), done, failed)
 
@@ -254,7 +252,7 @@ class Outgoing(QObject):
         for file, key in self._reading.items():
             if key == self._key:
                 words = tr("“{name}” is still being read. Send the message when it is there.")
-                self.notice.emit(words.format(name=file.name))
+                tell(words.format(name=file.name))
                 return
         if self._session.live is not None:
             self._queue.add(self._draft())

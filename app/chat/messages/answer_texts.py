@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.engine_link.measured import FEWEST_TOKENS
 from app.engine_link.plan_texts import mode_name
 from app.history import AnswerState, StoredMessage
 from engine.events import AnswerStats
@@ -12,6 +13,8 @@ from engine.language.units import duration
 from engine.request import SamplingParams
 
 _IN_TOOLTIP = 6
+_LOOKED_UP = 0.02
+"""A smaller part of the time that verifying takes is no draft's work: the tokens were looked up."""
 _FILTERS = {
     "top_k": later("top-k"),
     "top_p": later("top-p"),
@@ -25,14 +28,15 @@ _FILTERS = {
 def answer_numbers(stats: AnswerStats) -> tuple[str, ...]:
     """Speed, size, acceptance, wait, the most asked for first. Only what was measured."""
     parts = []
-    if stats.tokens_per_s is not None:
+    told = stats.tokens_per_s is not None and stats.committed >= FEWEST_TOKENS
+    if told and stats.tokens_per_s is not None:
         parts.append(_speed(stats.tokens_per_s))
     parts.append(tr_count("{n} token", "{n} tokens", stats.committed))
     if stats.acceptance_length is not None:
         length = number(stats.acceptance_length, ".2f")
         parts.append(tr("acceptance length {length}").format(length=length))
     if stats.mode:
-        parts.insert(1 if stats.tokens_per_s is not None else 0, mode_name(stats.mode))
+        parts.insert(int(told), mode_name(stats.mode))
     if stats.ttft_s is not None:
         parts.append(tr("first after {time}").format(time=duration(stats.ttft_s)))
     return tuple(parts)
@@ -114,6 +118,9 @@ def _lanes(stats: AnswerStats) -> list[tuple[str, str]]:
     useful, wasted, idle = stats.draft_useful, stats.draft_wasted, stats.draft_idle
     if useful is None or wasted is None or idle is None or stats.verify_idle is None:
         return []
+    target = (tr("Target idle"), number(stats.verify_idle, ".0%"))
+    if stats.draft_seconds < _LOOKED_UP * stats.verify_seconds:
+        return [target]
     shares = (
         (tr("useful {share}"), (1 - idle) * useful),
         (tr("wasted {share}"), (1 - idle) * wasted),
@@ -124,7 +131,7 @@ def _lanes(stats: AnswerStats) -> list[tuple[str, str]]:
             tr("The draft's time"),
             listed(words.format(share=number(share, ".0%")) for words, share in shares),
         ),
-        (tr("Target idle"), number(stats.verify_idle, ".0%")),
+        target,
     ]
 
 

@@ -162,7 +162,7 @@ def side_by_side(stage: Stage, shoot: Shoot) -> None:
     panel.show()
     catch_up()
     shoot("duo-live")
-    table = panel.timeline.table()
+    table = panel.board.timeline.table()
     panel.hide()
     stage.finish(text, account=answer_stats(len(words(text)), took))
     panel.show()

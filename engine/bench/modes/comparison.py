@@ -3,7 +3,8 @@
 The present pair stays in memory beside the others where there is room, so that coming back to it
 costs nothing. The turns go to and fro (A B C, C B A): what drifts meanwhile hits all alike, and the
 last one is with the model that was there before. Where a change takes long, each further mode has
-all its turns when its models are in memory.
+all its turns when its models are in memory. Where the speeds lie too far apart to tell the fastest
+mode, all of it is measured once more.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from engine.bench.modes.measurement import (
     ask,
     borrowed,
     find_candidates,
+    noisy,
     own_states,
     same_run,
     stations,
@@ -90,6 +92,9 @@ class Comparison:
         """Pair of the station, where it is not the home's."""
         self._at: Station | None = None
         self._slow = False
+        self._passes = wish.passes
+        self.noisy = False
+        """True if the speeds lay too far apart to tell the fastest mode."""
         self.lost: Plan | None = None
         """The plan that ran when an accelerator was lost."""
 
@@ -114,9 +119,17 @@ class Comparison:
         )
         self._measured = [MeasuredMode(each.mode, each.checked.summary) for each in candidates]
         self._stations = stations(candidates, plan)
-        for number in range(self._wish.passes):
+        self._measure(plan, range(self._passes))
+        self.noisy = noisy(self.runs)
+        if self.noisy:
+            first, self._passes = self._passes, 2 * self._passes
+            self._measure(plan, range(first, self._passes))
+            self.noisy = noisy(self.runs)
+
+    def _measure(self, home: Plan, passes: range) -> None:
+        for number in passes:
             for station in to_and_fro(self._stations, number):
-                self._visit(station, plan, number)
+                self._visit(station, home, number)
 
     def close(self) -> None:
         """Give back what was loaded for it."""
@@ -141,7 +154,7 @@ class Comparison:
         self._progress(station.candidates[0], loading=not there)
         try:
             self._go_to(station, at_home=at_home)
-            rest = self._wish.passes - number if self._slow and not at_home else 1
+            rest = self._passes - number if self._slow and not at_home else 1
             for _ in range(rest):
                 self._turn(station, at_home=at_home)
                 station.passes += 1
@@ -222,8 +235,9 @@ class Comparison:
     def _progress(self, candidate: ModeCandidate, *, loading: bool = False) -> None:
         if self._cancelled():
             raise Cancelled
-        each = len(QUESTIONS) * self._wish.passes
+        each = len(QUESTIONS) * self._passes
         done = sum(each if one.refusal else len(one.answers) for one in self._measured)
         fraction = done / (each * len(self._measured))
         now = perf_counter()
-        self._emit(CompareProgress(now, candidate.mode, fraction, self.runs, loading))
+        told = CompareProgress(now, candidate.mode, fraction, self.runs, loading, self.noisy)
+        self._emit(told)

@@ -230,6 +230,17 @@ def winner(runs: Sequence[ModeRun]) -> Mode | None:
     return Mode.AUTO
 
 
+def noisy(runs: Sequence[ModeRun]) -> bool:
+    """Return whether the speeds lie too far apart to tell the fastest mode.
+
+    Then the mode to use is not the one with the highest speed, as that was not the faster one in
+    most of the answers.
+    """
+    speeds = {run.mode: run.tokens_per_s for run in runs if run.tokens_per_s is not None}
+    best = winner(runs)
+    return best is not None and max(speeds.values()) > _CLEARLY * speeds[best]
+
+
 def _clearly_faster(one: ModeRun, other: ModeRun) -> bool:
     pairs = [
         (mine, its)

@@ -85,6 +85,7 @@ class ComparisonReport:
         rows: in the order in which modes are offered.
         complete: whether every mode had all its turns.
         winner: the mode to use.
+        noisy: the speeds lie too far apart to tell the fastest mode.
     """
 
     model: str
@@ -95,6 +96,7 @@ class ComparisonReport:
     rows: tuple[ModeRow, ...]
     complete: bool = True
     winner: Mode | None = None
+    noisy: bool = False
 
     @property
     def signature(self) -> str:
@@ -141,6 +143,7 @@ def report(
         rows=rows_of(compared.runs),
         complete=compared.complete,
         winner=compared.winner,
+        noisy=compared.noisy,
     )
 
 
@@ -298,7 +301,8 @@ def markdown(report: ComparisonReport) -> str:
     lines = [tr("**Duotail: {model}, every mode measured**").format(model=report.model), ""]
     lines += [f"- {line}" for line in facts(report)]
     lines += ["", _line(heads()), _line(["---", *["---:"] * (len(heads()) - 1)])]
-    lines += [_line(cells(row, _marked(row, report.winner))) for row in measured]
+    best = None if report.noisy else report.winner
+    lines += [_line(cells(row, _marked(row, best))) for row in measured]
     said = notes(report.rows)
     lines += ["", *(f"- {note}" for note in said)] if said else []
     return "\n".join([*lines, "", f"`{report.command}`", ""])
@@ -316,6 +320,8 @@ def facts(report: ComparisonReport) -> list[str]:
         tr("Duotail {version}, measured {date}").format(version=report.version, date=report.at[:10])
     )
     told.append(tr("medians over the answers; greedy; each mode the same questions, in turns"))
+    if report.noisy:
+        told.append(tr("too noisy to tell the fastest mode, measured twice"))
     if not report.complete:
         told.append(tr("not complete: it was stopped or failed"))
     return told

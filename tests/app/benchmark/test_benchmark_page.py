@@ -145,6 +145,22 @@ def test_a_mode_chosen_by_hand_goes_before_the_one_that_was_kept(desk: Desk) -> 
     desk.bot.waitUntil(page.use_button.isVisible)
 
 
+def test_what_is_too_noisy_is_said_and_changes_nothing(open_desk: Callable[..., Desk]) -> None:
+    made = script(winner=Mode.AUTO)
+    assert isinstance(made.compare[-1], Compared)
+    made.compare[1] = replace(UNDER_WAY, again=True)
+    made.compare[-1] = replace(made.compare[-1], noisy=True)
+    desk = open_desk(made)
+    desk.ready()
+    page = page_of(desk)
+    click(page.measure_button)
+    desk.bot.waitUntil(lambda: page.stage.text().startswith("Too noisy: measuring once more."))
+    desk.script.gate.set()
+    desk.bot.waitUntil(lambda: "Too noisy to tell" in page.outcome.text())
+    assert "best here" not in page.bars.accessibleDescription()
+    assert not page.use_button.isVisible()
+
+
 def test_within_noise_the_automatic_choice_stays(open_desk: Callable[..., Desk]) -> None:
     desk = open_desk(script(winner=Mode.AUTO))
     desk.ready()

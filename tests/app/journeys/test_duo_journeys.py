@@ -95,15 +95,15 @@ def test_both_lanes_are_seen_at_work_and_the_text_is_the_same(guest: Traveller) 
     assert together.signature == in_turns.signature, "all of the target is on the card"
     assert together.text == in_turns.text
     shown = performance(guest)
-    guest.until(lambda: not shown.feed.model.behind and shown.sight.tally is not None)
-    rounds = shown.feed.model.timeline.rounds
+    guest.until(lambda: not shown.board.feed.model.behind and shown.board.sight.tally is not None)
+    rounds = shown.board.feed.model.timeline.rounds
     assert sum(done.committed for done in rounds) == together.stats.committed
     assert any(overlap(done) > 0 for done in rounds), "drafted while the target verified"
-    shares = shown.feed.model.timeline.shares
+    shares = shown.board.feed.model.timeline.shares
     assert shares is not None
     assert shares.both > 0
     assert shares.useful + shares.wasted + shares.open == pytest.approx(shares.draft)
-    guest.until(lambda: "useful" in shown.draft_time.accessibleDescription())
+    guest.until(lambda: "useful" in shown.board.draft_time.accessibleDescription())
     numbers = dict(answer_table(together))
     assert numbers["Mode"] == "DuoDecoding"
     assert "useful" in numbers["The draft's time"]

@@ -48,12 +48,12 @@ def settled(guest: Traveller, page: PerformancePage, message: StoredMessage) -> 
     committed = message.stats.committed
 
     def whole() -> bool:
-        tally = page.sight.tally
-        return page.frames.at_rest and tally is not None and tally.stats == message.stats
+        tally = page.board.sight.tally
+        return page.board.frames.at_rest and tally is not None and tally.stats == message.stats
 
     guest.until(whole)
-    assert sum(done.committed for done in page.sight.timeline.rounds) == committed
-    page.frames.describe()
+    assert sum(done.committed for done in page.board.sight.timeline.rounds) == committed
+    page.board.frames.describe()
 
 
 def test_why_is_it_slow(guest: Traveller) -> None:
@@ -65,17 +65,17 @@ def test_why_is_it_slow(guest: Traveller) -> None:
     assert drafted.stats is not None
     assert drafted.stats.drafted > 0
     settled(guest, page, drafted)
-    assert "of the time" in page.timeline.accessibleDescription(), "who waits for whom"
-    assert re.search(r"\d", page.findings.words), "a number it rests on"
+    assert "of the time" in page.board.timeline.accessibleDescription(), "who waits for whom"
+    assert re.search(r"\d", page.board.findings.words), "a number it rests on"
     # What the draft brings, measured with the same question; nothing of it is kept.
     said = list(guest.session.messages)
-    rounds = page.sight.timeline
-    guest.until(page.findings.measure.isEnabled)
-    page.findings.measure.click()
-    guest.until(lambda: COMPARED.search(page.findings.comparison.text()))
-    guest.until(lambda: page.findings.measure.text() == "Measure without the draft")
+    rounds = page.board.sight.timeline
+    guest.until(page.board.findings.measure.isEnabled)
+    page.board.findings.measure.click()
+    guest.until(lambda: COMPARED.search(page.board.findings.comparison.text()))
+    guest.until(lambda: page.board.findings.measure.text() == "Measure without the draft")
     assert guest.session.messages == said
-    assert page.feed.model.timeline is rounds
+    assert page.board.feed.model.timeline is rounds
     assert not guest.window.findChildren(Banner)
 
 
@@ -84,15 +84,15 @@ def test_the_draft_is_switched_off_and_on(guest: Traveller) -> None:
     with_draft = guest.ask(QUESTION).message
     page = opened(guest)
     settled(guest, page, with_draft)
-    page.findings.drafting.click()
+    page.board.findings.drafting.click()
     guest.session.open(None)
     alone = guest.ask(QUESTION).message
     assert alone.stats is not None
     assert (alone.stats.drafted, alone.text) == (0, with_draft.text)
     page = opened(guest)
     settled(guest, page, alone)
-    assert not page.findings.drafting.isChecked()
-    page.findings.drafting.click()
+    assert not page.board.findings.drafting.isChecked()
+    page.board.findings.drafting.click()
     guest.session.open(None)
     again = guest.ask(QUESTION).message
     assert again.stats is not None
@@ -100,4 +100,4 @@ def test_the_draft_is_switched_off_and_on(guest: Traveller) -> None:
     assert again.text == with_draft.text
     page = opened(guest)
     settled(guest, page, again)
-    assert COMPARED.search(page.findings.comparison.text())
+    assert COMPARED.search(page.board.findings.comparison.text())

@@ -8,17 +8,22 @@ import pytest
 import scripted_rounds as scripted
 from desk import Desk
 
-from app.performance.gain import Baseline, gain_words
+from app.performance.feed import ASIDE
+from app.performance.gain import Baseline, gain_of
 from app.performance.panel import PerformancePanel
 from app.performance.tally import AnswerTally
+from app.performance.timeline import Shares
 from app.showcase.script import stats
+from engine.commands import Mode
 
 FAST = stats(101)
 LONG = " ".join(f"word{number}" for number in range(60))
 
 
-def tally(tokens_per_s: float = 40.0, *, plain: int = 0, rounds: int = 40) -> AnswerTally:
-    told = AnswerTally("r")
+def tally(
+    tokens_per_s: float = 40.0, *, plain: int = 0, drafted: int = 160, committed: int = 101
+) -> AnswerTally:
+    told, rounds = AnswerTally("r"), 40
     length = 3.14 if plain < rounds else None
     told.finish(
         replace(
@@ -26,71 +31,113 @@ def tally(tokens_per_s: float = 40.0, *, plain: int = 0, rounds: int = 40) -> An
             tokens_per_s=tokens_per_s,
             rounds=rounds,
             plain_rounds=plain,
+            drafted=drafted,
+            committed=committed,
             acceptance_length=length,
         )
     )
     return told
 
 
+SIDE_BY_SIDE = Shares(1.0, 0.9, 0.9, 0.8)
+LOOKED_UP = Shares(1.0, 0.01, 0.9, 0.0)
+
+
+COUNTS = "101 tokens in 40 verifications, 2.5 each."
+
+
 @pytest.mark.parametrize(
     ("seen", "plain", "said"),
     [
-        (
-            tally(),
-            20.0,
-            "2.0 times as fast as without drafting. 3.1 tokens per verification.",
-        ),
-        (tally(), 40.0, "About as fast as without drafting. 3.1 tokens per verification."),
-        (
-            tally(),
-            50.0,
-            "Drafting costs more than it brings here: 0.80 times the speed without it.",
-        ),
-        (
-            tally(plain=30),
-            40.0,
-            "Drafting does not pay here, so the target mostly decodes alone.",
-        ),
-        (tally(plain=40), 40.0, "Nothing was drafted for this answer."),
-        (
-            tally(),
-            None,
-            "3.1 tokens per verification. The speed without drafting has not been measured yet.",
-        ),
-        (tally(rounds=3), 20.0, ""),
-        (None, 20.0, ""),
+        (tally(), 20.0, f"2.0x faster: 40.0 tokens/s, 20.0 without the draft. {COUNTS} A small"),
+        (tally(), 40.0, "As fast as without the draft: 40.0 tokens/s, 40.0 without"),
+        (tally(), 50.0, "0.80x the speed without the draft: 40.0 tokens/s, 50.0 without"),
+        (tally(plain=30), 40.0, "As fast as without the draft"),
+        (tally(drafted=0), 40.0, f"40.0 tokens/s. {COUNTS} Nothing was drafted"),
+        (tally(), None, f"40.0 tokens/s. {COUNTS} A small draft"),
+        (tally(committed=6), 20.0, "6 tokens. Too few to tell a speed."),
+        (None, 20.0, "No answer yet."),
     ],
 )
 def test_what_is_said(seen: AnswerTally | None, plain: float | None, said: str) -> None:
     known = None if plain is None else Baseline(plain)
-    assert gain_words(seen, known, has_draft=True) == said
+    assert gain_of(seen, None, known, Mode.CPU).words.startswith(said)
 
 
-def test_without_a_draft_there_is_nothing_to_gain() -> None:
-    assert gain_words(tally(), None, has_draft=False).startswith("No draft is in use")
+def test_the_reason_is_told_in_every_mode() -> None:
+    reasons = [
+        gain_of(tally(), shares, Baseline(20.0), mode).why
+        for shares, mode in (
+            (SIDE_BY_SIDE, Mode.CPU),
+            (SIDE_BY_SIDE, Mode.DOVETAIL),
+            (SIDE_BY_SIDE, Mode.DUO),
+            (LOOKED_UP, Mode.DUO),
+        )
+    ]
+    assert len(set(reasons)) == 4
+    assert all("The text stays the same." in reason for reason in reasons)
+    paused = gain_of(tally(plain=30), None, Baseline(40.0), None)
+    assert "mostly writes alone" in paused.why
 
 
 def test_the_panel_says_it_without_a_click(desk: Desk) -> None:
     panel = desk.assembly.window.performance
     assert isinstance(panel, PerformancePanel)
-    assert not panel.gain.isVisible()
     desk.script.answer = LONG
     desk.type_and_send("Tell me of words.")
     desk.answered()
-    desk.bot.waitUntil(lambda: "tokens per verification" in panel.gain.text())
-    assert "not been measured" in panel.gain.text()
+    view = panel.board.gain
+    desk.bot.waitUntil(lambda: "verifications" in view.gain.counts)
+    assert view.gain.bars[1].value == "is measured in a moment"
+    assert view.describe().startswith("Answer to “Tell me of words.”")
     measured = desk.assembly.measured
     template = measured.all[-1]
     measured.add(replace(template, drafting=False, tokens_per_s=template.tokens_per_s / 2))
-    desk.session.regenerate()
+    desk.bot.waitUntil(lambda: view.gain.figure == "2.0x faster")
+
+
+def test_the_speed_without_the_draft_is_measured_quietly_and_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.performance.baseline.QUIET_MS", 0)
+    panel = desk.assembly.window.performance
+    assert isinstance(panel, PerformancePanel)
+    desk.script.answer = LONG
+    desk.type_and_send("Tell me of words.")
     desk.answered()
-    desk.bot.waitUntil(lambda: panel.gain.text().startswith("2.0 times as fast"))
+    desk.bot.waitUntil(lambda: len(desk.script.requests) == 2)
+    aside = desk.script.requests[-1]
+    assert aside.id.startswith(ASIDE)
+    assert not aside.drafting
+    assert [each.text for each in aside.messages] == [
+        "Tell me of words.",
+        LONG,
+        "Tell me of words.",
+    ], "the conversation stays in the prefix cache"
+    desk.ready()
+    desk.session.send("And more.")
+    desk.answered()
+    desk.bot.waitUntil(lambda: panel.board.frames.at_rest)
+    assert not any(each.id.startswith(ASIDE) for each in desk.script.requests[2:])
+
+
+def test_nothing_is_measured_for_nobody(desk: Desk) -> None:
+    panel = desk.assembly.window.performance
+    assert isinstance(panel, PerformancePanel)
+    desk.script.answer = LONG
+    desk.type_and_send("Tell me of words.")
+    desk.answered()
+    without = panel.board._without
+    assert without is not None
+    desk.bot.waitUntil(without._pause.isActive)
+    desk.assembly.window.commands.toggle_performance()
+    assert not without._pause.isActive()
 
 
 def test_a_few_plain_rounds_do_where_nothing_else_is_known(desk: Desk) -> None:
     panel = desk.assembly.window.performance
     assert isinstance(panel, PerformancePanel)
-    without = panel._without
+    without = panel.board._without
     assert without is not None
     timeline = panel.sight.timeline
     for index in range(5):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import scripted_rounds as scripted
 from hypothesis import given
@@ -13,7 +14,7 @@ from app.performance import wording
 from app.performance.model import USUAL, ModelChange, PerformanceModel
 from app.performance.tables import of_draft_time, of_rounds
 from app.performance.tally import RateMeter
-from app.performance.timeline import SPANS_S, Lane, Stretch, Timeline, blocks, overlaps
+from app.performance.timeline import Lane, Stretch, Timeline, blocks, overlaps
 from engine.events import AcceleratorSample, Event, Interval, RoundFinished, TextDelta, Unloaded
 
 
@@ -74,7 +75,7 @@ def test_the_engines_account_overrules_ours() -> None:
         "tokens/s now": "–",
         "answer average": "14.2",
         "first token": "420\u00a0ms",
-        "acceptance length": "3.3",
+        "tokens per verification": "3.1",
         "accepted": "46\u202f%",
         "tokens written": "412",
     }
@@ -320,16 +321,28 @@ def test_overlap_is_found_in_pixels() -> None:
     assert overlaps(blocks(timeline.rounds, view)) == [(pytest.approx(0), pytest.approx(50))]
 
 
-def test_span_suits_the_rounds_and_does_not_flutter() -> None:
+def test_columns_hold_all_that_went_on_in_them() -> None:
     timeline = Timeline()
-    for index in range(30):
-        timeline.add(scripted.round_finished(index, index * 0.1, verify=0.1))
-    first = timeline.suitable_span()
-    assert first in SPANS_S
-    assert 0.6 <= first <= 1.5
-    for index in range(30, 60):
-        timeline.add(scripted.round_finished(index, index * 0.1, verify=0.1 * (1 + index % 2 / 3)))
-        assert timeline.suitable_span() == first
+    for index in range(100):
+        timeline.add(
+            scripted.round_finished(index, index * 0.1, draft=0.03, verify=0.06, drafted=4)
+        )
+    edges = np.linspace(0.0, 10.0, 6)
+    assert timeline.busy[Lane.VERIFY].between(edges) == pytest.approx([1.2] * 5, abs=0.02)
+    assert timeline.busy[Lane.DRAFT].between(edges) == pytest.approx([0.6] * 5, abs=0.02)
+    assert timeline.drafted.between(edges).sum() == pytest.approx(400)
+
+
+def test_looked_up_drafts_leave_no_draft_idle() -> None:
+    rounds = [
+        scripted.round_finished(i, 0.1 * i, draft=0.0005, verify=0.09, drafted=4, accepted=2)
+        for i in range(10)
+    ]
+    model = fed(*rounds)
+    said = wording.where_time_goes(model.timeline, model.tally)
+    assert said.startswith("Drafts are looked up in earlier text")
+    assert "idle" not in said
+    assert wording.draft_time(model.timeline.shares) == "Drafts are looked up, which takes no time."
 
 
 def test_findings_in_words() -> None:

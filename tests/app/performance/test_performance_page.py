@@ -14,7 +14,7 @@ import pytest
 import scripted_rounds as scripted
 from desk import Desk
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QWidget
 from stopwatch import least
 
@@ -40,20 +40,20 @@ def page(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[PerformancePag
     window.pages.open(PageName.PERFORMANCE)
     shown = window.pages.page(PageName.PERFORMANCE)
     assert isinstance(shown, PerformancePage)
-    desk.bot.waitUntil(lambda: shown.feed.model.sample is not None)
-    shown.feed.clear()
+    desk.bot.waitUntil(lambda: shown.board.feed.model.sample is not None)
+    shown.board.feed.clear()
     yield shown
-    shown.feed.clear()
+    shown.board.feed.clear()
 
 
 def settle(desk: Desk, page: PerformancePage) -> None:
-    desk.bot.waitUntil(lambda: page.frames.at_rest)
+    desk.bot.waitUntil(lambda: page.board.frames.at_rest)
     QApplication.processEvents()
 
 
 def show(desk: Desk, page: PerformancePage, **script: object) -> None:
     """An answer of 20 seconds."""
-    page.feed.handle_all(tuple(scripted.answer(20, **script)))  # type: ignore[arg-type]
+    page.board.feed.handle_all(tuple(scripted.answer(20, **script)))  # type: ignore[arg-type]
     settle(desk, page)
 
 
@@ -75,29 +75,32 @@ def test_panel_and_page_take_turns(desk: Desk, page: PerformancePage) -> None:
     panel = window.performance
     assert isinstance(panel, PerformancePanel)
     show(desk, page, mode="duo")
-    assert panel.feed is page.feed
+    assert panel.board.feed is page.board.feed
     assert panel.isHidden()
-    assert panel.frames.at_rest
-    page.controls.freeze.click()
+    assert panel.board.frames.at_rest
+    page.board.controls.freeze.click()
     window.pages.show_chat()
     if not panel.isVisible():
         window.commands.toggle_performance()
-    assert panel.controls.freeze.isChecked()
-    assert page.frames.at_rest
-    panel.controls.freeze.click()
-    assert not page.controls.freeze.isChecked()
-    page.feed.handle_all(tuple(scripted.answer(5, start=300.0, request_id="next")))
-    assert page.frames.at_rest, "nobody sees it"
+    assert panel.board.controls.freeze.isChecked()
+    assert page.board.frames.at_rest
+    panel.board.controls.freeze.click()
+    assert not page.board.controls.freeze.isChecked()
+    page.board.feed.handle_all(tuple(scripted.answer(5, start=300.0, request_id="next")))
+    assert page.board.frames.at_rest, "nobody sees it"
     desk.bot.waitUntil(lambda: panel.sight.timeline.request_id == "next")
 
 
 def test_everything_is_said_in_words(desk: Desk, page: PerformancePage) -> None:
     show(desk, page, gpu=True)
-    for view in page.frames.views:
+    for view in page.board.frames.views:
         assert view.accessibleName()
         assert view.accessibleDescription() or view.isHidden()
-    assert "The target waits" in page.findings.words or "holds it up" in page.findings.words
-    assert page.findings.comparison.text().startswith("Drafting makes it ")
+    assert (
+        "The target waits" in page.board.findings.words
+        or "holds it up" in page.board.findings.words
+    )
+    assert page.board.findings.comparison.text().startswith("Drafting makes it ")
 
 
 @pytest.mark.parametrize("width", [700, 1280, 1920])
@@ -107,9 +110,9 @@ def test_nothing_is_cut_off_on_the_page(desk: Desk, page: PerformancePage, width
     settle(desk, page)
     inside = page.column.parentWidget()
     assert inside.width() <= page.scroller.viewport().width()
-    left = {view.mapTo(inside, QPoint(0, 0)).x() for view in page.lanes if view.isVisible()}
+    left = {view.mapTo(inside, QPoint(0, 0)).x() for view in page.board.lanes if view.isVisible()}
     assert len(left) == (1 if width == 700 else 2)
-    for part in (*page.frames.views, page.findings, page.controls, page.export):
+    for part in (*page.board.frames.views, page.board.findings, page.board.controls, page.export):
         if part.isVisible():
             right = part.mapTo(page, QPoint(part.width(), 0)).x()
             assert right <= page.width()
@@ -119,23 +122,23 @@ def test_temperature_and_power_show_where_they_are_measured(
     desk: Desk, page: PerformancePage
 ) -> None:
     show(desk, page, gpu=True)
-    warmth, power = page.lanes[-2:]
+    warmth, power = page.board.lanes[-2:]
     assert warmth.isHidden()
     sample = scripted.sample(500.0, gpu=True)
     card = replace(sample.accelerators[0], temperature=61.0, power=140.0)
     assert isinstance(card, AcceleratorSample)
-    page.feed.handle(replace(sample, accelerators=(card,)))
+    page.board.feed.handle(replace(sample, accelerators=(card,)))
     settle(desk, page)
     assert warmth.isVisible()
     assert power.isVisible()
     assert "140" in power.describe()
     panel = desk.assembly.window.performance
     assert isinstance(panel, PerformancePanel)
-    assert len(panel.lanes) == 6
+    assert len(panel.board.lanes) == 6
 
 
 def test_copies_have_a_lane_and_gaps_their_names(desk: Desk, page: PerformancePage) -> None:
-    timeline = page.timeline
+    timeline = page.board.timeline
     low = timeline.height()
     for index in range(10):
         start = float(index)
@@ -143,10 +146,10 @@ def test_copies_have_a_lane_and_gaps_their_names(desk: Desk, page: PerformancePa
             index, start, draft=0.4, verify=0.4, drafted=4, accepted=2, text=(index, index + 1)
         )
         copy = (Interval(start + 0.85, start + 0.95),)
-        page.feed.handle(replace(done, transfers=copy))
+        page.board.feed.handle(replace(done, transfers=copy))
     settle(desk, page)
     assert timeline.height() > low
-    view = page.sight.stretch(timeline.room - timeline._left)
+    view = page.board.sight.stretch(timeline.room - timeline._left)
     assert view is not None
 
     def said(lane: Lane, at: float) -> str:
@@ -157,7 +160,7 @@ def test_copies_have_a_lane_and_gaps_their_names(desk: Desk, page: PerformancePa
     assert "target waits for the draft: 400" in said(Lane.VERIFY, 8.2)
     assert "draft waits for the target: 400" in said(Lane.DRAFT, 8.6)
     assert "copying 100" in said(Lane.VERIFY, 8.6), "of the round"
-    page.feed.clear()
+    page.board.feed.clear()
     settle(desk, page)
     assert timeline.height() == low
 
@@ -166,24 +169,25 @@ def test_arrows_walk_the_rounds_at_once(desk: Desk, page: PerformancePage) -> No
     show(desk, page)
     desk.assembly.window.pages.show_chat()
     desk.assembly.window.pages.open(PageName.PERFORMANCE)
-    assert page.timeline.hasFocus() or not desk.assembly.window.isActiveWindow()
-    desk.bot.keyClick(page.timeline, Qt.Key.Key_Left)
-    newest = page.sight.timeline.rounds[-1]
-    assert page.sight.rounds == (newest,)
-    desk.bot.keyClick(page.timeline, Qt.Key.Key_Left)
-    assert page.sight.rounds[0].index == newest.index - 1
+    assert page.board.timeline.hasFocus() or not desk.assembly.window.isActiveWindow()
+    desk.bot.keyClick(page.board.timeline, Qt.Key.Key_Left)
+    newest = page.board.sight.timeline.rounds[-1]
+    assert page.board.sight.rounds == (newest,)
+    desk.bot.keyClick(page.board.timeline, Qt.Key.Key_Left)
+    assert page.board.sight.rounds[0].index == newest.index - 1
 
 
 def test_files_are_written_beside_the_window(
     desk: Desk, page: PerformancePage, tmp_path: Path
 ) -> None:
     show(desk, page, mode="duo")
-    rounds = len(page.sight.timeline.rounds)
+    rounds = len(page.board.sight.timeline.rounds)
     for kind, name in (
         (ExportKind.ROUNDS, "rounds.csv"),
         (ExportKind.GRAPHS, "graphs.csv"),
         (ExportKind.TRACE, "trace.json"),
         (ExportKind.PICTURE, "page.png"),
+        (ExportKind.CARD, "card.png"),
     ):
         page.export.save(kind, tmp_path / name)
         desk.bot.waitUntil(lambda name=name: f"{name} was saved." in told(desk))
@@ -192,9 +196,13 @@ def test_files_are_written_beside_the_window(
     assert (tmp_path / "graphs.csv").read_text().count("Tokens per second") > 20
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     image = QImage(str(tmp_path / "page.png"))
-    inside = page.column.parentWidget()
-    assert image.width() >= inside.width()
-    assert image.height() >= inside.height() > page.scroller.viewport().height()
+    board = page.board
+    assert image.width() >= board.width()
+    assert image.height() >= board.height() > page.scroller.viewport().height()
+    card = QImage(str(tmp_path / "card.png"))
+    assert (card.width(), card.height()) == (1200, 630)
+    page.export.copy_card()
+    assert QGuiApplication.clipboard().image().size() == card.size()
 
 
 def test_a_file_that_cannot_be_written_is_told(
@@ -223,8 +231,8 @@ def test_cost_of_a_frame_of_the_page(
 
     def frame() -> float:
         start = time.thread_time()
-        page.frames.paint_all()
-        for view in page.frames.views:
+        page.board.frames.paint_all()
+        for view in page.board.frames.views:
             if view.isVisible():
                 picture(view)
         return 1000 * (time.thread_time() - start)

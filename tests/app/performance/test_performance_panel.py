@@ -21,7 +21,6 @@ from stopwatch import least
 from app.performance import PerformancePanel
 from app.performance.feed import Feed
 from app.performance.frames import PaintedView
-from app.performance.timeline import MOST_IN_VIEW, SPANS_S
 from app.theme.theme import Theme, ThemeChoice, current
 from engine.events import Interval
 
@@ -38,7 +37,7 @@ class Paints:
 
     def __init__(self, panel: PerformancePanel) -> None:
         self.count: Counter[str] = Counter()
-        for view in panel.views:
+        for view in panel.board.views:
             view.paint = partial(self._paint, view, view.paint)  # type: ignore[method-assign]
 
     def _paint(
@@ -57,15 +56,17 @@ def panel(
     before = theme.choice
     theme.apply(ThemeChoice.LIGHT)
     panel = PerformancePanel(Feed())
-    panel.resize(340, 1100)
+    panel.board.fold.set_open(opened=True)
+    panel.resize(340, 1800)
     qtbot.addWidget(panel)
     yield panel
     theme.apply(before)
 
 
 def settle(qtbot: QtBot, panel: PerformancePanel) -> None:
-    qtbot.waitUntil(lambda: panel.frames.at_rest)
-    QApplication.processEvents()
+    qtbot.waitUntil(lambda: panel.board.frames.at_rest)
+    for _ in range(4):  # one for each layout inside another
+        QApplication.processEvents()
 
 
 def picture(widget: QWidget) -> QImage:
@@ -97,12 +98,12 @@ def test_many_events_are_one_repaint(qtbot: QtBot, panel: PerformancePanel) -> N
     settle(qtbot, panel)
     paints = Paints(panel)
     for event in scripted.answer(20):
-        panel.feed.handle(event)
+        panel.board.feed.handle(event)
     settle(qtbot, panel)
     # The graphs are drawn in every second frame.
     assert set(paints.count.values()) <= {1, 2}
     assert paints.count["CPU"] == 1
-    assert panel.feed.model.tally is not None
+    assert panel.board.feed.model.tally is not None
 
 
 def test_device_samples_leave_the_answers_views_alone(
@@ -110,10 +111,10 @@ def test_device_samples_leave_the_answers_views_alone(
 ) -> None:
     panel.show()
     qtbot.waitExposed(panel)
-    panel.feed.handle(scripted.sample(1.0))
+    panel.board.feed.handle(scripted.sample(1.0))
     settle(qtbot, panel)
     paints = Paints(panel)
-    panel.feed.handle(scripted.sample(1.5))
+    panel.board.feed.handle(scripted.sample(1.5))
     settle(qtbot, panel)
     assert set(paints.count) == {"Tokens per second", "Acceptance length", "CPU", "Memory"}
 
@@ -121,17 +122,17 @@ def test_device_samples_leave_the_answers_views_alone(
 def test_nothing_moves_while_hidden_or_without_news(qtbot: QtBot, panel: PerformancePanel) -> None:
     paints = Paints(panel)
     for event in scripted.answer(5):
-        panel.feed.handle(event)
-    assert panel.frames.at_rest
+        panel.board.feed.handle(event)
+    assert panel.board.frames.at_rest
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
-    panel.feed.handle(scripted.sample(200))
+    panel.board.feed.handle(scripted.sample(200))
     panel.hide()
     paints.count.clear()
     for event in scripted.answer(5, start=210, request_id="hidden"):
-        panel.feed.handle(event)
-    assert panel.frames.at_rest
+        panel.board.feed.handle(event)
+    assert panel.board.frames.at_rest
     QApplication.processEvents()
     assert not paints.count
     panel.show()
@@ -139,26 +140,26 @@ def test_nothing_moves_while_hidden_or_without_news(qtbot: QtBot, panel: Perform
     settle(qtbot, panel)
     paints.count.clear()
     QApplication.processEvents()
-    assert panel.frames.at_rest
+    assert panel.board.frames.at_rest
     assert not paints.count
 
 
 def test_words_follow_at_most_once_a_second(qtbot: QtBot, panel: PerformancePanel) -> None:
     panel.show()
     qtbot.waitExposed(panel)
-    view = panel.views[0]
+    view = panel.board.numbers
     told: list[tuple[float, str]] = []
     for event in scripted.answer(6):
-        panel.feed.handle(event)
-        panel.frames.next()
+        panel.board.feed.handle(event)
+        panel.board.frames.next()
         words = view.accessibleDescription()
         if not told or told[-1][1] != words:
-            told.append((panel.feed.model.now, words))
+            told.append((panel.board.feed.model.now, words))
     times = [at for at, _ in told[1:]]
     assert 4 <= len(times) <= 7
     assert all(b - a >= 1.0 for a, b in pairwise(times))
     assert "tokens/s now: " in told[-1][1]
-    for each in panel.views:
+    for each in panel.board.views:
         assert each.accessibleName()
         assert each.accessibleDescription()
 
@@ -167,21 +168,21 @@ def test_the_sentence_names_the_idle_time(qtbot: QtBot, panel: PerformancePanel)
     panel.show()
     qtbot.waitExposed(panel)
     for event in scripted.answer(5, mode="duo"):
-        panel.feed.handle(event)
+        panel.board.feed.handle(event)
     settle(qtbot, panel)
     labels = [label.text() for label in panel.findChildren(QLabel)]
     assert any("the draft is idle" in text and "the target" in text for text in labels)
-    told = panel.draft_time.accessibleDescription()
+    told = panel.board.draft_time.accessibleDescription()
     assert all(word in told for word in ("useful", "wasted", "idle"))
 
 
 def test_the_theme_is_followed(qtbot: QtBot, panel: PerformancePanel, theme: Theme) -> None:
     for event in scripted.answer(20):
-        panel.feed.handle(event)
+        panel.board.feed.handle(event)
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
-    timeline = panel.views[1]
+    timeline = panel.board.views[1]
     for choice in (ThemeChoice.LIGHT, ThemeChoice.DARK):
         theme.apply(choice)
         image = picture(timeline)
@@ -195,13 +196,13 @@ def test_the_theme_is_followed(qtbot: QtBot, panel: PerformancePanel, theme: The
 @pytest.mark.parametrize("width", [300, 360, 420])
 def test_nothing_is_cut_off(qtbot: QtBot, panel: PerformancePanel, width: int) -> None:
     for event in scripted.answer(20, gpu=True):
-        panel.feed.handle(event)
-    panel.resize(width, 1100)
+        panel.board.feed.handle(event)
+    panel.resize(width, 1800)
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
     bottom = -1
-    for view in panel.views:
+    for view in panel.board.views:
         assert view.isVisible()
         assert view.height() == view._height(view.width())
         top = view.mapTo(panel, QPoint(0, 0))
@@ -210,7 +211,7 @@ def test_nothing_is_cut_off(qtbot: QtBot, panel: PerformancePanel, width: int) -
         assert top.y() > bottom
         bottom = top.y() + view.height()
     # The outermost pixels of every view are ground: no text or bar runs into the edge.
-    numbers = picture(panel.views[0])
+    numbers = picture(panel.board.views[0])
     edge = {numbers.pixel(numbers.width() - 1, y) for y in range(numbers.height())}
     assert len(edge) == 1
 
@@ -218,14 +219,15 @@ def test_nothing_is_cut_off(qtbot: QtBot, panel: PerformancePanel, width: int) -
 def test_clearing_empties_the_picture(qtbot: QtBot, panel: PerformancePanel) -> None:
     panel.show()
     qtbot.waitExposed(panel)
-    empty = [picture(view) for view in panel.views[:3]]
+    settle(qtbot, panel)
+    empty = [picture(view) for view in panel.board.views[:2]]
     for event in scripted.answer(20):
-        panel.feed.handle(event)
+        panel.board.feed.handle(event)
     settle(qtbot, panel)
-    assert all(picture(v) != e for v, e in zip(panel.views[:3], empty, strict=True))
-    panel.feed.clear()
+    assert all(picture(v) != e for v, e in zip(panel.board.views[:2], empty, strict=True))
+    panel.board.feed.clear()
     settle(qtbot, panel)
-    assert all(picture(v) == e for v, e in zip(panel.views[:3], empty, strict=True))
+    assert [picture(view) for view in panel.board.views[:2]] == empty
 
 
 def test_cost_of_a_frame(
@@ -233,13 +235,13 @@ def test_cost_of_a_frame(
 ) -> None:
     """Aim: 4 ms for all views together, of this thread's own time, whoever else runs."""
     for event in scripted.answer(60, mode="duo", gpu=True):
-        panel.feed.handle(event)
+        panel.board.feed.handle(event)
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
 
     def frame() -> None:
-        for view in panel.views:
+        for view in panel.board.views:
             view.refresh()
             picture(view)
 
@@ -248,22 +250,22 @@ def test_cost_of_a_frame(
     assert took < MOST_MS
 
 
-def test_cost_of_a_timeline_full_of_short_work(
+def test_cost_of_a_timeline_of_thousands_of_rounds(
     qtbot: QtBot, panel: PerformancePanel, record_property: pytest.RecordProperty
 ) -> None:
-    """As many rounds as can be shown, each drafted for in ten steps; best of some pictures."""
+    """The whole of a long answer, each round drafted for in ten steps; best of some pictures."""
     drafting = tuple(Interval(t / 1e4, t / 1e4 + 6e-5) for t in range(10))
-    for index in range(MOST_IN_VIEW):
+    for index in range(5000):
         start = 0.001 * index
         done = scripted.round_finished(index, start, verify=0.0009, drafted=5, accepted=3)
         shifted = tuple(Interval(each.start + start, each.end + start) for each in drafting)
-        panel.feed.handle(replace(done, drafting=shifted))
+        panel.board.feed.handle(replace(done, drafting=shifted))
     panel.show()
     qtbot.waitExposed(panel)
     settle(qtbot, panel)
-    panel.sight.zoom(-len(SPANS_S))
-    timeline = panel.timeline
-    assert len(timeline.sight.timeline.between(*timeline_bounds(panel))) > MOST_IN_VIEW / 2
+    timeline = panel.board.timeline
+    assert panel.sight.fits
+    assert timeline._dense
 
     def frame() -> None:
         timeline.refresh()
@@ -272,9 +274,3 @@ def test_cost_of_a_timeline_full_of_short_work(
     took = own_ms(frame)
     record_property("frame_ms", took)
     assert took < MOST_MS
-
-
-def timeline_bounds(panel: PerformancePanel) -> tuple[float, float]:
-    view = panel.sight.stretch(100.0)
-    assert view is not None
-    return view.start, view.end

@@ -9,7 +9,7 @@ from scripted_tokens import ended, model_of, told
 from app.history import StoredMessage
 from app.history.rounds import RoundRecording, pack
 from app.performance.model import PerformanceModel
-from app.performance.replay import RecordedAnswer
+from app.performance.recorded import RecordedAnswer
 from engine.events import Event, Finished, RoundFinished, TextDelta, TokenSpan
 from engine.model.text.kinds_of_text import TextKind
 from engine.request import Role

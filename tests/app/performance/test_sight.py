@@ -28,19 +28,20 @@ def panel(qtbot: QtBot, theme: Theme, monkeypatch: pytest.MonkeyPatch) -> Perfor
     for name in ("_FRAME_MS", "_FRAME_ON_FEW_CORES_MS"):
         monkeypatch.setattr(f"app.performance.frames.{name}", 10)
     panel = PerformancePanel(Feed())
-    panel.resize(340, 1100)
+    panel.board.fold.set_open(opened=True)
+    panel.resize(340, 1800)
     qtbot.addWidget(panel)
     panel.show()
     qtbot.waitExposed(panel)
-    panel.feed.asked(99.0)
+    panel.board.feed.asked(99.0)
     for event in scripted.answer(20):
-        panel.feed.handle(event)
+        panel.board.feed.handle(event)
     settle(qtbot, panel)
     return panel
 
 
 def settle(qtbot: QtBot, panel: PerformancePanel) -> None:
-    qtbot.waitUntil(lambda: panel.frames.at_rest)
+    qtbot.waitUntil(lambda: panel.board.frames.at_rest)
     QApplication.processEvents()
 
 
@@ -60,9 +61,9 @@ def wheel(view: PaintedView, x: float, turns: int, *, shift: bool = False) -> No
 
 
 def test_windows(panel: PerformancePanel) -> None:
-    sight, now = panel.sight, panel.feed.model.now
+    sight, now = panel.sight, panel.board.feed.model.now
     seen = {}
-    for window, button in panel.controls.buttons.items():
+    for window, button in panel.board.controls.buttons.items():
         button.click()
         assert sight.window is window
         seen[window] = now - sight.bounds[0]
@@ -73,13 +74,13 @@ def test_windows(panel: PerformancePanel) -> None:
 
 def test_the_graphs_of_an_answer_stop_with_it(qtbot: QtBot, panel: PerformancePanel) -> None:
     sight = panel.sight
-    panel.controls.buttons[Window.ANSWER].click()
-    panel.feed.handle(finished := scripted.finished(at=121.0))
-    panel.feed.handle(scripted.sample(400.0))
+    panel.board.controls.buttons[Window.ANSWER].click()
+    panel.board.feed.handle(finished := scripted.finished(at=121.0))
+    panel.board.feed.handle(scripted.sample(400.0))
     settle(qtbot, panel)
     assert sight.now == 400.0
     assert sight.bounds == (99.0, finished.at)
-    panel.controls.buttons[Window.MINUTE].click()
+    panel.board.controls.buttons[Window.MINUTE].click()
     assert sight.bounds == (340.0, 400.0)
 
 
@@ -87,24 +88,25 @@ def test_frozen_pictures_stay_while_the_account_goes_on(
     qtbot: QtBot, panel: PerformancePanel
 ) -> None:
     sight = panel.sight
-    panel.controls.freeze.click()
+    panel.board.controls.freeze.click()
     before = (sight.now, sight.bounds, sight.stretch(100.0), sight.timeline)
     for event in scripted.answer(5, start=130, request_id="next"):
-        panel.feed.handle(event)
+        panel.board.feed.handle(event)
     settle(qtbot, panel)
-    assert panel.feed.model.timeline.request_id == "next"
+    assert panel.board.feed.model.timeline.request_id == "next"
     assert (sight.now, sight.bounds, sight.stretch(100.0), sight.timeline) == before
-    panel.controls.freeze.click()
+    panel.board.controls.freeze.click()
     assert sight.timeline.request_id == "next"
-    assert sight.now == panel.feed.model.now
+    assert sight.now == panel.board.feed.model.now
 
 
 def test_the_keyboard_walks_the_rounds(qtbot: QtBot, panel: PerformancePanel) -> None:
-    sight, newest = panel.sight, panel.feed.model.timeline.rounds[-1]
-    panel.timeline.setFocus()
+    sight, newest = panel.sight, panel.board.feed.model.timeline.rounds[-1]
+    panel.board.timeline.setFocus()
+    sight.zoom(8)
     seen = []
     for _ in range(12):
-        qtbot.keyClick(panel.timeline, Qt.Key.Key_Left)
+        qtbot.keyClick(panel.board.timeline, Qt.Key.Key_Left)
         (done,) = sight.rounds
         seen.append(done.index)
         view = sight.stretch(1.0)
@@ -112,11 +114,11 @@ def test_the_keyboard_walks_the_rounds(qtbot: QtBot, panel: PerformancePanel) ->
         assert view.start < done.verify.end <= view.end
     assert seen == list(range(newest.index, newest.index - 12, -1))
     assert sight.lags > 0
-    qtbot.keyClick(panel.timeline, Qt.Key.Key_Right)
+    qtbot.keyClick(panel.board.timeline, Qt.Key.Key_Right)
     assert sight.rounds[0].index == seen[-2]
-    qtbot.keyClick(panel.timeline, Qt.Key.Key_Home)
+    qtbot.keyClick(panel.board.timeline, Qt.Key.Key_Home)
     assert sight.rounds[0].index == 0
-    qtbot.keyClick(panel.timeline, Qt.Key.Key_End)
+    qtbot.keyClick(panel.board.timeline, Qt.Key.Key_End)
     assert not sight.rounds
     assert sight.lags == 0
 
@@ -124,38 +126,48 @@ def test_the_keyboard_walks_the_rounds(qtbot: QtBot, panel: PerformancePanel) ->
 def test_zooming_keeps_what_is_under_the_mouse(qtbot: QtBot, panel: PerformancePanel) -> None:
     sight = panel.sight
     span = sight.span
-    wheel(panel.timeline, 200, 1)
+    wheel(panel.board.timeline, 200, 1)
     assert sight.span < span
     assert sight.lags == 0  # who follows goes on following
-    qtbot.keyClick(panel.timeline, Qt.Key.Key_Minus)
+    qtbot.keyClick(panel.board.timeline, Qt.Key.Key_Minus)
     assert sight.span == span
-    panel.controls.freeze.click()
-    wheel(panel.timeline, 200, 1, shift=True)
+    panel.board.controls.freeze.click()
+    sight.zoom(4)
+    wheel(panel.board.timeline, 200, 1, shift=True)
     assert sight.lags > 0
-    view = sight.stretch(panel.timeline.room - panel.timeline._left)
+    view = sight.stretch(panel.board.timeline.room - panel.board.timeline._left)
     assert view is not None
-    x = 200 - 8 - panel.timeline._left
+    x = 200 - 8 - panel.board.timeline._left
     under = view.time(x)
-    wheel(panel.timeline, 200, 1)
+    wheel(panel.board.timeline, 200, 1)
     after = sight.stretch(view.width)
     assert after is not None
     assert after.time(x) == pytest.approx(under)
     for _ in range(40):
-        panel.timeline.closer.click()
+        panel.board.timeline.closer.click()
     assert sight.span == pytest.approx(0.002)
 
 
-def test_ten_thousand_rounds_are_never_all_drawn(qtbot: QtBot, panel: PerformancePanel) -> None:
-    for index in range(10_000):
-        panel.feed.handle(
-            scripted.round_finished(index, 200 + 0.001 * index, verify=0.001, request_id="long")
-        )
-    settle(qtbot, panel)
-    for _ in range(30):
-        panel.timeline.farther.click()
-    view = panel.sight.stretch(100.0)
+def test_the_timeline_shows_the_whole_answer_until_it_is_zoomed(
+    qtbot: QtBot, panel: PerformancePanel
+) -> None:
+    sight, timeline = panel.sight, panel.board.timeline
+    rounds = sight.timeline.rounds
+    assert sight.fits
+    view = sight.stretch(100.0)
     assert view is not None
-    assert len(panel.sight.timeline.between(view.start, view.end)) <= 402
+    assert view.start == pytest.approx(rounds[1].verify.start, abs=0.1)
+    assert view.end == rounds[-1].verify.end
+    assert timeline._dense, "columns, as a round is less than four pixels"
+    panel.board.feed.handle(scripted.finished(121.0))
+    settle(qtbot, panel)
+    wheel(timeline, 60, 8)
+    assert not sight.fits
+    assert not timeline._dense
+    assert sight.lags > 10, "what lies under the mouse stays there"
+    qtbot.keyClick(timeline, Qt.Key.Key_0)
+    assert sight.fits
+    assert sight.lags == 0
 
 
 def test_the_cursor_goes_through_all_graphs_and_to_the_text(
@@ -163,14 +175,14 @@ def test_the_cursor_goes_through_all_graphs_and_to_the_text(
 ) -> None:
     told: list[tuple[str, int, int]] = []
     panel.range_hovered.connect(lambda *range_: told.append(range_))
-    speed, cpu = panel.lanes[0], panel.lanes[2]
+    speed, cpu = panel.board.lanes[0], panel.board.lanes[2]
     qtbot.mouseMove(speed, QPoint(speed.width() - 60, 40))
     assert panel.sight.cursor is not None
     assert told[-1][0] == "r"
     rounds = panel.sight.rounds
     assert told[-1][1:] == (rounds[0].text_start, rounds[-1].text_end)
     before, after = speed.grab().toImage(), cpu.grab().toImage()
-    qtbot.mouseMove(panel.timeline, QPoint(panel.timeline.width() - 30, 60))
+    qtbot.mouseMove(panel.board.timeline, QPoint(panel.board.timeline.width() - 30, 60))
     (done,) = panel.sight.rounds
     assert told[-1] == ("r", done.text_start, done.text_end)
     assert speed.grab().toImage() != before
@@ -182,7 +194,7 @@ def test_the_cursor_goes_through_all_graphs_and_to_the_text(
 def test_the_text_points_at_its_round(panel: PerformancePanel) -> None:
     told: list[tuple[str, int, int]] = []
     panel.range_hovered.connect(lambda *range_: told.append(range_))
-    early = panel.feed.model.timeline.rounds[5]
+    early = panel.board.feed.model.timeline.rounds[5]
     panel.show_offset("r", early.text_start)
     assert panel.sight.rounds == (early,)
     view = panel.sight.stretch(1.0)
@@ -197,7 +209,7 @@ def test_the_text_points_at_its_round(panel: PerformancePanel) -> None:
 
 
 def test_arrows_move_the_cursor_of_a_graph(qtbot: QtBot, panel: PerformancePanel) -> None:
-    cpu = panel.lanes[2]
+    cpu = panel.board.lanes[2]
     cpu.setFocus()
     places = []
     for key in (Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_Right):
@@ -211,27 +223,28 @@ def test_arrows_move_the_cursor_of_a_graph(qtbot: QtBot, panel: PerformancePanel
 
 
 def test_gaps_are_explained(panel: PerformancePanel) -> None:
-    view = panel.sight.stretch(panel.timeline.room - panel.timeline._left)
+    view = panel.sight.stretch(panel.board.timeline.room - panel.board.timeline._left)
     assert view is not None
     done = next(each for each in reversed(panel.sight.timeline.rounds) if each.draft)
     assert done.draft is not None
-    x = panel.timeline._left + view.x((done.draft.start + done.draft.end) / 2)
-    said = panel.timeline.explain(x, panel.timeline.header_height + 35)
+    x = panel.board.timeline._left + view.x((done.draft.start + done.draft.end) / 2)
+    said = panel.board.timeline.explain(x, panel.board.timeline.header_height + 35)
     assert f"Round {done.index}: " in said
     assert "target waits for the draft: " in said
-    assert panel.timeline.explain(0, 0) == ""
+    assert panel.board.timeline.explain(0, 0) == ""
 
 
 def test_every_picture_has_a_table_and_a_menu(qtbot: QtBot, panel: PerformancePanel) -> None:
     for event in scripted.answer(2, start=130, gpu=True):
-        panel.feed.handle(event)
+        panel.board.feed.handle(event)
     settle(qtbot, panel)
-    menu = panel.controls.tables.menu()
+    menu = panel.board.controls.tables.menu()
     assert isinstance(menu, QMenu)
     assert [action.text() for action in menu.actions()] == [
-        view.accessibleName() for view in panel.views
+        view.accessibleName() for view in panel.board.views
     ]
-    for view in panel.views:
+    board = panel.board
+    for view in {*board.views} - {board.tokens, board.kinds}:  # nothing was written
         view.setFocus()
         qtbot.keyClick(view, Qt.Key.Key_T)
         (dialog,) = panel.findChildren(TableDialog)
@@ -251,32 +264,32 @@ def test_every_picture_has_a_table_and_a_menu(qtbot: QtBot, panel: PerformancePa
 
 
 def test_what_cannot_be_measured_is_said(qtbot: QtBot, panel: PerformancePanel) -> None:
-    assert "GPU" in panel._absent.text()
-    assert panel._absent.isVisible()
-    panel.feed.handle(scripted.sample(140, gpu=True))
+    assert "GPU" in panel.board.absent.text()
+    assert panel.board.absent.isVisible()
+    panel.board.feed.handle(scripted.sample(140, gpu=True))
     settle(qtbot, panel)
-    assert not panel._absent.isVisible()
-    assert all(view.isVisible() for view in panel.lanes)
+    assert not panel.board.absent.isVisible()
+    assert all(view.isVisible() for view in panel.board.lanes)
 
 
 def test_a_hidden_panel_catches_up_in_slices(qtbot: QtBot, panel: PerformancePanel) -> None:
     panel.hide()
     for index in range(20_000):
-        panel.feed.handle(
+        panel.board.feed.handle(
             scripted.round_finished(index, 200.0 + 0.001 * index, request_id="hidden")
         )
-    assert panel.feed.model.timeline.request_id == "r"
+    assert panel.board.feed.model.timeline.request_id == "r"
     panel.show()
     settle(qtbot, panel)
-    assert panel.sight.tally is panel.feed.model.tally
-    assert panel.feed.model.tally is not None
-    assert panel.feed.model.tally.committed == 20_000
-    assert panel.frames._stale == ModelChange.NOTHING
+    assert panel.sight.tally is panel.board.feed.model.tally
+    assert panel.board.feed.model.tally is not None
+    assert panel.board.feed.model.tally.committed == 20_000
+    assert panel.board.frames._stale == ModelChange.NOTHING
 
 
 def test_the_focus_ring_can_be_seen(qtbot: QtBot, panel: PerformancePanel) -> None:
     panel.activateWindow()
-    for view in panel.views:
+    for view in panel.board.views:
         if view.isHidden():
             continue
         view.clearFocus()
@@ -295,12 +308,12 @@ def test_escape_takes_the_cursor_away_before_it_means_anything_else(
     stop.setShortcut("Esc")
     stop.triggered.connect(lambda: stopped.append(True))
     panel.addAction(stop)
-    for view in (panel.timeline, panel.lanes[2]):
+    for view in (panel.board.timeline, panel.board.lanes[2]):
         view.setFocus()
         qtbot.waitUntil(view.hasFocus)
         qtbot.keyClick(view, Qt.Key.Key_Left)
         qtbot.keyClick(view, Qt.Key.Key_Escape)
         assert panel.sight.cursor is None
         assert not stopped
-    qtbot.keyClick(panel.lanes[2], Qt.Key.Key_Escape)
+    qtbot.keyClick(panel.board.lanes[2], Qt.Key.Key_Escape)
     assert stopped

@@ -148,7 +148,7 @@ def test_what_is_seen_is_said(small: TokenView) -> None:
     assert rows[4][2] == "drafted and rejected"
     assert rows[7][3] == "–"
     assert {button.accessibleName() for button in small.buttons.values()} == {
-        "Show the text with the accepted tokens marked",
+        "Show the text with the drafted tokens underlined",
         "Show every round with what was rejected",
     }
 

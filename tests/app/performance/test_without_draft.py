@@ -12,11 +12,15 @@ from PySide6.QtCore import Qt
 from app.performance.baseline import WithoutDraft
 from app.performance.feed import ASIDE
 from app.performance.performance_page import PerformancePage
+from app.performance.side_by_side import SideBySide
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
 from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from engine.commands import Generate, Stop
+
+# What a window without a screen cannot do, Qt says for every dialog.
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 
 LONG = " ".join(f"word{number}" for number in range(60))
 TALLY = AnswerTally("r", committed=101, drafted=120, _first_at=0.0, _last_at=10.0)
@@ -36,7 +40,7 @@ def page(desk: Desk) -> PerformancePage:
 
 
 def measure(desk: Desk, page: PerformancePage) -> None:
-    desk.bot.mouseClick(page.findings.measure, Qt.MouseButton.LeftButton)
+    desk.bot.mouseClick(page.board.findings.measure, Qt.MouseButton.LeftButton)
 
 
 def test_it_is_measured_on_demand_and_nobody_else_hears_of_it(
@@ -44,11 +48,11 @@ def test_it_is_measured_on_demand_and_nobody_else_hears_of_it(
 ) -> None:
     """The last question again, without a draft; chat, graphs and history stay as they are."""
     before = list(desk.session.messages)
-    rounds = page.feed.model.timeline
-    tally = page.feed.model.tally
+    rounds = page.board.feed.model.timeline
+    tally = page.board.feed.model.tally
     measure(desk, page)
-    assert page.findings.measure.text() == "Cancel the measurement"
-    desk.bot.waitUntil(lambda: page.findings.measure.text() == "Measure without the draft")
+    assert page.board.findings.measure.text() == "Cancel the measurement"
+    desk.bot.waitUntil(lambda: page.board.findings.measure.text() == "Measure without the draft")
     request = desk.script.requests[-1]
     assert request.id.startswith(ASIDE)
     assert not request.drafting
@@ -59,8 +63,8 @@ def test_it_is_measured_on_demand_and_nobody_else_hears_of_it(
     )
     assert desk.session.messages == before
     assert desk.session.live is None
-    assert page.feed.model.timeline is rounds
-    assert page.feed.model.tally is tally
+    assert page.board.feed.model.timeline is rounds
+    assert page.board.feed.model.tally is tally
 
 
 def test_a_question_that_comes_meanwhile_goes_first(desk: Desk, page: PerformancePage) -> None:
@@ -75,7 +79,7 @@ def test_a_question_that_comes_meanwhile_goes_first(desk: Desk, page: Performanc
     desk.script.gate.set()
     answer = desk.answered()
     assert answer.message.text == LONG
-    assert page.findings.measure.text() == "Measure without the draft"
+    assert page.board.findings.measure.text() == "Measure without the draft"
 
 
 def test_a_measurement_can_be_called_off(desk: Desk, page: PerformancePage) -> None:
@@ -83,9 +87,9 @@ def test_a_measurement_can_be_called_off(desk: Desk, page: PerformancePage) -> N
     measure(desk, page)
     desk.bot.waitUntil(lambda: len(desk.script.requests) == 2)
     measure(desk, page)
-    desk.bot.waitUntil(lambda: page.findings.measure.text() == "Measure without the draft")
+    desk.bot.waitUntil(lambda: page.board.findings.measure.text() == "Measure without the draft")
     assert not desk.assembly.window.findChildren(Banner)
-    desk.bot.waitUntil(page.findings.measure.isEnabled)
+    desk.bot.waitUntil(page.board.findings.measure.isEnabled)
 
 
 def test_an_answer_that_is_too_short_is_told(desk: Desk, page: PerformancePage) -> None:
@@ -101,26 +105,26 @@ def test_there_must_be_a_question_and_no_answer_under_way(desk: Desk) -> None:
     desk.assembly.window.pages.open(PageName.PERFORMANCE)
     page = desk.assembly.window.pages.page(PageName.PERFORMANCE)
     assert isinstance(page, PerformancePage)
-    assert not page.findings.measure.isEnabled()
+    assert not page.board.findings.measure.isEnabled()
     desk.script.answer = LONG
     desk.script.hold_after = 1
     desk.session.send("Hello")
-    assert not page.findings.measure.isEnabled()
+    assert not page.board.findings.measure.isEnabled()
     desk.script.gate.set()
-    desk.bot.waitUntil(page.findings.measure.isEnabled)
+    desk.bot.waitUntil(page.board.findings.measure.isEnabled)
 
 
 def test_the_switch_is_for_the_next_answers(desk: Desk, page: PerformancePage) -> None:
-    desk.bot.mouseClick(page.findings.drafting, Qt.MouseButton.LeftButton)
-    if page.findings.drafting.isChecked():  # the click fell beside the box
-        page.findings.drafting.click()
-    assert page.findings.comparison.text().endswith(
+    desk.bot.mouseClick(page.board.findings.drafting, Qt.MouseButton.LeftButton)
+    if page.board.findings.drafting.isChecked():  # the click fell beside the box
+        page.board.findings.drafting.click()
+    assert page.board.findings.comparison.text().endswith(
         "The draft is switched off for the next answers."
     )
     desk.session.send("And now?")
     desk.answered()
     assert not desk.script.requests[-1].drafting
-    page.findings.drafting.click()
+    page.board.findings.drafting.click()
     desk.session.send("And again?")
     desk.answered()
     assert desk.script.requests[-1].drafting
@@ -162,19 +166,38 @@ def test_rounds_of_the_same_answer_are_the_best_comparison(
     timeline = Timeline()
     for index in range(20):
         timeline.add(scripted.round_finished(index, 0.2 * index, verify=0.1))
-    said = page._without.words(timeline, TALLY)
+    said = page.board._without.words(timeline, TALLY)
     assert said == ("Without a draft 5.0 tokens/s, now 10.0 (2.00 times); measured in this answer.")
 
 
 def test_a_draft_that_costs_more_is_told_as_soon_as_it_is_measured(
     desk: Desk, page: PerformancePage
 ) -> None:
-    page.feed.handle_all(tuple(scripted.answer(10, seed=3)))
-    desk.bot.waitUntil(lambda: page.sight.timeline.request_id == "r" and page.frames.at_rest)
-    tally = page.sight.tally
+    page.board.feed.handle_all(tuple(scripted.answer(10, seed=3)))
+    desk.bot.waitUntil(
+        lambda: page.board.sight.timeline.request_id == "r" and page.board.frames.at_rest
+    )
+    tally = page.board.sight.tally
     assert tally is not None
     assert tally.tokens_per_s is not None
-    assert "costs more" not in page.findings.words
+    assert "costs more" not in page.board.findings.words
     measured = desk.assembly.measured
     measured.add(replace(measured.all[-1], drafting=False, tokens_per_s=2 * tally.tokens_per_s))
-    assert "The draft costs more than it brings" in page.findings.words
+    assert "The draft costs more than it brings" in page.board.findings.words
+
+
+def test_with_and_without_the_draft_run_side_by_side(desk: Desk, page: PerformancePage) -> None:
+    desk.bot.waitUntil(page.board.findings.beside.isEnabled)
+    page.board.findings.beside.click()
+    (dialog,) = desk.assembly.window.findChildren(SideBySide)
+    desk.bot.waitUntil(lambda: all(area.toPlainText() == LONG for area in dialog.texts))
+    desk.bot.waitUntil(lambda: all("tokens/s" in each.text() for each in dialog.speeds))
+    request = desk.script.requests[-1]
+    assert not request.drafting
+    assert [each.text for each in request.messages] == ["Tell me of words."]
+    desk.script.hold_after = 1
+    desk.bot.waitUntil(dialog.again.isEnabled)
+    dialog.again.click()
+    desk.bot.waitUntil(lambda: len(desk.script.requests) == 3)
+    dialog.reject()
+    desk.bot.waitUntil(lambda: Stop(desk.script.requests[-1].id) in desk.script.commands)

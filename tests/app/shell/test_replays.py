@@ -36,12 +36,12 @@ def replay(desk: Desk) -> ReplayPage:
     desk.bot.waitUntil(lambda: isinstance(pages.currentWidget(), ReplayPage))
     page = pages.currentWidget()
     assert isinstance(page, ReplayPage)
-    desk.bot.waitUntil(lambda: page.frames.at_rest and bool(page.tokens.chips.rows))
+    desk.bot.waitUntil(lambda: page.board.frames.at_rest and bool(page.board.tokens.chips.rows))
     return page
 
 
 def text_of(page: ReplayPage) -> str:
-    return "".join(each.text for each in page.sight.written.tokens.rounds)
+    return "".join(each.text for each in page.board.sight.written.tokens.rounds)
 
 
 def test_the_rounds_of_an_old_answer_are_shown_again(
@@ -59,11 +59,11 @@ def test_the_rounds_of_an_old_answer_are_shown_again(
     answer.act(Act.ROUNDS)
     page = replay(desk)
     assert text_of(page) == ANSWER
-    assert len(page.sight.timeline.rounds) == 4
-    assert page.sight.tally is not None
-    assert page.sight.tally.stats == stats
-    assert MODEL_NAME in page.about.text()
-    assert page.timeline.hasFocus()
+    assert len(page.board.sight.timeline.rounds) == 4
+    assert page.board.sight.tally is not None
+    assert page.board.sight.tally.stats == stats
+    assert MODEL_NAME in page.board.gain.describe()
+    assert page.board.timeline.hasFocus()
     assert desk.assembly.window.pages.shown is PageName.PERFORMANCE
     assert desk.assembly.window.navigation.buttons[PageName.PERFORMANCE].isChecked()
 
@@ -79,7 +79,7 @@ def test_there_are_ways_back(desk: Desk) -> None:
     assert isinstance(pages.currentWidget(), PerformancePage)
     show.trigger()
     page = replay(desk)
-    desk.bot.keyClick(page.timeline, Qt.Key.Key_Escape)
+    desk.bot.keyClick(page.board.timeline, Qt.Key.Key_Escape)
     assert pages.shown is None
     assert pages.currentWidget() is desk.chat
     show.trigger()
@@ -115,7 +115,7 @@ def test_the_live_account_goes_on_beside_it(desk: Desk) -> None:
     assert isinstance(live, PerformancePage)
     desk.bot.waitUntil(
         lambda: (
-            "".join(each.text for each in live.tokens.sight.written.tokens.rounds)
+            "".join(each.text for each in live.board.tokens.sight.written.tokens.rounds)
             == desk.script.answer
         )
     )

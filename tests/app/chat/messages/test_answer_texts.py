@@ -57,6 +57,21 @@ def test_what_the_lanes_did_is_told_where_it_was_measured() -> None:
     assert "The draft's time" not in table(replace(numbers, decode_seconds=0.0))
 
 
+def test_looking_up_takes_no_time_and_few_tokens_tell_no_speed() -> None:
+    numbers = replace(
+        stats(40),
+        decode_seconds=10.0,
+        draft_seconds=0.02,
+        verify_seconds=9.0,
+        useful_seconds=0.01,
+        wasted_seconds=0.01,
+    )
+    assert "The draft's time" not in table(numbers)
+    assert table(numbers)["Target idle"] == "10\u202f%"
+    assert any("tokens/s" in each for each in answer_numbers(numbers))
+    assert not any("tokens/s" in each for each in answer_numbers(replace(numbers, committed=6)))
+
+
 def test_an_answer_of_an_older_version_has_no_mode() -> None:
     told = table(stats(40))
     assert "Mode" not in told

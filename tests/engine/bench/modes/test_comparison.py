@@ -45,6 +45,12 @@ FEW = Compare(passes=1, tokens=9)
 ALL = (Mode.AUTO, Mode.DUO, Mode.DOVETAIL, Mode.CPU, Mode.PLAIN)
 
 
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's noise makes no difference to what is measured."""
+    monkeypatch.setattr(comparison, "noisy", lambda _runs: False)
+
+
 @pytest.fixture
 def ready(session: Session) -> Session:
     """The bundled pair with a simulated accelerator, left to itself."""
@@ -118,6 +124,18 @@ def test_every_mode_is_measured_and_the_model_stays(ready: Session) -> None:
     as_before(ready, home, after)
     asked = ready.ask("Tell me about the sea.", id="again", max_tokens=4)
     assert asked.stats.reused_tokens == asked.stats.prompt_tokens - 1, "what was kept is kept"
+
+
+def test_what_is_too_noisy_is_measured_once_more(
+    ready: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "noisy", lambda _runs: True)
+    compared = compare(ready, Compare((Mode.CPU, Mode.PLAIN), passes=1, tokens=4))
+    assert compared.noisy
+    assert all(len(run.speeds) == 2 * len(QUESTIONS) for run in compared.runs)
+    again = [event.again for event in ready.of(CompareProgress)]
+    assert again == sorted(again)
+    assert again.count(True) >= 2 * len(QUESTIONS)
 
 
 @pytest.fixture

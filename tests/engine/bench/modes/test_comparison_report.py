@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.bench.harness import acceptance_length
-from engine.bench.modes.measurement import MeasuredMode, winner
+from engine.bench.modes.measurement import MeasuredMode, noisy, winner
 from engine.bench.modes.report import (
     ComparisonReport,
     ModeRow,
@@ -89,6 +89,14 @@ def test_within_noise_the_automatic_choice_stays() -> None:
     assert winner(close) is Mode.AUTO
     mixed = (run(Mode.AUTO, 10, 10, 10, 10), run(Mode.PLAIN, 30, 30, 9, 9.9))
     assert winner(mixed) is Mode.AUTO, "half of the answers are no clear case"
+    assert not noisy(close)
+    assert noisy((run(Mode.AUTO, 10, 10, 10, 40), run(Mode.PLAIN, 30, 30, 9, 9.9)))
+
+
+def test_what_is_too_noisy_names_no_best_mode() -> None:
+    told = markdown(replace(made(), noisy=True))
+    assert "too noisy to tell" in told
+    assert "**auto" not in told
 
 
 def test_where_the_automatic_choice_failed_the_fastest_wins() -> None:

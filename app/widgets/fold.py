@@ -1,0 +1,66 @@
+"""A line that opens and closes what is below it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from app.theme.icons import icon
+from app.theme.theme import current
+from engine.language import tr
+
+_ARROW = 14
+
+
+class Fold(QWidget):
+    """Parts go into `column`, what acts on them into `line`, beside the button that opens it.
+
+    Args:
+        title: translated.
+        opened: whether it is open to begin with.
+    """
+
+    toggled = Signal(bool)
+
+    def __init__(self, title: str, *, opened: bool, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.button = QToolButton(self)
+        self.button.setText(title)
+        self.button.setProperty("look", "quiet")
+        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.button.setIconSize(QSize(_ARROW, _ARROW))
+        self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.body = QWidget(self)
+        self.column = QVBoxLayout(self.body)
+        self.column.setContentsMargins(0, 0, 0, 0)
+        self.line = QHBoxLayout()
+        self.line.setContentsMargins(0, 0, 0, 0)
+        self.line.addWidget(self.button)
+        self.line.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(self.line)
+        layout.addWidget(self.body)
+        self.opened: bool = opened
+        """True if what is below the line is on show."""
+        self.button.clicked.connect(lambda: self.set_open(opened=not self.opened))
+        self.set_open(opened=opened)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Recolour the arrow with the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange:
+            self._show_arrow()
+
+    def set_open(self, *, opened: bool) -> None:
+        """Show what is below the line, or hide it."""
+        self.opened = opened
+        self.body.setVisible(opened)
+        said = tr("{title}, open") if opened else tr("{title}, closed")
+        self.button.setAccessibleName(said.format(title=self.button.text()))
+        self._show_arrow()
+        self.toggled.emit(opened)
+
+    def _show_arrow(self) -> None:
+        name = "chevron-down" if self.opened else "chevron-right"
+        self.button.setIcon(icon(name, current().muted))
