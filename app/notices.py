@@ -1,4 +1,4 @@
-"""What Duotail has to tell its user: from anywhere in app/, in any thread; a window shows it."""
+"""Messages to the user, from anywhere in app/, in any thread; a window shows them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Notice:
 
 
 class NoticeBoard(QObject):
-    """Where notices are put up; whoever listens gets them in its own thread."""
+    """Carries notices to whoever listens, in the thread of the listener."""
 
     posted = Signal(object)
     """A `Notice`."""

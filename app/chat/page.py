@@ -157,7 +157,7 @@ class ChatPage(QWidget):
 
     @property
     def body(self) -> QWidget:
-        """What is between the header and the composer."""
+        """Area between the header and the composer."""
         return self._stack
 
     def add_to_header(self, widget: QWidget) -> None:

@@ -1,4 +1,4 @@
-"""What the window tells of the loaded model: why a load failed, what a change waits for."""
+"""Notices about the loaded model: why a load failed, what a change waits for."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class PageStack(QStackedWidget):
 
     @property
     def body(self) -> QWidget:
-        """What is between header and foot of what is on show."""
+        """Area between header and foot of the page on show."""
         shown = self.currentWidget()
         return shown.body if isinstance(shown, PageFrame) else self._chat.body
 

@@ -79,7 +79,7 @@ class PageFrame(QWidget):
 
     @property
     def body(self) -> QWidget:
-        """What is between the line with the title and the foot."""
+        """Area between the line with the title and the foot."""
         return self._inside if self.scroller.widget() is None else self.scroller
 
     def add_to_header(self, widget: QWidget) -> None:

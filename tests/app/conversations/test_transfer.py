@@ -177,7 +177,7 @@ def test_a_bad_file_does_not_keep_the_good_one_out(
     qtbot.waitUntil(lambda: bool(told.said))
     assert len(listed.newest_first()) == 1
     (problem,) = told.problems
-    assert problem.cause.startswith("bad.json")
+    assert problem.text.startswith("bad.json")
 
 
 def test_dropping_a_file_anywhere_on_the_sidebar(
@@ -221,7 +221,7 @@ def test_what_is_going_on_shows_and_can_be_cancelled(
     assert bar.isVisible()
     assert bar.accessibleName() == "Exporting 1 conversation\u2026"
     sidebar.transfer.import_files([path])
-    assert told.problems[0].cause == "Another export or import is still running."
+    assert told.problems[0].text == "Another export or import is still running."
     sidebar.transfer.cancel()
     gate.set()
     qtbot.waitUntil(lambda: told.said == ["Cancelled. What was finished is kept."])
