@@ -109,7 +109,7 @@ class PromptMenu(QFrame):
             item.setForeground(1, QColor(current().muted))
             self.list.addTopLevelItem(item)
         self.list.addTopLevelItem(QTreeWidgetItem([tr("Edit prompts…")]))
-        self.list.setCurrentItem(self.list.topLevelItem(0))
+        self.list.setCurrentIndex(self.list.model().index(0, 0))
         self._place()
 
     def _place(self) -> None:
