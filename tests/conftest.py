@@ -46,9 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["DUOTAIL_DEFAULT_MODEL"] = str(FOLDER_TARGET)  # small, and always there
     # What is slow at times is no failure, and what passes once passes every time; to look for new
     # examples: --hypothesis-profile default.
-    slow = [HealthCheck.too_slow]
     settings.register_profile(
-        "duotail", deadline=None, suppress_health_check=slow, derandomize=True
+        "duotail",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=True,
+        max_examples=100 if config.option.release else 30,
     )
     settings.load_profile("duotail")
     os.environ["HF_HUB_OFFLINE"] = "1"

@@ -7,18 +7,21 @@ values of each parameter as n cases can have.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from itertools import groupby
 
 import pytest
 
 
 def release_only(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
     """The tests that only a release runs."""
-    marked = [item for item in items if item.get_closest_marker("release")]
-    for _, cases in groupby(marked, key=lambda item: item.nodeid.partition("[")[0]):
-        yield from _all_but_a_sample(list(cases))
+    functions = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("release"):
+            functions[item.nodeid.partition("[")[0]].append(item)
+    for cases in functions.values():
+        yield from _all_but_a_sample(cases)
 
 
 def _all_but_a_sample(cases: list[pytest.Item]) -> Iterator[pytest.Item]:

@@ -24,11 +24,11 @@ ARGUMENTS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 
 QUICK = {
     "raw_logits_at_the_last_node",
-    "stale_keys_after_rejection",
-    "penalties_ignore_the_path",
+    "node_without_its_parent",
     "double_bos",
     "stop_string_across_rounds_missed",
-    "node_without_its_parent",
+    "half_a_character_shown_twice",
+    "cut_off_files_taken_for_whole",
     "sizes_taken_for_hashes",
     "ledger_omission",
 }

@@ -75,6 +75,7 @@ def told(guest: Traveller) -> str:
     return " ".join(banner.accessibleName() for banner in banners)
 
 
+@pytest.mark.release(reason="a busy machine may let the draft's thread wait")
 def test_both_lanes_are_seen_at_work_and_the_text_is_the_same(guest: Traveller) -> None:
     """The same question in turns and with both lanes at once: one text."""
     run(guest, Mode.DOVETAIL, vram=GIB)

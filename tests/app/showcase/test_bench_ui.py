@@ -79,6 +79,7 @@ def _missed(report: dict[str, Any]) -> list[str]:
     return [f"{name}: {found}" for name, found, most in bounds if found >= most]
 
 
+@pytest.mark.release(reason="measures the window")
 def test_the_window_keeps_its_budgets() -> None:
     """Each bound in one of four runs at least: a window that is slow by itself is so in all."""
     missed: set[str] = set()

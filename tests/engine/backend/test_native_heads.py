@@ -74,6 +74,7 @@ MARGINS = {Format.F32: 0.004, Format.BF16: 0.004, Format.Q8: 0.06, Format.Q4: 0.
 """16-bit keys; activations in 8 bits, which differ from the reference's in every product."""
 
 
+@pytest.mark.release(keep=12, reason="every head and format")
 @every_head
 @pytest.mark.parametrize("fmt", MARGINS, ids=lambda fmt: fmt.name)
 def test_the_targets_features(config: ModelConfig, fmt: Format, pool: ThreadPool) -> None:
@@ -233,6 +234,7 @@ class Gentle(HeadWeights):
         return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
 
 
+@pytest.mark.release(keep=15, reason="every head and format")
 @every_head
 @pytest.mark.parametrize("ranking", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize(

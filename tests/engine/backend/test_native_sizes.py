@@ -121,6 +121,7 @@ def test_taps(taps: tuple[int, ...]) -> None:
 DRAFTS = {"model": replace(SMALL, blocks=SMALL.blocks[:2]), **HEADS}
 
 
+@pytest.mark.release(keep=12, reason="every shape")
 @pytest.mark.parametrize("config", DRAFTS.values(), ids=DRAFTS)
 @pytest.mark.parametrize(("depth", "width"), [(1, 1), (4, 1), (3, 8), (7, 10)])
 def test_drafts(config: ModelConfig, depth: int, width: int) -> None:

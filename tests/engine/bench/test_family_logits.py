@@ -127,6 +127,7 @@ WITHOUT: list[tuple[str, str, Callable[[ModelConfig], ModelConfig]]] = [
 """Family, what is left out of ours, and how."""
 
 
+@pytest.mark.release(keep=6, reason="every family")
 @pytest.mark.parametrize(("name", "what", "change"), WITHOUT, ids=lambda value: str(value)[:24])
 def test_nothing_can_be_left_out(
     name: str,

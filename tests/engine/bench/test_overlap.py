@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from time import perf_counter, sleep
 from typing import Any
 
+import pytest
+
 from engine.backend.decoder import Decoder
 from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
@@ -85,6 +87,7 @@ def overlap(rounds: Sequence[Round]) -> float:
     return both / sum(span.seconds for span in verifying)
 
 
+@pytest.mark.release(reason="a busy machine may let the draft's thread wait")
 def test_the_draft_computes_while_the_target_verifies() -> None:
     """At least four fifths of the time; a machine that has no time for us gets more chances."""
     config = draft_shape(shape("llama2-7b"), 64, 2)

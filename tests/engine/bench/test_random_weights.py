@@ -56,6 +56,7 @@ def test_the_same_weights_widened_for_a_reader_who_knows_only_some_types() -> No
     assert not np.array_equal(part, other.float32(name))
 
 
+@pytest.mark.release(keep=6, reason="every shape")
 @pytest.mark.parametrize("wanted", FORMATS)
 def test_models_compute_sane_numbers(wanted: str) -> None:
     config = draft_shape(shape("llama2-7b"), hidden=256, layers=3)

@@ -86,6 +86,7 @@ def held(session: Session, owner: str, purpose: Purpose, device: str = CPU) -> i
 # -- one text ----------------------------------------------------------------------------------
 
 
+@pytest.mark.release(keep=8, reason="every head")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "wishes",

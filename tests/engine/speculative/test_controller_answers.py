@@ -65,6 +65,7 @@ def seconds(pair: Timed, tokens: int, controller: SerialController, noise: Noise
     ]
 
 
+@pytest.mark.release(keep=6, reason="every pair")
 @pytest.mark.parametrize("tokens", LENGTHS)
 @pytest.mark.parametrize("acceptance", [0.5, 0.7, 0.9])
 @pytest.mark.parametrize("name", PAIRS)

@@ -111,6 +111,7 @@ def some_prompt(seed: int, length: int = 60) -> list[int]:
     return np.random.default_rng(seed).integers(3, TARGET.vocab_size, length).tolist()
 
 
+@pytest.mark.release(keep=8, reason="every head")
 @pytest.mark.parametrize("sampling", ["greedy", "sampled filtered"])
 @pytest.mark.parametrize("kind", HEADS)
 def test_every_kind_of_head(kind: str, sampling: str) -> None:
@@ -126,6 +127,7 @@ def test_every_kind_of_head(kind: str, sampling: str) -> None:
     assert sum(done.drafted for done in found.rounds) > 100
 
 
+@pytest.mark.release(keep=8, reason="every placement")
 @pytest.mark.parametrize("sampling", ["greedy", "sampled"])
 @pytest.mark.parametrize("kind", ["dgf 2", "eagle3 reduced"])
 @pytest.mark.parametrize("place", PLACES)

@@ -46,6 +46,7 @@ def drafters(kind: str, target: Decoder, draft: Decoder) -> Drafter:
             return CombinedDrafter([standalone(draft), LookupDrafter(), standalone(target)])
 
 
+@pytest.mark.release(keep=10, reason="every drafter")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("kind", ["another model", "the target itself", "lookup", "all"])
 def test_every_drafter_under_random_budgets(
@@ -156,6 +157,7 @@ def test_the_bundled_pair_with_its_own_controller(
     assert sum(len(done.tokens) for done in drafting) / len(drafting) > 1.8
 
 
+@pytest.mark.release(keep=8, reason="every format")
 @pytest.mark.parametrize("fmt", PACKABLE, ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_quantised_models_under_random_budgets_and_trees(
@@ -181,6 +183,7 @@ def test_quantised_models_under_random_budgets_and_trees(
             assert speculative.tokens == plain.tokens
 
 
+@pytest.mark.release(keep=8, reason="every feature")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("name", ["gemma2", "gemma3_text", "gpt_oss", "every feature"])
 def test_windows_softcaps_and_experts(

@@ -51,6 +51,7 @@ def _scroll_to(reader: Reader, row: int, below: int) -> None:
     reader.settle()
 
 
+@pytest.mark.release(keep=4, reason="every place in the text")
 @pytest.mark.parametrize("below", [-6, 9, 40, 83])
 def test_when_the_text_size_changes_and_changes_back(
     paced: Reader, theme: Theme, below: int
@@ -77,6 +78,7 @@ def test_when_the_colours_change(paced: Reader, theme: Theme) -> None:
         assert abs(paced.place_of(bubble, position) - place) <= 1
 
 
+@pytest.mark.release(keep=4, reason="every place in the text")
 @pytest.mark.parametrize("below", [-6, 9, 40, 83])
 def test_when_the_width_changes_and_changes_back(paced: Reader, below: int) -> None:
     paced.show(14)

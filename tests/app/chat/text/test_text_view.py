@@ -234,6 +234,7 @@ def test_any_stream_ends_as_the_whole_would_look(
     assert _looks(view) == whole
 
 
+@pytest.mark.release(keep=3, reason="every degenerate text")
 @pytest.mark.parametrize(
     "text",
     [

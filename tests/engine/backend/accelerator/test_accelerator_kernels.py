@@ -66,6 +66,7 @@ def test_every_number_of_a_step_has_its_place(kind: str) -> None:
     assert sorted(found.flat) == list(range(CUTS[kind].numbers))
 
 
+@pytest.mark.release(keep=4, reason="every kernel, interpreted")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("rows", "cols"), [(48, 256), (131, 2048)], ids=["one", "stretches"])
 def test_products_are_those_of_the_numbers(kind: str, rows: int, cols: int) -> None:
@@ -83,6 +84,7 @@ def test_steps_that_reach_beyond_a_row(kind: str, cols: int) -> None:
     assert far < 1e-6
 
 
+@pytest.mark.release(keep=2, reason="every kernel, interpreted")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_hangs_on_nothing_else(kind: str) -> None:
     """Bit for bit: alone among padding, in company of 64, in another place."""
@@ -215,6 +217,7 @@ def test_a_device_on_which_they_do_not_work_goes_without(
     assert products.without_kernels in caplog.text
 
 
+@pytest.mark.release(reason="a whole model, interpreted")
 @pytest.mark.usefixtures("with_kernels")
 def test_a_model_is_the_same_with_and_without(tmp_path: Path) -> None:
     """And a row's logits are the same bits in every company."""
