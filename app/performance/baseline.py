@@ -146,7 +146,7 @@ class WithoutDraft(QObject):
     def note(self) -> str:
         """Return why the speed without the draft is not known."""
         if self.measuring:
-            return tr("being measured")
+            return tr("measuring")
         return tr("is measured in a moment") if self._pause.isActive() else tr("not measured yet")
 
     @property

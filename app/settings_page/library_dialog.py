@@ -170,7 +170,7 @@ class LibraryDialog(QDialog, Generic[N]):
 
     def _duplicate(self) -> None:
         chosen = self.items[self.list.currentRow()]
-        name = tr("{name}, copy").format(name=chosen.label)
+        name = tr("{name} (copy)").format(name=chosen.label)
         self._append(self.form.renamed(chosen, self._free_name(name)))
 
     def _append(self, item: N) -> None:

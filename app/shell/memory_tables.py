@@ -128,7 +128,7 @@ def _device_name(each: DeviceEstimate) -> str:
     if each.device == CPU:
         return tr("Memory of this PC")
     simulated = each.device.startswith("simulated:")
-    return tr("Simulated accelerator") if simulated else each.name
+    return tr("Simulated GPU") if simulated else each.name
 
 
 def typical_errors(kept: Sequence[ModelEstimates]) -> list[str]:

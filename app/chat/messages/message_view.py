@@ -228,7 +228,7 @@ class AnswerMessage(MessageRow):
         if state is AnswerState.FULL:
             return ((Act.CONTINUE, tr("Make room")),)
         if state is AnswerState.REPEATED:
-            return ((Act.CONTINUE, tr("Go on")), (Act.VARY, Act.VARY.words))
+            return ((Act.CONTINUE, tr("Resume")), (Act.VARY, Act.VARY.words))
         return ((Act.CONTINUE, tr("Continue") if self.message.text else tr("Try again")),)
 
     def groups(self) -> Sequence[Sequence[Act]]:

@@ -83,7 +83,7 @@ def test_an_answer_is_written_to_its_end_first(desk: Desk) -> None:
     assert not running(desk).pending
     order = [type(each) for each in desk.script.commands if isinstance(each, Load | Generate)]
     assert order == [Load, Generate, Load]
-    desk.type_and_send("Go on")
+    desk.type_and_send("Resume")
     desk.answered()
     assert len(desk.session.messages) == 4
 

@@ -87,7 +87,7 @@ def test_an_answer_that_repeats_itself_leaves_two_ways_on(desk: Desk) -> None:
     assert "repeating itself" in answer.note
     ways = {stop.text(): stop for stop in answer.footer.stops if isinstance(stop, QToolButton)}
     desk.script.answer = "on and on and on and on and on"
-    ways["Go on"].click()
+    ways["Resume"].click()
     assert desk.answered().message.text == desk.script.answer
     assert not desk.script.requests[-1].stop_repetition
     desk.script.reason = FinishReason.STOP

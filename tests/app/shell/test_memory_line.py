@@ -64,7 +64,7 @@ def test_loads_before_are_named_in_the_language_of_today() -> None:
     loads = (LoadEstimate(0.0, "plain", 2048, tuple(kept)),)
     table = of_loads([ModelEstimates("", "Model", "", "", loads)])
     place = table.columns.index("Memory")
-    assert [row[place] for row in table.rows] == ["Memory of this PC", "Simulated accelerator"]
+    assert [row[place] for row in table.rows] == ["Memory of this PC", "Simulated GPU"]
 
 
 def drawings(line: MemoryStrip, change: Callable[[], object]) -> int:
