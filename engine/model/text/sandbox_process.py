@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import IO
+from typing import IO, cast
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -121,13 +121,15 @@ class _Running:
     def __init__(self) -> None:
         import psutil  # the process itself imports this module, and does without
 
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, our own code
             [sys.executable, "-c", _START, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
+        pipes = self._process.stdin, self._process.stdout
+        self._questions, self._replies = cast("tuple[IO[bytes], IO[bytes]]", pipes)
         self._watched = psutil.Process(self._process.pid)
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="duotail-sandbox", daemon=True).start()
@@ -146,8 +148,7 @@ class _Running:
         """
         begun, spent, held = time.monotonic(), self._seconds(), self._nbytes()
         try:
-            assert self._process.stdin is not None
-            _send(self._process.stdin, question)
+            _send(self._questions, question)
         except OSError:
             raise LimitExceeded(Limit.CRASH) from None
         while True:
@@ -166,15 +167,13 @@ class _Running:
         """End it at once."""
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
+        for stream in (self._questions, self._replies):
             with contextlib.suppress(OSError):
-                assert stream is not None
                 stream.close()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
-            while (answer := _receive(self._process.stdout)) is not None:
+            while (answer := _receive(self._replies)) is not None:
                 self._answers.put(answer)
         self._answers.put(None)
 

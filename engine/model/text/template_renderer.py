@@ -1,4 +1,4 @@
-"""Chat templates compiled and rendered. Runs in the sandbox's process, which limits and may kill it.
+"""Chat templates compiled and rendered, in the sandbox's process, which has limits.
 
 A template cannot reach Python's internals, files or the network: jinja2's immutable sandbox without
 a loader. Time and memory are the process's concern.
@@ -42,7 +42,8 @@ def _compiled(source: str) -> jinja2.Template:
     environment.globals.pop("lipsum")  # chance would make a prompt another one each time
     environment.filters.pop("random")
     environment.filters["tojson"] = _tojson
-    return environment.from_string(source)
+    template: jinja2.Template = environment.from_string(source)
+    return template
 
 
 def check(source: str) -> str:
