@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import date
 
 import pytest
@@ -74,7 +73,18 @@ def growing(start: str, step: str, ending: str = "") -> str:
     )
 
 
+NESTED = (
+    "{% set a = namespace(x=[0]) %}{% set b = namespace(x=[0]) %}{% for i in range(60) %}"
+    "{% set a.x = [a.x, a.x] %}{% set b.x = [b.x, b.x] %}{% endfor %}{{ a.x == b.x }}"
+)
 BOMBS = [
+    NESTED,
+    "{{ ([[1] * 9999] * 9999) | map('join', 'x') | join }}",
+    "{{ (range(99999) | list).__len__() * ('a'.encode() * 10**9) }}",
+    "{{ ('a' * 9**7).encode().replace('a'.encode(), ('b' * 99999).encode()) }}",
+    "{{ '%999999999d' % 1 ~ '%999999999d' % 1 }}",
+    "{{ ['a'] | map('center', 10**10) | list }}",
+    "{% if 0 %}" + "{{ 1 + 1 }}" * 150_000 + "{% endif %}",
     "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
     "{% for i in range(10**9) %}{% endfor %}",
     "{% for i in range(99999) %}{{ 'spam' * 1000 }}{% endfor %}",
@@ -110,17 +120,15 @@ BOMBS = [
     "{{ ('a\n' * 50000) | indent(90000) }}",
     "{{ ('\t' * 50000).expandtabs(90000) }}",
     "{{ range(99999) | map('string') | join('a' * 99999) }}",
-    "{{ strftime_now('%1000000000d') }}",
 ]
 
 
 @pytest.mark.parametrize("source", BOMBS)
 def test_bombs_are_defused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_sandbox.RenderBudget.__init__, "__defaults__", (0.2,))
-    start = time.process_time()  # others may compute as well
+    monkeypatch.setattr(template_sandbox, "SECONDS", 0.2)
     with pytest.raises((UserFixable, TemplateFailure)):
         render(source)
-    assert time.process_time() - start < 5
+    assert render("{{ 'as before' }}") == "as before"
 
 
 @pytest.mark.parametrize(
