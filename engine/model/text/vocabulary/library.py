@@ -14,6 +14,7 @@ import tokenizers
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
+from engine.model.text.sandbox_process import SANDBOX, LimitExceeded, Limits, QuestionFailed
 from engine.model.text.vocabulary.pieces import BLANK, Merge, PieceKind, Pieces, is_blank
 from engine.model.text.vocabulary.pretokenisers import Pretokeniser
 
@@ -182,7 +183,9 @@ def libraries(vocabulary: Vocabulary) -> Libraries:
     """
     description = _normalised(vocabulary.description)
     if not vocabulary.built:
-        start = _checked(lambda: tokenizers.Tokenizer.from_str(json.dumps(description)))
+        text = json.dumps(description)
+        _try_in_sandbox(text)
+        start = _checked(lambda: tokenizers.Tokenizer.from_str(text))
         cutting = json.dumps(description.get("pre_tokenizer"))
         if _FIRST not in cutting:
             return Libraries(start, start)
@@ -193,6 +196,40 @@ def libraries(vocabulary: Vocabulary) -> Libraries:
         return Libraries(start, start)
     behind = {**description, **vocabulary.inner}
     return Libraries(start, _checked(lambda: _assembled(behind, start.model)))
+
+
+_LIMITS = Limits(seconds=30.0, nbytes=4 << 30)
+_SAMPLES = (
+    "The quick brown fox\u2019s 1,234.50 \u20ac; caf\u00e9, \u4f60\u597d, \U0001f600!\n\n\t```x == y```",
+    "a" * 4096,
+    " " * 4096,
+    "ab 1-" * 1024,
+    "\ufb03\u0149\u1e9b\u0323\u0644\u0627" * 256,
+)
+"""Texts that expose rules which blow up or never end."""
+
+
+def try_out(description: str) -> None:
+    """Build a tokenizer and encode samples; the library may hang, take all memory or abort."""
+    library = tokenizers.Tokenizer.from_str(description)
+    for text in _SAMPLES:
+        library.encode(text)
+
+
+def _try_in_sandbox(description: str) -> None:
+    """Try a stranger's tokenizer where it can do no harm.
+
+    Raises:
+        UserFixable: it hangs, grows, crashes or fails.
+    """
+    try:
+        SANDBOX.ask(try_out, description, limits=_LIMITS)
+    except (LimitExceeded, QuestionFailed) as error:
+        raise UserFixable(
+            tr("The model's vocabulary is damaged or of an unknown kind."),
+            tr(DOWNLOAD_AGAIN),
+            str(error),
+        ) from error
 
 
 def _model(description: Description) -> tokenizers.models.Model:
