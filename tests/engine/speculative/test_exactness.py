@@ -65,6 +65,7 @@ def test_every_drafter_under_random_budgets(
         assert len(speculative.rounds) < len(plain.rounds)
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_random_trees_on_fresh_and_reused_states(sampling: SamplingParams, tiny: Decoder) -> None:
     vocab = tiny.config.vocab_size
@@ -136,6 +137,7 @@ def test_the_limit_and_the_full_context_are_met_exactly(
         assert speculative.tokens == plain.tokens
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_the_bundled_pair_with_its_own_controller(
     sampling: SamplingParams,

@@ -45,6 +45,7 @@ def _threads() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.mark.release(keep=1, reason="every kind of head is trained")
 @pytest.mark.parametrize("kind", [DraftKind.DGF, DraftKind.EAGLE, DraftKind.EAGLE3])
 def test_a_head_learns_and_is_written(
     chat_model: Path, data: Path, tmp_path: Path, kind: DraftKind
@@ -90,6 +91,7 @@ def test_a_distilled_model_is_a_model(chat_model: Path, data: Path, tmp_path: Pa
     assert again.progress.loss < result.progress.loss
 
 
+@pytest.mark.release(reason="a whole training")
 def test_with_muon_it_learns_more_in_the_same_time(
     chat_model: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_with_muon_it_learns_more_in_the_same_time(
     assert losses[1] < losses[0]
 
 
+@pytest.mark.release(keep=1, reason="every kind of draft is trained")
 @pytest.mark.parametrize("muon", [0.0, 0.02])
 def test_stopped_and_resumed_is_as_if_never_stopped(
     chat_model: Path, data: Path, tmp_path: Path, muon: float

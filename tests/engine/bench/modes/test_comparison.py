@@ -223,6 +223,7 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> boo
     return bool(request.param)
 
 
+@pytest.mark.release(keep=2, reason="every stage")
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_stop_at_any_stage(ready: Session, place: int) -> None:
@@ -254,6 +255,7 @@ def test_an_answer_ends_it_and_is_written_by_the_model_of_before(
     as_before(ready, home, after)
 
 
+@pytest.mark.release(keep=1, reason="every stage")
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("after_answer", [False, True])
 def test_another_load_ends_it(ready: Session, chat_model: Path, after_answer: bool) -> None:
