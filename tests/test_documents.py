@@ -109,11 +109,11 @@ def test_what_does_not_exist_is_found(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text(
         "`duotail bench lanes` `duotail chat --quick` `DUOTAIL_ISA=avx2 .venv/bin/duotail chat\n"
-        "--mode fast --seed 1` `duotail fly` [gone](gone.md) [here](#nowhere)\n"
+        "--mode fast --seed 1` [gone](gone.md) [here](#nowhere)\n"
         "```\nmake coffee   # now\necho a | duotail chat --loud > b\n```\n"
         "`duotail bench lanes` † `duotail models search qwen3 --json` `duotail`\n"
     )
-    assert len(list(broken(document))) == 8
+    assert len(list(broken(document))) == 7
 
 
 def test_documents_show_commands() -> None:

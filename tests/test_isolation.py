@@ -40,13 +40,15 @@ def test_user_folders_are_empty_and_not_the_users() -> None:
 
 SCRIPTED = {"engine", "script", "budgets", "hub", "hub_story", "lanes"}
 """Modules of the showcase that make up the scripted engine."""
+WITH_COMMANDS = ("test_command_help.py", "test_documents.py")
+"""Tests of every command's options, those of the window's measurement too."""
 
 
 def test_of_the_showcase_tests_import_the_scripted_engine_only() -> None:
     """Scenes and measurements are tested as they are run, in tests/app/showcase."""
     tests, found = Path(__file__).parent, set[str]()
     for path in tests.rglob("*.py"):
-        if path.parent.name != "showcase" and path.name != "test_command_help.py":
+        if path.parent.name != "showcase" and path.name not in WITH_COMMANDS:
             text = path.read_text(encoding="utf-8")
             found.update(
                 re.findall(r"^ *from app\.showcase(?:\.| import )(\w+)", text, re.MULTILINE)

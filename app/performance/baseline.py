@@ -54,7 +54,7 @@ class WithoutDraft(QObject):
     wrote = Signal(str)
     """More text of the answer without a draft."""
     measured = TypedSignal[AnswerStats]()
-    """Of that answer."""
+    """The numbers of that answer."""
 
     def __init__(
         self,

@@ -7,8 +7,6 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from app.performance.series import Floats
 
@@ -39,6 +37,8 @@ class Accumulated:
 
     def between(self, edges: Floats) -> Floats:
         """Return what came between each two neighbours of `edges`."""
+        import numpy as np  # a start does without
+
         if not self._times:
             return np.zeros(len(edges) - 1)
         return np.diff(np.interp(edges, np.frombuffer(self._times), np.frombuffer(self._sums)))

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, Signal
-from PySide6.QtGui import QColor, QHideEvent, QImage
+from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app.engine_link.status import EngineStatus
@@ -125,12 +125,6 @@ class Dashboard(QWidget):
         below = (self.numbers, self.draft_time, self.positions, self.kinds)
         return [self.gain, self.timeline, self.tokens, *below, *self.lanes]
 
-    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Nothing is measured for nobody."""
-        super().hideEvent(event)
-        if self._look.live and self._without is not None:
-            self._without.leave()
-
     def picture(self) -> QImage:
         """Return a picture of all of it, also what one would have to scroll to."""
         scale = self.devicePixelRatioF()
@@ -184,6 +178,8 @@ class Dashboard(QWidget):
         self.fold.toggled.connect(lambda _opened: self.frames.paint_all())
         if self._without is not None:
             self._without.changed.connect(self._compare_again)
+            if self._look.live:  # nothing is measured for nobody
+                self.frames.left.connect(self._without.leave)
 
     def _show_table(self, view: PaintedView) -> None:
         from app.widgets.table_dialog import TableDialog

@@ -53,6 +53,8 @@ class FramePainter(QObject):
 
     graphs_due = Signal()
     """Graphs are about to be drawn: those of what is not measured here must be hidden now."""
+    left = Signal()
+    """Nobody looks any more."""
     words_due = Signal()
     """Texts are to be renewed; rarely, so that a reader, human or machine, can follow."""
 
@@ -162,6 +164,7 @@ class FramePainter(QObject):
         self._timer.stop()
         self._feed.look(self, looks=False)
         self._feed.sight.point(None)
+        self.left.emit()
 
     def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """Follow the host: shown, hidden, in other colours."""

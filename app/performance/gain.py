@@ -42,7 +42,7 @@ class SpeedBar:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What drafting brings, from the headline down to the reason.
+    """The benefit of drafting, from the headline down to the reason.
 
     Attributes:
         figure: the headline.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import (
     QColor,
@@ -191,6 +190,8 @@ class TimelineView(PaintedView):
 
     def _paint_columns(self, painter: QPainter, tokens: Tokens, view: Stretch) -> None:
         """Paint how busy each lane was, and below them the accepted share of the drafted tokens."""
+        import numpy as np  # a start does without
+
         timeline, width = self.sight.timeline, view.width
         count = max(int(width / _COLUMN), 1)
         edges = np.linspace(view.start, view.end, count + 1)

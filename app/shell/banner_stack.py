@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+from shiboken6 import isValid
 
 from app.notices import Notice, NoticeKind, board
 from app.shell.banner import NARROWEST, Banner
@@ -170,6 +171,8 @@ class BannerStack(QScrollArea):
 
     def _place(self) -> None:
         """Take the edge that is out of the way; stay where hands are."""
+        if not isValid(self._over):  # the window goes: the focus moves for the last time
+            return
         if not self._banners:
             self.hide()
             self._above = True

@@ -44,7 +44,7 @@ TERMS = {
         " answer is the same."
     ),
 }
-"""What each label means; both texts for `tr`."""
+"""Meanings by label; both texts for `tr`."""
 
 
 def explained(label: str) -> str:

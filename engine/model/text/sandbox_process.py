@@ -36,7 +36,7 @@ _LARGEST = 1 << 30
 
 
 class Limit(StrEnum):
-    """Limits that a question may exceed."""
+    """SandboxLimits that a question may exceed."""
 
     TIME = "time"
     MEMORY = "memory"
@@ -61,8 +61,8 @@ class QuestionFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of one question.
+class SandboxLimits:
+    """SandboxLimits of one question.
 
     Attributes:
         seconds: of CPU time.
@@ -83,7 +83,7 @@ class SandboxProcess:
         self._running: _Running | None = None
         atexit.register(self.close)
 
-    def ask(self, function: Callable[..., object], *args: object, limits: Limits) -> object:
+    def ask(self, function: Callable[..., object], *args: object, limits: SandboxLimits) -> object:
         """Return `function(*args)` as JSON carries it; the process imports `function` by its name.
 
         Raises:
@@ -137,10 +137,10 @@ class _Running:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """True while it can be asked."""
         return self._process.poll() is None
 
-    def ask(self, question: bytes, limits: Limits) -> bytes:
+    def ask(self, question: bytes, limits: SandboxLimits) -> bytes:
         """Return the answer as JSON.
 
         Raises:
@@ -219,7 +219,7 @@ def _answer(question: bytes) -> bytes:
     return answer.encode()
 
 
-def _keep_within(limits: Limits) -> None:
+def _keep_within(limits: SandboxLimits) -> None:
     """Let the system enforce the limits where it can, even when the asking program has died."""
     try:
         import resource

@@ -8,7 +8,13 @@ from datetime import date
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.text import template_renderer
-from engine.model.text.sandbox_process import SANDBOX, Limit, LimitExceeded, Limits, QuestionFailed
+from engine.model.text.sandbox_process import (
+    SANDBOX,
+    Limit,
+    LimitExceeded,
+    QuestionFailed,
+    SandboxLimits,
+)
 
 MAX_SOURCE = 1 << 20
 SECONDS = 2.0
@@ -41,7 +47,7 @@ class SandboxedTemplate:
         self.source = source
         self._names = dict(names)
         self._today = today
-        if wrong := _within(Limits(SECONDS), template_renderer.check, source):
+        if wrong := _within(SandboxLimits(SECONDS), template_renderer.check, source):
             raise UserFixable(
                 tr("The model's chat template is damaged."),
                 tr("Download the model again, or choose another one."),
@@ -67,7 +73,7 @@ class SandboxedTemplate:
             UserFixable: it takes too long, grows or writes too much.
         """
         size = MAX_SOURCE + sum(len(message["content"]) for message in messages)
-        limits = Limits(SECONDS, characters=_CHARACTERS_PER_CHARACTER * size)
+        limits = SandboxLimits(SECONDS, characters=_CHARACTERS_PER_CHARACTER * size)
         names = {**self._names, **(switches or {}), "add_generation_prompt": add_generation_prompt}
         said = _within(limits, template_renderer.render, self.source, messages, names, self._today)
         if not isinstance(said, dict) or "text" not in said:
@@ -75,7 +81,7 @@ class SandboxedTemplate:
         return str(said["text"])
 
 
-def _within(limits: Limits, function: Callable[..., object], *args: object) -> object:
+def _within(limits: SandboxLimits, function: Callable[..., object], *args: object) -> object:
     try:
         return SANDBOX.ask(function, *args, limits=limits)
     except LimitExceeded as exceeded:

@@ -82,7 +82,7 @@ def test_a_13b_at_16_bit_on_a_small_machine(
     has_free(monkeypatch, 11 * GIB)
     big = write_hollow_gguf(tmp_path / "big-13b.F16.gguf", LLAMA_13B | TALKS)
     traveller.assembly.models.load_path(big)
-    told = card(traveller, "are missing")
+    told = card(traveller, "are free")
     assert "needs 24.3" in told.text
     assert "4-bit weights" in button(told, "4-bit weights").text()
     traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
@@ -93,7 +93,7 @@ def test_a_13b_at_16_bit_on_a_small_machine(
     small = write_hollow_gguf(tmp_path / "small.F16.gguf", SMALL)
     has_free(monkeypatch, 130 << 20)
     traveller.assembly.models.load_path(small)
-    told = card(traveller, "are missing")
+    told = card(traveller, "are free")
     traveller.until(lambda: traveller.assembly.bridge.status.phase is Phase.READY)
     has_free(monkeypatch, 11 * GIB)
     traveller.bot.keyClick(button(told, "4-bit weights"), Qt.Key.Key_Space)
@@ -161,7 +161,7 @@ def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     )
 
     simulated(guest).take_by_others(-taken)
-    told = card(guest, "has room again")
+    told = card(guest, "has free memory again")
     button(told, "Use it again").click()
     guest.until(lambda: (now := on_card(guest)) is not None and now.total == before.total)
     last = guest.assembly.bridge.last_load

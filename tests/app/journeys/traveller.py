@@ -20,6 +20,7 @@ from app.engine_link.bridge import EngineFactory, EngineLike, real_engine
 from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.session.session import ChatSession
+from app.settings.presets import PRECISE
 from app.shell.banner_stack import BannerStack
 from app.theme.theme import Theme
 from engine.commands import Load, Mode, WeightFormat
@@ -70,6 +71,7 @@ class Traveller:
         self.bot = bot
         paths = Paths(folder / "data", folder / "config")
         self.assembly = Assembly(paths, theme, engine, simulate_gpu=simulate_gpu)
+        self.assembly.settings.change(default_preset=PRECISE.name)  # same question, same answer
         self.window = self.assembly.window
         self.window.resize(1280, 800)
         self.window.show()

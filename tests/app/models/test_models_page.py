@@ -368,7 +368,7 @@ def test_deleting_tells_the_exact_bytes_and_waits_for_a_yes(keeper: Visitor) -> 
     keeper.click(button(box, "Delete"))
     keeper.did("delete", model.path)
     keeper.until(lambda: model not in page.installed.view.rows.entries)
-    banner(keeper, "Qwen3-8B-Q4_K_M is deleted.")
+    banner(keeper, "Qwen3-8B-Q4_K_M was deleted.")
 
 
 def test_a_model_is_called_as_the_user_calls_it(keeper: Visitor) -> None:

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QAbstractButton
 from app.engine_link.status import Phase
 from app.models.job_row import JobRow
 from app.models.starter_offer import StarterOffer
+from app.settings.presets import BALANCED
 from app.shell.banner import Banner
 from engine.commands import Load
 from engine.errors import UserFixable
@@ -174,4 +175,4 @@ def test_the_starter_model_has_a_preset_of_its_own_and_other_models_none(
     desk.answered()
     asked = desk.script.requests[-1]
     assert [each.role for each in asked.messages] == [Role.USER]
-    assert asked.sampling.temperature == 0
+    assert asked.sampling.temperature == BALANCED.setup.temperature

@@ -140,7 +140,7 @@ def test_what_limits_is_said_where_nothing_else_does() -> None:
     card = (DeviceMemory("cuda:0", 0, target=GIB),)
     there = Speeds({"cuda:0": DeviceSpeeds("cuda:0", 18.0 * GIB, {})}, measured=True)
     (found,) = findings(replace(seen, plan=replace(PLAN, memory=card), speeds=there))
-    assert "the card allows" in found.sentence
+    assert "the GPU allows" in found.sentence
 
 
 def test_a_simulated_card_is_always_named_so() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -27,7 +26,6 @@ from engine.events import (
     FailureKind,
     MachineFound,
     PlanSummary,
-    Previewed,
     WayOut,
 )
 from engine.machine.facts import Machine
@@ -337,27 +335,6 @@ def test_nothing_is_asked_while_nobody_looks(card: Desk) -> None:
     card.assembly.window.pages.open(PageName.TUNING)
     planned(card, page)
     assert asked() == count + 1
-
-
-def test_a_question_of_somebody_else_does_not_starve_this_one(open_desk: Open) -> None:
-    script = scripted()
-    answer, first = script.preview, threading.Event()
-    assert answer is not None
-
-    def preview(load: Load) -> Previewed:
-        if load.mode is Mode.CPU and not first.is_set():
-            first.set()
-            return answer(replace(load, mode=Mode.PLAIN))
-        return answer(load)
-
-    script.preview = preview
-    desk = open_desk(script)
-    page = opened(desk)
-    page.choosing.choose(mode=Mode.CPU)
-    planned(desk, page)
-    assert first.is_set()
-    assert page.previews.last is not None
-    assert page.previews.last.load.mode is Mode.CPU
 
 
 def test_the_panel_leads_to_the_page_with_what_was_begun_in_it(card: Desk) -> None:

@@ -6,19 +6,19 @@ import pytest
 from folder_models import FOLDER_TARGET
 
 from engine.backend.cpu import BYTES_PER_THREAD, native_is_built, threads_for
-from engine.backend.native import pool
 from engine.backend.native.segment import NativeSegment
 from engine.commands import Load
 from engine.loading.devices import DeviceManager
 from engine.loading.load import load
 from engine.loading.planned_load import plan_load
+from engine.machine import cores
 from engine.machine.speeds import SMALL_BYTES
 
 
 @pytest.fixture
 def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DUOTAIL_THREADS", raising=False)
-    monkeypatch.setattr(pool, "available_cores", lambda: 8)
+    monkeypatch.setattr(cores, "available_cores", lambda: 8)
 
 
 @pytest.mark.usefixtures("eight_cores")

@@ -186,10 +186,10 @@ def test_a_conversation_on_a_terminal(duotail: Duotail, monkeypatch: pytest.Monk
         (("--prompt", "Hi", "--top-p", "0"), 2, "top_p must be"),
         (("--prompt", "Hi " * 500, "--context", "64"), 2, "the context holds 64"),
         (("--prompt", "Hi", "--context", "5000"), 2, "up to 1024"),
-        (("--prompt", "Hi", "--mode", "dovetail"), 3, "graphics card"),
-        (("--prompt", "Hi", "--layers-on-gpu", "4"), 3, "graphics card"),
+        (("--prompt", "Hi", "--mode", "dovetail"), 3, "GPU"),
+        (("--prompt", "Hi", "--layers-on-gpu", "4"), 3, "GPU"),
         (("--prompt", "Hi", "--layers-on-gpu", "9", "--simulate-gpu", "1"), 2, "has 8 layers"),
-        (("--prompt", "Hi", "--mode", "duo"), 3, "graphics card"),
+        (("--prompt", "Hi", "--mode", "duo"), 3, "GPU"),
     ],
 )
 def test_what_cannot_be_done_is_said(

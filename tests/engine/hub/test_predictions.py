@@ -184,6 +184,7 @@ def test_types_that_no_kernel_reads_are_held_as_floats() -> None:
     assert held.weight_bytes == pytest.approx(4 * model.parameters, rel=0.01)
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_a_badge_takes_less_than_five_milliseconds() -> None:
     judge, everything = fitting(26.0, 32.0, 8.0), curated().models
 

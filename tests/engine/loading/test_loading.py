@@ -55,7 +55,7 @@ def test_modes_and_drafts(
 
 
 def test_dovetail_needs_a_card() -> None:
-    with pytest.raises(Absent, match="graphics card") as refused:
+    with pytest.raises(Absent, match="GPU") as refused:
         plan_load(Load(FOLDER_TARGET, mode=Mode.DOVETAIL), PLENTY)
     assert "dovetail" in refused.value.cause
 

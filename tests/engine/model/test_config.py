@@ -109,7 +109,7 @@ def test_windows_that_no_block_uses_are_fine() -> None:
         ({"hidden_act": "gelu"}, "gelu"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised"),
         ({"rope_scaling": {"rope_type": "xpos", "factor": 2.0}}, "xpos"),
-        ({"rope_parameters": {"full_attention": {"rope_theta": 1.0}}}, "different ways"),
+        ({"rope_parameters": {"full_attention": {"rope_theta": 1.0}}}, "different RoPE settings"),
     ],
 )
 def test_unsupported_models_are_refused_in_words(change: dict[str, object], word: str) -> None:

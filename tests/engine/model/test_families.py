@@ -181,7 +181,7 @@ def test_gpt_oss() -> None:
         ("gpt_oss", {"swiglu_limit": 5.0}, "swiglu_limit"),
         ("gpt_oss", {"quantization_config": {"quant_method": "gptq"}}, "quantised"),
         ("qwen3", {"quantization_config": {"quant_method": "mxfp4"}}, "quantised"),
-        ("gemma2", {"use_bidirectional_attention": True}, "comes after"),
+        ("gemma2", {"use_bidirectional_attention": True}, "bidirectional"),
         ("gemma2", {"hidden_activation": "gelu"}, "gelu"),
         ("qwen2", {"use_sliding_window": True, "layer_types": ["chunked_attention"]}, "chunked"),
         ("mistral", {"layer_types": ["sliding_attention"]}, "layer_types"),

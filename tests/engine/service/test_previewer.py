@@ -55,7 +55,7 @@ def test_what_cannot_be_is_refused_in_words(session: Session, chat_model: Path) 
     assert told.plan is None
     assert told.refusal is not None
     assert told.refusal.kind is FailureKind.ABSENT
-    assert "graphics card" in told.refusal.cause
+    assert "GPU" in told.refusal.cause
     gone = preview(session, Load(chat_model / "not there"))
     assert gone.refusal is not None
     assert gone.refusal.cause

@@ -98,7 +98,7 @@ def test_a_lost_card(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "bmm", lost)
     answer = session.ask("Hello", id="a", max_tokens=4)
     assert answer.reason is FinishReason.ERROR
-    assert "A card does not answer" in session.wait(Failed, after=after).cause
+    assert "A card stopped responding" in session.wait(Failed, after=after).cause
     again = session.wait(PlanReady, after=after).plan
     assert again.layers_on_gpu == 0
     assert session.engine._slot.pair is not before

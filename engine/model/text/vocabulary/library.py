@@ -14,7 +14,7 @@ import tokenizers
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.text.sandbox_process import SANDBOX, LimitExceeded, Limits, QuestionFailed
+from engine.model.text.sandbox_process import SANDBOX, LimitExceeded, QuestionFailed, SandboxLimits
 from engine.model.text.vocabulary.pieces import BLANK, Merge, PieceKind, Pieces, is_blank
 from engine.model.text.vocabulary.pretokenisers import Pretokeniser
 
@@ -198,9 +198,9 @@ def libraries(vocabulary: Vocabulary) -> Libraries:
     return Libraries(start, _checked(lambda: _assembled(behind, start.model)))
 
 
-_LIMITS = Limits(seconds=30.0, nbytes=4 << 30)
+_LIMITS = SandboxLimits(seconds=30.0, nbytes=4 << 30)
 _SAMPLES = (
-    "The quick brown fox\u2019s 1,234.50 \u20ac; caf\u00e9, \u4f60\u597d, \U0001f600!\n\n\t```x == y```",
+    "don\u2019t 1,234.50\u20ac caf\u00e9\u4f60\u597d\U0001f600!\n\n\tx==y",
     "a" * 4096,
     " " * 4096,
     "ab 1-" * 1024,

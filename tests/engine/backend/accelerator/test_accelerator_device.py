@@ -141,7 +141,7 @@ def test_a_full_device_in_a_forward(folder: Path, monkeypatch: pytest.MonkeyPatc
 )
 def test_a_lost_device_is_told_from_a_bug(said: str) -> None:
     driver, ledger = Driver("cpu"), Ledger("cuda:0", "A card")
-    with pytest.raises(DeviceLost, match="A card does not answer any more") as caught:  # noqa: SIM117
+    with pytest.raises(DeviceLost, match="A card stopped responding") as caught:  # noqa: SIM117
         with in_words(driver, ledger):
             raise RuntimeError(said)
     assert caught.value.details == said

@@ -177,8 +177,8 @@ def test_without_an_accelerator_the_modes_that_need_one_are_refused(
     monkeypatch.setattr(devices, "probe_machine", lambda: Machine(probe_host()))
     session.load(FOLDER_TARGET, draft=DraftChoice.LOOKUP)
     runs = by_mode(compare(session))
-    assert "graphics card" in runs[Mode.DUO].refusal
-    assert "graphics card" in runs[Mode.DOVETAIL].refusal
+    assert "GPU" in runs[Mode.DUO].refusal
+    assert "GPU" in runs[Mode.DOVETAIL].refusal
     assert runs[Mode.PLAIN].tokens_per_s
     assert runs[Mode.AUTO].tokens_per_s
     assert not loads(session), "the pair that is there serves all of them"

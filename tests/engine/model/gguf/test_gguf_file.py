@@ -116,7 +116,7 @@ def test_an_unusual_alignment_and_gaps(tmp_path: Path) -> None:
     ("contents", "word"),
     [
         (header(magic=b"GGML"), "not a GGUF file"),
-        (header(version=1), "first version"),
+        (header(version=1), "version 1 of GGUF"),
         (header(version=4), "version 4 of GGUF"),
         (header(version=3 << 24), "big-endian"),
         (header(tensor_count=2**60), "ends within"),
