@@ -216,6 +216,7 @@ def test_who_forbids_to_ask_is_obeyed(index: Index, monkeypatch: pytest.MonkeyPa
     assert not index.at.hub.asked
 
 
+@pytest.mark.release(reason="other tests write on the same disk, whose free space it counts")
 def test_no_room_for_wheel_and_file_together(index: Index) -> None:
     """There would be room for one of both."""
     index.without_hub()
