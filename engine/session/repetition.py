@@ -32,7 +32,7 @@ class RepetitionDetector:
     def __init__(self) -> None:
         self._tokens: list[int] = []
         self._seen: dict[tuple[int, ...], int] = {}
-        """Where each n-gram of late ended last."""
+        """Recent n-grams, each with the number of tokens at its latest end."""
         self._period = 0
         """Length of the passage that is being repeated; 0: none is."""
         self._run = 0

@@ -61,7 +61,7 @@ def render(
     source: str,
     messages: Sequence[Mapping[str, str]],
     names: Mapping[str, object],
-    today: date,
+    today: str,
 ) -> dict[str, str]:
     """Render a conversation.
 
@@ -69,7 +69,7 @@ def render(
         source: the template.
         messages: with "role" and "content" each.
         names: further variables.
-        today: the date that templates are told.
+        today: the date that templates are told, as in "2025-01-01".
 
     Returns:
         "text", or "failure" with the template's own words.
@@ -79,7 +79,7 @@ def render(
             messages=messages,
             tools=None,
             documents=None,
-            strftime_now=partial(_strftime, today),
+            strftime_now=partial(_strftime, date.fromisoformat(today)),
             **names,
         )
     except jinja2.TemplateError as error:

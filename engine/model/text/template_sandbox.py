@@ -46,7 +46,7 @@ class SandboxedTemplate:
             raise _stopped(tr("is far too long"))
         self.source = source
         self._names = dict(names)
-        self._today = today
+        self._today = today.isoformat()
         if wrong := _within(SandboxLimits(SECONDS), template_renderer.check, source):
             raise UserFixable(
                 tr("The model's chat template is damaged."),
