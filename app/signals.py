@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Generic, TypeVarTuple
 
-    from PySide6.QtCore import SignalInstance
+    from PySide6.QtCore import Qt, SignalInstance
 
     Values = TypeVarTuple("Values")
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
             | Callable[[], object]
             | TypedSignal[*Values]
             | SignalInstance,
+            kind: Qt.ConnectionType = ...,
         ) -> None:
             """Have the receiver called, or sent, with the values."""
 

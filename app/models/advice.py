@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -10,6 +11,7 @@ from app.engine_link.background import in_background
 from app.models.hub import LazyHub
 from app.models.hub_client import in_words
 from app.notices import report
+from app.signals import TypedSignal
 from engine.hub.advice import DraftCandidate, Fit
 from engine.hub.messages import Repository, Variant
 from engine.hub.shelf.kept_model import KeptModel
@@ -23,7 +25,7 @@ class ModelAdvice(QObject):
 
     fits_known = Signal(str)
     """The repository whose variants have fits now."""
-    drafts_known = Signal(object)
+    drafts_known = TypedSignal[Path | tuple[str, str]]()
     """The subject of the drafts: a path, or a repository with the name of a variant."""
 
     def __init__(self, hub: LazyHub, parent: QObject | None = None) -> None:

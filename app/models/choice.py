@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from app.engine_link.background import in_background, numpy_whole
 from app.engine_link.running import Running
 from app.notices import report_failure
 from app.settings import SettingsStore
+from app.signals import TypedSignal
 from engine.commands import Load, Unload
 from engine.errors import UserFixable
 from engine.events import PlanReady
@@ -74,8 +75,8 @@ _LONGEST_NAME = 200
 class ModelChoice(QObject):
     """The models on this computer, and the one in use."""
 
-    several = Signal(object)
-    """A `SeveralModels`: the chosen folder holds more than one, of which one is to be chosen."""
+    several = TypedSignal[tuple[tuple[Path, int], ...]]()
+    """The chosen folder holds these files with models, and their bytes; one is to be chosen."""
 
     def __init__(
         self, running: Running, settings: SettingsStore, parent: QObject | None = None
@@ -168,7 +169,7 @@ class ModelChoice(QObject):
         from engine.model.model_files import SeveralModels  # whoever raises it has imported it
 
         if isinstance(error, SeveralModels):
-            self.several.emit(error)
+            self.several.emit(error.sizes)
         else:
             report_failure(error)
 

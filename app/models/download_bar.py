@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.models.job_row import JobRow, summary
+from app.models.job_row import JobActions, JobRow, summary
 from app.theme.icons import IconButton
 from app.widgets.elided import ElidedLabel
 from engine.hub.download.jobs import JobReport
@@ -28,15 +28,9 @@ _IN_SIGHT = 3
 class DownloadsBar(QFrame):
     """Hidden where there are no downloads."""
 
-    pause_asked = Signal(str)
-    resume_asked = Signal(str)
-    cancel_asked = Signal(str)
-    use_asked = Signal(str)
-    token_asked = Signal()
-    space_asked = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, actions: JobActions, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._actions = actions
         self.setProperty("look", "foot")
         self.setAccessibleName(tr("Downloads"))
         self.rows: dict[str, JobRow] = {}
@@ -82,13 +76,7 @@ class DownloadsBar(QFrame):
         self.setVisible(bool(reports))
 
     def _add(self, report: JobReport) -> None:
-        row = JobRow(report, self._inside)
-        row.pause_asked.connect(self.pause_asked)
-        row.resume_asked.connect(self.resume_asked)
-        row.cancel_asked.connect(self.cancel_asked)
-        row.use_asked.connect(self.use_asked)
-        row.token_asked.connect(self.token_asked)
-        row.space_asked.connect(self.space_asked)
+        row = JobRow(report, self._actions, self._inside)
         self.rows[report.job.key] = row
         self._column.addWidget(row)
         row.show()

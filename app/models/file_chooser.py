@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMimeData, Qt, Signal
+from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -17,14 +16,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.signals import TypedSignal
 from app.theme.theme import ui_font
 from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import plain_label
 from engine.language import tr
 from engine.language.units import file_size
-
-if TYPE_CHECKING:
-    from engine.model.model_files import SeveralModels
 
 _WEIGHTS = (".gguf", ".safetensors")
 _WIDTH, _HEIGHT = 44, 28
@@ -32,18 +29,17 @@ _WIDTH, _HEIGHT = 44, 28
 
 
 class FileChooser(QDialog):
-    """The models of a folder as a list; Return or a double click opens one."""
+    """The models of a folder with their bytes; Return or a double click opens one."""
 
-    chosen = Signal(object)
-    """The path of the file."""
+    chosen = TypedSignal[Path]()
 
-    def __init__(self, several: SeveralModels, parent: QWidget | None = None) -> None:
+    def __init__(self, files: Sequence[tuple[Path, int]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Choose a model"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.list = QListWidget(self)
         self.list.setAccessibleName(tr("Models in this folder"))
-        for file, nbytes in several.sizes:
+        for file, nbytes in files:
             item = QListWidgetItem(f"{file.name}  \N{MIDDLE DOT}  {file_size(nbytes)}")
             item.setData(Qt.ItemDataRole.UserRole, file)
             item.setToolTip(str(file))

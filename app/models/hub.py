@@ -13,11 +13,23 @@ from typing import Protocol
 
 from engine.hub.advice import DraftCandidate, Fit, Recommendation
 from engine.hub.download.jobs import JobReport
-from engine.hub.messages import Access, Describe, Job, Repository, Search, Variant
+from engine.hub.messages import (
+    Access,
+    Describe,
+    DescribedModel,
+    Job,
+    Refused,
+    Repository,
+    Results,
+    Search,
+    Variant,
+)
 from engine.hub.shelf.kept_model import KeptModel
 
-Listener = Callable[[object], None]
-"""Takes `Results`, `Described`, `Refused`, or a tuple of `JobReport`; called in any thread."""
+HubMessage = Results | DescribedModel | Refused | tuple[JobReport, ...]
+"""An answer, or how far all downloads are."""
+Listener = Callable[[HubMessage], None]
+"""Called in any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +196,7 @@ class LazyHub:
         self._gate = threading.Lock()
         self._made: Hub | None = None
         self._closed = False
-        self.listener: Callable[[object], object] = _nobody
+        self.listener: Listener = lambda _message: None
         """Told everything that the hub says."""
 
     def __call__(self) -> Hub:
@@ -202,10 +214,6 @@ class LazyHub:
                 self._made.questions.close()
                 self._made.queue.close()
 
-    def _hear(self, message: object) -> None:
+    def _hear(self, message: HubMessage) -> None:
         if not self._closed:
             self.listener(message)
-
-
-def _nobody(_message: object) -> None:
-    """Ignore a message: there is no listener yet."""

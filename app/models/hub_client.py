@@ -8,7 +8,9 @@ from dataclasses import replace
 from PySide6.QtCore import QObject, Qt, Signal
 
 from app.engine_link.background import BackgroundQueue
-from app.models.hub import LazyHub
+from app.models.hub import HubMessage, LazyHub
+from app.notices import tell
+from app.signals import TypedSignal
 from engine.errors import Cancelled, UserFixable
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.messages import (
@@ -23,6 +25,7 @@ from engine.hub.messages import (
     Results,
     Search,
 )
+from engine.hub.remote.faults import NEED_TOKEN
 from engine.language import tr
 
 MOST_FOUND = 500
@@ -37,19 +40,20 @@ class HubClient(QObject):
         access: how to get to the hub, without a token.
     """
 
-    results = Signal(object)
-    """`Results` of the newest search."""
-    described = Signal(object)
-    """A `Repository`."""
-    refused = Signal(object)
-    """A `Refused`, of the newest search or of any description."""
+    results = TypedSignal[Results]()
+    """The results of the newest search."""
+    described = TypedSignal[Repository]()
+    refused = TypedSignal[Refused]()
+    """The newest search, or any description, could not be done."""
     jobs_changed = Signal()
     """Something in `reports` has changed."""
-    fetched = Signal(object)
-    """The `JobReport` of a job that is done now and was not before."""
-    problem = Signal(object)
-    """A `UserFixable`: something could not be done."""
-    _said = Signal(object)
+    fetched = TypedSignal[JobReport]()
+    """A job is done now that was not before."""
+    problem = TypedSignal[UserFixable]()
+    """Something could not be done."""
+    token_kept = Signal()
+    """The user has another token now, or none."""
+    _said = TypedSignal[HubMessage]()
 
     def __init__(
         self,
@@ -94,11 +98,6 @@ class HubClient(QObject):
         elif repo not in self._asked:
             self._asked.add(repo)
             self._ask(Describe(Access(), repo))
-
-    def ask_anew(self) -> None:
-        """Forget all answers: a user with another token may get others."""
-        self._known.clear()
-        self._asked.clear()
 
     def _ask(self, question: Search | Describe) -> None:
         def ask() -> None:
@@ -149,12 +148,17 @@ class HubClient(QObject):
         """Give a job up, or take it off the list."""
         self._do(lambda: self._hub().queue.cancel(key))
 
-    def keep_token(self, token: str, done: Callable[[str], None] = lambda _: None) -> None:
-        """Keep the user's token; `done` is told what to say when that has worked."""
+    def keep_token(self, token: str) -> None:
+        """Keep the user's token, and go on with the downloads that failed without."""
 
         def kept(words: str) -> None:
-            self.ask_anew()
-            done(words)
+            tell(words)
+            self._known.clear()  # a user with another token may get other answers
+            self._asked.clear()
+            self.token_kept.emit()
+            for each in self.reports:
+                if token and each.state is JobState.FAILED and each.fault in NEED_TOKEN:
+                    self.resume(each.job.key)
 
         self._in_order.do(lambda: self._hub().tokens.keep(token), kept, self._tell)
 
@@ -165,13 +169,16 @@ class HubClient(QObject):
 
     # -- what is said ----------------------------------------------------------------------
 
-    def _hear(self, message: object) -> None:
+    def _hear(self, message: HubMessage) -> None:
         match message:
-            case Results(asked=asked) | Refused(asked=Search() as asked):
+            case Results(asked=asked):
                 if self._is_newest(asked):
                     self._search = None
-                    told = self.results if isinstance(message, Results) else self.refused
-                    told.emit(message)
+                    self.results.emit(message)
+            case Refused(asked=Search() as asked):
+                if self._is_newest(asked):
+                    self._search = None
+                    self.refused.emit(message)
             case DescribedModel(repository=repository):
                 self._known[repository.found.repo] = repository
                 self.described.emit(repository)
@@ -188,8 +195,7 @@ class HubClient(QObject):
         wanted = (newest.words, newest.packaging, newest.order)
         return (asked.words, asked.packaging, asked.order) == wanted
 
-    def _take_reports(self, reports: object) -> None:
-        assert isinstance(reports, tuple | list)  # noqa: S101 - a signal carries any object
+    def _take_reports(self, reports: Sequence[JobReport]) -> None:
         before = {each.job.key: each.state for each in self.reports}
         looked, self._looked = self._looked, True
         self.reports = tuple(reports)

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.models.detail.frame import say
+from app.models.hub_client import HubClient
 from app.models.model_texts import joined, model_of
+from app.models.token_dialog import ask_for_token
 from app.theme.icons import IconButton
 from app.widgets.elided import ElidedLabel
 from app.widgets.labels import plain_label
 from engine.hub.download.jobs import JobReport, JobState
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import NEED_TOKEN, Fault, may_work_later
 from engine.language import number, sentences, tr, tr_count
 from engine.language.units import file_size, minutes, seconds
 
 _STEPS = 1000
-_ASK_FOR_TOKEN = (Fault.SIGN_IN, Fault.GATED)
-_FREE_SPACE = (Fault.DISK_FULL,)
+
+
+@dataclass(frozen=True, slots=True)
+class JobActions:
+    """What the buttons of a download do.
+
+    Attributes:
+        hub: pauses, resumes and cancels it, and keeps a token.
+        use: loads the model that the job with this key has brought.
+        free_space: shows what can be deleted.
+    """
+
+    hub: HubClient
+    use: Callable[[str], object]
+    free_space: Callable[[], object]
 
 
 class JobRow(QWidget):
     """Shows a `JobReport`; the buttons that make sense now are there."""
 
-    pause_asked = Signal(str)
-    resume_asked = Signal(str)
-    cancel_asked = Signal(str)
-    use_asked = Signal(str)
-    token_asked = Signal()
-    space_asked = Signal()
-
-    def __init__(self, report: JobReport, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, report: JobReport, actions: JobActions, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self.report = report
         name = title(report)
@@ -55,7 +73,7 @@ class JobRow(QWidget):
         self.resume_button = IconButton("play", tr("Resume {model}").format(model=name), self)
         self.cancel_button = IconButton("close", tr("Cancel {model}").format(model=name), self)
         self._arrange()
-        self._connect()
+        self._connect(actions)
         self.show_report(report)
 
     def show_report(self, report: JobReport) -> None:
@@ -70,9 +88,9 @@ class JobRow(QWidget):
         self.bar.setValue(round(report.done / whole * _STEPS) if whole else 0)
         self.bar.setVisible(state is not JobState.DONE and not failed)
         self.use_button.setVisible(state is JobState.DONE and report.job.draft_of is None)
-        self.again_button.setVisible(stuck)
-        self.token_button.setVisible(failed and report.fault in _ASK_FOR_TOKEN)
-        self.space_button.setVisible(failed and report.fault in _FREE_SPACE)
+        self.again_button.setVisible(stuck and may_work_later(report.fault, report.details))
+        self.token_button.setVisible(failed and report.fault in NEED_TOKEN)
+        self.space_button.setVisible(failed and report.fault == Fault.DISK_FULL)
         self._swap(state)
         over = state is JobState.DONE or failed
         words = tr("Remove {model} from this list") if over else tr("Cancel {model}")
@@ -120,17 +138,19 @@ class JobRow(QWidget):
         column.addWidget(self.trouble)
         column.addWidget(self.bar)
 
-    def _connect(self) -> None:
-        for button, signal in (
-            (self.pause_button, self.pause_asked),
-            (self.resume_button, self.resume_asked),
-            (self.again_button, self.resume_asked),
-            (self.cancel_button, self.cancel_asked),
-            (self.use_button, self.use_asked),
-        ):
-            button.clicked.connect(lambda _=False, signal=signal: signal.emit(self.report.job.key))
-        self.token_button.clicked.connect(self.token_asked)
-        self.space_button.clicked.connect(self.space_asked)
+    def _connect(self, actions: JobActions) -> None:
+        hub = actions.hub
+        doings: tuple[tuple[QAbstractButton, Callable[[str], object]], ...] = (
+            (self.pause_button, hub.pause),
+            (self.resume_button, hub.resume),
+            (self.again_button, hub.resume),
+            (self.cancel_button, hub.cancel),
+            (self.use_button, actions.use),
+        )
+        for button, do in doings:
+            button.clicked.connect(lambda _=False, do=do: do(self.report.job.key))
+        self.token_button.clicked.connect(lambda: ask_for_token(hub, self))
+        self.space_button.clicked.connect(lambda _=False: actions.free_space())
 
 
 UNDER_WAY = (JobState.FETCHING, JobState.CHECKING)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Qt, Signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import (
     QLabel,
     QProgressBar,
@@ -13,11 +17,26 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.detail.frame import DetailFrame, say
+from app.models.list.model import E
 from app.models.list.view import RowsView
 from app.widgets.labels import plain_label
 
 
-class ListTab(QObject):
+@dataclass(frozen=True, slots=True)
+class EmptyTexts:
+    """Sentences in the place of a list: nothing is known yet, nothing matches, nothing is there.
+
+    Attributes:
+        action: the words of a button where nothing is there; "": no button.
+    """
+
+    looking: str
+    unmatched: str
+    nothing: str
+    action: str = ""
+
+
+class ListTab(QObject, Generic[E]):
     """The list, or a sentence where there is none; the detail, or nothing.
 
     Args:
@@ -25,10 +44,7 @@ class ListTab(QObject):
         detail: the view of the chosen entry.
     """
 
-    action_asked = Signal()
-    """The button below the sentence."""
-
-    def __init__(self, view: RowsView, detail: DetailFrame, parent: QWidget) -> None:
+    def __init__(self, view: RowsView[E], detail: DetailFrame, parent: QWidget) -> None:
         super().__init__(parent)
         self.view, self.detail = view, detail
         self.words = plain_label("", parent, "muted")
@@ -38,7 +54,6 @@ class ListTab(QObject):
         self.bar.setFixedSize(160, 4)
         self.action = QPushButton(parent)
         self.action.setAutoDefault(False)
-        self.action.clicked.connect(self.action_asked)
         self.side = QStackedWidget(parent)
         self.side.addWidget(view)
         self._empty = QWidget(parent)
@@ -54,7 +69,9 @@ class ListTab(QObject):
         self.detail_side = QStackedWidget(parent)
         self.detail_side.addWidget(detail)
         self.detail_side.addWidget(QLabel(parent))
-        self.show_detail(shown=False)
+        self._filter = ""
+        view.chosen.connect(lambda entry: self.detail_side.setCurrentIndex(int(entry is None)))
+        self.detail_side.setCurrentIndex(1)
         self.say("")
 
     def say(self, words: str, action: str = "", *, busy: bool = False) -> None:
@@ -66,10 +83,6 @@ class ListTab(QObject):
         self.bar.setVisible(busy)
         self.side.setCurrentWidget(self._empty if words else self.view)
 
-    def show_detail(self, *, shown: bool) -> None:
-        """The detail, or nothing."""
-        self.detail_side.setCurrentIndex(0 if shown else 1)
-
     def take_keyboard(self) -> None:
         """Move the focus to the list, or to what there is instead."""
         target = self.view if self.side.currentWidget() is self.view else self.action
@@ -80,9 +93,31 @@ class ListTab(QObject):
 
     def filter(self, words: str) -> None:
         """Narrow the list down."""
+        self._filter = words
+        self.show_list()
 
+    def show_list(self) -> None:
+        """Show what there is now; a tab that asks for its entries has nothing to show before."""
 
-def says(words: str, *texts: str) -> bool:
-    """Return whether each of the words stands in one of the texts."""
-    said = " ".join(texts).casefold()
-    return all(word in said for word in words.casefold().split())
+    def says(self, *texts: str) -> bool:
+        """Return whether each word of the filter stands in one of the texts."""
+        said = " ".join(texts).casefold()
+        return all(word in said for word in self._filter.casefold().split())
+
+    def show_entries(self, entries: Sequence[E], texts: EmptyTexts, *, known: bool) -> None:
+        """Show the entries that match the filter, or why there are none.
+
+        Args:
+            entries: the entries in their order.
+            texts: what is said where there are none.
+            known: whether it is known what there is.
+        """
+        self.view.show_entries(entries, choose_first=True)
+        if entries:
+            self.say("")
+        elif not known:
+            self.say(texts.looking, busy=True)
+        elif self._filter:
+            self.say(texts.unmatched)
+        else:
+            self.say(texts.nothing, texts.action)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
@@ -20,14 +21,16 @@ from PySide6.QtWidgets import (
 from app.models.download_bar import DownloadsBar
 from app.models.file_chooser import ask_for_model, dropped_model
 from app.models.installed_tab import InstalledTab
+from app.models.job_row import JobActions
 from app.models.list_tab import ListTab
+from app.models.model_actions import ModelActions
 from app.models.notices import DownloadNotices
 from app.models.recommended_tab import RecommendedTab
 from app.models.search_bar import ModelsTab, SearchBar
 from app.models.search_tab import SearchTab
 from app.models.services import ModelServices
-from app.models.token_dialog import TokenDialog
-from app.notices import offer, report, tell
+from app.models.token_dialog import ask_for_token
+from app.notices import offer, report
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
 from app.widgets.page_frame import PageFrame
@@ -57,30 +60,31 @@ class ModelsPage(PageFrame):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(tr("Models"), parent)
-        self._services = services
+        self._services, self._fetched = services, fetched
         self.search = SearchBar(self)
-        self.installed = InstalledTab(services, self)
+        self._actions = ModelActions(services, self, self.closed.emit)
+        self.installed = InstalledTab(services, self._actions, self)
         self.recommended = RecommendedTab(services, self)
         self.searching = SearchTab(services, self)
-        self.tabs: dict[ModelsTab, ListTab] = {
+        self.tabs: dict[ModelsTab, ListTab[Any]] = {
             ModelsTab.INSTALLED: self.installed,
             ModelsTab.RECOMMENDED: self.recommended,
             ModelsTab.SEARCH: self.searching,
         }
-        self.downloads = DownloadsBar(self)
+        self.downloads = DownloadsBar(JobActions(services.hub, self._use, self._free_space), self)
         self.add_button = QPushButton(tr("Add model\N{HORIZONTAL ELLIPSIS}"), self)
         self.token_button = IconButton("lock", tr("Token for Hugging Face"), self)
         self._lists, self._details = QStackedWidget(self), QStackedWidget(self)
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self.setAcceptDrops(True)
         self._build()
-        self._connect(fetched)
+        self._connect()
         self.show_tab(ModelsTab.INSTALLED if used_before else ModelsTab.RECOMMENDED)
 
     # -- tabs -----------------------------------------------------------------------------
 
     @property
-    def tab(self) -> ListTab:
+    def tab(self) -> ListTab[Any]:
         """The one on show."""
         return self.tabs[self.search.tab]
 
@@ -148,11 +152,8 @@ class ModelsPage(PageFrame):
         )
 
     def _adopt(self, path: Path, *, copy: bool) -> None:
-        doing = tr("Copying {model}") if copy else tr("Looking at {model}")
-        words = doing.format(model=path.name)
-        after = tr("{model} was added.").format(model=path.name)
         self.show_tab(ModelsTab.INSTALLED)
-        self._services.shelf.adopt(path, words, after, copy=copy)
+        self._actions.adopt(path, copy=copy)
 
     # -- building --------------------------------------------------------------------------
 
@@ -188,28 +189,18 @@ class ModelsPage(PageFrame):
         self._splitter.setStretchFactor(0, 2)
         self._splitter.setStretchFactor(1, 3)
 
-    def _connect(self, fetched: DownloadNotices) -> None:
-        services, search, downloads = self._services, self.search, self.downloads
+    def _connect(self) -> None:
+        hub, search, downloads = self._services.hub, self.search, self.downloads
         search.tab_chosen.connect(self.show_tab)
         search.filtered.connect(self._filter)
         search.search_asked.connect(self._search)
         search.left.connect(self._go_to_list)
         self.searching.counted.connect(search.say_count)
-        self.token_button.clicked.connect(self.ask_for_token)
-        self.recommended.token_asked.connect(self.ask_for_token)
-        self.searching.token_asked.connect(self.ask_for_token)
-        self.installed.used.connect(self.closed)
-        self.installed.action_asked.connect(lambda: self.show_tab(ModelsTab.RECOMMENDED))
-        services.hub.jobs_changed.connect(lambda: downloads.show_reports(services.hub.reports))
-        downloads.pause_asked.connect(services.hub.pause)
-        downloads.resume_asked.connect(services.hub.resume)
-        downloads.cancel_asked.connect(services.hub.cancel)
-        downloads.use_asked.connect(fetched.use)
-        downloads.use_asked.connect(lambda _key: self.closed.emit())
-        downloads.token_asked.connect(self.ask_for_token)
-        downloads.space_asked.connect(lambda: self.show_tab(ModelsTab.INSTALLED))
-        downloads.show_reports(services.hub.reports)
-        services.hub.problem.connect(report)
+        self.token_button.clicked.connect(lambda: ask_for_token(hub, self))
+        self.installed.action.clicked.connect(lambda: self.show_tab(ModelsTab.RECOMMENDED))
+        hub.jobs_changed.connect(lambda: downloads.show_reports(hub.reports))
+        downloads.show_reports(hub.reports)
+        hub.problem.connect(report)
 
     def _filter(self, words: str) -> None:
         self.tab.filter(words)
@@ -221,15 +212,9 @@ class ModelsPage(PageFrame):
         search = self.search
         self.searching.search(search.words, search.packaging, search.order)
 
-    def ask_for_token(self) -> None:
-        """Let the user put in a token."""
-        dialog = TokenDialog(self.window())
-        dialog.given.connect(self._keep_token)
-        dialog.open()
+    def _use(self, key: str) -> None:
+        self._fetched.use(key)
+        self.closed.emit()
 
-    def _keep_token(self, token: str) -> None:
-        def kept(words: str) -> None:
-            tell(words)
-            self.searching.token_kept()
-
-        self._services.hub.keep_token(token, kept)
+    def _free_space(self) -> None:
+        self.show_tab(ModelsTab.INSTALLED)

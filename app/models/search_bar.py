@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.model_texts import PACKAGINGS
+from app.signals import TypedSignal
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from engine.hub.messages import Order, Packaging
@@ -53,8 +54,7 @@ _NOTES = {
 class SearchBar(QWidget):
     """Tells what is wanted; it asks nobody by itself."""
 
-    tab_chosen = Signal(object)
-    """The `ModelsTab`."""
+    tab_chosen = TypedSignal[ModelsTab]()
     filtered = Signal(str)
     """The text that the lists on this computer are filtered by."""
     search_asked = Signal()

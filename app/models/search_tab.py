@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QWidget
@@ -12,8 +12,8 @@ from app.models.list.view import RowsView
 from app.models.list_tab import ListTab
 from app.models.model_texts import found_row
 from app.models.services import ModelServices
+from app.models.token_dialog import ask_for_token
 from app.models.variant_choice import draft_variant
-from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate
 from engine.hub.messages import (
     Describe,
@@ -26,28 +26,29 @@ from engine.hub.messages import (
     Search,
     Variant,
 )
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import NEED_TOKEN, may_work_later
 from engine.language import sentences, tr, tr_count
 
 _LINGER_MS = 250
 """Delay of the question about a model: none is asked while keys pass through the list."""
-_TOKEN = (Fault.SIGN_IN, Fault.GATED)
 
 
-class SearchTab(ListTab):
+class SearchTab(ListTab[FoundRepository]):
     """List of models on the hub; nothing is sent before `search` is called."""
 
-    token_asked = Signal()
     counted = Signal(str)
     """The number of results, in words."""
 
     def __init__(self, services: ModelServices, parent: QWidget) -> None:
         self._services = services
         self.remote = RemoteDetail(parent)
-        view = RowsView(tr("Models on the hub"), found_row, lambda each: each.repo, parent)
+        view = RowsView[FoundRepository](
+            tr("Models on the hub"), found_row, lambda each: each.repo, parent
+        )
         super().__init__(view, self.remote, parent)
         self._last: tuple[str, Packaging | None, Order] | None = None
-        self._refused_for_token = False
+        self._needs_token = False
+        """True if the last search was refused to whom the token stands for."""
         self._linger = QTimer(self)
         self._linger.setSingleShot(True)
         self._linger.setInterval(_LINGER_MS)
@@ -61,16 +62,16 @@ class SearchTab(ListTab):
         hub.described.connect(self._described)
         hub.refused.connect(self._refused)
         self.view.chosen.connect(self._show_chosen)
-        self.view.entered.connect(lambda _entry: detail.download_button.setFocus())
-        self.action_asked.connect(self._again)
+        self.view.opened.connect(lambda _entry: detail.download_button.setFocus())
+        self.action.clicked.connect(self._act)
         self._services.advising.fits_known.connect(self._fits_known)
         self._services.advising.drafts_known.connect(self._drafts_known)
         self._services.ordering.changed.connect(self._show_busy)
-        detail.order_asked.connect(self._services.ordering.order)
+        hub.token_kept.connect(self._token_kept)
+        self._services.serve(detail)
         detail.drafts_asked.connect(self._ask_for_drafts)
         detail.draft_chosen.connect(self._ask_for_draft)
-        detail.again_asked.connect(hub.describe)
-        detail.token_asked.connect(self.token_asked)
+        detail.again_button.clicked.connect(self._describe_again)
 
     def search(self, words: str, packaging: Packaging | None, order: Order) -> None:
         """Ask the hub."""
@@ -78,9 +79,9 @@ class SearchTab(ListTab):
         self._services.hub.search(words, packaging, order)
         self.say(tr("Asking the hub\N{HORIZONTAL ELLIPSIS}"), busy=True)
 
-    def token_kept(self) -> None:
+    def _token_kept(self) -> None:
         """Ask again for what was refused: the token may allow it."""
-        if self._refused_for_token:
+        if self._needs_token:
             self._again()
         elif self.remote.found is not None:
             self._show_chosen(self.view.current)
@@ -88,7 +89,7 @@ class SearchTab(ListTab):
     # -- results ---------------------------------------------------------------------------
 
     def _show_results(self, results: Results) -> None:
-        self._refused_for_token = False
+        self._needs_token = False
         found = results.found
         self.view.show_entries(found, choose_first=False)
         self.view.scrollToTop()
@@ -102,17 +103,23 @@ class SearchTab(ListTab):
             self.counted.emit("")
 
     def _refused(self, refused: Refused) -> None:
-        problem = UserFixable(refused.cause, refused.remedy, refused.details)
         if isinstance(refused.asked, Search):
-            self._refused_for_token = refused.kind in _TOKEN
+            self._needs_token = refused.kind in NEED_TOKEN
             words = f"{refused.cause}\n{refused.remedy}".strip()
-            self.say(words, tr("Try again"))
+            again = tr("Try again") if may_work_later(refused.kind, refused.details) else ""
+            self.say(words, tr("Enter access token…") if self._needs_token else again)
             self.words.setToolTip(refused.details)
             self.counted.emit("")
         elif isinstance(refused.asked, Describe):
             found = self.remote.found
             if found is not None and found.repo == refused.asked.repo:
-                self.remote.show_trouble(problem)
+                self.remote.show_trouble(refused)
+
+    def _act(self) -> None:
+        if self._needs_token:
+            ask_for_token(self._services.hub, self.side)
+        else:
+            self._again()
 
     def _again(self) -> None:
         if self._last is not None:
@@ -120,12 +127,10 @@ class SearchTab(ListTab):
 
     # -- the chosen one --------------------------------------------------------------------
 
-    def _show_chosen(self, entry: object) -> None:
-        self.show_detail(shown=entry is not None)
+    def _show_chosen(self, found: FoundRepository | None) -> None:
         self._linger.stop()
-        if entry is None:
+        if found is None:
             return
-        found = cast("FoundRepository", entry)
         self.remote.show_found(found)
         known = self._services.hub.known(found.repo)
         if known is not None:
@@ -136,6 +141,11 @@ class SearchTab(ListTab):
     def _describe(self) -> None:
         if self.remote.found is not None:
             self._services.hub.describe(self.remote.found.repo)
+
+    def _describe_again(self) -> None:
+        if self.remote.found is not None:
+            self.remote.show_found(self.remote.found)
+            self._describe()
 
     def _described(self, repository: Repository) -> None:
         found, draft = self.remote.found, self.remote.drafts.chosen
@@ -165,7 +175,7 @@ class SearchTab(ListTab):
             if candidates is not None:
                 self.remote.show_drafts(candidates)
 
-    def _drafts_known(self, whose: object) -> None:
+    def _drafts_known(self, whose: Path | tuple[str, str]) -> None:
         repository, variant = self.remote.repository, self.remote.variant
         if repository is None or variant is None:
             return

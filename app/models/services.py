@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
@@ -12,8 +13,13 @@ from app.models.download_orders import DownloadOrders
 from app.models.hub import HubMaker, LazyHub
 from app.models.hub_client import HubClient
 from app.models.kept_models import KeptModels
+from app.models.token_dialog import ask_for_token
 from engine.hub.download.jobs import JobState
 from engine.hub.messages import Access
+
+if TYPE_CHECKING:
+    from app.models.detail.recommended_detail import RecommendedDetail
+    from app.models.detail.remote_detail import RemoteDetail
 
 
 class ModelServices(QObject):
@@ -48,6 +54,18 @@ class ModelServices(QObject):
             if each.state is JobState.DONE and each.job.key not in self._listed:
                 self._listed.add(each.job.key)
                 self.shelf.keep(each)
+
+    def serve(self, detail: RecommendedDetail | RemoteDetail) -> None:
+        """Have the buttons of a model on the hub order it, and let the user put in a token."""
+
+        def order(*, with_draft: bool) -> None:
+            wanted = detail.wanted(with_draft=with_draft)
+            if wanted is not None:
+                self.ordering.order(wanted)
+
+        detail.download_button.clicked.connect(lambda: order(with_draft=True))
+        detail.alone_button.clicked.connect(lambda: order(with_draft=False))
+        detail.licence.token_button.clicked.connect(lambda: ask_for_token(self.hub, detail))
 
     def close(self) -> None:
         """The window closes: nothing is asked or fetched any more."""

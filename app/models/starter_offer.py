@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 from app.engine_link.status import Phase
 from app.models.choice import ModelChoice
 from app.models.detail.frame import say
-from app.models.job_row import JobRow
+from app.models.hub_client import HubClient
+from app.models.job_row import JobActions, JobRow
 from app.models.manager import ModelManager
 from app.widgets.labels import plain_label
 from engine.errors import UserFixable
@@ -33,9 +34,6 @@ class StarterOffer(QWidget):
 
     load_asked = Signal()
     fetch_asked = Signal()
-    pause_asked = Signal(str)
-    resume_asked = Signal(str)
-    cancel_asked = Signal(str)
     space_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -51,6 +49,8 @@ class StarterOffer(QWidget):
         for label in (self.about, self.trouble):
             label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.row: JobRow | None = None
+        self.hub: HubClient | None = None
+        """Has the download, once there are any."""
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(10)
@@ -87,12 +87,9 @@ class StarterOffer(QWidget):
             self.row = None
         elif self.row is not None and report is not None:
             self.row.show_report(report)
-        elif report is not None:
-            self.row = JobRow(report, self)
-            self.row.pause_asked.connect(self.pause_asked)
-            self.row.resume_asked.connect(self.resume_asked)
-            self.row.cancel_asked.connect(self.cancel_asked)
-            self.row.space_asked.connect(self.space_asked)
+        elif report is not None and self.hub is not None:
+            load, free_space = self.load_asked.emit, self.space_asked.emit
+            self.row = JobRow(report, JobActions(self.hub, lambda _key: load(), free_space), self)
             self._column.insertWidget(0, self.row)
             self.row.show()
 
@@ -120,17 +117,13 @@ class StarterDownload(QObject):
         """True if the download was asked for here and has not begun yet."""
         self._problem: UserFixable | None = None
         """The reason why it did not even begin."""
-        self._services: ModelServices | None = None
         offer.load_asked.connect(self._load)
         offer.fetch_asked.connect(self._fetch)
         models.bridge.status_changed.connect(lambda _status: self._show())
         manager.made = self._follow
 
     def _follow(self, services: ModelServices) -> None:
-        self._services, offer = services, self._offer
-        offer.pause_asked.connect(services.hub.pause)
-        offer.resume_asked.connect(services.hub.resume)
-        offer.cancel_asked.connect(services.hub.cancel)
+        self._offer.hub = services.hub
         services.hub.jobs_changed.connect(self._show)
         services.hub.problem.connect(self._could_not)
 
@@ -153,7 +146,8 @@ class StarterDownload(QObject):
     def _show(self) -> None:
         if self._models.bridge.status.phase is not Phase.NO_MODEL:
             return
-        reports = () if self._services is None else self._services.hub.reports
+        hub = self._offer.hub
+        reports = () if hub is None else hub.reports
         report = next((each for each in reports if each.job.key == starter.KEY), None)
         if report is not None:
             self._asked, self._problem = False, None

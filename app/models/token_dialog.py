@@ -14,11 +14,19 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.detail.licence import HUB, open_link
+from app.models.hub_client import HubClient
 from app.theme.fonts import scaled
 from app.widgets.labels import plain_label
 from engine.language import tr
 
 _WIDTH = 460
+
+
+def ask_for_token(hub: HubClient, above: QWidget) -> None:
+    """Let the user put in a token, or remove the one that is kept."""
+    dialog = TokenDialog(above.window())
+    dialog.given.connect(hub.keep_token)
+    dialog.open()
 
 
 class TokenDialog(QDialog):

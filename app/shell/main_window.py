@@ -41,7 +41,7 @@ from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
 
 if TYPE_CHECKING:
-    from engine.model.model_files import SeveralModels
+    from pathlib import Path
 
 _SIDEBAR_WIDTH = 256
 _PERFORMANCE_WIDTH = 320
@@ -291,8 +291,8 @@ class MainWindow(QMainWindow):
         self.sidebar.theme_button.setToolTip(with_keys(words, "Ctrl+Shift+L"))
         self.sidebar.theme_button.setAccessibleName(words)
 
-    def _choose_file(self, several: SeveralModels) -> None:
+    def _choose_file(self, files: tuple[tuple[Path, int], ...]) -> None:
         """Let the user choose where a folder holds more than one model."""
-        chooser = FileChooser(several, self)
+        chooser = FileChooser(files, self)
         chooser.chosen.connect(self._services.models.load)
         chooser.open()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from app.models.detail.drafts import DraftChoices
@@ -23,19 +22,10 @@ _NEVER_MOVED = (ModelOrigin.BUNDLED, ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, 
 
 
 class InstalledDetail(DetailFrame):
-    """Detail of a model here; one that another program keeps can also be added in two ways."""
+    """Detail of a model here; one that another program keeps can also be added in two ways.
 
-    use_asked = Signal(object, object)
-    """The `KeptModel`, and the `DraftCandidate` that shall draft or None."""
-    adopt_asked = Signal(object, bool)
-    """The `KeptModel`, and whether it shall be copied."""
-    show_asked = Signal(object)
-    check_asked = Signal(object)
-    move_asked = Signal(object)
-    rename_asked = Signal(object)
-    delete_asked = Signal(object)
-    forget_asked = Signal(object)
-    stop_asked = Signal()
+    The tab says what the buttons do.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("The chosen model"), parent)
@@ -62,7 +52,6 @@ class InstalledDetail(DetailFrame):
         self.stop_button = QPushButton(tr("Cancel"), self)
         self.stop_button.setProperty("look", "choice")
         self.stop_button.setAutoDefault(False)
-        self.stop_button.clicked.connect(self.stop_asked)
         self.progress = QWidget(self)
         told = QVBoxLayout(self.progress)
         told.setContentsMargins(0, 0, 0, 0)
@@ -87,22 +76,7 @@ class InstalledDetail(DetailFrame):
         self.forget_button = self.add_button(tr("Remove from list"))
         self.forget_button.setToolTip(tr("Removes it from the list; its files are kept."))
         self.delete_button = self.add_button(tr("Delete\N{HORIZONTAL ELLIPSIS}"), look="danger")
-        self._connect()
         self.show_doing("", 0.0)
-
-    def _connect(self) -> None:
-        self.use_button.clicked.connect(self._use)
-        self.place_button.clicked.connect(lambda _=False: self._adopt(copy=False))
-        self.copy_button.clicked.connect(lambda _=False: self._adopt(copy=True))
-        for button, signal in (
-            (self.show_button, self.show_asked),
-            (self.check_button, self.check_asked),
-            (self.rename_button, self.rename_asked),
-            (self.move_button, self.move_asked),
-            (self.delete_button, self.delete_asked),
-            (self.forget_button, self.forget_asked),
-        ):
-            button.clicked.connect(lambda _=False, signal=signal: signal.emit(self.model))
 
     def show_model(
         self, model: KeptModel, *, in_use: bool, offered: bool, answers: bool = True
@@ -178,12 +152,6 @@ class InstalledDetail(DetailFrame):
         self.forget_button.setVisible(not offered and not bundled)
         for button in (self.move_button, self.delete_button, self.forget_button):
             button.setEnabled(idle and not self._in_use)
-
-    def _use(self) -> None:
-        self.use_asked.emit(self.model, self.drafts.chosen)
-
-    def _adopt(self, *, copy: bool) -> None:
-        self.adopt_asked.emit(self.model, copy)
 
 
 def _facts(model: KeptModel) -> tuple[tuple[str, str], ...]:

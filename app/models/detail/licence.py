@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QUrl, Signal
+from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
 
@@ -16,8 +16,6 @@ HUB = "https://huggingface.co"
 
 class LicencePart(QWidget):
     """One line, and a box with what to do where terms have to be accepted."""
-
-    token_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,7 +45,6 @@ class LicencePart(QWidget):
         column.addWidget(self._box)
         self.read_button.clicked.connect(lambda _=False: open_link(self.link))
         self.terms_button.clicked.connect(lambda _=False: open_link(self._page))
-        self.token_button.clicked.connect(self.token_asked)
 
     def show_licence(
         self, repo: str, licence: str | None, link: str | None, *, gated: bool, token: bool = False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from dataclasses import replace
+
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.models.detail.frame import DetailFrame, Facts, breakable, say
@@ -17,11 +19,7 @@ from engine.language.units import file_size
 
 
 class RecommendedDetail(DetailFrame):
-    """Detail of a suggestion, known without asking anybody."""
-
-    order_asked = Signal(object)
-    """An `Wanted`."""
-    token_asked = Signal()
+    """Detail of a suggestion, known without asking anybody; the tab takes the orders."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("The chosen model"), parent)
@@ -39,7 +37,6 @@ class RecommendedDetail(DetailFrame):
         self.facts = Facts(self)
         self.column.addWidget(self.facts)
         self.licence = LicencePart(self)
-        self.licence.token_asked.connect(self.token_asked)
         self.column.addWidget(self.licence)
         self._draft_title = self.section(tr("Draft"))
         self.draft = plain_label("", self)
@@ -48,8 +45,6 @@ class RecommendedDetail(DetailFrame):
         self.download_button = self.add_button(tr("Download"), look="primary")
         self.alone_button = self.add_button(tr("Without draft"))
         self.page_button = self.add_button(tr("Open page"))
-        self.download_button.clicked.connect(lambda _=False: self._order(with_draft=True))
-        self.alone_button.clicked.connect(lambda _=False: self._order(with_draft=False))
         self.page_button.clicked.connect(self._open_page)
 
     def show_suggestion(self, suggestion: Recommendation) -> None:
@@ -99,19 +94,16 @@ class RecommendedDetail(DetailFrame):
         about = tr("{draft} drafts; the answer stays the same, it only comes faster.")
         return about.format(draft=name)
 
-    def _order(self, *, with_draft: bool) -> None:
-        wanted = self.suggestion
-        if wanted is None:
-            return
-        order = Wanted(wanted.repo, wanted.variant)
-        if with_draft and wanted.draft_repo is not None:
-            order = Wanted(
-                wanted.repo,
-                wanted.variant,
-                draft_repo=wanted.draft_repo,
-                draft_variant=wanted.draft_variant or "",
-            )
-        self.order_asked.emit(order)
+    def wanted(self, *, with_draft: bool) -> Wanted | None:
+        """Return what a click on a download button orders."""
+        shown = self.suggestion
+        if shown is None:
+            return None
+        order = Wanted(shown.repo, shown.variant)
+        if not with_draft or shown.draft_repo is None:
+            return order
+        draft_variant = shown.draft_variant or ""
+        return replace(order, draft_repo=shown.draft_repo, draft_variant=draft_variant)
 
     def _open_page(self) -> None:
         if self.suggestion is not None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import replace
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from app.models.advice import Fits
@@ -27,10 +26,11 @@ from app.models.model_texts import (
     variant_row,
 )
 from app.models.variant_choice import target_variant
+from app.signals import TypedSignal
 from app.widgets.labels import plain_label
-from engine.errors import UserFixable
 from engine.hub.advice import DraftCandidate
-from engine.hub.messages import FoundRepository, Repository, Variant
+from engine.hub.messages import FoundRepository, Refused, Repository, Variant
+from engine.hub.remote.faults import may_work_later
 from engine.language import sentences, tr
 from engine.language.units import file_size
 
@@ -40,15 +40,9 @@ _VARIANTS_IN_SIGHT = 5
 class RemoteDetail(DetailFrame):
     """Shows what a list says at once, and the rest when the hub has told it."""
 
-    order_asked = Signal(object)
-    """An `Wanted`."""
-    drafts_asked = Signal(object)
-    """The `Variant` whose drafts are of interest."""
-    draft_chosen = Signal(object)
-    """The `DraftCandidate` to go with it, or None."""
-    again_asked = Signal(str)
-    """The repository that the hub shall be asked about once more."""
-    token_asked = Signal()
+    drafts_asked = TypedSignal[Variant]()
+    """Drafts of this variant are of interest."""
+    draft_chosen = TypedSignal[DraftCandidate | None]()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("The chosen model"), parent)
@@ -60,12 +54,11 @@ class RemoteDetail(DetailFrame):
         self.facts = Facts(self)
         self.column.addWidget(self.facts)
         self.licence = LicencePart(self)
-        self.licence.token_asked.connect(self.token_asked)
         self.column.addWidget(self.licence)
         self.state = plain_label("", self, "muted")
         self.column.addWidget(self.state)
         self._variants_title = self.section(tr("Versions"))
-        self.variants = RowsView(tr("Versions"), self._words, lambda each: each.name, self)
+        self.variants = RowsView[Variant](tr("Versions"), self._words, lambda each: each.name, self)
         self.variants.chosen.connect(self._variant_chosen)
         self.column.addWidget(self.variants)
         self.fit_words = plain_label("", self, "small")
@@ -81,15 +74,12 @@ class RemoteDetail(DetailFrame):
         self.alone_button = self.add_button("")
         self.again_button = self.add_button(tr("Try again"))
         self.page_button = self.add_button(tr("Open page"))
-        self.download_button.clicked.connect(lambda _=False: self._order(with_draft=True))
-        self.alone_button.clicked.connect(lambda _=False: self._order(with_draft=False))
-        self.again_button.clicked.connect(self._again)
         self.page_button.clicked.connect(self._open_page)
 
     @property
     def variant(self) -> Variant | None:
         """The one that is chosen."""
-        return cast("Variant | None", self.variants.current)
+        return self.variants.current
 
     def show_found(self, found: FoundRepository, *, token: bool = False) -> None:
         """Show another model, of which no more is known than a list says."""
@@ -98,10 +88,10 @@ class RemoteDetail(DetailFrame):
         say(self.state, tr("Asking the hub for its files\N{HORIZONTAL ELLIPSIS}"))
         self._show_parts()
 
-    def show_trouble(self, problem: UserFixable) -> None:
+    def show_trouble(self, refused: Refused) -> None:
         """The hub did not tell more."""
-        say(self.state, sentences(problem.cause, problem.remedy))
-        self._show_parts(failed=True)
+        say(self.state, sentences(refused.cause, refused.remedy))
+        self._show_parts(again=may_work_later(refused.kind, refused.details))
 
     def show_repository(self, repository: Repository, *, token: bool = False) -> None:
         """Show all of a repository."""
@@ -175,7 +165,7 @@ class RemoteDetail(DetailFrame):
             if best is not None:
                 self.variants.choose(best.name)
 
-    def _variant_chosen(self, variant: object) -> None:
+    def _variant_chosen(self, variant: Variant | None) -> None:
         self._say_fit()
         self._show_button()
         if variant is not None:
@@ -193,7 +183,7 @@ class RemoteDetail(DetailFrame):
         rows = min(max(count, 1), _VARIANTS_IN_SIGHT)
         self.variants.setFixedHeight(rows * self.variants.row_height + 4)
 
-    def _show_parts(self, *, failed: bool = False) -> None:
+    def _show_parts(self, *, again: bool = False) -> None:
         there = self.repository is not None and bool(self.repository.variants)
         for part in (self._variants_title, self.variants, self._drafts_title, self.drafts):
             part.setVisible(there)
@@ -201,7 +191,7 @@ class RemoteDetail(DetailFrame):
             say(self.fit_words, "")
         if self.repository is None:
             say(self.unusable, "")
-        self.again_button.setVisible(failed)
+        self.again_button.setVisible(again)
         self._show_button()
 
     def _show_button(self) -> None:
@@ -235,28 +225,17 @@ class RemoteDetail(DetailFrame):
             return None
         return self._sizes.get(draft.repo, draft.nbytes)
 
-    def _order(self, *, with_draft: bool) -> None:
+    def wanted(self, *, with_draft: bool) -> Wanted | None:
+        """Return what a click on a download button orders."""
         variant, draft = self.variant, self.drafts.chosen
         if self.found is None or variant is None:
-            return
+            return None
+        order = Wanted(self.found.repo, variant.name)
         if draft is None or not with_draft:
-            self.order_asked.emit(Wanted(self.found.repo, variant.name))
-        elif draft.path is not None:
-            self.order_asked.emit(Wanted(self.found.repo, variant.name, draft_path=draft.path))
-        else:
-            self.order_asked.emit(
-                Wanted(
-                    self.found.repo,
-                    variant.name,
-                    draft_repo=draft.repo,
-                    draft_nbytes=draft.nbytes,
-                )
-            )
-
-    def _again(self) -> None:
-        if self.found is not None:
-            self.show_found(self.found)
-            self.again_asked.emit(self.found.repo)
+            return order
+        if draft.path is not None:
+            return replace(order, draft_path=draft.path)
+        return replace(order, draft_repo=draft.repo, draft_nbytes=draft.nbytes)
 
     def _open_page(self) -> None:
         if self.found is not None:

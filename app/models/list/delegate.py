@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QPainter
 from PySide6.QtWidgets import (
@@ -27,7 +29,7 @@ _MOST_OF_ROW = 0.5
 class RowDelegate(QStyledItemDelegate):
     """Draws rows, all of them equally high."""
 
-    def __init__(self, model: RowListModel, view: QAbstractItemView) -> None:
+    def __init__(self, model: RowListModel[Any], view: QAbstractItemView) -> None:
         super().__init__(view)
         self._model, self._view = model, view
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from PySide6.QtCore import (
     QAbstractListModel,
@@ -17,6 +17,8 @@ from PySide6.QtCore import (
 from app.models.list.badge import RowBadge
 
 Index = QModelIndex | QPersistentModelIndex
+E = TypeVar("E")
+"""The entries of a list."""
 _TOP = QModelIndex()
 
 
@@ -42,20 +44,20 @@ class ModelRow:
         return ", ".join(part for part in parts if part)
 
 
-class RowListModel(QAbstractListModel):
+class RowListModel(QAbstractListModel, Generic[E]):
     """Entries of any kind.
 
     Args:
         words: makes the row of an entry.
     """
 
-    def __init__(self, words: Callable[[Any], ModelRow], parent: QObject | None = None) -> None:
+    def __init__(self, words: Callable[[E], ModelRow], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._words = words
-        self.entries: Sequence[object] = ()
+        self.entries: Sequence[E] = ()
         self._rows: dict[int, ModelRow] = {}
 
-    def show(self, entries: Sequence[object]) -> None:
+    def show(self, entries: Sequence[E]) -> None:
         """Show other entries."""
         self.beginResetModel()
         self.entries, self._rows = entries, {}
@@ -67,7 +69,7 @@ class RowListModel(QAbstractListModel):
         if self.entries:
             self.dataChanged.emit(self.index(0, 0), self.index(len(self.entries) - 1, 0))
 
-    def entry(self, index: Index) -> object | None:
+    def entry(self, index: Index) -> E | None:
         """Return the entry in a row."""
         return self.entries[index.row()] if 0 <= index.row() < len(self.entries) else None
 

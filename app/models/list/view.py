@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Generic
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.models.list.delegate import RowDelegate
-from app.models.list.model import ModelRow, RowListModel
+from app.models.list.model import E, ModelRow, RowListModel
+from app.signals import TypedSignal
 from app.widgets.uniform_list import UniformList
 
 Index = QModelIndex | QPersistentModelIndex
 _CHOOSE = QItemSelectionModel.SelectionFlag.ClearAndSelect
 
 
-class RowsView(UniformList):
+class RowsView(UniformList, Generic[E]):
     """Entries as rows; the chosen one stays chosen when others come and go.
 
     Args:
@@ -26,16 +27,16 @@ class RowsView(UniformList):
         key: returns the key by which an entry is known again.
     """
 
-    chosen = Signal(object)
+    chosen = TypedSignal[E | None]()
     """Another entry was chosen, or None."""
-    entered = Signal(object)
+    opened = TypedSignal[E]()
     """An entry by Return or a double click."""
 
     def __init__(
         self,
         name: str,
-        words: Callable[[Any], ModelRow],
-        key: Callable[[Any], Hashable],
+        words: Callable[[E], ModelRow],
+        key: Callable[[E], Hashable],
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -51,11 +52,11 @@ class RowsView(UniformList):
         self.doubleClicked.connect(self._enter)
 
     @property
-    def current(self) -> object | None:
+    def current(self) -> E | None:
         """The chosen entry."""
         return self.rows.entry(self.currentIndex())
 
-    def show_entries(self, entries: Sequence[object], *, choose_first: bool = False) -> None:
+    def show_entries(self, entries: Sequence[E], *, choose_first: bool = False) -> None:
         """Show other entries; the one that was chosen is so again, if it is among them.
 
         Args:
@@ -108,7 +109,7 @@ class RowsView(UniformList):
     def _enter(self, index: Index) -> None:
         entry, row = self.rows.entry(index), self.rows.row(index)
         if entry is not None and row is not None and not row.heading:
-            self.entered.emit(entry)
+            self.opened.emit(entry)
 
     def _index(self, key: Hashable) -> QModelIndex:
         if key is not None:

@@ -43,7 +43,7 @@ def choosing(stage: Stage, shoot: Shoot) -> None:
             file.write_bytes(b"GGUF")
             with file.open("r+b") as stream:
                 stream.truncate(size << 20)
-        chooser = FileChooser(SeveralModels(Path(folder), tuple(files)), window)
+        chooser = FileChooser(SeveralModels(Path(folder), tuple(files)).sizes, window)
         chooser.open()
         settle()
         shoot("choose-file", chooser)

@@ -88,7 +88,7 @@ def _troubles(page: ModelsPage, script: HubScript, shoot: Shoot) -> None:
     wait_for(lambda: bool(detail.fit_words.text()))
     catch_up()
     shoot("models-gated")
-    page.ask_for_token()
+    detail.licence.token_button.click()
     catch_up()
     for dialog in QApplication.topLevelWidgets():
         if isinstance(dialog, TokenDialog):

@@ -47,6 +47,10 @@ class Fault(StrEnum):
     """A mistake of ours: nobody foresaw it, or the process that asks has ended."""
 
 
+NEED_TOKEN = (Fault.SIGN_IN, Fault.GATED)
+"""The user has to say who they are; a token may help."""
+_LASTING = (Fault.SIGN_IN, Fault.FORBIDDEN, Fault.NOT_FOUND, Fault.CHANGED, Fault.UNSAFE)
+"""The same question gets the same answer. Terms of a gated model can be accepted meanwhile."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ABSENT_NETWORK = (
     errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN, errno.EHOSTDOWN,
@@ -136,6 +140,11 @@ def trouble_of(error: BaseException) -> Trouble:
         if found is not None:
             return found
     return Trouble(Fault.CRASHED, cleaned(f"{type(error).__name__}: {error}"))
+
+
+def may_work_later(fault: str, details: str = "") -> bool:
+    """Return whether it makes sense to try the same again: time, or room on the disk, may help."""
+    return fault not in _LASTING and BY_CHOICE not in details
 
 
 def of_status(status: int, headers: Mapping[str, str], now: float | None = None) -> Trouble:
