@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ from app.showcase import hub_story as story
 from engine.commands import Load
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.messages import Access, Describe, Job, Order, Packaging, Refused, Search
-from engine.hub.remote.faults import Fault
+from engine.hub.remote.faults import BY_CHOICE, Fault
 from engine.hub.shelf.kept_model import ModelOrigin
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -205,15 +206,41 @@ def test_a_gated_model_leads_to_its_terms_and_to_the_token(visitor: Visitor) -> 
 
 def test_a_model_that_cannot_be_described_can_be_asked_for_again(visitor: Visitor) -> None:
     visitor.find("qwen3")
-    visitor.script.repositories = {}
+    question = Describe(Access(), story.QWEN3_8B.repo)
+    visitor.script.refusal = Refused(question, Fault.SERVER, "An error.", "Try again later.")
     page = visitor.page
     page.searching.view.choose(story.QWEN3_8B.repo)
     detail = page.searching.remote
     visitor.until(detail.again_button.isVisible)
     assert not detail.download_button.isVisible()
-    visitor.script.repositories = dict(story.REPOSITORIES)
+    visitor.script.refusal = None
     visitor.click(detail.again_button)
     visitor.until(lambda: detail.repository is story.REPOSITORY)
+
+
+def test_try_again_is_not_offered_where_it_cannot_help(visitor: Visitor) -> None:
+    """A model that is gone, a token that is not accepted, requests that the user forbids."""
+    page, coming = visitor.page, story.FAILED[0]
+    again = {
+        Fault.DROPPED: True,
+        Fault.DISK_FULL: True,
+        Fault.NOT_FOUND: False,
+        Fault.UNSAFE: False,
+        Fault.SIGN_IN: False,
+    }
+    for fault, wanted in again.items():
+        visitor.tell(replace(coming, fault=fault))
+        assert page.downloads.rows["target"].again_button.isVisible() == wanted, fault
+    question = Search(Access(), "")
+    visitor.script.refusal = Refused(question, Fault.OFFLINE, "Blocked.", "Unset it.", BY_CHOICE)
+    visitor.find("qwen")
+    visitor.until(lambda: page.searching.words.text() == "Blocked.\nUnset it.")
+    assert not page.searching.action.isVisible()
+    visitor.script.refusal = Refused(question, Fault.SIGN_IN, "Not accepted.", "Enter another.")
+    visitor.find("qwen")
+    visitor.until(lambda: page.searching.action.text() == "Enter access token…")
+    page._services.hub.keep_token("hf_other")
+    visitor.did(JobState.FETCHING, "target")  # it had failed for want of a token
 
 
 # -- from suggestion to chat -------------------------------------------------------------------
