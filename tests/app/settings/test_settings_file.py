@@ -40,6 +40,7 @@ _EVERYTHING = Settings(
     show_thinking=True,
     sidebar_visible=False,
     performance_visible=False,
+    performance_details=True,
     last_conversation=12,
     window_width=1000,
     window_height=700,

@@ -1,4 +1,4 @@
-"""The size of the window: kept, and never larger than the screen."""
+"""The window at the next start: as large as before, never larger than the screen."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ def test_all_of_the_window_is_on_the_screen(open_desk: Callable[[Script | None],
             page
         )
         assert window.height() < room.height(), "there is room for the title"
+
+
+def test_the_performance_panel_comes_back_as_it_was(
+    open_desk: Callable[[Script | None], Desk],
+) -> None:
+    first = open_desk(None)
+    fold = first.assembly.window.performance.board.fold
+    assert not fold.opened
+    fold.button.click()
+    first.assembly.window.close()
+    first.assembly.close()
+    assert open_desk(None).assembly.window.performance.board.fold.opened
 
 
 def test_a_maximised_window_comes_back_maximised(
