@@ -13,6 +13,7 @@ from app.performance.gain import Baseline, Gain, SpeedBar, gain_of
 from app.performance.sight import Sight
 from app.theme.theme import current
 from app.widgets.table import Table
+from app.widgets.terms import explained
 from engine.language import sentences, tr
 
 _BAR = 12
@@ -39,6 +40,7 @@ class GainView(PaintedView):
         self._without = without
         self.gain = Gain("")
         super().__init__(tr("What drafting brings"), sight, parent)
+        self.setToolTip(explained(tr("Draft")))
 
     def refresh(self) -> None:
         """Look at the answer anew."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
@@ -11,7 +11,9 @@ from app.performance.frames import PaintedView
 from app.performance.sight import Sight
 from app.performance.tables import of_numbers
 from app.theme.theme import current
+from app.widgets.painted import SIDE, TOP
 from app.widgets.table import Table
+from app.widgets.terms import explained
 from engine.language import listed, tr
 
 _GAP = 12
@@ -48,6 +50,14 @@ class NumbersView(PaintedView):
     def table(self) -> Table:
         """See `table.of_numbers`."""
         return of_numbers(self.accessibleName(), self.sight.tally)
+
+    def words_at(self, place: QPointF) -> str:
+        """Return the meaning of the number at a place."""
+        columns = self._columns(self.room)
+        column = int((place.x() - SIDE) / ((self.room + _GAP) / columns))
+        row = int((place.y() - TOP) / (self._row + _GAP))
+        index = row * columns + min(max(column, 0), columns - 1)
+        return explained(tr(wording.NUMBER_TERMS[index])) if index < 6 else ""
 
     def paint(self, painter: QPainter) -> None:
         """Draw values above their labels."""

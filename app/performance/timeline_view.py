@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import (
     QColor,
-    QHelpEvent,
     QMouseEvent,
     QPainter,
     QPen,
@@ -16,7 +15,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.performance import wording
 from app.performance.frames import PaintedView
@@ -27,8 +26,9 @@ from app.performance.timeline import Lane, Stretch, TimelineBlock, blocks, overl
 from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import Tokens
-from app.widgets.painted import SIDE, blend, hatch
+from app.widgets.painted import SIDE, TOP, blend, hatch
 from app.widgets.table import Table
+from app.widgets.terms import explained
 from engine.events import RoundFinished
 from engine.language import later, tr
 
@@ -393,16 +393,13 @@ class TimelineView(PaintedView):
         super().leaveEvent(event)
         self.sight.point(None)
 
-    def event(self, event: QEvent) -> bool:
-        """Explain the round, or the gap, under the mouse."""
-        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            text = self.explain(event.pos().x() - SIDE, event.pos().y() - 6)
-            QToolTip.showText(event.globalPos(), text, self)
-            return True
-        return super().event(event)
-
-    def explain(self, x: float, y: float) -> str:
-        """Return a description of what is at a point."""
+    def words_at(self, place: QPointF) -> str:
+        """Return a description of the round, the gap or the name of a lane at a place."""
+        x, y = place.x() - SIDE, place.y() - TOP
+        if x < self._left:
+            terms = ((Lane.DRAFT, tr("Draft")), (Lane.VERIFY, tr("Round")))
+            rects = ((self._lane_rect(lane), term) for lane, term in terms)
+            return next((explained(each) for r, each in rects if r.top() <= y <= r.bottom()), "")
         view, done = self._view, self._round_at(x, y)
         if view is None:
             return ""

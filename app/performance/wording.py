@@ -189,6 +189,13 @@ def by_position(depths: list[tuple[int, int]]) -> str:
     )
 
 
+NUMBER_TERMS = (
+    *(later("Tokens per second"), later("Tokens per second"), later("First token after")),
+    *(later("Round"), later("Accepted"), later("Round")),
+)
+"""The technical terms behind `numbers`, as in `terms.TERMS`."""
+
+
 def numbers(tally: AnswerTally | None) -> list[tuple[str, str]]:
     """The strip of numbers as (value, label), six of them."""
     enough = tally is not None and tally.committed >= FEWEST_TOKENS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QFont,
     QFontMetricsF,
     QGuiApplication,
+    QHelpEvent,
     QKeyEvent,
     QPainter,
     QPaintEvent,
@@ -20,7 +21,7 @@ from PySide6.QtGui import (
     QPixmap,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from app.theme.theme import current
 from app.theme.tokens import Tokens
@@ -41,9 +42,10 @@ _RING = 2
 class Painted(QWidget):
     """A widget that draws itself at a height that follows from its font.
 
-    Subclasses say how high they are (`height_for`), what they show (`paint`, `describe`, `table`)
-    and what is drawn over it (`paint_over`). The picture is drawn once and kept until `refresh`.
-    All coordinates are those of the area inside the margins, which is `room` wide.
+    Subclasses say how high they are (`height_for`), what they show (`paint`, `describe`, `table`,
+    `words_at`) and what is drawn over it (`paint_over`). The picture is drawn once and kept until
+    `refresh`. What is painted has the coordinates of the area inside the margins, which is `room`
+    wide.
     """
 
     table_asked = Signal()
@@ -86,6 +88,10 @@ class Painted(QWidget):
     def paint(self, painter: QPainter) -> None:
         """Draw the picture."""
         raise NotImplementedError
+
+    def words_at(self, place: QPointF) -> str:  # noqa: ARG002
+        """Return the tooltip for a place of the widget; by default all of it has the same."""
+        return self.toolTip()
 
     def paint_over(self, painter: QPainter) -> None:
         """Draw what moves with the cursor."""
@@ -163,7 +169,10 @@ class Painted(QWidget):
             self.refresh()
 
     def event(self, event: QEvent) -> bool:
-        """Paint anew on another screen, which may be finer."""
+        """Explain what is under the mouse; paint anew on another screen, which may be finer."""
+        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
+            QToolTip.showText(event.globalPos(), self.words_at(QPointF(event.pos())), self)
+            return True
         if event.type() is QEvent.Type.DevicePixelRatioChange:
             self.refresh()
         return super().event(event)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
-    QHelpEvent,
     QMouseEvent,
     QPainter,
     QPen,
 )
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.engine_link.plan_texts import mode_name
 from app.theme.theme import current
@@ -320,15 +319,8 @@ class CurveView(Painted):
         if event.button() is Qt.MouseButton.LeftButton:
             self.let_go.emit()
 
-    def event(self, event: QEvent) -> bool:
-        """The tooltip tells what was measured, or what a ceiling would give."""
-        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            QToolTip.showText(event.globalPos(), self.words_at(QPointF(event.pos())), self)
-            return True
-        return super().event(event)
-
     def words_at(self, place: QPointF) -> str:
-        """Return a description of a place of the widget."""
+        """Return what was measured at a place, or what a ceiling would give."""
         model, plot = self._model, self._plot
         if model is None:
             return ""

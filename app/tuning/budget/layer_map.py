@@ -7,15 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QHelpEvent, QPainter, QPen
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QPainter, QPen
+from PySide6.QtWidgets import QWidget
 
 from app.theme.theme import current
 from app.tuning.budget.layers import LayerPlace, LayerPlaces
-from app.tuning.budget.legend import Entry, Legend, PlacedEntry, height_of, paint_legend
+from app.tuning.budget.legend import (
+    Entry,
+    Legend,
+    PlacedEntry,
+    about_at,
+    height_of,
+    paint_legend,
+)
 from app.widgets.painted import SIDE, TOP, Painted
 from app.widgets.table import Table
+from app.widgets.terms import explained
 from engine.language import tr
 
 _GAP = 2
@@ -112,19 +120,14 @@ class LayerMap(Painted):
         legend = self._legend(self.room)
         paint_legend(painter, legend, self.small, 0, top + grid.height + 6)
 
-    def event(self, event: QEvent) -> bool:
-        """The tooltip tells which layer it is."""
-        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            words = self.words_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), words, self)
-            return True
-        return super().event(event)
-
-    def words_at(self, point: QPointF) -> str:
-        """Return the description of the layer at a place; empty where there is none."""
+    def words_at(self, place: QPointF) -> str:
+        """Return the description of the layer at a place, or the meaning of a word below."""
         grid = Grid.of(len(self.places.layers), self.room)
-        index = grid.at(point - QPointF(SIDE, TOP + self.header_height))
-        return "" if index is None else self.places.layer_words(index)
+        inside = place - QPointF(SIDE, TOP + self.header_height)
+        index = grid.at(inside)
+        if index is not None:
+            return self.places.layer_words(index)
+        return about_at(self._legend(self.room), self.small_metrics, inside, grid.height + 6)
 
 
 def _entries(places: LayerPlaces) -> Iterator[Entry]:
@@ -133,7 +136,7 @@ def _entries(places: LayerPlaces) -> Iterator[Entry]:
         yield Entry(places.count_words(place, count), partial(_look, place))
     for name, place in places.others:
         words = tr("{part}: {place}").format(part=name, place=places.words(place))
-        yield Entry(words, partial(_look, place))
+        yield Entry(words, partial(_look, place), explained(name))
 
 
 def _look(place: LayerPlace, painter: QPainter, area: QRectF) -> None:

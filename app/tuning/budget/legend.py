@@ -18,10 +18,11 @@ _LINE_GAP = 3
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Words with a square before them, which `look` paints."""
+    """Words with a square before them, which `look` paints, and what they mean."""
 
     words: str
     look: Callable[[QPainter, QRectF], None]
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,15 @@ class Legend:
 def height_of(legend: Sequence[PlacedEntry], metrics: QFontMetricsF) -> float:
     """Return the height of a legend."""
     return (legend[-1].line + 1) * (metrics.height() + _LINE_GAP) if legend else 0.0
+
+
+def about_at(
+    legend: Sequence[PlacedEntry], metrics: QFontMetricsF, point: QPointF, top: float
+) -> str:
+    """Return the meaning of the words at a point, in a legend that begins at `top`."""
+    line = (point.y() - top) // (metrics.height() + _LINE_GAP)
+    found = (each for each in legend if each.line == line)
+    return next((e.entry.about for e in found if e.left <= point.x() < e.left + e.width), "")
 
 
 def paint_legend(

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QHelpEvent, QPainter
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter
+from PySide6.QtWidgets import QWidget
 
 from app.theme.theme import current
-from app.tuning.budget.legend import Entry, Legend, PlacedEntry, height_of, paint_legend
+from app.tuning.budget.legend import (
+    Entry,
+    Legend,
+    PlacedEntry,
+    about_at,
+    height_of,
+    paint_legend,
+)
 from app.tuning.budget.wording import over_words, rows, size_words, stack_words
 from app.widgets.memory_parts import MemoryPart, Stack
 from app.widgets.painted import SIDE, TOP, Painted
 from app.widgets.stack_bar import paint_part, paint_stack
 from app.widgets.table import Table
+from app.widgets.terms import explained
 from engine.language import listed, tr
 from engine.language.units import memory
 
@@ -40,7 +48,8 @@ class MemoryView(Painted):
         self.setAccessibleName(name)
         self._now, self._then = now, then
         self._entries = Legend(
-            Entry(_sized(part, size), partial(_swatch, part)) for part, size in rows(now, then)
+            Entry(_sized(part, size), partial(_swatch, part), explained(tr(part)))
+            for part, size in rows(now, then)
         )
         self.refresh()
         height = self._height(self.width())
@@ -116,15 +125,8 @@ class MemoryView(Painted):
         align = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(line, align, words)
 
-    def event(self, event: QEvent) -> bool:
-        """The tooltip tells what a stretch of a bar is for."""
-        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            QToolTip.showText(event.globalPos(), self.words_at(QPointF(event.pos())), self)
-            return True
-        return super().event(event)
-
     def words_at(self, place: QPointF) -> str:
-        """Return the use of the memory at a place of the widget; empty beside the bars."""
+        """Return the use of the memory at a place of the bars, or the meaning of a word below."""
         inside = place - QPointF(SIDE, TOP)
         for name, bar, stack in self._areas():
             if not bar.contains(inside):
@@ -133,8 +135,10 @@ class MemoryView(Painted):
             for segment, left, right in stack.edges(bar.width()):
                 if left <= x < right:
                     said = _sized(segment.part, size_words(segment.nbytes))
-                    return tr("{when}: {said}").format(when=name, said=said) if name else said
-        return ""
+                    said = tr("{when}: {said}").format(when=name, said=said) if name else said
+                    return "\n".join(filter(None, (said, explained(tr(segment.part)))))
+        top = self.header_height + self._bars + 6
+        return about_at(self._legend(self.room), self.small_metrics, inside, top)
 
 
 def _sized(part: MemoryPart, size: str) -> str:

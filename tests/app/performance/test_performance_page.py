@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import scripted_rounds as scripted
 from desk import Desk
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QWidget
 from stopwatch import least
@@ -24,6 +24,7 @@ from app.performance.performance_page import PerformancePage
 from app.performance.timeline import Lane
 from app.shell.banner import Banner
 from app.shell.page_names import PageName
+from app.widgets.painted import SIDE, TOP
 from engine.events import AcceleratorSample, Interval
 
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
@@ -152,7 +153,8 @@ def test_copies_have_a_lane_and_gaps_their_names(desk: Desk, page: PerformancePa
 
     def said(lane: Lane, at: float) -> str:
         rect = timeline._lane_rect(lane)
-        return timeline.explain(timeline._left + view.x(at), rect.center().y())
+        x = timeline._left + view.x(at)
+        return timeline.words_at(QPointF(x, rect.center().y()) + QPointF(SIDE, TOP))
 
     assert "copying: 100" in said(Lane.VERIFY, 8.9)
     assert "target waits for the draft: 400" in said(Lane.VERIFY, 8.2)

@@ -16,7 +16,9 @@ from app.performance.frames import PaintedView
 from app.performance.model import ModelChange
 from app.performance.sight import Window
 from app.theme.theme import Theme
+from app.widgets.painted import SIDE, TOP
 from app.widgets.table_dialog import TableDialog, TableModel
+from app.widgets.terms import TERMS
 
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
 
@@ -228,10 +230,20 @@ def test_gaps_are_explained(panel: PerformancePanel) -> None:
     done = next(each for each in reversed(panel.sight.timeline.rounds) if each.draft)
     assert done.draft is not None
     x = panel.board.timeline._left + view.x((done.draft.start + done.draft.end) / 2)
-    said = panel.board.timeline.explain(x, panel.board.timeline.header_height + 35)
+    timeline = panel.board.timeline
+    said = timeline.words_at(QPointF(x + SIDE, timeline.header_height + 35 + TOP))
     assert f"Round {done.index}: " in said
     assert "target waits for the draft: " in said
-    assert panel.board.timeline.explain(0, 0) == ""
+    assert timeline.words_at(QPointF(SIDE, TOP)) == ""
+
+
+def test_names_and_numbers_have_the_tooltips_of_their_terms(panel: PerformancePanel) -> None:
+    timeline, numbers = panel.board.timeline, panel.board.numbers
+    draft = QPointF(SIDE + 1, TOP + timeline.header_height + 5)
+    assert timeline.words_at(draft) == TERMS["Draft"]
+    assert numbers.words_at(QPointF(SIDE, TOP)) == TERMS["Tokens per second"]
+    last = QPointF(numbers.width() - SIDE, numbers.height() - TOP)
+    assert numbers.words_at(last) == TERMS["Round"]
 
 
 def test_every_picture_has_a_table_and_a_menu(qtbot: QtBot, panel: PerformancePanel) -> None:

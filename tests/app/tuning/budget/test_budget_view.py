@@ -28,6 +28,7 @@ from app.tuning.budget.model import GIB
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import sentence
 from app.widgets.painted import SIDE, Painted
+from app.widgets.terms import TERMS
 
 # A note of the offscreen platform about any top-level widget with a smallest size.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
@@ -226,8 +227,15 @@ def test_tooltips_name_dots_steps_and_layers(view: BudgetView) -> None:
     assert [name for name, _, _ in bars] == ["Now", "After"]
     now, then = (QPointF(SIDE + bar.left() + 1, 6 + bar.center().y()) for _, bar, _ in bars)
     assert view.card.words_at(now).startswith("Now: Target")
+    assert view.card.words_at(now).endswith(TERMS["Target"])
     assert view.card.words_at(then).startswith("After: Free")
     assert view.card.words_at(QPointF(1, 1)) == ""
+    legend = view.card._legend(view.card.room)
+    cache = next(each for each in legend if "KV cache" in each.entry.words)
+    lines = legend[-1].line + 1 - cache.line
+    below = lines * view.card.small_metrics.height()
+    spot = QPointF(SIDE + cache.left + 5, 6 + view.card.height_for(view.card.room) - below)
+    assert view.card.words_at(spot) == TERMS["KV cache"]
 
 
 def test_without_a_card_there_is_only_the_memory_of_the_pc(view: BudgetView) -> None:
