@@ -113,7 +113,7 @@ class Assembly:
         kept = MeasuredFile(paths.measured)
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
         without = WithoutDraft(self.bridge, self.session, self.measured, parent=self.bridge)
-        panel = performance_panel(feed, without)
+        panel = performance_panel(feed, without, self.settings)
         running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
         choosing = RunChoice(running, self.bridge)
@@ -247,11 +247,17 @@ def performance_feed(bridge: EngineBridge, session: ChatSession) -> Feed:
     return feed
 
 
-def performance_panel(feed: Feed, without: WithoutDraft) -> PerformancePanel:
-    """The performance panel."""
+def performance_panel(
+    feed: Feed, without: WithoutDraft, settings: SettingsStore
+) -> PerformancePanel:
+    """The performance panel, with its details open or closed as they were."""
     from app.performance.panel import PerformancePanel
 
-    return PerformancePanel(feed, without)
+    panel = PerformancePanel(feed, without)
+    fold = panel.board.fold
+    fold.set_open(opened=settings.value.performance_details)
+    fold.toggled.connect(lambda opened: settings.change(performance_details=opened))
+    return panel
 
 
 def page_makers(

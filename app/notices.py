@@ -9,9 +9,10 @@ from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from app.data_folder.exported_file import show_folder
+from app.signals import TypedSignal
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -53,10 +54,9 @@ class Notice:
 class NoticeBoard(QObject):
     """Carries notices to whoever listens, in the thread of the listener."""
 
-    posted = Signal(object)
-    """A `Notice`."""
-    withdrawn = Signal(object)
-    """A `Notice` that is of no use any more."""
+    posted = TypedSignal[Notice]()
+    withdrawn = TypedSignal[Notice]()
+    """It is of no use any more."""
 
 
 @cache

@@ -6,8 +6,10 @@ import hashlib
 import json
 from pathlib import Path
 
-from PySide6.QtCore import QLockFile, QObject, Signal
+from PySide6.QtCore import QLockFile, QObject
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+from app.signals import TypedSignal
 
 _VERSION = 1
 _LONGEST = 65_536
@@ -22,8 +24,8 @@ class SingleInstance(QObject):
     `started_again` comes when somebody started Duotail once more.
     """
 
-    started_again = Signal(object)
-    """The file that was to be opened, a `Path`, or None."""
+    started_again = TypedSignal[Path | None]()
+    """The file that was to be opened, if any."""
 
     def __init__(self, lock_path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)

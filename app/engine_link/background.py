@@ -8,8 +8,10 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from PySide6.QtCore import QObject, QRunnable, QThreadPool, Signal
+from PySide6.QtCore import QObject, QRunnable, QThreadPool
 from shiboken6 import isValid
+
+from app.signals import TypedSignal
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +25,7 @@ class _Courier(QObject):
     thread sends through it, and that crashes the process.
     """
 
-    arrived = Signal(object)
+    arrived = TypedSignal[Callable[[], None]]()
 
     def __init__(self) -> None:
         super().__init__()

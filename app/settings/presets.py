@@ -110,6 +110,10 @@ class Preset:
         own = self in BUILT_IN or self.name in (AS_BEFORE, RECOMMENDED)
         return tr(self.name) if own else self.name
 
+    def renamed(self, name: str) -> Preset:
+        """Return the same values under another name."""
+        return replace(self, name=name)
+
     def in_use(self) -> ChatSetup:
         """The setup of a conversation that starts with this preset."""
         return replace(self.setup, preset=self.name)

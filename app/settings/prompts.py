@@ -30,6 +30,10 @@ class SavedPrompt:
             return SavedPrompt(tr(self.name), tr(self.text))
         return self
 
+    def renamed(self, name: str) -> SavedPrompt:
+        """Return its text, in the user's language, under another name."""
+        return SavedPrompt(name, self.shown().text)
+
 
 BUILT_IN_PROMPTS = (
     SavedPrompt(

@@ -54,8 +54,7 @@ class Editor(QWidget):
         self.control.setAccessibleDescription(about)
 
     def show_settings(self, settings: Settings) -> None:
-        """Show what is in force."""
-        raise NotImplementedError
+        """Show what is in force, where the control shows anything of it."""
 
 
 class _Combo(QComboBox):
@@ -184,9 +183,6 @@ class ButtonEditor(Editor):
         button.setAutoDefault(False)
         super().__init__(button, parent)
         button.clicked.connect(lambda _=False: opens(self.window()))
-
-    def show_settings(self, settings: Settings) -> None:
-        """Do nothing: the text stays."""
 
 
 def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -> Editor:

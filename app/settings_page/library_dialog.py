@@ -42,6 +42,8 @@ class LibraryDialog(QDialog, Generic[N]):
 
     Args:
         form: shows one of them.
+        read: returns everything that is kept.
+        keep: keeps these.
         built_in: those that come with Duotail.
         words: the texts.
         parent: the window that it belongs to.
@@ -50,13 +52,15 @@ class LibraryDialog(QDialog, Generic[N]):
     def __init__(
         self,
         form: NamedForm[N],
+        read: Callable[[], tuple[N, ...]],
+        keep: Callable[[tuple[N, ...]], None],
         built_in: tuple[N, ...],
         words: LibraryWords,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle(words.title)
-        self._built_in = built_in
+        self._read, self._keep, self._built_in = read, keep, built_in
         self._words = words
         self._take_back: Callable[[], None] | None = None
         self.list = QListWidget(self)
@@ -80,16 +84,12 @@ class LibraryDialog(QDialog, Generic[N]):
     @property
     def items(self) -> tuple[N, ...]:
         """Everything that is kept."""
-        raise NotImplementedError
-
-    def keep(self, items: tuple[N, ...]) -> None:
-        """Keep these."""
-        raise NotImplementedError
+        return self._read()
 
     def keep_changed(self, items: tuple[N, ...], before: N, after: N) -> None:
         """Keep these, of which one was another `before`."""
         del before, after
-        self.keep(items)
+        self._keep(items)
 
     def _button(self, text: str, call: Callable[[], None]) -> QPushButton:
         button = QPushButton(text, self)
@@ -166,21 +166,21 @@ class LibraryDialog(QDialog, Generic[N]):
         self.restore.setEnabled(bool(self._missing()))
 
     def _add(self) -> None:
-        self._append(self.form.fresh(self._free_name(self._words.new_name)))
+        self._append(self.form.blank.renamed(self._free_name(self._words.new_name)))
 
     def _duplicate(self) -> None:
         chosen = self.items[self.list.currentRow()]
         name = tr("{name} (copy)").format(name=chosen.label)
-        self._append(self.form.renamed(chosen, self._free_name(name)))
+        self._append(chosen.renamed(self._free_name(name)))
 
     def _append(self, item: N) -> None:
-        self.keep((*self.items, item))
+        self._keep((*self.items, item))
         self._fill(len(self.items) - 1)
         self.form.begin()
 
     def _delete(self) -> None:
         row, items = self.list.currentRow(), self.items
-        self.keep((*items[:row], *items[row + 1 :]))
+        self._keep((*items[:row], *items[row + 1 :]))
         self._fill(row)
         self.list.setFocus()
         words = tr("“{name}” was deleted.").format(name=items[row].label)
@@ -196,7 +196,7 @@ class LibraryDialog(QDialog, Generic[N]):
             each for each in self.items if each.name in names and each not in self._built_in
         )
         own = [item for item in self.items if item.name not in names]
-        self.keep((*self._built_in, *own))
+        self._keep((*self._built_in, *own))
         self._fill(0)
         undo = partial(self._put_back, changed, len(self.items)) if changed else None
         self._offer_undo(tr("What you had changed was replaced.") if changed else "", undo)
@@ -222,7 +222,7 @@ class LibraryDialog(QDialog, Generic[N]):
             place = places[0] if places else min(row, len(items))
             items[place : place + len(places)] = [item]
             row = place
-        self.keep(tuple(items))
+        self._keep(tuple(items))
         self._fill(row)
 
     def _free_name(self, name: str) -> str:

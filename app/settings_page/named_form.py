@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from app.settings.presets import clean_name
+from app.signals import TypedSignal
 from app.widgets.labels import plain_label
 from engine.language import tr
 
@@ -23,18 +23,21 @@ class Named(Protocol):
     def label(self) -> str:
         """The name, as it is shown."""
 
+    def renamed(self, name: str) -> Self:
+        """Return the thing under another name."""
+
 
 N = TypeVar("N", bound=Named)
 
 
 class NamedForm(QWidget, Generic[N]):
-    """Shows one thing; `changed` carries it as the user has made it."""
+    """Shows one thing, at first `blank`; `changed` carries it as the user has made it."""
 
-    changed = Signal(object)
+    changed = TypedSignal[N]()
 
-    def __init__(self, item: N, taken: str, nameless: str, parent: QWidget | None = None) -> None:
+    def __init__(self, blank: N, taken: str, nameless: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.item = item
+        self.blank = self.item = blank
         self._others: set[str] = set()
         self._words = (taken, nameless)
         self.name = QLineEdit(self)
@@ -49,17 +52,8 @@ class NamedForm(QWidget, Generic[N]):
         self.name.textEdited.connect(self._rename)
         self.name.editingFinished.connect(self._settle_name)
 
-    def fresh(self, name: str) -> N:
-        """Return a new thing of this name."""
-        raise NotImplementedError
-
-    def renamed(self, item: N, name: str) -> N:
-        """Return the thing under another name."""
-        raise NotImplementedError
-
     def show_parts(self) -> None:
         """Show everything of `item` but its name."""
-        raise NotImplementedError
 
     def show_item(self, item: N, others: set[str]) -> None:
         """Show `item`; the names of the `others` are taken."""
@@ -97,7 +91,7 @@ class NamedForm(QWidget, Generic[N]):
         self._wrong.setText(self._words[0] if taken else self._words[1])
         self._wrong.setVisible(taken or not name)
         if name and not taken and text != self.item.label:
-            self.take(self.renamed(self.item, name))
+            self.take(self.item.renamed(name))
 
     def _settle_name(self) -> None:
         """Put back the last name where the text cannot be one."""

@@ -35,14 +35,6 @@ class PresetForm(NamedForm[Preset]):
         for name, part in FIELDS.items():
             self._add(name, part)
 
-    def fresh(self, name: str) -> Preset:
-        """Return a plain preset."""
-        return Preset(name)
-
-    def renamed(self, item: Preset, name: str) -> Preset:
-        """Return the preset under another name."""
-        return replace(item, name=name)
-
     def show_parts(self) -> None:
         """Show the values."""
         for name, setter in self._setters.items():

@@ -22,16 +22,14 @@ class PresetsDialog(LibraryDialog[Preset]):
             tr("New preset"),
             tr("Restores the presets that come with Duotail."),
         )
-        super().__init__(PresetForm(), BUILT_IN, words, parent)
-
-    @property
-    def items(self) -> tuple[Preset, ...]:
-        """The presets in force."""
-        return self._store.value.presets
-
-    def keep(self, items: tuple[Preset, ...]) -> None:
-        """Keep these presets."""
-        self._store.change(presets=items)
+        super().__init__(
+            PresetForm(),
+            lambda: store.value.presets,
+            lambda items: store.change(presets=items),
+            BUILT_IN,
+            words,
+            parent,
+        )
 
     def keep_changed(self, items: tuple[Preset, ...], before: Preset, after: Preset) -> None:
         """Keep these, and the default among them."""

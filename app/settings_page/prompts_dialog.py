@@ -32,14 +32,6 @@ class PromptForm(NamedForm[SavedPrompt]):
         self.add_wide(tr("Text"), self.text, about)
         self.text.textChanged.connect(self._retext)
 
-    def fresh(self, name: str) -> SavedPrompt:
-        """Return an empty prompt."""
-        return SavedPrompt(name)
-
-    def renamed(self, item: SavedPrompt, name: str) -> SavedPrompt:
-        """Return the prompt under another name, with its text in the user's language."""
-        return replace(item.shown(), name=name)
-
     def show_parts(self) -> None:
         """Show the text."""
         with QSignalBlocker(self.text):
@@ -54,20 +46,17 @@ class PromptsDialog(LibraryDialog[SavedPrompt]):
     """The prompts that typing / in the message field offers."""
 
     def __init__(self, store: SettingsStore, parent: QWidget | None = None) -> None:
-        self._store = store
         words = LibraryWords(
             tr("Prompts"),
             tr("There are no prompts. New ones appear when you type / in the message field."),
             tr("New prompt"),
             tr("Brings back the prompts that came with Duotail."),
         )
-        super().__init__(PromptForm(), BUILT_IN_PROMPTS, words, parent)
-
-    @property
-    def items(self) -> tuple[SavedPrompt, ...]:
-        """The prompts in force."""
-        return self._store.value.prompts
-
-    def keep(self, items: tuple[SavedPrompt, ...]) -> None:
-        """Keep these prompts."""
-        self._store.change(prompts=items)
+        super().__init__(
+            PromptForm(),
+            lambda: store.value.prompts,
+            lambda items: store.change(prompts=items),
+            BUILT_IN_PROMPTS,
+            words,
+            parent,
+        )

@@ -111,9 +111,6 @@ class MainWindow(QMainWindow):
         self._stack(self._splitter, self.memory)
         self.sidebar.setVisible(settings.sidebar_visible)
         self.performance.setVisible(settings.performance_visible)
-        fold, change = self.performance.board.fold, services.settings.change
-        fold.set_open(opened=settings.performance_details)
-        fold.toggled.connect(lambda opened: change(performance_details=opened))
         self.commands = WindowActions(self, services)
         self._connect()
         services.theme.changed.connect(self._recolour)

@@ -8,6 +8,7 @@ from desk import Desk
 from fake_engine import Script
 
 from app.shell.page_names import PageName
+from app.widgets.fold import Fold
 
 
 def test_all_of_the_window_is_on_the_screen(open_desk: Callable[[Script | None], Desk]) -> None:
@@ -29,12 +30,12 @@ def test_the_performance_panel_comes_back_as_it_was(
     open_desk: Callable[[Script | None], Desk],
 ) -> None:
     first = open_desk(None)
-    fold = first.assembly.window.performance.board.fold
+    fold = first.assembly.window.performance.findChild(Fold)
     assert not fold.opened
     fold.button.click()
     first.assembly.window.close()
     first.assembly.close()
-    assert open_desk(None).assembly.window.performance.board.fold.opened
+    assert open_desk(None).assembly.window.performance.findChild(Fold).opened
 
 
 def test_a_maximised_window_comes_back_maximised(
