@@ -139,7 +139,7 @@ class Assembly:
         highlight = RoundHighlight(self.session, self.window.chat.transcript, panel, self.window)
         ShownAnswer(self.store, self.session, feed, highlight, self.window)
         self.replays = Replays(self.store, self.session, self.window.pages, without, self.window)
-        self.window.chat.transcript.rounds_asked.connect(self.replays.show)
+        self.window.chat.transcript.requests.show_rounds.connect(self.replays.show)
         self.window.open_last()
         self.history.tell(lambda: self.house.start_anew(safe=False))
 

@@ -140,19 +140,20 @@ class ChatPage(QWidget):
         session.deleted.connect(self._offer_undo)
 
     def _connect_widgets(self) -> None:
-        self.greeting.example_chosen.connect(self._session.send)
-        self.transcript.continue_asked.connect(self._session.continue_answer)
-        self.transcript.regenerate_asked.connect(self._session.regenerate)
-        self.transcript.variation_asked.connect(self._session.vary)
-        self.transcript.edit_asked.connect(self._edit)
-        self.transcript.version_asked.connect(self._session.show_version)
-        self.transcript.delete_asked.connect(self._session.delete_message)
-        self.transcript.tint_asked.connect(lambda on: self._settings.change(token_tint=on))
+        session, requests = self._session, self.transcript.requests
+        self.greeting.example_chosen.connect(session.send)
+        requests.resume.connect(session.continue_answer)
+        requests.regenerate.connect(session.regenerate)
+        requests.vary.connect(session.vary)
+        requests.edit.connect(self._edit)
+        requests.show_version.connect(session.show_version)
+        requests.delete.connect(session.delete_message)
+        requests.underline.connect(lambda on: self._settings.change(token_tint=on))
         self.transcript.link_clicked.connect(self._ask_to_open)
         self.find_bar.closed.connect(self._search.close)
         self.find_bar.closed.connect(self.composer.field.setFocus)
         self.left_out.moved.connect(self.transcript.set_unseen)
-        self.composer.stop_asked.connect(self._session.stop)
+        self.composer.stop_asked.connect(session.stop)
         self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
 
     @property

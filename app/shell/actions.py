@@ -189,7 +189,7 @@ class WindowActions(QObject):
         transcript = self._window.chat.transcript
         answer = transcript.last_answer()
         if answer is not None:
-            transcript.rounds_asked.emit(answer.message.id)
+            transcript.requests.show_rounds.emit(answer.message.id)
 
 
 def _open(dialog: QDialog) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication, QIcon, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -41,6 +42,22 @@ class Act(StrEnum):
     def shortcut(self) -> str:
         """The keys that do the same while the focus is in the message."""
         return _SHORTCUTS.get(self, "")
+
+
+class MessageRequests(QObject):
+    """What users ask of the messages of a transcript; signals carry the message's id."""
+
+    regenerate = Signal(int)
+    vary = Signal(int)
+    resume = Signal()
+    """Go on with the last answer."""
+    edit = Signal(int, str)
+    show_version = Signal(int, int)
+    """A message, and the steps to another version."""
+    delete = Signal(int)
+    show_rounds = Signal(int)
+    underline = Signal(bool)
+    """Underline drafted words, or no longer."""
 
 
 _WORDS = {

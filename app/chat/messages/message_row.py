@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import (
     QContextMenuEvent,
     QEnterEvent,
@@ -15,7 +15,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from app.chat.messages.divider import Divider
-from app.chat.messages.message_actions import Act, MenuTarget, message_menu
+from app.chat.messages.message_actions import Act, MenuTarget, MessageRequests, message_menu
 from app.chat.messages.message_footer import Footer
 from app.chat.messages.row import ListRow, TextAnchor
 from app.chat.text.surface import selected_text
@@ -30,20 +30,20 @@ GAP = 14
 
 
 class MessageRow(ListRow):
-    """A message in the column. Signals carry the message's id."""
+    """A message in the column.
 
-    regenerate_asked = Signal(int)
-    edit_asked = Signal(int, str)
-    version_asked = Signal(int, int)
-    delete_asked = Signal(int)
-    variation_asked = Signal(int)
-    continue_asked = Signal()
-    rounds_asked = Signal(int)
-    tint_asked = Signal(bool)
-    """Underline drafted words, or no longer."""
+    Args:
+        message: the message.
+        requests: told what the user asks of it.
+        name: the name for screen readers.
+        parent: the column's viewport.
+    """
 
-    def __init__(self, message: StoredMessage, name: str, parent: QWidget) -> None:
+    def __init__(
+        self, message: StoredMessage, requests: MessageRequests, name: str, parent: QWidget
+    ) -> None:
         super().__init__(parent)
+        self.requests = requests
         self.setAttribute(Qt.WidgetAttribute.WA_StaticContents)
         self.message = message
         self.text = TextView(name, self.text_parent())
@@ -204,18 +204,19 @@ class MessageRow(ListRow):
                 QGuiApplication.clipboard().setText(self.plain_text())
                 self.footer.confirm(Act.COPY)
             case Act.AGAIN | Act.ANSWER:
-                self.regenerate_asked.emit(message.id)
+                self.requests.regenerate.emit(message.id)
             case Act.VARY:
-                self.variation_asked.emit(message.id)
+                self.requests.vary.emit(message.id)
             case Act.CONTINUE:
-                self.continue_asked.emit()
+                self.requests.resume.emit()
             case Act.ROUNDS:
-                self.rounds_asked.emit(message.id)
+                self.requests.show_rounds.emit(message.id)
             case Act.DELETE:
-                self.delete_asked.emit(message.id)
+                self.requests.delete.emit(message.id)
             case Act.EARLIER | Act.LATER:
                 if act in self.versions():
-                    self.version_asked.emit(message.id, -1 if act is Act.EARLIER else 1)
+                    step = -1 if act is Act.EARLIER else 1
+                    self.requests.show_version.emit(message.id, step)
             case Act.MORE:
                 self.open_menu(
                     self.footer.mapToGlobal(QPoint(self.footer.width(), 0)), MenuTarget()

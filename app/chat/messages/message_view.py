@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from app.chat.messages.answer_details import AnswerDetails
 from app.chat.messages.answer_texts import answer_details, answer_note, answer_numbers
-from app.chat.messages.message_actions import Act
+from app.chat.messages.message_actions import Act, MessageRequests
 from app.chat.messages.message_footer import FOOTER, FooterState
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
 from app.chat.messages.user_message import UserMessage
@@ -32,8 +32,8 @@ _NEARLY_S = 0.004
 class AnswerMessage(MessageRow):
     """An answer: its text, how it ended, its numbers, and what can be done with it."""
 
-    def __init__(self, message: StoredMessage, parent: QWidget) -> None:
-        super().__init__(message, tr("Answer"), parent)
+    def __init__(self, message: StoredMessage, requests: MessageRequests, parent: QWidget) -> None:
+        super().__init__(message, requests, tr("Answer"), parent)
         self._pending: list[str] = []
         self._live: LiveAnswer | None = None
         self._tinted = False
@@ -250,7 +250,7 @@ class AnswerMessage(MessageRow):
             details.rounds_asked.connect(lambda: self.act(Act.ROUNDS))
             details.open()
         elif act is Act.TINT:
-            self.tint_asked.emit(not self._tinted)
+            self.requests.underline.emit(not self._tinted)
         else:
             super().act(act)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import cast
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
@@ -12,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.chat.messages.column import TOP, Column
 from app.chat.messages.edge_scroll import EdgeScroll
+from app.chat.messages.message_actions import MessageRequests
 from app.chat.messages.message_focus import MessageFocus
 from app.chat.messages.message_footer import FOOTER
 from app.chat.messages.message_row import GAP
@@ -33,22 +33,14 @@ _HIT_BELOW = 80
 class Transcript(Column):
     """Shows the messages of one conversation."""
 
-    continue_asked = Signal()
-    regenerate_asked = Signal(int)
-    variation_asked = Signal(int)
-    edit_asked = Signal(int, str)
-    version_asked = Signal(int, int)
-    delete_asked = Signal(int)
-    rounds_asked = Signal(int)
-    """Show what this answer was written in."""
-    tint_asked = Signal(bool)
-    """Underline drafted words, or no longer."""
     link_clicked = Signal(str)
     text_hovered = Signal(int, int)
     """A message, and the place in its text that the mouse is on (UTF-16 units; -1: none)."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.requests = MessageRequests(self)
+        self.requests.show_version.connect(self._keep_arrows)
         self.setAccessibleName(tr("Conversation"))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._messages: list[StoredMessage] = []
@@ -236,16 +228,8 @@ class Transcript(Column):
         """The widget of a message."""
         message = self._messages[index]
         kind = AnswerMessage if message.role is Role.ASSISTANT else UserMessage
-        bubble = kind(message, self.viewport())
+        bubble = kind(message, self.requests, self.viewport())
         bubble.set_last(last=index == len(self._messages) - 1)
-        bubble.continue_asked.connect(self.continue_asked)
-        bubble.regenerate_asked.connect(self.regenerate_asked)
-        bubble.variation_asked.connect(self.variation_asked)
-        bubble.edit_asked.connect(self.edit_asked)
-        bubble.version_asked.connect(partial(self._step_version, bubble))
-        bubble.delete_asked.connect(self.delete_asked)
-        bubble.rounds_asked.connect(self.rounds_asked)
-        bubble.tint_asked.connect(self.tint_asked)
         text = bubble.text
         text.link_clicked.connect(self.link_clicked)
         text.hovered.connect(lambda at: self.text_hovered.emit(bubble.message.id, at))
@@ -267,12 +251,11 @@ class Transcript(Column):
             y, self._stepped = self._stepped[1], None
             self.put_row(index, bubble.footer.y(), y)
 
-    def _step_version(self, bubble: Bubble, message_id: int, step: int) -> None:
-        """Ask for another version, whose arrows shall be where those of this one are."""
-        index = self._index(message_id)
-        if index is not None:
+    def _keep_arrows(self, message_id: int) -> None:
+        """Have the arrows of another version where those of this one are."""
+        index, bubble = self._index(message_id), self._live_bubble(message_id)
+        if index is not None and bubble is not None:
             self._stepped = (index, self.row_top(index) + bubble.footer.y())
-        self.version_asked.emit(message_id, step)
 
     def estimates(self, first: int, width: int) -> Iterable[int]:
         """Heights by counting characters and lines."""

@@ -9,7 +9,7 @@ from PySide6.QtGui import QFontMetricsF
 from PySide6.QtWidgets import QFrame, QWidget
 
 from app.chat.messages.attached_file import AttachedFile
-from app.chat.messages.message_actions import Act
+from app.chat.messages.message_actions import Act, MessageRequests
 from app.chat.messages.message_editor import MessageEditor
 from app.chat.messages.message_footer import FOOTER, FooterState
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
@@ -30,8 +30,8 @@ _SHARE = 0.82
 class UserMessage(MessageRow):
     """A message of the user, as typed, below the files that went along with it."""
 
-    def __init__(self, message: StoredMessage, parent: QWidget) -> None:
-        super().__init__(message, tr("Your message"), parent)
+    def __init__(self, message: StoredMessage, requests: MessageRequests, parent: QWidget) -> None:
+        super().__init__(message, requests, tr("Your message"), parent)
         files, said = sent_files(message.text)
         self.files = [
             AttachedFile(file, utf16_length(message.text[: file.start]), self._bubble)
@@ -156,7 +156,7 @@ class UserMessage(MessageRow):
 
     def _send_edited(self, text: str) -> None:
         self._end_edit()
-        self.edit_asked.emit(self.message.id, text)
+        self.requests.edit.emit(self.message.id, text)
 
     def _end_edit(self) -> None:
         if self.editor is None:

@@ -324,15 +324,15 @@ def test_buttons_of_the_messages_do_what_they_say(desk: Desk) -> None:
     two_turns(desk)
     transcript, first = desk.chat.transcript, desk.session.messages[0].id
     desk.script.answer = "Third answer"
-    transcript.edit_asked.emit(first, "Third question")
+    transcript.requests.edit.emit(first, "Third question")
     desk.answered()
     assert texts(desk) == ["Third question", "Third answer"]
-    transcript.version_asked.emit(desk.session.messages[0].id, -1)
+    transcript.requests.show_version.emit(desk.session.messages[0].id, -1)
     assert len(texts(desk)) == 4
-    transcript.regenerate_asked.emit(desk.session.messages[1].id)
+    transcript.requests.regenerate.emit(desk.session.messages[1].id)
     desk.answered()
     assert texts(desk) == ["First question", "Third answer"]
-    transcript.delete_asked.emit(desk.session.messages[1].id)
+    transcript.requests.delete.emit(desk.session.messages[1].id)
     assert texts(desk) == ["First question", "First answer", "Second question", "Second answer"]
 
 

@@ -266,7 +266,9 @@ def test_versions_with_arrows_and_keys(reader: Reader) -> None:
     reader.transcript.show_messages(messages)
     reader.settle()
     asked: list[tuple[int, int]] = []
-    reader.transcript.version_asked.connect(lambda number, step: asked.append((number, step)))
+    reader.transcript.requests.show_version.connect(
+        lambda number, step: asked.append((number, step))
+    )
     answer = reader.last_answer()
     _button(answer, "Previous version").click()
     _button(answer, "Next version").click()
@@ -295,7 +297,7 @@ def test_a_message_that_only_learned_of_other_versions_keeps_its_widget(reader: 
 def test_a_message_is_edited_in_its_place(reader: Reader) -> None:
     reader.show(4)
     sent: list[tuple[int, str]] = []
-    reader.transcript.edit_asked.connect(lambda number, text: sent.append((number, text)))
+    reader.transcript.requests.edit.connect(lambda number, text: sent.append((number, text)))
     question = reader.transcript.bubble_at(2)
     assert isinstance(question, UserMessage)
     question.act(Act.EDIT)
@@ -383,9 +385,9 @@ def test_what_the_actions_ask_for(reader: Reader) -> None:
     reader.transcript.show_messages([message(0), message(1, "**Bold** words"), message(2), stopped])
     reader.settle()
     asked: list[object] = []
-    reader.transcript.continue_asked.connect(lambda: asked.append("continue"))
-    reader.transcript.regenerate_asked.connect(asked.append)
-    reader.transcript.delete_asked.connect(asked.append)
+    reader.transcript.requests.resume.connect(lambda: asked.append("continue"))
+    reader.transcript.requests.regenerate.connect(asked.append)
+    reader.transcript.requests.delete.connect(asked.append)
     last, first = reader.last_answer(), reader.transcript.bubble_at(1)
     assert "Stopped" in last.note
     _button(last, "Continue this answer").click()
@@ -401,7 +403,7 @@ def test_what_the_actions_ask_for(reader: Reader) -> None:
 def test_a_question_left_without_an_answer_asks_for_one(reader: Reader) -> None:
     reader.show(3)
     asked: list[int] = []
-    reader.transcript.regenerate_asked.connect(asked.append)
+    reader.transcript.requests.regenerate.connect(asked.append)
     question = reader.transcript.bubble_at(2)
     _button(question, "Generate a response").click()
     assert asked == [3]
