@@ -25,6 +25,7 @@ from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
+from app.widgets.text_button import text_button
 from engine.language import tr
 
 _AROUND_EXAMPLES = 58
@@ -63,22 +64,19 @@ class Greeting(QWidget):
         self._progress.setSizePolicy(policy)
         self.examples = [self._example(text) for text in EXAMPLES]
         self._offer = offer
-        self.more_button = QPushButton(tr("Find a model that suits this computer"), self)
-        self.more_button.setProperty("look", "choice")
-        self.more_button.setAutoDefault(False)
+        words = tr("Find a model that suits this computer")
+        self.more_button = text_button(words, self, look="choice")
         self.more_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._arrange()
         self.set_status(self._status)
 
     def _example(self, text: str) -> QPushButton:
-        button = QPushButton(text, self)
-        button.setProperty("look", "example")
+        send = self.example_chosen.emit
+        button = text_button(text, self, lambda: send(text), look="example")
         button.setCursor(Qt.CursorShape.PointingHandCursor)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        button.setAutoDefault(False)
         button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         button.setMinimumWidth(1)
-        button.clicked.connect(lambda: self.example_chosen.emit(text))
         return button
 
     def _arrange(self) -> None:

@@ -10,7 +10,6 @@ from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResize
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QMessageBox,
-    QScrollArea,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -43,6 +42,7 @@ from app.settings import Settings, SettingsStore
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
 from app.widgets.elided import ElidedLabel
+from app.widgets.scroller import scroller
 from engine.commands import Stop
 from engine.language import tr
 
@@ -75,11 +75,7 @@ class ChatPage(QWidget):
         self.find_bar = FindBar(self)
         self._search = ConversationSearch(self.find_bar, session, self.transcript)
         self._stack = QStackedWidget(self)
-        self._empty = QScrollArea(self)
-        self._empty.setWidgetResizable(True)
-        self._empty.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._empty.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._empty.setWidget(self.greeting)
+        self._empty = scroller(self.greeting, self)
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.transcript)
         self.context_card = ContextCard(self)

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -21,6 +20,7 @@ from app.signals import TypedSignal
 from app.theme.theme import ui_font
 from app.widgets.confirm import confirm
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.errors import UserFixable
 from engine.language import sentences, tr, tr_count
 
@@ -39,12 +39,8 @@ class TrashDialog(QDialog):
         self.list.setAccessibleName(tr("Deleted conversations and messages"))
         self.list.setWordWrap(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.restore_button = QPushButton(tr("Restore"), self)
-        self.restore_button.setAutoDefault(False)
-        self.restore_button.clicked.connect(self._restore)
-        self.empty_button = QPushButton(tr("Empty the trash"), self)
-        self.empty_button.setAutoDefault(False)
-        self.empty_button.clicked.connect(self._ask_to_empty)
+        self.restore_button = text_button(tr("Restore"), self, self._restore)
+        self.empty_button = text_button(tr("Empty the trash"), self, self._ask_to_empty)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         box.rejected.connect(self.reject)
         foot = QHBoxLayout()

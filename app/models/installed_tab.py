@@ -49,7 +49,7 @@ class InstalledTab(ListTab[_Entry]):
     """
 
     def __init__(self, services: ModelServices, actions: ModelActions, parent: QWidget) -> None:
-        self._services, self._actions = services, actions
+        self._services, self.actions = services, actions
         self.kept = InstalledDetail(parent)
         view = RowsView[_Entry](tr("Models on this computer"), self._row, _key, parent)
         super().__init__(view, self.kept, parent)
@@ -62,7 +62,7 @@ class InstalledTab(ListTab[_Entry]):
         self._connect()
 
     def _connect(self) -> None:
-        shelf, detail, actions = self._services.shelf, self.kept, self._actions
+        shelf, detail, actions = self._services.shelf, self.kept, self.actions
         self.view.chosen.connect(self._show_chosen)
         self.view.opened.connect(self._entered)
         shelf.changed.connect(self.show_list)
@@ -160,7 +160,7 @@ class InstalledTab(ListTab[_Entry]):
     def _entered(self, entry: _Entry) -> None:
         model, offered = _model(entry)
         if model is not None and not offered and not model.problem and not self._in_use(model):
-            self._actions.use(model, self.kept.drafts.chosen)
+            self.actions.use(model, self.kept.drafts.chosen)
 
 
 def _key(entry: _Entry) -> Hashable:

@@ -22,6 +22,7 @@ from app.models.token_dialog import ask_for_token
 from app.theme.icons import IconButton
 from app.widgets.elided import ElidedLabel
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.remote.faults import NEED_TOKEN, Fault, may_work_later
 from engine.language import number, sentences, tr, tr_count
@@ -111,9 +112,7 @@ class JobRow(QWidget):
         hidden.setVisible(False)
 
     def _button(self, words: str) -> QPushButton:
-        button = QPushButton(words, self)
-        button.setProperty("look", "choice")
-        button.setAutoDefault(False)
+        button = text_button(words, self, look="choice")
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.setAccessibleDescription(self.name.text())
         return button

@@ -10,7 +10,6 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import (
     QLabel,
     QProgressBar,
-    QPushButton,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -20,6 +19,7 @@ from app.models.detail.frame import DetailFrame, say
 from app.models.list.model import E
 from app.models.list.view import RowsView
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,7 @@ class ListTab(QObject, Generic[E]):
         self.bar = QProgressBar(parent)
         self.bar.setTextVisible(False)
         self.bar.setFixedSize(160, 4)
-        self.action = QPushButton(parent)
-        self.action.setAutoDefault(False)
+        self.action = text_button("", parent)
         self.side = QStackedWidget(parent)
         self.side.addWidget(view)
         self._empty = QWidget(parent)

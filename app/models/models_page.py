@@ -62,8 +62,8 @@ class ModelsPage(PageFrame):
         super().__init__(tr("Models"), parent)
         self._services, self._fetched = services, fetched
         self.search = SearchBar(self)
-        self._actions = ModelActions(services, self, self.closed.emit)
-        self.installed = InstalledTab(services, self._actions, self)
+        actions = ModelActions(services, self, self.closed.emit)
+        self.installed = InstalledTab(services, actions, self)
         self.recommended = RecommendedTab(services, self)
         self.searching = SearchTab(services, self)
         self.tabs: dict[ModelsTab, ListTab[Any]] = {
@@ -153,7 +153,7 @@ class ModelsPage(PageFrame):
 
     def _adopt(self, path: Path, *, copy: bool) -> None:
         self.show_tab(ModelsTab.INSTALLED)
-        self._actions.adopt(path, copy=copy)
+        self.installed.actions.adopt(path, copy=copy)
 
     # -- building --------------------------------------------------------------------------
 

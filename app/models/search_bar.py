@@ -21,6 +21,7 @@ from app.models.model_texts import PACKAGINGS
 from app.signals import TypedSignal
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.hub.messages import Order, Packaging
 from engine.language import later, tr
 
@@ -69,8 +70,7 @@ class SearchBar(QWidget):
         self.field = QLineEdit(self)
         self.field.setClearButtonEnabled(True)
         self.field.setMaxLength(200)
-        self.button = QPushButton(tr("Search"), self)
-        self.button.setAutoDefault(False)
+        self.button = text_button(tr("Search"), self)
         self.packaging_box = QComboBox(self)
         self.order_box = QComboBox(self)
         self.note = plain_label("", self, "small")
@@ -129,11 +129,8 @@ class SearchBar(QWidget):
             super().keyPressEvent(event)
 
     def _tab_button(self, tab: ModelsTab) -> QPushButton:
-        button = QPushButton(tr(tab.value), self)
-        button.setProperty("look", "choice")
+        button = text_button(tr(tab.value), self, lambda: self.tab_chosen.emit(tab), look="choice")
         button.setCheckable(True)
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda _=False: self.tab_chosen.emit(tab))
         self._group.addButton(button)
         return button
 

@@ -16,6 +16,7 @@ from app.models.hub_client import HubClient
 from app.models.job_row import JobActions, JobRow
 from app.models.manager import ModelManager
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.errors import UserFixable
 from engine.hub import starter
 from engine.hub.download.jobs import JobReport, JobState
@@ -156,8 +157,6 @@ class StarterDownload(QObject):
 
 
 def _primary(words: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(words, parent)
-    button.setProperty("look", "primary")
+    button = text_button(words, parent, look="primary")
     button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    button.setAutoDefault(False)
     return button

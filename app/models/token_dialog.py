@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHBoxLayout,
     QLineEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -17,6 +16,7 @@ from app.models.detail.licence import HUB, open_link
 from app.models.hub_client import HubClient
 from app.theme.fonts import scaled
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.language import tr
 
 _WIDTH = 460
@@ -58,10 +58,12 @@ class TokenDialog(QDialog):
             self,
             "small",
         )
-        make = QPushButton(tr("Create a token in the browser"), self)
-        make.setProperty("look", "choice")
-        make.setAutoDefault(False)
-        make.clicked.connect(lambda _=False: open_link(f"{HUB}/settings/tokens"))
+        make = text_button(
+            tr("Create a token in the browser"),
+            self,
+            lambda: open_link(f"{HUB}/settings/tokens"),
+            look="choice",
+        )
         line = QHBoxLayout()
         line.addWidget(make)
         line.addStretch(1)

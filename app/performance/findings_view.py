@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QVBoxLayout, QWidget
 
 from app.performance.baseline import WithoutDraft
 from app.performance.feed import Feed
@@ -14,6 +14,7 @@ from app.theme.tokens import GAP
 from app.widgets.card import Card, divider
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.language import sentences, tr
 
 _MOST = 4
@@ -32,16 +33,13 @@ class FindingsView(Card):
         self.column.addWidget(self._nothing)
         self.column.addWidget(divider(self))
         self.comparison = plain_label("", self)
-        self.measure = QPushButton(tr("Measure without the draft"), self)
+        words = tr("Measure without the draft")
+        self.measure = text_button(words, self, self._measure_or_cancel)
         self.measure.setToolTip(
             tr("Answers the last question again, up to 64 tokens; this answer is not kept.")
         )
-        self.measure.setAutoDefault(False)
-        self.measure.clicked.connect(self._measure_or_cancel)
-        self.beside = QPushButton(tr("Compare side by side"), self)
+        self.beside = text_button(tr("Compare side by side"), self, self._compare)
         self.beside.setToolTip(tr("Answers the last question with and without the draft."))
-        self.beside.setAutoDefault(False)
-        self.beside.clicked.connect(self._compare)
         self.drafting = QCheckBox(tr("Use the draft"), self)
         self.drafting.setToolTip(tr("For the next answers; nothing is reloaded."))
         self.drafting.toggled.connect(lambda on: without.set_drafting(drafting=on))

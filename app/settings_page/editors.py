@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QSlider,
     QVBoxLayout,
     QWidget,
@@ -23,6 +22,7 @@ from app.settings.model import BY_MODEL, SPECS, SYSTEM, Settings
 from app.settings.store import SettingsStore
 from app.signals import TypedSignal
 from app.theme.theme import ui_font
+from app.widgets.text_button import text_button
 from engine.language import LANGUAGES, number, tr
 
 _APPLY_AFTER_MS = 150
@@ -179,10 +179,7 @@ class ButtonEditor(Editor):
     def __init__(
         self, text: str, opens: Callable[[QWidget], None], parent: QWidget | None = None
     ) -> None:
-        button = QPushButton(text)
-        button.setAutoDefault(False)
-        super().__init__(button, parent)
-        button.clicked.connect(lambda _=False: opens(self.window()))
+        super().__init__(text_button(text, None, lambda: opens(self.window())), parent)
 
 
 def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -> Editor:

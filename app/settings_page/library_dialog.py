@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QDialog,
@@ -15,8 +14,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QListWidget,
-    QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -24,6 +21,8 @@ from PySide6.QtWidgets import (
 from app.settings_page.named_form import N, NamedForm
 from app.theme.theme import ui_font
 from app.widgets.labels import plain_label
+from app.widgets.scroller import scroller
+from app.widgets.text_button import text_button
 from engine.language import tr
 
 
@@ -67,13 +66,13 @@ class LibraryDialog(QDialog, Generic[N]):
         self.list.setAccessibleName(words.title)
         self.form = form
         self._empty = plain_label(words.empty, self, "muted")
-        self.new = self._button(tr("New"), self._add)
-        self.copy = self._button(tr("Duplicate"), self._duplicate)
-        self.delete = self._button(tr("Delete"), self._delete)
-        self.restore = self._button(tr("Restore"), self._restore)
+        self.new = text_button(tr("New"), self, self._add)
+        self.copy = text_button(tr("Duplicate"), self, self._duplicate)
+        self.delete = text_button(tr("Delete"), self, self._delete)
+        self.restore = text_button(tr("Restore"), self, self._restore)
         self.restore.setToolTip(words.restore)
         self._done = plain_label("", self, "muted")
-        self.undo = self._button(tr("Undo"), self._undo)
+        self.undo = text_button(tr("Undo"), self, self._undo)
         QShortcut(QKeySequence(QKeySequence.StandardKey.Undo), self, self._undo)
         self._arrange()
         self.list.currentRowChanged.connect(lambda _row: self._show())
@@ -91,12 +90,6 @@ class LibraryDialog(QDialog, Generic[N]):
         del before, after
         self._keep(items)
 
-    def _button(self, text: str, call: Callable[[], None]) -> QPushButton:
-        button = QPushButton(text, self)
-        button.setAutoDefault(False)
-        button.clicked.connect(call)
-        return button
-
     def _arrange(self) -> None:
         left = QVBoxLayout()
         left.setSpacing(8)
@@ -113,15 +106,10 @@ class LibraryDialog(QDialog, Generic[N]):
         inside.addWidget(self.form)
         inside.addWidget(self._empty)
         inside.addStretch(1)
-        scroll = QScrollArea(self)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setWidget(column)
         middle = QHBoxLayout()
         middle.setSpacing(20)
         middle.addLayout(left)
-        middle.addWidget(scroll, 1)
+        middle.addWidget(scroller(column, self), 1)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         box.rejected.connect(self.reject)
         foot = QHBoxLayout()

@@ -27,6 +27,7 @@ from app.settings_page.stored import Stored, StoredData, empty, everything, fold
 from app.widgets.confirm import confirm
 from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import LabelledRow, plain_label
+from app.widgets.text_button import text_button
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -52,12 +53,9 @@ class PlaceRow(LabelledRow):
         self, text: str, call: Callable[[], object], *, danger: bool = False
     ) -> QPushButton:
         """Add one more button, under the others."""
-        button = QPushButton(text, self.buttons)
-        button.setAutoDefault(False)
-        button.setAccessibleName(f"{self.label.text()}: {text}")
-        if danger:
-            button.setProperty("look", "danger")
+        button = text_button(text, self.buttons, look="danger" if danger else "")
         button.clicked.connect(lambda _=False: call())
+        button.setAccessibleName(f"{self.label.text()}: {text}")
         layout = self.buttons.layout()
         assert layout is not None  # noqa: S101 - told to the type checker
         layout.addWidget(button)

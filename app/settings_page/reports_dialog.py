@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QDateTime, QLocale, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
@@ -13,7 +11,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QListWidget,
     QPlainTextEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -21,6 +18,7 @@ from PySide6.QtWidgets import (
 from app.data_folder.exported_file import show_folder
 from app.diagnostics.reports import Report, ReportFolder, ReportKind
 from app.theme.theme import mono_font, ui_font
+from app.widgets.text_button import text_button
 from engine.language import tr
 
 
@@ -61,18 +59,12 @@ class ReportsDialog(QDialog):
         self._fill()
 
     def _make_buttons(self) -> None:
-        self.copy = self._button(tr("Copy report"), self._copy)
-        self.delete = self._button(tr("Delete"), self._delete)
-        self.delete_all = self._button(tr("Delete all"), self._delete_all)
-        self.open_folder = self._button(tr("Open the folder"), self._open_folder)
-        self.safe = self._button(tr("Start in safe mode"), self._start_in_safe_mode)
+        self.copy = text_button(tr("Copy report"), self, self._copy)
+        self.delete = text_button(tr("Delete"), self, self._delete)
+        self.delete_all = text_button(tr("Delete all"), self, self._delete_all)
+        self.open_folder = text_button(tr("Open the folder"), self, self._open_folder)
+        self.safe = text_button(tr("Start in safe mode"), self, self._start_in_safe_mode)
         self.safe.setToolTip(tr("Restarts Duotail with portable code: slower, but the safest."))
-
-    def _button(self, text: str, call: Callable[[], None]) -> QPushButton:
-        button = QPushButton(text, self)
-        button.setAutoDefault(False)
-        button.clicked.connect(call)
-        return button
 
     def _arrange(self) -> None:
         middle = QHBoxLayout()

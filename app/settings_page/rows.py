@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.settings.kinds import Prose
 from app.settings.model import DEFAULTS, SPECS
@@ -11,6 +11,7 @@ from app.settings.store import SettingsStore
 from app.settings_page.editors import Editor, editor_for
 from app.theme.icons import IconButton
 from app.widgets.labels import LabelledRow, plain_label
+from app.widgets.text_button import text_button
 from engine.language import tr
 
 
@@ -27,8 +28,7 @@ class SettingRow(LabelledRow):
         self.editor.name(tr(spec.label), tr(spec.about))
         self.note = plain_label(tr("Takes effect at the next start."), self, "muted")
         self._texts.addWidget(self.note)
-        self.restart = QPushButton(tr("Restart now"), self)
-        self.restart.setAutoDefault(False)
+        self.restart = text_button(tr("Restart now"), self)
         self._texts.addWidget(self.restart, 0, Qt.AlignmentFlag.AlignLeft)
         self.back = IconButton(
             "undo", tr("Reset “{setting}” to its default").format(setting=tr(spec.label)), self

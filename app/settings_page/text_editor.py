@@ -6,13 +6,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit, QPlainTextEdit, QWidget
 
 from app.settings.kinds import Prose, Word
 from app.settings.model import Settings
 from app.settings_page.editors import Editor
 from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.language import number, tr
 
 _WIDTH = 22
@@ -51,10 +52,8 @@ class TextEditor(Editor):
             self.wrong.hide()
 
     def _add_button(self) -> None:
-        button = QPushButton(tr("Choose…"), self)
-        button.setAutoDefault(False)
+        button = text_button(tr("Choose…"), self, self._choose)
         button.setAccessibleDescription(tr("Choose a folder"))
-        button.clicked.connect(lambda _=False: self._choose())
         self.line.addWidget(button)
 
     def _choose(self) -> None:

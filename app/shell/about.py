@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QLabel,
     QPlainTextEdit,
-    QPushButton,
     QScrollArea,
     QVBoxLayout,
     QWidget,
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 from app.theme.icons import icon
 from app.theme.keys import key_words
 from app.theme.theme import current, mono_font, ui_font
+from app.widgets.text_button import text_button
 from engine.language import later, tr
 
 _FIXED = (
@@ -168,9 +168,7 @@ class AboutDialog(_Page):
                 self,
             )
         )
-        notices = QPushButton(tr("All notices and licences…"), self)
-        notices.setAutoDefault(False)
-        notices.clicked.connect(self._show_notices)
+        notices = text_button(tr("All notices and licences…"), self, self._show_notices)
         self.column.addWidget(notices, 0, Qt.AlignmentFlag.AlignLeft)
         self._fit()
 

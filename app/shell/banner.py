@@ -21,6 +21,7 @@ from app.notices import Notice, NoticeKind
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current, font_scale, mono_font
 from app.widgets.flow_layout import FlowLayout
+from app.widgets.text_button import text_button
 from engine.language import listed, tr
 
 _LONGEST = 600
@@ -116,12 +117,11 @@ class Banner(QFrame):
         return label
 
     def _button(self, text: str, call: Callable[[], None], *, closes: bool = False) -> QPushButton:
-        button = QPushButton(text, self)
+        button = text_button(text, self)
+        button.clicked.connect(lambda _=False: call())
         if "\n" in text:
             button.setAccessibleName(listed(text.splitlines()))
-        button.setAutoDefault(False)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        button.clicked.connect(lambda _=False: call())
         if closes:
             button.clicked.connect(self.dismissed)
         return button

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QScrollArea,
     QVBoxLayout,
     QWidget,
@@ -20,6 +19,7 @@ from shiboken6 import isValid
 from app.notices import Notice, NoticeKind, board
 from app.shell.banner import NARROWEST, Banner
 from app.theme.tokens import COLUMN
+from app.widgets.text_button import text_button
 from engine.language import tr, tr_count
 
 _SHOWN = 3
@@ -53,9 +53,7 @@ class BannerStack(QScrollArea):
         self._waiting = QLabel(self)
         self._waiting.setProperty("look", "muted")
         self._waiting.setWordWrap(True)
-        dismiss = QPushButton(tr("Dismiss all"), self)
-        dismiss.setAutoDefault(False)
-        dismiss.clicked.connect(self.clear)
+        dismiss = text_button(tr("Dismiss all"), self, self.clear)
         self._rest = QFrame(self)
         self._rest.setProperty("look", "notice")
         row = QHBoxLayout(self._rest)

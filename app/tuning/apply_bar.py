@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 from app.engine_link.plan_texts import unbroken
 from app.theme.fonts import scaled
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.language import tr
 
 _ROOM_FOR_WORDS = 380
@@ -102,8 +103,7 @@ class ApplyBar(QFrame):
         self._row.setAlignment(self._buttons, aside)
 
     def _button(self, words: str, asked: SignalInstance) -> QPushButton:
-        button = QPushButton(words, self)
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda _=False: asked.emit())
+        button = text_button(words, self)
+        button.clicked.connect(asked)
         button.hide()
         return button

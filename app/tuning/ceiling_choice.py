@@ -12,6 +12,7 @@ from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import without_card
 from app.widgets.labels import plain_label
 from app.widgets.painted import SIDE
+from app.widgets.text_button import text_button
 from engine.commands import Mode
 from engine.language import tr
 from engine.machine.facts import Machine
@@ -103,8 +104,6 @@ class CeilingChoice(QWidget):
 
 
 def _choice(words: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(words, parent)
-    button.setProperty("look", "choice")
+    button = text_button(words, parent, look="choice")
     button.setCheckable(True)
-    button.setAutoDefault(False)
     return button

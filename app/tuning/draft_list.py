@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
+from app.widgets.text_button import text_button
 from engine.commands import DraftChoice, Mode
 from engine.language import later, tr
 
@@ -44,10 +45,10 @@ class DraftList(QWidget):
         self._room = 0
         self._column = QVBoxLayout()
         self._column.setSpacing(4)
-        self.folder_button = _button(tr("Open a draft folder…"), self)
+        self.folder_button = text_button(tr("Open a draft folder…"), self)
         self.folder_button.setToolTip(tr("A trained head, or a small model of the same family"))
         self.folder_button.clicked.connect(self.folder_asked)
-        self.file_button = _button(tr("Open a draft file…"), self)
+        self.file_button = text_button(tr("Open a draft file…"), self)
         self.file_button.setToolTip(tr("A small model of the same family in GGUF format"))
         self.file_button.clicked.connect(self.file_asked)
         self._buttons = QHBoxLayout()
@@ -104,9 +105,3 @@ class DraftList(QWidget):
         row.fit(self._room)
         row.show()
         return row
-
-
-def _button(words: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(words, parent)
-    button.setAutoDefault(False)
-    return button

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QProgressBar,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -19,6 +18,7 @@ from app.theme.theme import current
 from app.tuning.hardware_words import DeviceWords, device_words
 from app.widgets.card import Card, divider
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.language import sentences, tr
 from engine.machine.facts import Machine
 from engine.machine.speeds import Speeds
@@ -96,9 +96,9 @@ class HardwareCard(Card):
         self.progress.setRange(0, _STEPS)
         self.progress.setFixedHeight(4)
         self.progress.setAccessibleName(tr("Progress of the measurement"))
-        self.measure_button = _button(tr("Measure now"), self)
+        self.measure_button = text_button(tr("Measure now"), self)
         self.measure_button.clicked.connect(self.measure_asked)
-        self.cancel_button = _button(tr("Cancel"), self)
+        self.cancel_button = text_button(tr("Cancel"), self)
         self.cancel_button.setAccessibleName(tr("Cancel measuring"))
         self.cancel_button.clicked.connect(self.cancel_asked)
         words = QVBoxLayout()
@@ -156,9 +156,3 @@ class HardwareCard(Card):
                 tr("Measuring takes a few seconds."),
             )
         self.state.setText(words)
-
-
-def _button(words: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(words, parent)
-    button.setAutoDefault(False)
-    return button

@@ -12,6 +12,7 @@ from app.theme.theme import current
 from app.tuning.refusal import button_words
 from app.tuning.refusal import refusal as in_words
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.commands import Load
 from engine.events import Failed, WayOut
 from engine.language import sentences
@@ -73,7 +74,4 @@ class RefusalNotice(QFrame):
             self._ways.insertWidget(place, button)
 
     def _way(self, way: WayOut) -> QPushButton:
-        button = QPushButton(button_words(way), self)
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda _=False: self.chosen.emit(way.load))
-        return button
+        return text_button(button_words(way), self, lambda: self.chosen.emit(way.load))

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -27,6 +26,7 @@ from app.tuning.mode_list import ModeList
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
 from app.widgets.labels import plain_label
+from app.widgets.scroller import scroller
 from engine.language import tr
 
 _WIDTH = 500
@@ -92,14 +92,7 @@ class RunPanel(QFrame):
         line.addWidget(self.memory.buttons)
         column.addLayout(line)
         column.addWidget(self.memory)
-        self._scroll = QScrollArea(self)
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.setWidget(self._inside)
-        self._inside.setAutoFillBackground(False)
-        self._scroll.viewport().setAutoFillBackground(False)
+        self._scroll = scroller(self._inside, self)
         self._foot = QHBoxLayout()
         self._foot.setContentsMargins(_MARGIN, 4, _MARGIN, 14)
         self._foot.addWidget(self.page_button)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
+from app.widgets.scroller import scroller
 from engine.language import tr
 
 _SIDE = 24
@@ -49,14 +50,7 @@ class PageFrame(QWidget):
         self.column = QVBoxLayout(self._inside)
         self.column.setContentsMargins(_SIDE, 4, _SIDE, _SIDE)
         self.column.setSpacing(_GAP)
-        self.scroller = QScrollArea(self)
-        self.scroller.setWidgetResizable(True)
-        self.scroller.setFrameShape(QFrame.Shape.NoFrame)
-        self.scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroller.setWidget(self._inside)
-        self._inside.setAutoFillBackground(False)
-        self.scroller.viewport().setAutoFillBackground(False)
+        self.scroller = scroller(self._inside, self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)

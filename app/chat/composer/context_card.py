@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.widgets.flow_layout import FlowLayout
+from app.widgets.text_button import text_button
 from engine.language import number, tr, tr_count
 from engine.language.units import memory
 
@@ -69,8 +70,7 @@ class ContextCard(QFrame):
         return label
 
     def _button(self) -> QPushButton:
-        button = QPushButton(self)
-        button.setAutoDefault(False)
+        button = text_button("", self)
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         return button
 

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QMenu,
-    QPushButton,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -21,6 +20,7 @@ from app.settings import Preset, Settings
 from app.settings.presets import RECOMMENDED, clean_name
 from app.signals import TypedSignal
 from app.theme.icons import IconButton
+from app.widgets.text_button import text_button
 from engine.language import tr
 
 
@@ -43,9 +43,8 @@ class PresetBar(QWidget):
         self.box = QComboBox(self)
         self.box.setAccessibleName(tr("Preset"))
         self.box.activated.connect(self._activated)
-        self.reset_button = QPushButton(tr("Reset"), self)
+        self.reset_button = text_button(tr("Reset"), self)
         self.reset_button.setToolTip(tr("Reset to the preset"))
-        self.reset_button.setAutoDefault(False)
         self.reset_button.clicked.connect(self.reset_asked)
         self.menu_button = IconButton("more", tr("Save, update or delete presets"), self)
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -121,13 +120,8 @@ class PresetBar(QWidget):
         self.name_field.setPlaceholderText(tr("Name of the new preset"))
         self.name_field.setAccessibleName(tr("Name of the new preset"))
         self.name_field.returnPressed.connect(self._save)
-        self.save_button = QPushButton(tr("Save"), naming)
-        self.save_button.setProperty("look", "primary")
-        self.save_button.setAutoDefault(False)
-        self.save_button.clicked.connect(self._save)
-        cancel = QPushButton(tr("Cancel"), naming)
-        cancel.setAutoDefault(False)
-        cancel.clicked.connect(naming.hide)
+        self.save_button = text_button(tr("Save"), naming, self._save, look="primary")
+        cancel = text_button(tr("Cancel"), naming, naming.hide)
         row = QHBoxLayout(naming)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(8)

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPlainTextEdit,
-    QScrollArea,
     QSlider,
     QToolButton,
     QVBoxLayout,
@@ -30,6 +29,7 @@ from app.settings.presets import LARGEST_SEED
 from app.signals import TypedSignal
 from app.theme.fonts import keep_sized, scaled
 from app.theme.theme import ui_font
+from app.widgets.scroller import scroller
 from engine.language import tr
 
 _STEPS = 20
@@ -142,12 +142,7 @@ class SetupPanel(QFrame):
         column.addSpacing(4)
         column.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self._more)
-        self._scroll = QScrollArea(self)
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.setWidget(self._inside)
+        self._scroll = scroller(self._inside, self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(1, 1, 1, 1)
         layout.addWidget(self._scroll)

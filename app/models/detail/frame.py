@@ -11,14 +11,15 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
+from app.widgets.scroller import scroller
 from app.widgets.terms import explained
+from app.widgets.text_button import text_button
 
 _SIDE = 18
 _ENDS = re.compile(r"([/\\_.-]|[^/\\_.-]{20})")
@@ -47,14 +48,7 @@ class DetailFrame(QWidget):
         head.addWidget(self.title)
         head.addWidget(self.about)
         self.column.addLayout(head)
-        self.scroller = QScrollArea(self)
-        self.scroller.setWidgetResizable(True)
-        self.scroller.setFrameShape(QFrame.Shape.NoFrame)
-        self.scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroller.setWidget(self._inside)
-        self._inside.setAutoFillBackground(False)
-        self.scroller.viewport().setAutoFillBackground(False)
+        self.scroller = scroller(self._inside, self)
         self._line = QFrame(self)
         self._line.setProperty("look", "line")
         self._line.setFixedHeight(1)
@@ -75,9 +69,7 @@ class DetailFrame(QWidget):
 
     def add_button(self, words: str, *, look: str = "") -> QPushButton:
         """Add a button that stays on show."""
-        button = QPushButton(words, self)
-        button.setProperty("look", look)
-        button.setAutoDefault(False)
+        button = text_button(words, self, look=look)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.buttons.addWidget(button)
         return button

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
 
 from app.models.detail.drafts import DraftChoices
 from app.models.detail.frame import DetailFrame, Facts, breakable, say
 from app.models.model_texts import ORIGINS, parameters_words, short_count
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import sentences, tr
@@ -49,9 +50,7 @@ class InstalledDetail(DetailFrame):
         self.bar.setRange(0, _STEPS)
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(4)
-        self.stop_button = QPushButton(tr("Cancel"), self)
-        self.stop_button.setProperty("look", "choice")
-        self.stop_button.setAutoDefault(False)
+        self.stop_button = text_button(tr("Cancel"), self, look="choice")
         self.progress = QWidget(self)
         told = QVBoxLayout(self.progress)
         told.setContentsMargins(0, 0, 0, 0)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.models.detail.frame import say
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
+from app.widgets.text_button import text_button
 from engine.language import tr
 
 HUB = "https://huggingface.co"
@@ -24,9 +25,13 @@ class LicencePart(QWidget):
         self._box = QFrame(self)
         self._box.setProperty("look", "warning")
         self.gate = plain_label("", self._box)
-        self.read_button = _button(tr("Read the licence"), self)
-        self.terms_button = _button(tr("Open the terms"), self._box)
-        self.token_button = _button(tr("Enter access token…"), self._box)
+        self.read_button = text_button(
+            tr("Read the licence"), self, lambda: open_link(self.link), look="choice"
+        )
+        self.terms_button = text_button(
+            tr("Open the terms"), self._box, lambda: open_link(self._page), look="choice"
+        )
+        self.token_button = text_button(tr("Enter access token…"), self._box, look="choice")
         buttons = FlowLayout(spacing=8)
         buttons.addWidget(self.terms_button)
         buttons.addWidget(self.token_button)
@@ -43,8 +48,6 @@ class LicencePart(QWidget):
         column.addWidget(self.words)
         column.addLayout(line)
         column.addWidget(self._box)
-        self.read_button.clicked.connect(lambda _=False: open_link(self.link))
-        self.terms_button.clicked.connect(lambda _=False: open_link(self._page))
 
     def show_licence(
         self, repo: str, licence: str | None, link: str | None, *, gated: bool, token: bool = False
@@ -68,10 +71,3 @@ def open_link(address: str) -> None:
     """Show a page in the browser; only those of the web."""
     if address.startswith(("https://", "http://")):
         QDesktopServices.openUrl(QUrl(address))
-
-
-def _button(words: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(words, parent)
-    button.setProperty("look", "choice")
-    button.setAutoDefault(False)
-    return button

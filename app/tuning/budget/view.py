@@ -7,7 +7,6 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -32,6 +31,7 @@ from app.tuning.budget.wording import (
 )
 from app.widgets.labels import plain_label
 from app.widgets.painted import SIDE, Painted
+from app.widgets.text_button import text_button
 from engine.commands import Mode
 from engine.language import sentences, tr
 
@@ -56,8 +56,7 @@ class BudgetView(QWidget):
         self._stale = False
         self.sentence = plain_label("", self, "heading" if pictures else "title")
         self.note = plain_label("", self, "muted")
-        self.rival_button = QPushButton(self)
-        self.rival_button.setAutoDefault(False)
+        self.rival_button = text_button("", self)
         self.curve, self.slider = CurveView(self), BudgetSlider(self)
         self.forbidden = plain_label("", self, "small")
         self.layers = LayerMap(self)

@@ -409,7 +409,7 @@ def test_a_model_is_called_as_the_user_calls_it(keeper: Visitor) -> None:
     assert keeper.desk.assembly.bridge.status.model_name == "My model"
     assert settings.value.profiled(model.path).name == "My model"
     before = keeper.desk.assembly.models.running._file_name
-    page.installed.rename(model, "")
+    page.installed.actions.rename(model, "")
     assert keeper.desk.assembly.bridge.status.model_name == before != "My model"
 
 
@@ -432,7 +432,7 @@ def test_check_move_and_forget(keeper: Visitor, tmp_path: Path) -> None:
     keeper.did("check", model.path)
     banner(keeper, "half.gguf is as it should be.")
     keeper.until(lambda: not page._services.shelf.doing)
-    page.installed.move(model, tmp_path)
+    page.installed.actions.move(model, tmp_path)
     keeper.did("move", model.path, tmp_path)
     keeper.until(lambda: not page._services.shelf.doing)
     keeper.click(detail.forget_button)
