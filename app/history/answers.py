@@ -104,14 +104,6 @@ class Answers:
             )
         return tuple(packed for (packed,) in rows if isinstance(packed, bytes))
 
-    def has_rounds(self, message_id: int) -> bool:
-        """Return whether `rounds` would find any."""
-        with translated(self._file.path):
-            found = self._file.rows(
-                "SELECT 1 FROM answer_rounds WHERE message_id = ? LIMIT 1", (message_id,)
-            )
-        return bool(found)
-
     def add_rounds(self, message_id: int, packed: bytes) -> None:
         """Add rounds to an answer, inside a transaction."""
         self._file.connection.execute(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.background import in_background
-from app.models.hub import Doing, LazyHub
+from app.models.hub import Doing, Hub, LazyHub, LocalModels
 from app.models.hub_client import in_words
 from app.notices import report, tell
 from engine.errors import Cancelled
@@ -19,6 +19,7 @@ from engine.hub.advice import Recommendation
 from engine.hub.download.jobs import JobReport
 from engine.hub.shelf.kept_model import KeptModel
 
+T = TypeVar("T")
 _STEPS = 200
 """Most reports of progress."""
 
@@ -63,13 +64,13 @@ class KeptModels(QObject):
             named = [replace(each, name=self._name_of(each.path, each.name)) for each in kept]
             self.kept, self.looked = named, True
             self.changed.emit()
-            in_background(self, self._read_elsewhere, found_more, self._tell)
+            self._ask(lambda hub: hub.shelf.elsewhere(), found_more)
 
         def found_more(elsewhere: Sequence[KeptModel]) -> None:
             self.elsewhere = elsewhere
             self.changed.emit()
 
-        in_background(self, self._read_kept, found, self._tell)
+        self._ask(lambda hub: hub.shelf.kept(), found)
 
     def look_for_suggestions(self) -> None:
         """Find out what would suit this computer."""
@@ -78,63 +79,35 @@ class KeptModels(QObject):
             self.suggestions, self.advised = suggestions, True
             self.suggested.emit()
 
-        in_background(self, self._read_suggestions, found, self._tell)
+        self._ask(lambda hub: hub.advice.suggestions(), found)
 
-    def _read_kept(self) -> Sequence[KeptModel]:
-        return self._hub().shelf.kept()
-
-    def _read_elsewhere(self) -> Sequence[KeptModel]:
-        return self._hub().shelf.elsewhere()
-
-    def _read_suggestions(self) -> Sequence[Recommendation]:
-        return self._hub().advice.suggestions()
+    def _ask(self, call: Callable[[Hub], T], done: Callable[[T], None]) -> None:
+        in_background(self, lambda: call(self._hub()), done, self._tell)
 
     # -- doing -----------------------------------------------------------------------------
 
     def keep(self, report: JobReport) -> None:
         """Remember what a download has brought, and list it."""
-
-        def kept(_none: None) -> None:
-            self.look()
-
-        in_background(self, lambda: self._hub().shelf.keep(report), kept, self._tell)
-
-    def adopt(self, model: KeptModel | Path, words: str, after: str, *, copy: bool) -> None:
-        """Have a model listed; `words` say so while it lasts, `after` when it is done."""
-        self._work(words, lambda doing: self._hub().shelf.adopt(model, copy=copy, doing=doing),
-                   lambda _kept: after)  # fmt: skip
-
-    def check(self, model: KeptModel, words: str) -> None:
-        """Read all of it again and compare."""
-        self._work(words, partial(self._check, model), str)
-
-    def move(self, model: KeptModel, folder: Path, words: str, after: str) -> None:
-        """Put its files somewhere else."""
-        self._work(words, lambda doing: self._hub().shelf.move(model, folder, doing),
-                   lambda _kept: after)  # fmt: skip
-
-    def delete(self, model: KeptModel, words: str, after: str) -> None:
-        """Delete a model's files for good."""
-        self._work(words, lambda _doing: self._hub().shelf.delete(model), lambda _none: after)
-
-    def forget(self, model: KeptModel, words: str, after: str) -> None:
-        """List it no more."""
-        self._work(words, lambda _doing: self._hub().shelf.forget(model), lambda _none: after)
+        self._ask(lambda hub: hub.shelf.keep(report), lambda _none: self.look())
 
     def removable(self, model: KeptModel, then: Callable[[int], None]) -> None:
         """Tell `then` how many bytes deleting it sets free."""
-        in_background(self, lambda: self._hub().shelf.removable(model), then, self._tell)
+        self._ask(lambda hub: hub.shelf.removable(model), then)
 
     def stop(self) -> None:
         """Stop the work under way."""
         self._stop.set()
 
-    def _check(self, model: KeptModel, doing: Doing) -> str:
-        return self._hub().shelf.check(model, doing)
-
-    def _work(
-        self, words: str, call: Callable[[Doing], object], after: Callable[[object], str]
+    def work(
+        self, words: str, call: Callable[[LocalModels, Doing], object], after: str = ""
     ) -> None:
+        """Do something with a model, beside the window.
+
+        Args:
+            words: say so while it lasts.
+            call: does it; what it returns is said in the end, where `after` is empty.
+            after: what is said in the end.
+        """
         if self.doing:
             return
         self.doing, self.share = words, 0.0
@@ -150,7 +123,7 @@ class KeptModels(QObject):
 
         def done(value: object) -> None:
             self._over()
-            tell(after(value))
+            tell(after or str(value))
             self.look()
 
         def failed(error: Exception) -> None:
@@ -158,7 +131,9 @@ class KeptModels(QObject):
             self._tell(error)
             self.look()
 
-        in_background(self, lambda: call(Doing(progress, stop.is_set)), done, failed)
+        in_background(
+            self, lambda: call(self._hub().shelf, Doing(progress, stop.is_set)), done, failed
+        )
 
     def _go_on(self, share: float) -> None:
         if self.doing:

@@ -46,18 +46,23 @@ class ModelActions:
         doing = tr("Copying {model}") if copy else tr("Looking at {model}")
         after = tr("{model} was added.")
         words, done = (text.format(model=model.name) for text in (doing, after))
-        self._shelf.adopt(model, words, done, copy=copy)
+        self._shelf.work(
+            words, lambda shelf, doing: shelf.adopt(model, copy=copy, doing=doing), done
+        )
 
     def check(self, model: KeptModel) -> None:
         """Read all of its files."""
-        self._shelf.check(model, tr("Checking {model}").format(model=model.name))
+        words = tr("Checking {model}").format(model=model.name)
+        self._shelf.work(words, lambda shelf, doing: shelf.check(model, doing))
 
     def forget(self, model: KeptModel) -> None:
         """Take it off the list; its files stay."""
         words = tr("Removing {model} from the list").format(model=model.name)
         after = tr("{model} was removed from the list; its files are kept.")
         self._models.forget(model.path)
-        self._shelf.forget(model, words, after.format(model=model.name))
+        self._shelf.work(
+            words, lambda shelf, _doing: shelf.forget(model), after.format(model=model.name)
+        )
 
     def ask_name(self, model: KeptModel) -> None:
         """Let the user give it another name."""
@@ -87,7 +92,7 @@ class ModelActions:
         """Put a model's files into another folder."""
         words = tr("Moving {model}").format(model=model.name)
         after = tr("{model} was moved to {folder}.").format(model=model.name, folder=folder)
-        self._shelf.move(model, folder, words, after)
+        self._shelf.work(words, lambda shelf, doing: shelf.move(model, folder, doing), after)
 
     def ask_delete(self, model: KeptModel) -> None:
         """Delete it for good, once the user has seen what goes."""
@@ -111,5 +116,6 @@ class ModelActions:
 
     def _delete(self, model: KeptModel) -> None:
         words = tr("Deleting {model}").format(model=model.name)
+        after = tr("{model} was deleted.").format(model=model.name)
         self._models.forget(model.path)
-        self._shelf.delete(model, words, tr("{model} was deleted.").format(model=model.name))
+        self._shelf.work(words, lambda shelf, _doing: shelf.delete(model), after)

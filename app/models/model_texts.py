@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from PySide6.QtCore import QDateTime, QLocale
 
 from app.models.list.badge import RowBadge, Tone
@@ -192,8 +190,3 @@ def candidate_row(candidate: DraftCandidate) -> ModelRow:
     where = tr("on this computer") if here else tr("is downloaded with the model")
     about = joined(size, where if here or candidate.verdict is not Verdict.NO else "")
     return ModelRow(candidate.name, about, marks[candidate.verdict], candidate.reason)
-
-
-def folder_words(model: KeptModel) -> str:
-    """Return where it lies, without its own name."""
-    return str(PurePath(model.path).parent)

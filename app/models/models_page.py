@@ -195,7 +195,7 @@ class ModelsPage(PageFrame):
         search.filtered.connect(self._filter)
         search.search_asked.connect(self._search)
         search.left.connect(self._go_to_list)
-        self.searching.counted.connect(search.say_count)
+        self.searching.counted.connect(search.count.setText)
         self.token_button.clicked.connect(lambda: ask_for_token(hub, self))
         self.installed.action.clicked.connect(lambda: self.show_tab(ModelsTab.RECOMMENDED))
         hub.jobs_changed.connect(lambda: downloads.show_reports(hub.reports))

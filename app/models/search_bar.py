@@ -115,10 +115,6 @@ class SearchBar(QWidget):
         self._narrowing.setVisible(finding)
         self.note.setText(tr(_NOTES[tab]))
 
-    def say_count(self, words: str) -> None:
-        """Show the number of results."""
-        self.count.setText(words)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Move the focus to the list with Down; Escape clears the field first."""
         if event.key() == Qt.Key.Key_Down and self.field.hasFocus():

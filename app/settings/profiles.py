@@ -12,8 +12,6 @@ from app.settings.kinds import Choice, Number, SettingKind, Whole, Word, Words
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 
 GIB = 2**30
-SMALLEST_VRAM = 0.25
-"""GiB."""
 _MOST = 100
 _LONGEST = 4096
 _NAME = Word(longest=200)

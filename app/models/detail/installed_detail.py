@@ -17,8 +17,6 @@ from engine.language import sentences, tr
 from engine.language.units import file_size
 
 _STEPS = 1000
-FOREIGN = (ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
-"""Other programs keep these; they are offered until somebody wants them."""
 _NEVER_MOVED = (ModelOrigin.BUNDLED, ModelOrigin.LM_STUDIO, ModelOrigin.OLLAMA, ModelOrigin.CACHE)
 
 

@@ -81,7 +81,7 @@ def test_nothing_is_lost_when_the_window_closes_at_once(
     monkeypatch.setattr(rounds_keeper, "in_background", lambda *_: None)
     message_id = ask(desk, "Question")
     store, path = desk.assembly.store, desk.assembly.store.path
-    assert not store.answers.has_rounds(message_id)
+    assert not store.answers.rounds(message_id)
     desk.assembly.close()
     with HistoryStore.open(path) as again:
         assert len(again.answers.rounds(message_id)) == 1
