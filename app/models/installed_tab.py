@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.data_folder.exported_file import show_folder
 from app.models.detail.installed_detail import InstalledDetail
-from app.models.list.model import ModelRow
-from app.models.list.view import RowsView
 from app.models.list_tab import EmptyTexts, ListTab
 from app.models.model_actions import ModelActions
 from app.models.model_texts import kept_row
+from app.models.row_model import ModelRow
+from app.models.rows_view import RowsView
 from app.models.services import ModelServices
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import tr

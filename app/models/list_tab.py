@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.detail.frame import DetailFrame, say
-from app.models.list.model import E
-from app.models.list.view import RowsView
+from app.models.row_model import E
+from app.models.rows_view import RowsView
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import QDateTime, QLocale
 
-from app.models.list.badge import RowBadge, Tone
-from app.models.list.model import ModelRow
+from app.models.badge import RowBadge, Tone
+from app.models.row_model import ModelRow
 from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, RecommendedRole, Verdict
 from engine.hub.messages import FoundRepository, Packaging, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin

@@ -5,9 +5,9 @@ from __future__ import annotations
 from PySide6.QtWidgets import QWidget
 
 from app.models.detail.recommended_detail import RecommendedDetail
-from app.models.list.view import RowsView
 from app.models.list_tab import EmptyTexts, ListTab
 from app.models.model_texts import suggestion_row
+from app.models.rows_view import RowsView
 from app.models.services import ModelServices
 from engine.hub.advice import Recommendation
 from engine.language import tr

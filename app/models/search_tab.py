@@ -8,9 +8,9 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from app.models.detail.remote_detail import RemoteDetail
-from app.models.list.view import RowsView
 from app.models.list_tab import ListTab
 from app.models.model_texts import found_row
+from app.models.rows_view import RowsView
 from app.models.services import ModelServices
 from app.models.token_dialog import ask_for_token
 from app.models.variant_choice import draft_variant

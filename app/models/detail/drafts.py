@@ -15,8 +15,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.models.badge import BadgeLabel
 from app.models.detail.frame import say
-from app.models.list.badge import BadgeLabel
 from app.models.model_texts import candidate_row
 from app.widgets.labels import plain_label
 from engine.hub.advice import DraftCandidate, Verdict

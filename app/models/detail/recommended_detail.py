@@ -7,10 +7,10 @@ from dataclasses import replace
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.models.badge import BadgeLabel
 from app.models.detail.frame import DetailFrame, Facts, breakable, say
 from app.models.detail.licence import HUB, LicencePart, open_link
 from app.models.download_orders import Wanted
-from app.models.list.badge import BadgeLabel
 from app.models.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
 from app.widgets.labels import plain_label
 from engine.hub.advice import Recommendation

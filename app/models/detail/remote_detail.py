@@ -12,8 +12,6 @@ from app.models.detail.drafts import DraftChoices
 from app.models.detail.frame import DetailFrame, Facts, breakable, say
 from app.models.detail.licence import HUB, LicencePart, open_link
 from app.models.download_orders import Wanted
-from app.models.list.model import ModelRow
-from app.models.list.view import RowsView
 from app.models.model_texts import (
     PACKAGINGS,
     date_words,
@@ -25,6 +23,8 @@ from app.models.model_texts import (
     speed_words,
     variant_row,
 )
+from app.models.row_model import ModelRow
+from app.models.rows_view import RowsView
 from app.models.variant_choice import target_variant
 from app.signals import TypedSignal
 from app.widgets.labels import plain_label

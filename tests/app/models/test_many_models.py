@@ -12,8 +12,8 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 from stopwatch import least
 
-from app.models.list.view import RowsView
 from app.models.model_texts import found_row
+from app.models.rows_view import RowsView
 from app.showcase.hub_story import many
 from app.theme.theme import Theme
 

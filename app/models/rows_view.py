@@ -9,8 +9,8 @@ from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QWidget
 
-from app.models.list.delegate import RowDelegate
-from app.models.list.model import E, ModelRow, RowListModel
+from app.models.row_delegate import RowDelegate
+from app.models.row_model import E, ModelRow, RowListModel
 from app.signals import TypedSignal
 from app.widgets.uniform_list import UniformList
 

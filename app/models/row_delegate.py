@@ -13,8 +13,8 @@ from PySide6.QtWidgets import (
     QToolTip,
 )
 
-from app.models.list.badge import RowBadge, badge_size, draw_badge
-from app.models.list.model import Index, ModelRow, RowListModel
+from app.models.badge import RowBadge, badge_size, draw_badge
+from app.models.row_model import Index, ModelRow, RowListModel
 from app.theme.theme import current
 from app.widgets import painting
 from app.widgets.painting import draw_line

@@ -14,7 +14,7 @@ from PySide6.QtCore import (
     Qt,
 )
 
-from app.models.list.badge import RowBadge
+from app.models.badge import RowBadge
 
 Index = QModelIndex | QPersistentModelIndex
 E = TypeVar("E")
