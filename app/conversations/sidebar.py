@@ -34,6 +34,7 @@ from app.theme.icons import IconButton, icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
 from app.widgets.escape import claims_escape
+from app.widgets.labels import plain_label
 from engine.language import tr
 
 
@@ -141,15 +142,10 @@ class Sidebar(QWidget):
             icon("search", current().muted), QLineEdit.ActionPosition.LeadingPosition
         )
         self._more = IconButton("more", tr("Folders, import and export"), self)
-        self._empty = QLabel(self)
-        self._empty.setProperty("look", "muted")
-        self._empty.setWordWrap(True)
-        self._empty.setTextFormat(Qt.TextFormat.PlainText)
+        self._empty = plain_label("", self, "muted")
         self._empty.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._empty.setContentsMargins(8, 4, 8, 4)
-        self._doing = QLabel(self)
-        self._doing.setProperty("look", "muted")
-        self._doing.setWordWrap(True)
+        self._doing = plain_label("", self, "muted")
         self._bar = QProgressBar(self)
         self._bar.setTextVisible(False)
         self._bar.setFixedHeight(4)

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHBoxLayout,
-    QLabel,
     QListWidget,
     QPlainTextEdit,
     QVBoxLayout,
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import (
 from app.data_folder.exported_file import show_folder
 from app.diagnostics.reports import Report, ReportFolder, ReportKind
 from app.theme.theme import mono_font, ui_font
+from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import tr
 
@@ -43,16 +43,15 @@ class ReportsDialog(QDialog):
         self.text.setTabChangesFocus(True)
         self.text.setFont(mono_font())
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self._about = QLabel(
+        self._about = plain_label(
             tr(
                 "A report contains the versions of Duotail and its libraries, your system, "
                 "where the error occurred and the last lines of the log. It contains no text "
                 "of a conversation and stays on this computer unless you share it."
             ),
             self,
+            "muted",
         )
-        self._about.setWordWrap(True)
-        self._about.setProperty("look", "muted")
         self._make_buttons()
         self._arrange()
         self.list.currentRowChanged.connect(self._show)

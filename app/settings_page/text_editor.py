@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QPlainTextEdit, QWidget
 
 from app.settings.kinds import Prose, Word
 from app.settings.model import Settings
@@ -33,10 +33,7 @@ class TextEditor(Editor):
         self._field.setMaxLength(kind.longest)
         self._field.setClearButtonEnabled(True)
         self._field.setMinimumWidth(_WIDTH * self.fontMetrics().horizontalAdvance("m") // 2)
-        self.wrong = QLabel(tr(kind.wrong), self)
-        self.wrong.setTextFormat(Qt.TextFormat.PlainText)
-        self.wrong.setProperty("look", "danger")
-        self.wrong.setWordWrap(True)
+        self.wrong = plain_label(tr(kind.wrong), self, "danger")
         self.wrong.hide()
         self.column.addWidget(self.wrong)
         self._field.textEdited.connect(lambda _text: self._judge())

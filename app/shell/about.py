@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from app.theme.icons import icon
 from app.theme.keys import key_words
 from app.theme.theme import current, mono_font, ui_font
+from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import later, tr
 
@@ -104,7 +105,7 @@ class ShortcutsDialog(_Page):
 
     def __init__(self, shortcuts: Sequence[tuple[str, str]], parent: QWidget | None = None) -> None:
         super().__init__(tr("Keyboard shortcuts"), 46, parent)
-        self.column.addWidget(_text(tr("Keyboard shortcuts"), self, "heading"))
+        self.column.addWidget(plain_label(tr("Keyboard shortcuts"), self, "heading"))
         self.column.addSpacing(6)
         grid = QGridLayout()
         grid.setHorizontalSpacing(28)
@@ -115,7 +116,7 @@ class ShortcutsDialog(_Page):
             shown = QLabel(key_words(keys), self)
             shown.setProperty("look", "muted")
             shown.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-            grid.addWidget(_text(does, self), row, 0)
+            grid.addWidget(plain_label(does, self), row, 0)
             grid.addWidget(shown, row, 1)
         self.column.addLayout(grid)
         self._fit()
@@ -131,9 +132,9 @@ class AboutDialog(_Page):
         mark = QLabel(self)
         mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
         self.column.addWidget(mark)
-        self.column.addWidget(_text(f"Duotail {version()}", self, "heading"))
+        self.column.addWidget(plain_label(f"Duotail {version()}", self, "heading"))
         self.column.addWidget(
-            _text(
+            plain_label(
                 tr(
                     "Chat with large language models on your own computer. Nothing you write "
                     "leaves it. A small draft model drafts ahead and the model you chose verifies "
@@ -144,12 +145,12 @@ class AboutDialog(_Page):
         )
         self.column.addWidget(_line(self))
         papers = tr("The two modes carry the names of the papers they follow:")
-        self.column.addWidget(_text(papers, self, "muted"))
+        self.column.addWidget(plain_label(papers, self, "muted"))
         for title, address, name in _PAPERS:
             self.column.addWidget(_rich(f'{title}, <a href="{address}">{name}</a>', self))
         self.column.addWidget(_line(self))
         self.column.addWidget(
-            _text(
+            plain_label(
                 tr(
                     "Duotail is free software under the Apache License 2.0. The window is made"
                     " with Qt for Python (PySide6), used under the GNU LGPL version 3; its"
@@ -215,14 +216,6 @@ def _model_card() -> str:
     from engine.model import bundled
 
     return (bundled.root() / "MODEL_CARD.md").as_uri()
-
-
-def _text(text: str, parent: QWidget, look: str = "") -> QLabel:
-    label = QLabel(text, parent)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setProperty("look", look)
-    label.setWordWrap(True)
-    return label
 
 
 def _rich(text: str, parent: QWidget) -> QLabel:

@@ -21,6 +21,7 @@ from app.notices import Notice, NoticeKind
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current, font_scale, mono_font
 from app.widgets.flow_layout import FlowLayout
+from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import listed, tr
 
@@ -109,10 +110,7 @@ class Banner(QFrame):
         row.addWidget(close, 0, side)
 
     def _label(self, text: str, look: str) -> QLabel:
-        label = QLabel(text, self)
-        label.setProperty("look", look)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setWordWrap(True)
+        label = plain_label(text, self, look)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         return label
 

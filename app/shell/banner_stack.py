@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QScrollArea,
     QVBoxLayout,
     QWidget,
@@ -19,6 +18,7 @@ from shiboken6 import isValid
 from app.notices import Notice, NoticeKind, board
 from app.shell.banner import NARROWEST, Banner
 from app.theme.tokens import COLUMN
+from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import tr, tr_count
 
@@ -50,9 +50,7 @@ class BannerStack(QScrollArea):
         self._layout = QVBoxLayout(self._inside)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(_EDGE)
-        self._waiting = QLabel(self)
-        self._waiting.setProperty("look", "muted")
-        self._waiting.setWordWrap(True)
+        self._waiting = plain_label("", self, "muted")
         dismiss = text_button(tr("Dismiss all"), self, self.clear)
         self._rest = QFrame(self)
         self._rest.setProperty("look", "notice")

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHeaderView,
-    QLabel,
     QTableView,
     QVBoxLayout,
     QWidget,
@@ -81,11 +80,11 @@ class MemoryDialog(QDialog):
         column = QVBoxLayout(self)
         column.setSpacing(8)
         for widget, stretch in (
-            (_heading(tr("The model in memory"), self), 0),
+            (plain_label(tr("The model in memory"), self, "title"), 0),
             (self.error, 0),
             (self._nothing, 0),
             (self.now, 3),
-            (_heading(tr("Earlier loads"), self), 0),
+            (plain_label(tr("Earlier loads"), self, "title"), 0),
             (self.before, 2),
             (self.notes, 0),
             (buttons, 0),
@@ -179,9 +178,3 @@ class _TableView(QTableView):
             header.setSectionResizeMode(place, QHeaderView.ResizeMode.Stretch)
         if old is not None:
             old.deleteLater()
-
-
-def _heading(text: str, parent: QWidget) -> QLabel:
-    label = plain_label(text, parent)
-    label.setProperty("look", "title")
-    return label

@@ -14,7 +14,7 @@ from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
 from app.tuning.run_choice import RunChoice
 from app.widgets.card import SIDE, Card, divider
-from app.widgets.labels import plain_label
+from app.widgets.labels import part_title, plain_label
 from engine.events import PlanSummary
 from engine.language import tr
 
@@ -39,7 +39,7 @@ class ModeCard(Card):
         ):
             side = QVBoxLayout()
             side.setSpacing(8)
-            side.addWidget(_title(title, part))
+            side.addWidget(part_title(title, part))
             side.addWidget(part)
             side.addStretch(1)
             self._lists.addLayout(side, stretch)
@@ -129,10 +129,3 @@ class Reasons(QWidget):
         self.more.setAccessibleName(self.more.text())
         self.setAccessibleName(self.title.text())
         self.setAccessibleDescription(self.words.text())
-
-
-def _title(text: str, part: QWidget) -> QLabel:
-    label = QLabel(text, part.parentWidget())
-    label.setProperty("look", "title")
-    part.setAccessibleName(text)
-    return label

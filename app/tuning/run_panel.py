@@ -9,7 +9,6 @@ from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QToolButton,
     QVBoxLayout,
@@ -25,7 +24,7 @@ from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
-from app.widgets.labels import plain_label
+from app.widgets.labels import part_title, plain_label
 from app.widgets.scroller import scroller
 from engine.language import tr
 
@@ -84,11 +83,11 @@ class RunPanel(QFrame):
         column.addWidget(self._now)
         for title, part in parts:
             column.addSpacing(6)
-            column.addWidget(_title(title, part))
+            column.addWidget(part_title(title, part))
             column.addWidget(part)
         column.addSpacing(6)
         line = QHBoxLayout()
-        line.addWidget(_title(tr("GPU memory"), self.memory), 1)
+        line.addWidget(part_title(tr("GPU memory"), self.memory), 1)
         line.addWidget(self.memory.buttons)
         column.addLayout(line)
         column.addWidget(self.memory)
@@ -223,10 +222,3 @@ class RunPanel(QFrame):
         self.setFixedHeight(height)
         left = max(self._anchor.x() - self.width(), screen.left() + _NEAR)
         self.move(min(left, screen.right() - self.width() - _NEAR), self._anchor.y())
-
-
-def _title(text: str, part: QWidget) -> QLabel:
-    label = QLabel(text, part.parentWidget())
-    label.setProperty("look", "title")
-    part.setAccessibleName(text)
-    return label

@@ -53,6 +53,14 @@ class LabelledRow(QFrame):
         self._layout.setAlignment(self.controls, aside)
 
 
+def part_title(text: str, part: QWidget) -> QLabel:
+    """Return a title to stand above a part of the window, which screen readers call so too."""
+    label = QLabel(text, part.parentWidget())
+    label.setProperty("look", "title")
+    part.setAccessibleName(text)
+    return label
+
+
 def plain_label(text: str, parent: QWidget, look: str = "") -> QLabel:
     """A wrapped text in a look of the style sheet."""
     label = QLabel(text, parent)

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.widgets.flow_layout import FlowLayout
+from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import number, tr, tr_count
 from engine.language.units import memory
@@ -36,8 +37,8 @@ class ContextCard(QFrame):
         self._larger: LargerContext | None = None
         self._icon = QLabel(self)
         self._icon.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self._title = self._label("title")
-        self._text = self._label("")
+        self._title = plain_label("", self, "title")
+        self._text = plain_label("", self)
         self.leave_out_button = self._button()
         self.leave_out_button.clicked.connect(self.left_out)
         self.enlarge_button = self._button()
@@ -61,13 +62,6 @@ class ContextCard(QFrame):
         row.addLayout(words, 1)
         self._recolour()
         self.hide()
-
-    def _label(self, look: str) -> QLabel:
-        label = QLabel(self)
-        label.setProperty("look", look)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setWordWrap(True)
-        return label
 
     def _button(self) -> QPushButton:
         button = text_button("", self)

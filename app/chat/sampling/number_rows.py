@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWi
 from app.settings.kinds import Number
 from app.settings.presets import FIELDS
 from app.theme.fonts import keep_sized, scaled
+from app.widgets.labels import plain_label
 from engine.language import later, tr
 
 _LONGEST_ANSWER = 1_000_000
@@ -87,9 +88,7 @@ class NumberRow(QWidget):
             self.box.setSpecialValueText(tr(spec.lowest_words))
         label = QLabel(spec.label, self)
         label.setBuddy(self.box)
-        explained = QLabel(spec.help, self)
-        explained.setProperty("look", "small")
-        explained.setWordWrap(True)
+        explained = plain_label(spec.help, self, "small")
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setHorizontalSpacing(16)

@@ -29,6 +29,7 @@ from app.settings.presets import LARGEST_SEED
 from app.signals import TypedSignal
 from app.theme.fonts import keep_sized, scaled
 from app.theme.theme import ui_font
+from app.widgets.labels import plain_label
 from app.widgets.scroller import scroller
 from engine.language import tr
 
@@ -54,7 +55,7 @@ class SetupPanel(QFrame):
         self.presets = PresetBar(self)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
         self._number = QDoubleSpinBox(self)
-        self._words = _explaining("", self)
+        self._words = plain_label("", self, "small")
         self._fixed = QCheckBox(tr("Same seed for every answer"), self)
         self._seed = QLineEdit(self)
         self.prompt = QPlainTextEdit(self)
@@ -127,17 +128,20 @@ class SetupPanel(QFrame):
         column.addSpacing(6)
         column.addLayout(seeds)
         column.addWidget(
-            _explaining(tr("The same seed gives the same answer to the same question."), self)
+            plain_label(
+                tr("The same seed gives the same answer to the same question."), self, "small"
+            )
         )
         column.addSpacing(10)
         column.addWidget(_title(tr("System prompt"), self.prompt))
         column.addWidget(self.prompt)
-        column.addWidget(
-            _explaining(tr("Instructions for the model, before the conversation."), self)
-        )
+        words = tr("Instructions for the model, before the conversation.")
+        column.addWidget(plain_label(words, self, "small"))
         column.addWidget(self.instructed)
         column.addWidget(
-            _explaining(tr("The settings hold them for all conversations, under Chat."), self)
+            plain_label(
+                tr("The settings hold them for all conversations, under Chat."), self, "small"
+            )
         )
         column.addSpacing(4)
         column.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignLeft)
@@ -274,11 +278,4 @@ def _title(text: str, buddy: QWidget) -> QLabel:
     label = QLabel(text, buddy.parentWidget())
     label.setProperty("look", "title")
     label.setBuddy(buddy)
-    return label
-
-
-def _explaining(text: str, parent: QWidget) -> QLabel:
-    label = QLabel(text, parent)
-    label.setProperty("look", "small")
-    label.setWordWrap(True)
     return label
