@@ -33,7 +33,7 @@ _STEPS = 1000
 
 @dataclass(frozen=True, slots=True)
 class JobActions:
-    """What the buttons of a download do.
+    """Receivers of the buttons of a download.
 
     Attributes:
         hub: pauses, resumes and cancels it, and keeps a token.

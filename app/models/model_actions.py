@@ -1,4 +1,4 @@
-"""What can be done with a model on this computer, with the questions that come before."""
+"""Actions on a model on this computer, with the questions that come before."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class Settings:
     sidebar_visible: bool = field(default=True, metadata=_kept(Switch()))
     performance_visible: bool = field(default=True, metadata=_kept(Switch()))
     performance_details: bool = field(default=False, metadata=_kept(Switch()))
-    """What is below the fold of the performance panel is on show."""
+    """True if all of the performance panel is on show, also below its fold."""
     last_conversation: int | None = field(default=None, metadata=_kept(Whole(0, _MOST)))
     window_width: int = field(default=1280, metadata=_kept(Whole(400, 20_000)))
     window_height: int = field(default=800, metadata=_kept(Whole(300, 20_000)))

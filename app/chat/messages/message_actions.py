@@ -45,7 +45,7 @@ class Act(StrEnum):
 
 
 class MessageRequests(QObject):
-    """What users ask of the messages of a transcript; signals carry the message's id."""
+    """Requests of users to the messages of a transcript; signals carry the message's id."""
 
     regenerate = Signal(int)
     vary = Signal(int)
