@@ -117,11 +117,7 @@ QLineEdit { border-color: $border; }
 QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus {
     border: 2px solid $accent; padding: 5px 7px; }
 QFrame[look="card"] QPlainTextEdit:focus { border: none; padding: 0; }
-QAbstractSpinBox { background: $surface; border: 1px solid $border; border-radius: ${radius}px;
-    padding: 1px; }
-QAbstractSpinBox:focus { border: 2px solid $accent; padding: 0; }
-QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { border: none; padding: 4px 6px;
-    background: transparent; }
+QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { border: none; padding: 4px 6px; }
 /* A list below the box: the style's own popup hides entries behind its scroll buttons. */
 QComboBox { combobox-popup: 0; }
 QComboBox::drop-down { border: none; width: 24px; subcontrol-origin: padding;
