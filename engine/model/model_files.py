@@ -131,6 +131,33 @@ _OF_MODELS = re.compile(
 )
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a model's folder with files that are none, or that lie elsewhere; nothing is opened.
+
+    A pipe would be waited for, and a device has no end; a link could name any file of the user's.
+    The Hugging Face cache keeps the files of its models beside them, in `blobs`.
+
+    Raises:
+        UserFixable: names the file.
+    """
+    homes = {real_path(folder), real_path(folder).parent.parent / "blobs"}
+    for entry in folder.iterdir():
+        if not _OF_MODELS.fullmatch(entry.name):
+            continue
+        if entry.exists() and not (entry.is_file() or entry.is_dir()):
+            raise UserFixable(
+                tr("{file} is no ordinary file.").format(file=entry.name),
+                tr("Download the model again from a source you trust."),
+                str(entry),
+            )
+        if entry.is_symlink() and not homes.intersection(real_path(entry).parents):
+            raise UserFixable(
+                tr("{file} is a link to a file outside the model's folder.").format(file=entry.name),
+                tr("Put the file itself into the folder."),
+                f"{entry} -> {real_path(entry)}",
+            )
+
+
 def own_files(path: Path) -> tuple[Path, ...]:
     """Return the files that are a model's own: what is copied, moved, checked and deleted.
 
