@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,7 +153,7 @@ def check_folder(folder: Path) -> None:
             )
         if entry.is_symlink() and not homes.intersection(real_path(entry).parents):
             raise UserFixable(
-                tr("{file} is a link to a file outside the model's folder.").format(file=entry.name),
+                tr("{file} is a link out of the model's folder.").format(file=entry.name),
                 tr("Put the file itself into the folder."),
                 f"{entry} -> {real_path(entry)}",
             )
@@ -217,8 +218,16 @@ class FilesState:
         Raises:
             OSError: they cannot be looked at.
         """
-        entries = path.iterdir() if path.is_dir() else [path]
-        stats = {entry.name: entry.stat() for entry in entries}
+        return cls.of_files(path, path.iterdir() if path.is_dir() else [path])
+
+    @classmethod
+    def of_files(cls, path: Path, files: Iterable[Path]) -> FilesState:
+        """Return the present state of some files of a model.
+
+        Raises:
+            OSError: they cannot be looked at.
+        """
+        stats = {file.name: file.stat() for file in files}
         return cls(
             path,
             frozenset((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()),

@@ -192,4 +192,4 @@ def test_links_may_not_lead_out_of_the_folder_but_into_the_hubs_own_store(tmp_pa
     blob.rename(tmp_path / "elsewhere.json")
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere.json")
-    refused(folder, "config.json", "outside the model's folder")
+    refused(folder, "config.json", "out of the model's folder")
