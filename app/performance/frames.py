@@ -77,9 +77,11 @@ class FramePainter(QObject):
         self._interval = _FRAME_ON_FEW_CORES_MS if few else _FRAME_MS
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self.next)
+        self._whole = QTimer(self, singleShot=True, interval=0)
+        self._whole.timeout.connect(self.paint_all)
         feed.arrived.connect(self.schedule)
         feed.cleared.connect(self._cleared)
-        feed.sight.changed.connect(self.paint_all)
+        feed.sight.changed.connect(self._whole.start)
         host.installEventFilter(self)
 
     @property
@@ -90,9 +92,8 @@ class FramePainter(QObject):
     @property
     def at_rest(self) -> bool:
         """True if nothing is to be painted."""
-        return not self._timer.isActive() and not (
-            self._host.isVisible() and self._feed.model.behind
-        )
+        waits = self._whole.isActive() or self._feed.model.behind
+        return not self._timer.isActive() and not (self._host.isVisible() and waits)
 
     def schedule(self) -> None:
         """Paint soon."""

@@ -89,7 +89,7 @@ class GainView(PaintedView):
     def _texts(self, room: float) -> float:
         wrapped = sum(_height(text, font, room) + 4 for text, font, _ in self._parts())
         whose = self.small_metrics.height() + 2 if self.sight.whose.words else 0
-        return whose + self.large_metrics.height() + 4 + wrapped
+        return whose + _height(self.gain.figure, self.large, room) + 4 + wrapped
 
     def paint(self, painter: QPainter) -> None:
         """Draw texts and bars."""
@@ -127,9 +127,8 @@ class GainView(PaintedView):
             top = line.bottom() + 2
         painter.setFont(self.large)
         painter.setPen(QColor(tokens.text))
-        figure = self.large_metrics.elidedText(self.gain.figure, Qt.TextElideMode.ElideRight, width)
-        line = QRectF(0, top, width, self.large_metrics.height())
-        painter.drawText(line, _LEFT, figure)
+        line = QRectF(0, top, width, _height(self.gain.figure, self.large, width))
+        painter.drawText(line, _WRAPPED, self.gain.figure)
         return line.bottom() + 4
 
     def _paint_bar(

@@ -13,12 +13,14 @@ from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.segment import Backend, Share
 from engine.backend.shared import Loan
 from engine.commands import WeightFormat
+from engine.errors import UserFixable
 from engine.language import tr
 from engine.loading.devices import Devices, IsCancelled, Progress
 from engine.loading.inspection import InspectedModel
 from engine.loading.streamed_weights import StreamedWeights
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
+from engine.model.model_files import FilesState
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, HEAD
 from engine.model.weights.readable import Weights
@@ -87,8 +89,25 @@ class DecoderBuilder:
         for name in dict.fromkeys(share.device for share in shares):
             loan = Loan(model.lent, before_it.get(name)) if model.lent else None
             self._backends[name] = self._devices[name].backend(model.format, owner, loan)
+        state = _state(model)
         with _cached(weights, model) as cached:
-            return Decoder.placed(config, cached, shares, self._backends)
+            decoder = Decoder.placed(config, cached, shares, self._backends)
+        if state is None or _state(model) != state:
+            raise UserFixable(
+                tr("The files of {model} changed while they were read.").format(
+                    model=model.model.name
+                ),
+                tr("Wait until the download is complete, then load the model again."),
+            )
+        return decoder
+
+
+def _state(model: InspectedModel) -> FilesState | None:
+    """The present state of the files with the model's weights; None if one is gone."""
+    try:
+        return FilesState.of_files(model.model.path, model.weights.files)
+    except OSError:
+        return None
 
 
 def _token_tables(config: ModelConfig) -> tuple[str, ...]:

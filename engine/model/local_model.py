@@ -19,7 +19,15 @@ from engine.model.gguf.file import GgufFile, open_gguf
 from engine.model.heads.description import DraftOnly
 from engine.model.heads.reading import is_head, read_head, read_reduced
 from engine.model.json_object import JsonObject
-from engine.model.model_files import PACKED, SIDECAR, chosen_file, holds_model, is_gguf, models_in
+from engine.model.model_files import (
+    PACKED,
+    SIDECAR,
+    check_folder,
+    chosen_file,
+    holds_model,
+    is_gguf,
+    models_in,
+)
 from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
@@ -76,6 +84,7 @@ class LocalModel:
 
     @classmethod
     def _of_folder(cls, path: Path) -> LocalModel:
+        check_folder(path)
         source = JsonObject.read(path / "config.json")
         sidecar = JsonObject.read_optional(path / SIDECAR)
         reduced = read_reduced(source)

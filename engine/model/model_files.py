@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,6 +132,33 @@ _OF_MODELS = re.compile(
 )
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a model's folder with files that are none, or that lie elsewhere; nothing is opened.
+
+    A pipe would be waited for, and a device has no end; a link could name any file of the user's.
+    The Hugging Face cache keeps the files of its models beside them, in `blobs`.
+
+    Raises:
+        UserFixable: names the file.
+    """
+    homes = {real_path(folder), real_path(folder).parent.parent / "blobs"}
+    for entry in folder.iterdir():
+        if not _OF_MODELS.fullmatch(entry.name):
+            continue
+        if entry.exists() and not (entry.is_file() or entry.is_dir()):
+            raise UserFixable(
+                tr("{file} is no ordinary file.").format(file=entry.name),
+                tr("Download the model again from a source you trust."),
+                str(entry),
+            )
+        if entry.is_symlink() and not homes.intersection(real_path(entry).parents):
+            raise UserFixable(
+                tr("{file} is a link out of the model's folder.").format(file=entry.name),
+                tr("Put the file itself into the folder."),
+                f"{entry} -> {real_path(entry)}",
+            )
+
+
 def own_files(path: Path) -> tuple[Path, ...]:
     """Return the files that are a model's own: what is copied, moved, checked and deleted.
 
@@ -190,8 +218,16 @@ class FilesState:
         Raises:
             OSError: they cannot be looked at.
         """
-        entries = path.iterdir() if path.is_dir() else [path]
-        stats = {entry.name: entry.stat() for entry in entries}
+        return cls.of_files(path, path.iterdir() if path.is_dir() else [path])
+
+    @classmethod
+    def of_files(cls, path: Path, files: Iterable[Path]) -> FilesState:
+        """Return the present state of some files of a model.
+
+        Raises:
+            OSError: they cannot be looked at.
+        """
+        stats = {file.name: file.stat() for file in files}
         return cls(
             path,
             frozenset((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()),

@@ -141,6 +141,61 @@ ALWAYS_INLINE v16 add_block(const int format, const factors *f, const v16i *c, c
 
 /* ---- dot products -------------------------------------------------------------------------- */
 
+/* What takes back that a number is added to codes; start is -8 times a sum of activations. */
+ALWAYS_INLINE v16i taken_back(const int format, int32_t start)
+{
+    const int number = added(format);
+    return vi_set1(number % 8 ? (start >> 3) * number : start * (number / 8));
+}
+
+/* Where sums begin: c[0], and c[1] of the second 16 columns where those have a scale of their own. */
+ALWAYS_INLINE void begin_sums(const int format, const dt_row *row, v16i c[2])
+{
+    c[0] = taken_back(format, dt_in_halves(format) ? row->first : row->start);
+    if (dt_in_halves(format)) c[1] = taken_back(format, row->start - row->first);
+}
+
+#if DT_ISA == 1
+
+/* How many groups of four columns can be summed in 16 bits: a pair of products is at most
+ * 2 * 127 * (the largest code), and two in signed codes are 2 * 127 * 127. */
+ALWAYS_INLINE int groups_in_words(const int format)
+{
+    const int bits = dt_formats[format].bits;
+    if (signed_codes(format)) return 1;
+    const int largest = dt_formats[format].table == E2M1_TABLE ? 24 : (1 << bits) - 1;
+    const int groups = largest <= 15 ? 8 : largest <= 31 ? 4 : 2;
+    return groups > 4 && dt_in_halves(format) ? 4 : groups;
+}
+
+/* The integer dot products of `rows` activation rows with 32 columns, or with 16 and 16. A group of
+ * codes is opened once for all rows, and only sums lie in registers. */
+ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const dt_quantised *a, int32_t lane,
+                            const int rows, v16i c[][2])
+{
+    const int groups = groups_in_words(format);
+    b64 words[4];
+    for (int m = 0; m < rows; m++) begin_sums(format, &a->row[lane + m], c[m]);
+UNROLL_8
+    for (int q = 0; q < 8; q++) {
+        b64 code = for_dot(format, codes_of(format, p, q));
+        B_NOW(code);
+        const b64 size = signed_codes(format) ? b_size(code) : code;
+        for (int m = 0; m < rows; m++) {
+            const b64 four = b_set4(((const int32_t *)a->q[lane + m])[q]);
+            const b64 pairs = b_pairs(size, signed_codes(format) ? b_sign(four, code) : four);
+            words[m] = q % groups == 0 ? pairs : b_add16(words[m], pairs);
+            B_NOW(words[m]);
+            v16i *sum = c[m] + (dt_in_halves(format) ? q / 4 : 0);
+            if (q % groups != groups - 1) continue;
+            *sum = vi_add(*sum, vi_of_words(words[m]));
+            B_NOW(*sum);
+        }
+    }
+}
+
+#else
+
 typedef struct { b64 w[8]; } codes32;
 
 ALWAYS_INLINE codes32 load_codes(const int format, const uint8_t *p)
@@ -151,33 +206,19 @@ UNROLL_8
     return codes;
 }
 
-/* What takes back that a number is added to codes; start is -8 times a sum of activations. */
-ALWAYS_INLINE v16i taken_back(const int format, int32_t start)
-{
-    const int number = added(format);
-    return vi_set1(number % 8 ? (start >> 3) * number : start * (number / 8));
-}
-
 /* The integer dot products of an activation row with 32 columns, or with 16 and 16. */
 ALWAYS_INLINE void dot32(const int format, const codes32 *codes, const dt_quantised *a, int32_t lane, v16i c[2])
 {
-    const int halves = dt_in_halves(format);
     const int32_t *four = (const int32_t *)a->q[lane];
-    const dt_row *row = &a->row[lane];
-    c[0] = taken_back(format, halves ? row->first : row->start);
-    if (halves) c[1] = taken_back(format, row->start - row->first);
+    begin_sums(format, &a->row[lane], c);
 UNROLL_8
     for (int q = 0; q < 8; q++) {
-        v16i *sum = c + (halves ? q / 4 : 0);
-#if DT_ISA == 1
-        if (signed_codes(format)) {
-            *sum = b_dot_signed(*sum, codes->w[q], four[q]);
-            continue;
-        }
-#endif
+        v16i *sum = c + (dt_in_halves(format) ? q / 4 : 0);
         *sum = b_dot(*sum, codes->w[q], four[q]);
     }
 }
+
+#endif
 
 /* ---- memory -------------------------------------------------------------------------------- */
 

@@ -38,22 +38,20 @@ static inline b64 b_look(const void *table, b64 a)
     return (b64){_mm256_shuffle_epi8(t, a.lo), _mm256_shuffle_epi8(t, a.hi)};
 }
 
-/* maddubs adds pairs in 16 bits: 2 * 63 * 127 and 2 * 128 * 127 both fit, so nothing saturates. */
-static inline __m256i b_dot8(__m256i c, __m256i w, __m256i x)
+/* Products of unsigned with signed bytes, added up by twos in 16 bits: 2 * 128 * 127 fits. */
+static inline b64 b_pairs(b64 w, b64 x) { return B_PAIR(_mm256_maddubs_epi16, w, x); }
+static inline b64 b_set4(int32_t four) { return (b64){_mm256_set1_epi32(four), _mm256_set1_epi32(four)}; }
+/* Signed bytes as |w|, and x with w's sign. */
+static inline b64 b_size(b64 w) { return (b64){_mm256_abs_epi8(w.lo), _mm256_abs_epi8(w.hi)}; }
+static inline b64 b_sign(b64 x, b64 w) { return B_PAIR(_mm256_sign_epi8, x, w); }
+static inline b64 b_add16(b64 a, b64 b) { return B_PAIR(_mm256_add_epi16, a, b); }
+/* Compute it now: GCC would put all sums off to the end and run out of registers. */
+#define B_NOW(a) __asm__("" : "+x"((a).lo), "+x"((a).hi))
+/* 16-bit sums, added up by twos. */
+static inline v16i vi_of_words(b64 words)
 {
-    return _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
-}
-static inline v16i b_dot(v16i c, b64 w, int32_t four)
-{
-    const __m256i x = _mm256_set1_epi32(four);
-    return (v16i){b_dot8(c.lo, w.lo, x), b_dot8(c.hi, w.hi, x)};
-}
-/* The same for signed bytes: |w| times x with w's sign. */
-static inline v16i b_dot_signed(v16i c, b64 w, int32_t four)
-{
-    const __m256i x = _mm256_set1_epi32(four);
-    return (v16i){b_dot8(c.lo, _mm256_abs_epi8(w.lo), _mm256_sign_epi8(x, w.lo)),
-                  b_dot8(c.hi, _mm256_abs_epi8(w.hi), _mm256_sign_epi8(x, w.hi))};
+    const __m256i one = _mm256_set1_epi16(1);
+    return (v16i){_mm256_madd_epi16(words.lo, one), _mm256_madd_epi16(words.hi, one)};
 }
 
 #else

@@ -29,7 +29,7 @@ enum {
 enum { DT_PORTABLE = 0, DT_AVX2 = 1, DT_AVX512 = 2, DT_AMX_INT8 = 3, DT_ISAS = 4 };
 
 /* Results of the fallible functions. */
-enum { DT_OK = 0, DT_NO_MEMORY = -1, DT_BAD_ARGUMENT = -2, DT_CANCELLED = -3 };
+enum { DT_OK = 0, DT_NO_MEMORY = -1, DT_BAD_ARGUMENT = -2, DT_CANCELLED = -3, DT_LOST_WEIGHTS = -5 };
 
 /* A packed matrix [rows, cols]; `data` is 64-byte aligned and rows are padded to DT_LANES. */
 typedef struct {
@@ -152,7 +152,8 @@ DT_API void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count
 DT_API int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows);
 
 /* The forward. Returns DT_OK, DT_BAD_ARGUMENT, DT_NO_MEMORY where the scratch memory is too small, or
- * DT_CANCELLED, after which nothing that it was to write holds anything of worth. */
+ * DT_CANCELLED or DT_LOST_WEIGHTS (see mapped.h), after which nothing that it was to write holds anything
+ * of worth. */
 DT_API int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
                           const dt_step *step);
 

@@ -1,5 +1,6 @@
 /* One forward over a run of decoder blocks. */
 #include "forward.h"
+#include "mapped.h"
 
 #include <string.h>
 
@@ -219,5 +220,5 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         if (segment->head.data) done = finish(&f, done);
         leave(&f, step->hidden_out);
     }
-    return DT_OK;
+    return dt_lost_pages() ? DT_LOST_WEIGHTS : DT_OK;
 }

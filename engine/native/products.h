@@ -1,7 +1,7 @@
 /* Products of packed weights with rows of activations, in vectors. Included by kernels.h. */
 
 /* Rows whose sums fit the registers; and with those of two streams. */
-enum { MOST_AT_ONCE = DT_ISA == 2 ? 8 : 4, MOST_STREAMED = 4 };
+enum { MOST_AT_ONCE = DT_ISA == 2 ? 8 : 4, MOST_STREAMED = DT_ISA == 1 ? 2 : 4 };
 
 /* Per 32 columns, in ascending order, what `add_block` says. y [streams][rows] of block rows that lie
  * `apart` bytes apart. */
@@ -22,13 +22,21 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
             for (int s = 0; s < streams; s++) {
                 const uint8_t *p = w + s * apart + j * code_bytes;
                 fetch_ahead(format, p);
-                const codes32 codes = load_codes(format, p);
                 const factors f = factors_of(format, &opened[s], j);
+                v16 *sums = acc + s * rows;
+#if DT_ISA == 1
+                v16i c[MOST_AT_ONCE][2];
+                dot_rows(format, p, a, lane, rows, c);
+                for (int m = 0; m < rows; m++)
+                    sums[m] = add_block(format, &f, c[m], &a->row[lane + m], sums[m]);
+#else
+                const codes32 codes = load_codes(format, p);
                 for (int m = 0; m < rows; m++) {
                     v16i c[2];
                     dot32(format, &codes, a, lane + m, c);
-                    acc[s * rows + m] = add_block(format, &f, c, &a->row[lane + m], acc[s * rows + m]);
+                    sums[m] = add_block(format, &f, c, &a->row[lane + m], sums[m]);
                 }
+#endif
             }
     }
     for (int i = 0; i < streams * rows; i++) y[i] = acc[i];

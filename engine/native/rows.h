@@ -1,6 +1,8 @@
 /* Small operations on rows of activations. Included by kernels.h. */
 
-/* Blocks [from, to) of row `row` from fp32 to int8: x ~ q * scale, q in -127..127. */
+/* Blocks [from, to) of row `row` from fp32 to int8: x ~ q * scale, q in -127..127. A block with a NaN or
+ * an infinity has the scale NaN, so that no product of it is a number; numbers too small for 127 / top to
+ * be finite become zeros. */
 static void quantise(const float *x, int32_t row, int32_t cols, int32_t from, int32_t to,
                      dt_quantised *out, int8_t *spread)
 {
@@ -8,12 +10,15 @@ static void quantise(const float *x, int32_t row, int32_t cols, int32_t from, in
     out += row / DT_TILE_ROWS * (cols / DT_BLOCK);
     for (int32_t b = from; b < to; b++) {
         v16 first = v_load(x + b * DT_BLOCK), second = v_load(x + b * DT_BLOCK + 16);
-        float top = v_top(v_max(v_abs(first), v_abs(second)));
-        v16 inverse = v_set1(top > 0 ? 127.0f / top : 0.0f);
+        /* Zero times anything is zero, but not times infinity or NaN. */
+        const int finite = v_sum(v_fma(first, v_zero(), v_mul(second, v_zero()))) == 0;
+        if (!finite) first = second = v_zero();
+        const float top = v_top(v_max(v_abs(first), v_abs(second)));
+        const v16 inverse = v_set1(top > 0x1p-120f ? 127.0f / top : 0.0f);
         v16i low = v_round_int(v_mul(first, inverse)), high = v_round_int(v_mul(second, inverse));
         vi_store_bytes(out[b].q[lane], low);
         vi_store_bytes(out[b].q[lane] + 16, high);
-        const float scale = top / 127.0f;
+        const float scale = finite ? top / 127.0f : NAN;
         const int32_t half = vi_sum(low), sum = vi_sum(vi_add(low, high));
         out[b].row[lane] = (dt_row){scale, -8 * sum, -8 * half, (float)sum * scale};
 #ifdef DT_AMX

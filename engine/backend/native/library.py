@@ -19,7 +19,7 @@ CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
 ABI_VERSION = 1
 """DT_ABI_VERSION."""
-_NO_MEMORY, _INVALID_LOGITS = -1, -4
+_NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
 
 class Format(IntEnum):
@@ -231,6 +231,11 @@ def refusal(result: int) -> Exception:
     """Return the exception for a native call that did not return DT_OK."""
     if result == _INVALID_LOGITS:
         return InvalidLogits("the model's output is not a number")
+    if result == _LOST_WEIGHTS:
+        return UserFixable(
+            tr("A file with the model's weights was changed while it was in use."),
+            tr("Load the model again."),
+        )
     if result == _NO_MEMORY:
         return MemoryError("no memory for a native call")
     return ValueError("impossible arguments of a native call")
@@ -274,6 +279,8 @@ def library() -> c.CDLL:
         "dt_repack_rows": (i32, (at, i32, at, i32, i32, i32, i32, at)),
         "dt_unpack_row": (None, (c.POINTER(Matrix), i32, at)),
         "dt_checksum": (c.c_uint64, (at, at, i64)),
+        "dt_watch": (i32, (at, i64)),
+        "dt_unwatch": (None, (at,)),
         "dt_cache_new": (at, (c.POINTER(SegmentStruct), i32)),
         "dt_cache_free": (None, (at,)),
         "dt_cache_bytes": (i64, (c.POINTER(SegmentStruct), i32)),

@@ -25,6 +25,7 @@ import shutil
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -119,6 +120,7 @@ class PackedFile:
                 memory = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError as error:  # an empty file
                 raise DamagedFile(path) from error
+        _watch(memory)
         table = _table(memory)
         if table is None or table["content"] != content:
             raise DamagedFile(path)
@@ -148,6 +150,13 @@ class PackedFile:
         if library().dt_checksum(pool.handle, pointer(data), data.nbytes) != entry.checksum:
             raise DamagedFile(names)
         return Packed(Matrix(pointer(data), fmt, entry.rows, entry.cols), data, mapped=True)
+
+
+def _watch(memory: mmap.mmap) -> None:
+    """Let answers end, and not the process, should the file become shorter meanwhile."""
+    start = np.frombuffer(memory, np.uint8).ctypes.data
+    if library().dt_watch(start, len(memory)) == 0:
+        weakref.finalize(memory, library().dt_unwatch, start)
 
 
 def _table(memory: mmap.mmap) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ import scripted_rounds as scripted
 from desk import Desk
 
 from app.performance.feed import ASIDE
-from app.performance.gain import Baseline, gain_of
+from app.performance.gain import Baseline, Gain, gain_of
 from app.performance.panel import PerformancePanel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares
@@ -143,3 +143,13 @@ def test_a_few_plain_rounds_do_where_nothing_else_is_known(desk: Desk) -> None:
     for index in range(5):
         timeline.add(scripted.round_finished(index, 0.2 * index, verify=0.1))
     assert without.baseline(timeline) == Baseline(pytest.approx(5.0))
+
+
+def test_a_headline_that_is_too_long_for_one_line_is_not_cut(desk: Desk) -> None:
+    panel = desk.assembly.window.performance
+    assert isinstance(panel, PerformancePanel)
+    view = panel.board.gain
+    view.gain = Gain("2.0x faster")
+    line = view.height_for(280)
+    view.gain = Gain("0.63x the speed without the draft")
+    assert view.height_for(280) > line

@@ -74,6 +74,18 @@ def test_windows(panel: PerformancePanel) -> None:
     assert seen[Window.ANSWER] == pytest.approx(now - 99.0)
 
 
+def test_another_answer_is_painted_once_and_not_while_it_is_chosen(
+    qtbot: QtBot, panel: PerformancePanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painted: list[None] = []
+    monkeypatch.setattr(panel.board.tokens, "refresh", lambda: painted.append(None))
+    panel.sight.show_answer(None, panel.sight.whose)
+    panel.sight.show_answer(None, panel.sight.whose)
+    assert not painted, "whoever asks a question does not wait for the picture"
+    settle(qtbot, panel)
+    assert len(painted) == 1
+
+
 def test_the_graphs_of_an_answer_stop_with_it(qtbot: QtBot, panel: PerformancePanel) -> None:
     sight = panel.sight
     panel.board.controls.buttons[Window.ANSWER].click()

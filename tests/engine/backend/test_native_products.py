@@ -121,6 +121,27 @@ def test_extreme_activations_do_not_saturate(pool: ThreadPool) -> None:
                 )
 
 
+@pytest.mark.parametrize("fmt", [Format.Q4, Format.Q8])
+def test_activations_that_are_no_numbers_or_hardly_any(fmt: Format, pool: ThreadPool) -> None:
+    packed = pack(pool, One(weights(48, 96)), ["w"], fmt)
+    x = np.random.default_rng(5).standard_normal((6, 96)).astype(np.float32)
+    x[0, 40] = np.nan
+    x[1, 95] = -np.inf
+    x[2, 32:64] = np.float32(1e-42)
+    x[3] = np.float32(2e-38)
+    x[4, 7] = np.float32(3e38)
+    results = []
+    for isa in ISAS:
+        library().dt_use_isa(isa)
+        results.append(product(pool, packed, x))
+    for result in results:
+        assert np.isnan(result[:2]).all(), "what is no number is not hidden"
+        assert np.isfinite(result[[2, 3, 5]]).all()
+        assert np.array_equal(result[2:].view(np.int32), results[0][2:].view(np.int32))
+    x[2, 32:64] = 0
+    assert np.array_equal(product(pool, packed, x)[2], results[0][2])
+
+
 def test_packing_keeps_what_16_bits_hold(pool: ThreadPool) -> None:
     source = weights(33, 65).astype(np.float16).astype(np.float32)
     assert np.array_equal(unpack(pack(pool, One(source), ["w"], Format.F16)), source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -207,6 +208,24 @@ def test_a_damaged_file_is_made_anew(
     assert packed_files(cache) == [file]
     assert file.read_bytes() == whole
     assert from_cache(load(model, cache))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a mapped file cannot become shorter there")
+def test_a_file_that_becomes_shorter_ends_the_answer_and_not_the_process(
+    model: Path, cache: PackedCache, right: str
+) -> None:
+    load(model, cache)
+    decoder = load(model, cache)
+    assert from_cache(decoder)
+    (file,) = packed_files(cache)
+    os.truncate(file, file.stat().st_size // 2)
+    for _ in range(2):  # the zeros in the file's place are never taken for weights
+        with pytest.raises(UserFixable, match="changed while it was in use"):
+            fingerprint(decoder)
+    again = load(model, cache)
+    del decoder
+    gc.collect()
+    assert fingerprint(again) == right
 
 
 @pytest.mark.parametrize("note", [b"", b"../../../etc/passwd", b"\xff\xfe", b"0" * 32])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -150,3 +153,43 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     shutil.copy(FOLDER_DRAFT / "config.json", folder)
     with pytest.raises(UserFixable, match="do not fit"):
         LocalModel.inspect(folder)
+
+
+def refused(folder: Path, name: str, words: str) -> None:
+    with pytest.raises(UserFixable, match=words) as caught:
+        LocalModel.inspect(folder)
+    assert name in caught.value.cause
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes in folders")
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_pipes_sockets_and_devices_are_refused_before_they_are_opened(
+    tmp_path: Path, name: str
+) -> None:
+    folder = copy_of_model(tmp_path)
+    file = folder / name
+    file.unlink()
+    os.mkfifo(file)
+    refused(folder, name, "no ordinary file")
+    file.unlink()
+    with socket.socket(socket.AF_UNIX) as listening, contextlib.chdir(folder):
+        listening.bind(name)  # the whole path may be too long for a socket
+        refused(folder, name, "no ordinary file")
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    refused(folder, name, "no ordinary file")
+
+
+def test_links_may_not_lead_out_of_the_folder_but_into_the_hubs_own_store(tmp_path: Path) -> None:
+    repository = tmp_path / "models--someone--model"
+    folder = repository / "snapshots" / "0123"
+    shutil.copytree(FOLDER_TARGET, folder)
+    file, blob = folder / "config.json", repository / "blobs" / "abc"
+    blob.parent.mkdir()
+    file.rename(blob)
+    file.symlink_to(Path("../../blobs/abc"))
+    assert LocalModel.inspect(folder).config.family == "llama"
+    blob.rename(tmp_path / "elsewhere.json")
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere.json")
+    refused(folder, "config.json", "out of the model's folder")

@@ -284,3 +284,19 @@ def test_a_load_that_is_stopped_leaves_nothing_on_disk(
 def test_small_models_take_no_place_on_disk(session: Session) -> None:
     session.load(FOLDER_TARGET)
     assert not PackedCache().folder.exists()
+
+
+def test_files_that_change_while_they_are_read_are_refused(
+    session: Session, chat_model: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(chat_model, tmp_path / "Chat"))
+    with session.holding(LoadProgress, lambda event: 0 < event.fraction < 0.9) as hold:
+        session.submit(Load(folder))
+        hold.reached()
+        for file in folder.glob("*.safetensors"):
+            os.utime(file, (1_600_000_000, 1_600_000_000))
+        hold.release()
+    failed = session.wait(Failed)
+    assert failed.cause == "The files of Chat changed while they were read."
+    session.wait(Unloaded)
+    session.load(folder)
