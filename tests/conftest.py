@@ -123,8 +123,12 @@ def published_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def pytest_collection_finish() -> None:
-    """Leave modules and tests out of all collections of garbage to come."""
+@pytest.fixture(autouse=True, scope="module")
+def _what_stays_is_no_garbage() -> None:
+    """Leave modules, tests and what earlier files made out of all collections of garbage to come.
+
+    Every load and every unload of a model collects, and would look through all of torch each time.
+    """
     gc.collect()
     gc.freeze()
 

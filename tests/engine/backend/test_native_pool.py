@@ -111,6 +111,7 @@ def test_a_forked_child_computes_without_the_parents_threads(folder: Path) -> No
     assert answer(decoder) == expected
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_an_idle_pool_takes_no_time(folder: Path) -> None:
     decoder = native_decoder(folder, Format.Q4, ThreadPool(4))
     answer(decoder)

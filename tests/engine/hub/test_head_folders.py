@@ -358,7 +358,7 @@ def test_a_model_of_one_block_is_a_model(tmp_path: Path) -> None:
         LocalModel.inspect(folder)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_config_is_more_than_refused(
     tmp_path_factory: pytest.TempPathFactory, plain: ModelConfig, data: st.DataObject
