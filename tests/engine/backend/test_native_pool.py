@@ -41,6 +41,7 @@ def test_any_number_of_threads_gives_the_same_bits(folder: Path) -> None:
     assert len(answers) == 1
 
 
+@pytest.mark.release(reason="hundreds of loads")
 def test_hundreds_of_loads_leave_nothing_behind(folder: Path) -> None:
     process = psutil.Process()
 

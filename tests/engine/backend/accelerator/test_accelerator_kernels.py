@@ -66,7 +66,7 @@ def test_every_number_of_a_step_has_its_place(kind: str) -> None:
     assert sorted(found.flat) == list(range(CUTS[kind].numbers))
 
 
-@pytest.mark.release(keep=4, reason="every kernel, interpreted")
+@pytest.mark.release(keep=2, reason="every kernel, interpreted")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("rows", "cols"), [(48, 256), (131, 2048)], ids=["one", "stretches"])
 def test_products_are_those_of_the_numbers(kind: str, rows: int, cols: int) -> None:
