@@ -64,6 +64,7 @@ def paired(folder: Path, target: ModelConfig) -> Fusion:
     return fusion
 
 
+@pytest.mark.release(keep=10, reason="every layout in every way")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_is_a_head_with_all_its_tensors(
     tmp_path: Path, target: Path, layout: str

@@ -238,6 +238,7 @@ def test_a_stop_at_any_stage(ready: Session, place: int) -> None:
     as_before(ready, home, after)
 
 
+@pytest.mark.release(keep=2, reason="every stage")
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("place", [1, 10])
 def test_an_answer_ends_it_and_is_written_by_the_model_of_before(
@@ -269,6 +270,7 @@ def test_another_load_ends_it(ready: Session, chat_model: Path, after_answer: bo
     assert len([event for event in ready.events[after:] if isinstance(event, PlanReady)]) == 1
 
 
+@pytest.mark.release(keep=1, reason="every stage")
 @pytest.mark.usefixtures("room")
 def test_an_unload_ends_it(ready: Session) -> None:
     after = len(ready.events)
@@ -281,6 +283,7 @@ def test_an_unload_ends_it(ready: Session) -> None:
     assert not [event for event in ready.events[after:] if isinstance(event, PlanReady)]
 
 
+@pytest.mark.release(keep=1, reason="every command")
 @pytest.mark.parametrize("late", [Stop(), Compare(passes=1, tokens=4)])
 def test_nothing_but_another_model_keeps_it_from_coming_back(
     ready: Session, monkeypatch: pytest.MonkeyPatch, late: Command
@@ -311,6 +314,7 @@ def test_close_in_the_middle(ready: Session) -> None:
 # -- what fails ------------------------------------------------------------------------------
 
 
+@pytest.mark.release(keep=1, reason="with and without room")
 @pytest.mark.usefixtures("room")
 def test_a_mode_that_fails_is_told_of_and_the_others_go_on(
     ready: Session, monkeypatch: pytest.MonkeyPatch
