@@ -313,6 +313,7 @@ def test_ctrl_c_in_a_process(endless_model: Path) -> None:
     assert errors == b""
 
 
+@pytest.mark.release(reason="a process of its own")
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes close differently there")
 def test_a_reader_that_has_enough(endless_model: Path) -> None:
     """`duotail chat ... | head -c 1` ends, and without a traceback."""
