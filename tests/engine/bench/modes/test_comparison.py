@@ -156,6 +156,7 @@ def test_the_turns_go_to_and_fro(on_the_cpu: Session, monkeypatch: pytest.Monkey
     assert loads(on_the_cpu) == [Mode.DUO, Mode.DOVETAIL, Mode.DUO]
 
 
+@pytest.mark.release(reason="several passes")
 def test_where_a_change_is_dear_each_mode_is_loaded_once(
     on_the_cpu: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,6 +419,7 @@ def test_empty_compare(session: Session) -> None:
     assert (compared.runs, compared.complete) == ((), False)
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_loading_compare(session: Session) -> None:
     with session.holding(LoadProgress) as hold:
         session.submit(Load(FOLDER_TARGET))
@@ -435,6 +437,7 @@ def test_generating_compare(ready: Session) -> None:
     assert isinstance(first_of(ready, Finished, CompareProgress), Finished)
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_calibrating_compare(ready: Session) -> None:
     with ready.holding(CalibrationProgress) as hold:
         ready.submit(Calibrate())
@@ -445,6 +448,7 @@ def test_calibrating_compare(ready: Session) -> None:
     assert isinstance(first_of(ready, Calibrated, CompareProgress), Calibrated)
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_comparing_calibrate(ready: Session) -> None:
     with ready.holding(CompareProgress) as hold:
         ready.submit(FEW)
@@ -464,6 +468,7 @@ def test_comparing_compare(ready: Session) -> None:
     assert len(ready.of(Compared)) == 1
 
 
+@pytest.mark.release(reason="two comparisons")
 def test_a_comparison_that_is_asked_for_at_the_end_of_the_last_one(ready: Session) -> None:
     with ready.holding(Compared) as hold:
         ready.submit(FEW)
