@@ -14,6 +14,8 @@ import pytest
 
 from engine.model import bundled
 
+pytestmark = pytest.mark.release(reason="builds a wheel")
+
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.py[co]", ".*", "*.po", "window-*.png")
 FETCHED = f"resources/models/{bundled.STARTER_FOLDER}/{bundled.STARTER.name}"

@@ -15,7 +15,17 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-HEAVY = ("numpy", "safetensors.torch", "scipy.optimize", "tokenizers", "torch", "transformers")
+HEAVY = (
+    "numpy",
+    "hypothesis.strategies",
+    "PySide6.QtTest",
+    "PySide6.QtWidgets",
+    "safetensors.torch",
+    "scipy.optimize",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
 LONGEST_S = 800
 """Seconds until a run counts as hanging."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import prod
 from pathlib import Path
 
@@ -54,17 +54,6 @@ def build(folder: Path) -> Build:
         return Decoder.build(config, weights, device.backend(fmt, "target"))
 
     return builder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_collections() -> Iterator[None]:
-    """A refusal collects garbage: not in everything that other tests have made."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
 
 
 def lines_of(ledger: Ledger) -> dict[Purpose, Held]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from threading import Thread
 
 import pytest
@@ -16,17 +15,6 @@ from engine.errors import OutOfMemory
 
 class Holder:
     """Something that holds memory."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_collections() -> Iterator[None]:
-    """A refusal collects garbage: not in everything that other tests have made."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
 
 
 def test_lines_say_who_holds_what() -> None:

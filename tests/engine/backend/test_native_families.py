@@ -47,6 +47,7 @@ def apart(got: Floats, expected: NDArray[Any]) -> float:
     return float(distance.max())
 
 
+@pytest.mark.release(keep=6, reason="every family")
 @pytest.mark.parametrize(("family", "shape"), CASES, ids=[f"{f} {s}" for f, s in CASES])
 def test_a_family_is_what_transformers_computes(
     tmp_path: Path, family: str, shape: dict[str, Any]

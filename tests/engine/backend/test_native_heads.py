@@ -126,6 +126,7 @@ def test_a_head_is_one_segment(pool: ThreadPool) -> None:
 # ---- one arithmetic ----------------------------------------------------------------------------
 
 
+@pytest.mark.release(keep=4, reason="every head")
 @every_head
 def test_one_hash(config: ModelConfig) -> None:
     """Chunks, a tree, instruction sets, threads: the same bits."""

@@ -59,17 +59,20 @@ def hashes(model: Decoder, chunks: tuple[int, ...]) -> dict[tuple[object, ...], 
     return found
 
 
+@pytest.mark.release(keep=5, reason="every shape in every format")
 @pytest.mark.parametrize("fmt", PACKABLE, ids=lambda fmt: fmt.name)
 @pytest.mark.parametrize("name", ["grouped heads", "odd widths", "biases"])
 def test_one_hash(name: str, fmt: Format, folders: dict[str, Path]) -> None:
     assert_one_hash(lambda pool: native_decoder(folders[name], fmt, pool))
 
 
+@pytest.mark.release(keep=1, reason="in every format")
 @pytest.mark.parametrize("fmt", [None, Format.Q4], ids=["stored", "Q4"])
 def test_one_hash_with_every_feature(fmt: Format | None) -> None:
     assert_one_hash(lambda pool: full_decoder(fmt, pool))
 
 
+@pytest.mark.release(keep=1, reason="at every border")
 @pytest.mark.parametrize("borders", [(0, 2), (1, 4)], ids=str)
 def test_one_hash_of_a_split(borders: tuple[int, ...]) -> None:
     """Segments as they lie on several devices, and the whole: the same bits."""

@@ -41,6 +41,7 @@ def test_any_number_of_threads_gives_the_same_bits(folder: Path) -> None:
     assert len(answers) == 1
 
 
+@pytest.mark.release(reason="hundreds of loads")
 def test_hundreds_of_loads_leave_nothing_behind(folder: Path) -> None:
     process = psutil.Process()
 
@@ -111,6 +112,7 @@ def test_a_forked_child_computes_without_the_parents_threads(folder: Path) -> No
     assert answer(decoder) == expected
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_an_idle_pool_takes_no_time(folder: Path) -> None:
     decoder = native_decoder(folder, Format.Q4, ThreadPool(4))
     answer(decoder)

@@ -16,6 +16,10 @@ from engine.backend.torch_cpu import tiles
 LENGTH = 150
 """Across two borders between attention chunks."""
 
+SOME = ((1, 7), (2, 1), (3, 512))
+"""Threads and tokens of a prefill's forwards."""
+EVERY = ((1, 1), (1, 7), (1, 64), (1, 512), (2, 7), (2, 512), (3, 7), (3, 512))
+
 
 @pytest.fixture(autouse=True)
 def _threads_as_before() -> Iterator[None]:
@@ -111,30 +115,31 @@ def fingerprint(logits: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(logits).tobytes()).hexdigest()
 
 
+_EVERY = pytest.param(EVERY, marks=pytest.mark.release(reason="every pair"), id="every pair")
+
+
+@pytest.mark.parametrize("pairs", [pytest.param(SOME, id="some pairs"), _EVERY])
 @pytest.mark.parametrize(
     "model", ["tiny", "tiny_draft", "odd", "gemma", "experts", "phi", "trained"]
 )
 def test_one_hash_over_chunks_trees_threads_and_reuse(
-    model: str, request: pytest.FixtureRequest
+    model: str, pairs: tuple[tuple[int, int], ...], request: pytest.FixtureRequest
 ) -> None:
     decoder: Decoder = request.getfixturevalue(model)
     path = prompt(decoder, 12)[::-1]
     reused = prefilled(decoder, 100)
     hashes = {}
-    for threads in (1, 2, 3):
-        for chunk in (1, 7, 64, 512):
-            if threads > 1 and chunk not in (7, 512):
-                continue
-            torch.set_num_threads(threads)
-            reused.crop(LENGTH // 3)
-            cases = {"fresh": prefilled(decoder, chunk), "reused": reused}
-            tokens = prompt(decoder)[len(reused) :]
-            decoder.forward(reused, tokens, logit_rows=())
-            reused.commit(range(len(tokens)))
-            for kind, state in cases.items():
-                for shape in (chain_logits, tree_logits, after_commit_logits, settled_logits):
-                    logits = shape(decoder, state, path)
-                    hashes[threads, chunk, kind, shape.__name__] = fingerprint(logits)
+    for threads, chunk in pairs:
+        torch.set_num_threads(threads)
+        reused.crop(LENGTH // 3)
+        cases = {"fresh": prefilled(decoder, chunk), "reused": reused}
+        tokens = prompt(decoder)[len(reused) :]
+        decoder.forward(reused, tokens, logit_rows=())
+        reused.commit(range(len(tokens)))
+        for kind, state in cases.items():
+            for shape in (chain_logits, tree_logits, after_commit_logits, settled_logits):
+                logits = shape(decoder, state, path)
+                hashes[threads, chunk, kind, shape.__name__] = fingerprint(logits)
     assert len(set(hashes.values())) == 1, hashes
 
 

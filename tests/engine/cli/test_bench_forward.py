@@ -19,6 +19,7 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, obj
     return printed
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_plain_decoding_speed(capsys: pytest.CaptureFixture[str]) -> None:
     def seconds_per_token() -> float:
         printed = output(capsys, "decode", "--threads", "1", "--format", "q4_0")
@@ -29,6 +30,7 @@ def test_plain_decoding_speed(capsys: pytest.CaptureFixture[str]) -> None:
     assert least(seconds_per_token, 1 / 50) < 1 / 50
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_verification_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
     def ratio() -> float:
         printed = output(capsys, "verify")
@@ -42,6 +44,7 @@ def test_verification_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert least(ratio, 1) < 1, "one row takes less than sixteen"
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_prefill_is_faster_than_decoding(capsys: pytest.CaptureFixture[str]) -> None:
     def ratio() -> float:
         decode, prefill = output(capsys, "decode"), output(capsys, "prefill")

@@ -103,6 +103,7 @@ def test_a_simulated_accelerator_changes_no_token(
     assert drafted.json["acceptance_length"] > 1.5
 
 
+@pytest.mark.release(keep=2, reason="every head")
 @pytest.mark.parametrize("layout", ["dgf", "eagle3"])
 @pytest.mark.parametrize("mode", [("cpu",), ("dovetail", "--simulate-gpu", "1")])
 def test_a_draft_head_changes_no_token(
@@ -298,6 +299,7 @@ def test_ctrl_c_gives_the_answer_so_far(duotail: Duotail, monkeypatch: pytest.Mo
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.release(reason="a process of its own")
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process there")
 def test_ctrl_c_in_a_process(endless_model: Path) -> None:
     with start("chat", "--model", endless_model, "--prompt", "Hello") as process:
@@ -311,6 +313,7 @@ def test_ctrl_c_in_a_process(endless_model: Path) -> None:
     assert errors == b""
 
 
+@pytest.mark.release(reason="a process of its own")
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes close differently there")
 def test_a_reader_that_has_enough(endless_model: Path) -> None:
     """`duotail chat ... | head -c 1` ends, and without a traceback."""

@@ -60,6 +60,7 @@ def test_this_machine() -> None:
     _plausible(more.devices["cpu"])
 
 
+@pytest.mark.release(reason="measures for seconds")
 def test_without_the_native_library(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("calibrate", "small_model", "timing"):
         name = f"engine.devices.calibration.{module}.native_is_built"
@@ -91,6 +92,7 @@ def _on_torch(name: str, torch_name: str) -> Speeds:
         device.close()
 
 
+@pytest.mark.release(reason="measures for seconds")
 def test_an_accelerator_on_torch() -> None:
     """The processor, as torch sees it, plays the accelerator."""
     speeds = _on_torch("cuda:0", "cpu")

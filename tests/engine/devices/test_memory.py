@@ -27,6 +27,7 @@ from engine.machine.facts import Accelerator, Host, Machine
 CHILD = Path(__file__).with_name("memory_child.py")
 
 
+@pytest.mark.release(reason="a large model in a process of its own")
 @pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 def test_the_ledger_knows_what_the_process_has_grown_by() -> None:
     """A good part of it are keys of a half filled context: forgotten, they would be missed."""

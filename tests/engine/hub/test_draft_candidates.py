@@ -193,6 +193,7 @@ def test_tokens_are_those_that_the_tokenizer_has(
         assert tokenizer.control_tokens.keys() <= tokens.added | {"<unk>"}
 
 
+@pytest.mark.release(keep=2, reason="every vocabulary")
 @pytest.mark.parametrize("name", ["gpt-neox-20b", "gpt2", "mistral", "phi-2", "phi-3-mini"])
 def test_published_vocabularies_are_read_as_the_tokenizer_reads_them(
     name: str, published_folder: Path

@@ -64,6 +64,7 @@ def paired(folder: Path, target: ModelConfig) -> Fusion:
     return fusion
 
 
+@pytest.mark.release(keep=10, reason="every layout in every way")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_is_a_head_with_all_its_tensors(
     tmp_path: Path, target: Path, layout: str
@@ -358,7 +359,7 @@ def test_a_model_of_one_block_is_a_model(tmp_path: Path) -> None:
         LocalModel.inspect(folder)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_config_is_more_than_refused(
     tmp_path_factory: pytest.TempPathFactory, plain: ModelConfig, data: st.DataObject

@@ -204,6 +204,7 @@ def test_entries_that_are_no_models_are_left_out(hub: LocalHub) -> None:
     assert found(hub, "words") == (FoundRepository("a/b"),)
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_five_hundred_models_are_read_at_once() -> None:
     """What a list of the real hub holds of each: tags, a card, a template of several kB."""
     model = {**GGUF_FACTS, "cardData": {"license": "mit", "tags": ["x"] * 20}, "id": "a/b",

@@ -74,6 +74,7 @@ def models(tmp_path: Path) -> Iterator[Command]:
         yield Command(hub, tmp_path)
 
 
+@pytest.mark.release(reason="a process for each command")
 def test_search_lists_models(models: Command) -> None:
     found = models("search", "some", "--packaging", "gguf", "--limit", "5")
     assert (found.code, found.err) == (0, "")

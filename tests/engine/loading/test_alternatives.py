@@ -127,7 +127,7 @@ def _loads() -> st.SearchStrategy[Load]:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(
     machine=st.sampled_from(sorted(MACHINES)),
     target=st.sampled_from([*TARGETS, ("13B", "bf16"), ("70B", "q8_0")]),

@@ -132,6 +132,7 @@ def test_damaged_blocks_are_a_sentence(session: Session, files: Path, tmp_path: 
     assert not failed.bug
 
 
+@pytest.mark.release(reason="a large model in a process of its own")
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux counts it")
 def test_loading_takes_little_more_memory_than_the_tensors(tmp_path: Path) -> None:
     folder = write_chat_model(

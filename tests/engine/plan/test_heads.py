@@ -181,6 +181,7 @@ def test_a_smaller_head_leaves_room_for_layers() -> None:
     assert alone[0].layers_on_gpu < alone[1].layers_on_gpu
 
 
+@pytest.mark.release(keep=12, reason="every machine")
 @pytest.mark.parametrize("machine", [*MACHINES, *MORE_MACHINES])
 def test_no_plan_with_a_head_is_over_budget_and_more_is_never_slower(machine: str) -> None:
     described = MACHINES.get(machine) or MORE_MACHINES[machine]
@@ -263,6 +264,7 @@ def test_all_targets_have_heads() -> None:
     assert len(TARGETS) > 10
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_a_plan_takes_some_milliseconds() -> None:
     """The slider asks at every move; the best of several, as other programs compute as well."""
     times = []

@@ -138,6 +138,7 @@ def test_working_memory_counts_at_its_most() -> None:
     assert len(kept) == 5
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_telling_costs_next_to_nothing(chat_model: Path, own_session: Session) -> None:
     """0.2 ms is the aim; a busy machine may need longer."""
     own_session.load(chat_model, layers_on_gpu=-1, simulate_gpu=GIB)

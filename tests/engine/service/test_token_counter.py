@@ -179,6 +179,7 @@ def test_only_what_is_new_is_encoded(
     assert finished.stats.prompt_tokens == counted.prompt_tokens
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_other_threads_run_while_a_long_text_is_encoded(session: Session, chat_model: Path) -> None:
     """Else a long paste would freeze the window."""
     session.load(chat_model)

@@ -279,6 +279,7 @@ def test_a_ledger_that_refuses_leaves_the_present_model(
     assert story(session, "b").text == before.text
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_a_load_on_an_accelerator_is_called_off_at_once(
     session: Session, ledgers: list[Ledger]
 ) -> None:

@@ -135,6 +135,7 @@ def test_comparing_it_with_the_target_alone_leaves_the_lane_out(
 # -- whatever ends an answer -------------------------------------------------------------------
 
 
+@pytest.mark.release(reason="a stopwatch")
 @pytest.mark.parametrize(
     ("kind", "question"), [(PrefillProgress, LONG), (TextDelta, QUESTION), (RoundFinished, LONG)]
 )

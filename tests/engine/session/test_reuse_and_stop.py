@@ -159,6 +159,7 @@ def test_stop_while_weights_are_read(session: Session, chat_model: Path) -> None
     assert sum(event.fraction > 0 for event in session.of(LoadProgress)) == 1
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_stop_takes_a_moment_on_the_real_model(bundled: Session) -> None:
     names = (f"long-{number}" for number in count())
 
@@ -199,6 +200,7 @@ def test_an_answer_that_repeats_itself_is_no_error(parrot: Session) -> None:
     assert not parrot.of(Failed)
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_an_answer_without_an_end_stops_at_once(parrot: Session) -> None:
     names = (f"long-{number}" for number in count())
 

@@ -93,6 +93,7 @@ def test_a_draft_that_knows_when_it_is_right_beats_every_fixed_depth(name: str) 
     assert best / sum(seconds(pair, 128, known(pair, calm), calm)) >= 1.01
 
 
+@pytest.mark.release(keep=3, reason="thousands of rounds for each")
 @pytest.mark.parametrize("tokens", LENGTHS)
 @pytest.mark.parametrize("acceptance", [0.5, 0.7])
 def test_drafting_that_cannot_pay_costs_nothing(acceptance: float, tokens: int) -> None:

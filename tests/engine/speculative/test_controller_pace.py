@@ -54,6 +54,7 @@ LEAST = {16: 0.74, 64: 0.78, 256: 0.82}
 """Share of the best fixed budget's speed that every pair reaches; the means are far higher."""
 
 
+@pytest.mark.release(reason="thousands of rounds for each")
 @pytest.mark.parametrize("wrong", WRONG)
 def test_short_answers_are_fast_as_well(wrong: str) -> None:
     shares: dict[int, list[float]] = {tokens: [] for tokens in LEAST}
@@ -71,6 +72,7 @@ def test_short_answers_are_fast_as_well(wrong: str) -> None:
 BEST: dict[str, float] = {}
 
 
+@pytest.mark.release(reason="thousands of rounds")
 def test_nobody_has_told_what_to_expect() -> None:
     for name, pair in PAIRS.items():
         best = BEST.setdefault(name, best_fixed(pair, BUDGETS))

@@ -127,7 +127,7 @@ def test_every_kind_of_head(kind: str, sampling: str) -> None:
     assert sum(done.drafted for done in found.rounds) > 100
 
 
-@pytest.mark.release(keep=8, reason="every placement")
+@pytest.mark.release(keep=4, reason="every placement")
 @pytest.mark.parametrize("sampling", ["greedy", "sampled"])
 @pytest.mark.parametrize("kind", ["dgf 2", "eagle3 reduced"])
 @pytest.mark.parametrize("place", PLACES)
@@ -176,6 +176,7 @@ def trees(
     return found
 
 
+@pytest.mark.release(keep=3, reason="every head in every placement")
 @pytest.mark.parametrize("place", ["all native", "split", "head on torch"])
 @pytest.mark.parametrize("kind", ["dgf 3", "linear with bias", "eagle3 reduced"])
 def test_a_second_turn_drafts_the_trees_of_a_fresh_run(kind: str, place: str) -> None:

@@ -297,7 +297,7 @@ class Drafting(RuleBasedStateMachine):
 
 
 TestDrafting = Drafting.TestCase
-TestDrafting.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestDrafting.settings = settings(stateful_step_count=40)
 
 
 @pytest.mark.parametrize("hits", [True, False], ids=["hits", "misses"])

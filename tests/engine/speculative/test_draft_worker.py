@@ -58,6 +58,7 @@ def commit(following: DraftWorker, tokens: list[int], more: list[int]) -> None:
     tokens += more
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", PARAMS)
 @pytest.mark.parametrize(
     "pace", [FEW, DraftPace(width=4, theta=0.2, ahead=12)], ids=["chain", "sequences"]

@@ -46,7 +46,7 @@ def drafters(kind: str, target: Decoder, draft: Decoder) -> Drafter:
             return CombinedDrafter([standalone(draft), LookupDrafter(), standalone(target)])
 
 
-@pytest.mark.release(keep=10, reason="every drafter")
+@pytest.mark.release(keep=5, reason="every drafter with every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("kind", ["another model", "the target itself", "lookup", "all"])
 def test_every_drafter_under_random_budgets(
@@ -86,6 +86,7 @@ def test_random_trees_on_fresh_and_reused_states(sampling: SamplingParams, tiny:
     assert accepted > 60, "the trees hardly tested acceptance"
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_the_end_token_inside_a_draft_ends_the_answer(
     sampling: SamplingParams, tiny: Decoder

@@ -67,6 +67,7 @@ def random_prompt(rng: np.random.Generator, most: int = 100) -> list[int]:
     return tokens + tokens[-int(rng.integers(1, 20)) :]
 
 
+@pytest.mark.release(keep=5, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("kind", ["often right", "hardly ever"])
 @pytest.mark.usefixtures("scripted")
@@ -188,6 +189,7 @@ def run_or_stopped(*arguments: Any, **wishes: Any) -> list[int]:
         return []
 
 
+@pytest.mark.release(keep=1, reason="every sampling")
 @pytest.mark.parametrize("sampling", [SAMPLINGS["greedy"], SAMPLINGS["sampled filtered"]])
 @pytest.mark.usefixtures("scripted")
 def test_stopped_at_any_moment_and_continued(sampling: SamplingParams, pair: Pair) -> None:

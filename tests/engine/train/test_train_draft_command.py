@@ -85,6 +85,7 @@ def test_tokens_may_have_suffixes(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "nothing to train on" in capsys.readouterr().err
 
 
+@pytest.mark.release(reason="a training in a process of its own")
 @pytest.mark.skipif(sys.platform == "win32", reason="no Ctrl-C for a single process there")
 def test_ctrl_c_keeps_what_was_learned(chat_model: Path, tmp_path: Path) -> None:
     data, out = write_data(tmp_path / "data.jsonl"), tmp_path / "head"

@@ -169,6 +169,7 @@ train(wanted, lambda _: None, stopped)
 """
 
 
+@pytest.mark.release(reason="kills a process")
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="nothing kills like that here")
 def test_a_killed_training_goes_on_from_its_checkpoint(
     chat_model: Path, data: Path, tmp_path: Path
@@ -274,6 +275,7 @@ def test_an_error_of_the_target_ends_the_training(
     assert not set(asked[:6]) & set(asked[7:])
 
 
+@pytest.mark.release(reason="every kind of draft is trained")
 def test_a_draft_of_few_rows_of_every_kind(chat_model: Path, data: Path, tmp_path: Path) -> None:
     for kind in DraftKind:
         shape = DraftShape(kind, hidden=32, heads=2, intermediate=48, rows=40)
@@ -286,6 +288,7 @@ def test_a_draft_of_few_rows_of_every_kind(chat_model: Path, data: Path, tmp_pat
         assert LocalModel.inspect(result.out).config.kind in ("dgf", "linear", "eagle3", "model")
 
 
+@pytest.mark.release(reason="a whole training")
 def test_it_begins_with_a_draft_of_other_rows(chat_model: Path, data: Path, tmp_path: Path) -> None:
     """Rows of tokens that both propose are taken over, the others begin as the target's."""
     still = replace(SHORT, tokens=1, rate=1e-12, warm_up=1)
@@ -308,6 +311,7 @@ def test_it_begins_with_a_draft_of_other_rows(chat_model: Path, data: Path, tmp_
     assert any(abs(other[token] - target[token]).max() > 1e-3 for token in both), "it has learned"
 
 
+@pytest.mark.release(reason="several trainings")
 def test_one_recording_serves_several_drafts(chat_model: Path, data: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     first, _ = run(settings(chat_model, data, tmp_path / "one", recording=kept))

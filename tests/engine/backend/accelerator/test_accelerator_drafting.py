@@ -116,7 +116,7 @@ def budgets(rng: np.random.Generator) -> Budget:
     )
 
 
-@pytest.mark.release(keep=2, reason="every shape of a head, interpreted")
+@pytest.mark.release(keep=1, reason="every shape of a head, interpreted")
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("name", MODELS)
 def test_one_call_is_level_by_level(

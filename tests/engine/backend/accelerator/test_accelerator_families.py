@@ -31,6 +31,7 @@ from engine.model.weights.model_weights import ModelWeights
 QUANTISED = [WeightFormat.Q4, WeightFormat.Q8]
 
 
+@pytest.mark.release(keep=6, reason="every family")
 @pytest.mark.parametrize(("family", "shape"), CASES, ids=[f"{f} {s}" for f, s in CASES])
 def test_a_family_is_what_the_cpu_computes(
     tmp_path: Path, family: str, shape: dict[str, Any]
@@ -70,6 +71,7 @@ class Untied(RandomWeights):
         return values
 
 
+@pytest.mark.release(keep=2, reason="every feature")
 @pytest.mark.parametrize(
     ("activation", "fmt"),
     [

@@ -80,6 +80,7 @@ def same(got: list[np.ndarray], expected: list[np.ndarray]) -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.release(keep=1, reason="every model")
 @pytest.mark.parametrize("name", ["every feature", "head"])
 def test_replays_are_what_is_computed_the_usual_way(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -43,6 +43,7 @@ def full() -> Decoder:
     return Decoder.build(config, RandomWeights(config), backend)
 
 
+@pytest.mark.release(keep=1, reason="every family")
 @pytest.mark.parametrize("family", ["llama", "qwen3_moe"])
 def test_one_hash(family: str, tmp_path: Path) -> None:
     model = accelerated(write_model(tmp_path, family), WeightFormat.Q8)

@@ -156,6 +156,7 @@ def test_the_turns_go_to_and_fro(on_the_cpu: Session, monkeypatch: pytest.Monkey
     assert loads(on_the_cpu) == [Mode.DUO, Mode.DOVETAIL, Mode.DUO]
 
 
+@pytest.mark.release(reason="several passes")
 def test_where_a_change_is_dear_each_mode_is_loaded_once(
     on_the_cpu: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_stop_at_any_stage(ready: Session, place: int) -> None:
     as_before(ready, home, after)
 
 
+@pytest.mark.release(keep=2, reason="every stage")
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("place", [1, 10])
 def test_an_answer_ends_it_and_is_written_by_the_model_of_before(
@@ -269,6 +271,7 @@ def test_another_load_ends_it(ready: Session, chat_model: Path, after_answer: bo
     assert len([event for event in ready.events[after:] if isinstance(event, PlanReady)]) == 1
 
 
+@pytest.mark.release(keep=1, reason="every stage")
 @pytest.mark.usefixtures("room")
 def test_an_unload_ends_it(ready: Session) -> None:
     after = len(ready.events)
@@ -281,6 +284,7 @@ def test_an_unload_ends_it(ready: Session) -> None:
     assert not [event for event in ready.events[after:] if isinstance(event, PlanReady)]
 
 
+@pytest.mark.release(keep=1, reason="every command")
 @pytest.mark.parametrize("late", [Stop(), Compare(passes=1, tokens=4)])
 def test_nothing_but_another_model_keeps_it_from_coming_back(
     ready: Session, monkeypatch: pytest.MonkeyPatch, late: Command
@@ -311,6 +315,7 @@ def test_close_in_the_middle(ready: Session) -> None:
 # -- what fails ------------------------------------------------------------------------------
 
 
+@pytest.mark.release(keep=1, reason="with and without room")
 @pytest.mark.usefixtures("room")
 def test_a_mode_that_fails_is_told_of_and_the_others_go_on(
     ready: Session, monkeypatch: pytest.MonkeyPatch
@@ -414,6 +419,7 @@ def test_empty_compare(session: Session) -> None:
     assert (compared.runs, compared.complete) == ((), False)
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_loading_compare(session: Session) -> None:
     with session.holding(LoadProgress) as hold:
         session.submit(Load(FOLDER_TARGET))
@@ -431,6 +437,7 @@ def test_generating_compare(ready: Session) -> None:
     assert isinstance(first_of(ready, Finished, CompareProgress), Finished)
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_calibrating_compare(ready: Session) -> None:
     with ready.holding(CalibrationProgress) as hold:
         ready.submit(Calibrate())
@@ -441,6 +448,7 @@ def test_calibrating_compare(ready: Session) -> None:
     assert isinstance(first_of(ready, Calibrated, CompareProgress), Calibrated)
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_comparing_calibrate(ready: Session) -> None:
     with ready.holding(CompareProgress) as hold:
         ready.submit(FEW)
@@ -460,6 +468,7 @@ def test_comparing_compare(ready: Session) -> None:
     assert len(ready.of(Compared)) == 1
 
 
+@pytest.mark.release(reason="two comparisons")
 def test_a_comparison_that_is_asked_for_at_the_end_of_the_last_one(ready: Session) -> None:
     with ready.holding(Compared) as hold:
         ready.submit(FEW)

@@ -1,4 +1,4 @@
-"""Ten thousand broken GGUF headers: each gives a model or a sentence, in little time and room."""
+"""Thousands of broken GGUF headers: each gives a model or a sentence, in little time and room."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from engine.errors import UserFixable
 from engine.model.gguf.config import model_config
 from engine.model.gguf.file import open_gguf
 
-MUTATIONS = 10_000
 SECONDS = 1.0
 """Processor time that one header may take: a thousand times what it takes."""
 HOSTILE = [struct.pack("<Q", value) for value in (2**64 - 1, 2**63, 2**60, 2**40, 2**31, 0)]
@@ -94,7 +93,11 @@ def changed(file: Path, whole: bytes, head: bytes, size: int) -> Iterator[None]:
             stream.write(whole if size < len(whole) else whole[: len(head)])
 
 
-def test_ten_thousand_broken_headers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "count",
+    [1_500, pytest.param(10_000, marks=pytest.mark.release(reason="ten thousand files"))],
+)
+def test_broken_headers(count: int, tmp_path: Path) -> None:
     whole, head_size = model()
     file = tmp_path / "m.gguf"
     file.write_bytes(whole)
@@ -103,7 +106,7 @@ def test_ten_thousand_broken_headers(tmp_path: Path) -> None:
     read, refused, slowest, most = 0, set[str](), 0.0, 0
     tracemalloc.start()
     try:
-        for _ in range(MUTATIONS):
+        for _ in range(count):
             head = broken(rng, whole[:head_size])
             cut = rng.random() < 0.1
             with changed(file, whole, head, rng.randrange(len(whole)) if cut else len(whole)):
@@ -118,8 +121,8 @@ def test_ten_thousand_broken_headers(tmp_path: Path) -> None:
                 most = max(most, tracemalloc.get_traced_memory()[1] - before)
     finally:
         tracemalloc.stop()
-    assert 500 < read < MUTATIONS - 2000
-    assert len(refused) > 500
+    assert count // 20 < read < count - count // 5
+    assert len(refused) > count // 20
     assert slowest < SECONDS
     assert most < 4 * len(whole)  # the worst: nothing but empty texts
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from folder_models import FOLDER_TARGET
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
 
@@ -142,7 +142,6 @@ def typed(
 
 
 @given(data=st.data())
-@settings(max_examples=150)
 def test_control_tokens_in_messages_stay_text(
     typed: tuple[ChatTemplate, Tokenizer], data: st.DataObject
 ) -> None:

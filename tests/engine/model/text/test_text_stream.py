@@ -16,6 +16,7 @@ from engine.events import Origin, TokenSpan
 from engine.model.text.text_stream import TextStream
 from engine.model.text.tokenizer import Tokenizer
 
+MANY = 3 * settings.default.max_examples
 SAMPLES = [
     "Hello there",
     " the ",
@@ -84,7 +85,7 @@ def some_ids(tokenizer: Tokenizer) -> st.SearchStrategy[list[int]]:
 
 
 @given(data=st.data())
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_deltas_join_to_the_decoded_text(tokenizer: Tokenizer, data: st.DataObject) -> None:
     ids = data.draw(some_ids(tokenizer))
     result = stream(tokenizer, ids)
@@ -94,7 +95,7 @@ def test_deltas_join_to_the_decoded_text(tokenizer: Tokenizer, data: st.DataObje
 
 
 @given(data=st.data())
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_spans_tile_the_text_in_utf16(tokenizer: Tokenizer, data: st.DataObject) -> None:
     ids = data.draw(some_ids(tokenizer))
     stops = data.draw(st.lists(st.sampled_from(["the", "o t", "🦙", "日本", "語🦙"]), max_size=2))
@@ -123,7 +124,7 @@ def complete_text(tokenizer: Tokenizer, ids: list[int]) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=400)
+@settings(max_examples=MANY)
 def test_stops_like_a_naive_search(tokenizer: Tokenizer, data: st.DataObject) -> None:
     ids = data.draw(some_ids(tokenizer))
     whole = tokenizer.decode(ids)
@@ -222,7 +223,7 @@ def test_a_begun_answer_goes_on_behind_its_text(tokenizer: Tokenizer) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_cut_anywhere_and_resumed_it_is_the_uninterrupted_text(
     tokenizer: Tokenizer, data: st.DataObject
 ) -> None:

@@ -21,6 +21,7 @@ from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.library import Vocabulary
 
 ROOT = Path(__file__).parents[4]
+MANY = 3 * settings.default.max_examples
 CONTROL_TEXTS = [*CONTROLS, "<think>", "</think>", "<unk>", "<0x41>"]
 
 
@@ -42,7 +43,7 @@ def texts() -> st.SearchStrategy[str]:
 
 
 @given(text=texts())
-@settings(max_examples=200)
+@settings(max_examples=MANY)
 def test_plain_text_never_yields_control_tokens(
     opened: tuple[Tokenizer, Library], text: str
 ) -> None:
@@ -58,7 +59,7 @@ def test_plain_text_never_yields_control_tokens(
 
 
 @given(text=texts())
-@settings(max_examples=200)
+@settings(max_examples=MANY)
 def test_rendered_text_encodes_like_the_library(
     opened: tuple[Tokenizer, Library], text: str
 ) -> None:
@@ -67,7 +68,7 @@ def test_rendered_text_encodes_like_the_library(
 
 
 @given(data=st.data())
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_decoding_equals_the_library(
     opened: tuple[Tokenizer, Library], data: st.DataObject
 ) -> None:
@@ -245,6 +246,7 @@ def test_dropout_truncation_and_padding_are_switched_off(
     assert Tokenizer.open(tmp_path).encode_text(text) == expected
 
 
+@pytest.mark.release(reason="a stopwatch")
 @pytest.mark.parametrize("kind", KINDS)
 def test_long_pastes_are_quick(tokenizer_folder: TokenizerFolder, kind: str) -> None:
     """A quadratic encoder would take minutes; the bound is generous for slow machines."""
