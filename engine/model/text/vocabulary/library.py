@@ -13,8 +13,9 @@ import tokenizers
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.machine.sandbox import SANDBOX, LimitExceeded, QuestionFailed
+from engine.machine.sandbox_process import SandboxLimits
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.text.sandbox_process import SANDBOX, LimitExceeded, QuestionFailed, SandboxLimits
 from engine.model.text.vocabulary.pieces import BLANK, Merge, PieceKind, Pieces, is_blank
 from engine.model.text.vocabulary.pretokenisers import Pretokeniser
 
