@@ -90,7 +90,7 @@ def read_document(
 
 
 def _ask(path: Path, stopped: Callable[[], bool], limits: DocumentLimits) -> Extract:
-    most = SandboxLimits(limits.last_seconds, limits.memory, wall_seconds=limits.last_seconds)
+    most = SandboxLimits(limits.last_seconds, limits.memory, patience=1)
     arguments = str(path.absolute()), limits.text, limits.seconds
     with closing(Sandbox()) as sandbox:
         try:

@@ -148,7 +148,7 @@ class _Running:
             ready = self._next(stopped, lambda: Limit.CRASH if time.monotonic() > end else None)
             # On Windows the process that was started is only a launcher of the one that answers.
             self._watched = psutil.Process(int(ready))
-        end = time.monotonic() + limits.wall_seconds
+        end = time.monotonic() + limits.patience * limits.seconds
         watched = self._watched
         spent, held = _used(watched)
 

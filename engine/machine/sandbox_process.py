@@ -32,13 +32,13 @@ class SandboxLimits:
         seconds: of CPU time.
         nbytes: of memory beyond what the process holds when it begins.
         characters: of the answer, as JSON.
-        wall_seconds: until the answer; a busy machine takes a multiple of the CPU time.
+        patience: wall time allowed per CPU time, as a busy machine is slow.
     """
 
     seconds: float = 2.0
     nbytes: int = 256 << 20
     characters: int = 32 << 20
-    wall_seconds: float = 30.0
+    patience: int = 15
 
 
 def serve() -> None:
