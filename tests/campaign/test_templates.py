@@ -30,6 +30,7 @@ _TALK = (
 )
 _NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 _MOST_BYTES = 512 << 20
+_WRONG_TEMPLATES = [v for v in WRONG if v not in (None, []) and not isinstance(v, str)]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_a_template_that_says_nothing_is_refused_in_words(
         template.prompt(_TALK[1:2], tokenizer, continue_answer=False)
 
 
-@pytest.mark.parametrize("value", [v for v in WRONG if v is not None and not isinstance(v, str)])
+@pytest.mark.parametrize("value", _WRONG_TEMPLATES)
 def test_a_template_of_the_wrong_type_is_named(value: Any, tmp_path: Path) -> None:
     """Of a folder and of a GGUF file: file and key are in the words."""
     with pytest.raises(UserFixable, match=r"GGUF.*tokenizer\.chat_template"):

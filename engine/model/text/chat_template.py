@@ -169,7 +169,7 @@ class ChatTemplate:
                 ) from failure
         if turns and not ids:
             raise UserFixable(
-                tr("The model's chat template turns the conversation into nothing."),
+                tr("The model's chat template produces an empty prompt."),
                 tr("Choose another model, or a copy of this one from a source you trust."),
             )
         return Prompt(_one_bos(ids, tokenizer), opening, len(opening))
