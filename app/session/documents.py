@@ -12,7 +12,7 @@ from app.session.document_text import Extract, extract_json
 from engine.errors import Cancelled, UserFixable
 from engine.language import later, tr
 from engine.language.units import file_size
-from engine.machine.sandbox import LimitExceeded, QuestionFailed, QuestionStopped, Sandbox
+from engine.machine.sandbox import LimitExceeded, QuestionFailed, Sandbox
 from engine.machine.sandbox_process import Limit, SandboxLimits
 
 _BROKEN = {
@@ -95,11 +95,11 @@ def _ask(path: Path, stopped: Callable[[], bool], limits: DocumentLimits) -> Ext
     with closing(Sandbox()) as sandbox:
         try:
             said = sandbox.ask(extract_json, *arguments, limits=most, stopped=stopped)
-        except QuestionStopped:
-            raise Cancelled from None
         except QuestionFailed as error:
             return Extract(refused="damaged", details=str(error))
         except LimitExceeded as exceeded:
+            if exceeded.limit is Limit.STOPPED:
+                raise Cancelled from None
             return Extract(refused=_BROKEN[exceeded.limit], details=str(exceeded))
     return Extract(**cast("dict[str, Any]", said))
 

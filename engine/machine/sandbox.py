@@ -46,14 +46,6 @@ class QuestionFailed(Exception):
     """The function that was asked for has raised; type and message of its error."""
 
 
-class QuestionStopped(Exception):
-    """Nobody waits for the answer any more."""
-
-
-def _never() -> bool:
-    return False
-
-
 class Sandbox:
     """Calls functions in a process of its own. Any thread may ask; one question at a time.
 
@@ -70,7 +62,7 @@ class Sandbox:
         function: Callable[..., object],
         *args: object,
         limits: SandboxLimits,
-        stopped: Callable[[], bool] = _never,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> object:
         """Return `function(*args)`; the process imports the function by its name.
 
@@ -81,9 +73,8 @@ class Sandbox:
             stopped: asked now and then; true ends the question.
 
         Raises:
-            LimitExceeded: it took too much, or crashed the process.
+            LimitExceeded: it took too much, was stopped or crashed the process.
             QuestionFailed: it raised an error.
-            QuestionStopped: `stopped` said so.
         """
         asked = function.__module__, function.__name__, args, asdict(limits)
         question = json.dumps(asked).encode()
@@ -93,7 +84,7 @@ class Sandbox:
                 self._running = _Running()
             try:
                 said = self._running.ask(question, limits, stopped)
-            except (LimitExceeded, QuestionStopped):
+            except LimitExceeded:
                 self._end()
                 raise
         answer = json.loads(said)
@@ -141,15 +132,9 @@ class _Running:
 
         Raises:
             LimitExceeded: it was not given within the limits.
-            QuestionStopped: `stopped` said so.
         """
-        if self._watched is None:
-            end = time.monotonic() + _START_S
-            ready = self._next(stopped, lambda: Limit.CRASH if time.monotonic() > end else None)
-            # On Windows the process that was started is only a launcher of the one that answers.
-            self._watched = psutil.Process(int(ready))
+        watched = self._watched = self._watched or self._ready(stopped)
         end = time.monotonic() + limits.patience * limits.seconds
-        watched = self._watched
         spent, held = _used(watched)
 
         def broken() -> Limit | None:
@@ -164,11 +149,20 @@ class _Running:
             raise LimitExceeded(Limit.CRASH) from None
         return self._next(stopped, broken)
 
+    def _ready(self, stopped: Callable[[], bool]) -> psutil.Process:
+        """The process that answers; on Windows the one that was started only launches it."""
+        end = time.monotonic() + _START_S
+        ready = self._next(stopped, lambda: Limit.CRASH if time.monotonic() > end else None)
+        try:
+            return psutil.Process(int(ready))
+        except psutil.Error:
+            raise LimitExceeded(Limit.CRASH) from None
+
     def _next(self, stopped: Callable[[], bool], broken: Callable[[], Limit | None]) -> bytes:
         """Wait for the next message as long as it is wanted and no limit is broken."""
         while True:
             if stopped():
-                raise QuestionStopped
+                raise LimitExceeded(Limit.STOPPED)
             with contextlib.suppress(queue.Empty):
                 answer = self._answers.get(timeout=_POLL_S)
                 if answer is None:

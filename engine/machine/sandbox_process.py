@@ -22,6 +22,7 @@ class Limit(StrEnum):
     MEMORY = "memory"
     LENGTH = "length"
     CRASH = "crash"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ class JsonObject:
                 origin=self.origin, key=key, expected=expected
             ),
             tr(DOWNLOAD_AGAIN),
-            f"{key} = {self.data.get(key)!r}"[:500],
+            f"{key} = {reprlib.repr(self.data.get(key))}",
         )
 
     def has(self, key: str) -> bool:

@@ -30,7 +30,7 @@ _TALK = (
 )
 _NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 _MOST_BYTES = 512 << 20
-_WRONG_TEMPLATES = [v for v in WRONG if v not in (None, []) and not isinstance(v, str)]
+_WRONG_TEMPLATES = [v for v in WRONG if v is not None and not isinstance(v, str)]
 
 
 @pytest.fixture(scope="module")

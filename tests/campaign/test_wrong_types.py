@@ -73,6 +73,22 @@ def _words(read: Callable[[], object], case: str) -> str:
     return ""
 
 
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
+def test_nested_without_end(name: str, tmp_path: Path) -> None:
+    """Just within what can be read, and so too deep for what is done with it."""
+    shutil.copytree(FOLDER_STORIES, tmp_path, dirs_exist_ok=True)
+    tokenizer = Tokenizer.open(tmp_path)
+    contents = {**json.loads((tmp_path / name).read_text("utf-8")), **_MORE.get(name, {})}
+    for key in contents.keys() - {"version", "model"}:
+        others = json.dumps({k: v for k, v in contents.items() if k != key})[:-1]
+        for depth in (820, 880, 910, 940, 970, 100_000):
+            deep = f', "{key}": {"[" * depth}{"]" * depth}}}'
+            (tmp_path / name).write_text(others + deep)
+            _words(lambda: _read(tmp_path, tokenizer), f"{name}: {key}, {depth} deep")
+            if name == "tokenizer.json":
+                _words(lambda: Tokenizer.open(tmp_path), f"{key}, {depth} deep")
+
+
 _MODEL = {
     "general.architecture": "llama",
     "general.name": "Small",

@@ -93,9 +93,9 @@ def _folder_source(folder: Path) -> str | None:
     value = settings.data.get("chat_template")
     if isinstance(value, list):
         named = {
-            str(entry.get("name")): entry.get("template")
+            str(entry.get("name")): entry["template"]
             for entry in value
-            if isinstance(entry, dict)
+            if isinstance(entry, dict) and "template" in entry
         }
         value = named.get("default", next(iter(named.values()), value))
     if value is not None and not isinstance(value, str):

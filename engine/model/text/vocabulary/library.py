@@ -185,7 +185,8 @@ def libraries(vocabulary: Vocabulary) -> Libraries:
     """
     description = _normalised(vocabulary.description)
     if not vocabulary.built:
-        text = json.dumps(description)
+        with in_words():  # JSON can be nested too deeply to be written
+            text = json.dumps(description)
         _try_in_sandbox(text)
         start = _checked(lambda: tokenizers.Tokenizer.from_str(text))
         cutting = json.dumps(description.get("pre_tokenizer"))
