@@ -17,7 +17,7 @@ from engine.language import tr
 from engine.machine.sandbox import SANDBOX
 from engine.machine.sandbox_process import SandboxLimits
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.text.vocabulary.pieces import BLANK, Merge, PieceKind, Pieces, is_blank
+from engine.model.text.vocabulary.pieces import BLANK, Merge, PieceKind, Pieces, damaged, is_blank
 from engine.model.text.vocabulary.pretokenisers import Pretokeniser
 
 # The library would start a thread per core for what is one text at a time.
@@ -31,6 +31,8 @@ _HTML = re.compile(
     "|strong|em|b|i|u|sub|sup|code|pre)>"
 )
 _FIRST, _NEVER = '"prepend_scheme": "first"', '"prepend_scheme": "never"'
+_MOST_ADDED = 1 << 15
+"""Gemma has six thousand; looking for a hundred thousand in texts takes seconds to prepare."""
 _NOTHING: Description = {"type": "BPE", "vocab": {}, "merges": []}
 
 
@@ -183,6 +185,9 @@ def libraries(vocabulary: Vocabulary) -> Libraries:
     Raises:
         UserFixable: the description is damaged or of an unknown kind.
     """
+    added = vocabulary.description.get("added_tokens")
+    if isinstance(added, list) and len(added) > _MOST_ADDED:
+        raise damaged(f"{len(added)} added tokens")
     description = _normalised(vocabulary.description)
     if not vocabulary.built:
         with in_words():  # JSON can be nested too deeply to be written

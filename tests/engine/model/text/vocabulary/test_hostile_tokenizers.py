@@ -65,13 +65,19 @@ def test_an_expression_that_never_ends_on_some_text_is_told_in_words() -> None:
         tokenizer.encode_text("z" * 4000)
 
 
-def test_tokens_that_would_take_hours_to_take_apart_are_refused() -> None:
-    long = "a" * 40_000
+@pytest.mark.parametrize(
+    ("tokens", "kind"),
+    [(["a" * 40_000], 1), ([f"<{index}>" for index in range(100_000)], 3)],
+    ids=["long", "control tokens only"],
+)
+def test_tokens_that_would_take_very_long_to_prepare_are_refused(
+    tokens: list[str], kind: int
+) -> None:
     metadata = {
         "tokenizer.ggml.model": "llama",
-        "tokenizer.ggml.tokens": ["<unk>", long],
-        "tokenizer.ggml.scores": [0.0, 0.0],
-        "tokenizer.ggml.token_type": [2, 1],
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": [0.0] * len(tokens),
+        "tokenizer.ggml.token_type": [kind] * len(tokens),
     }
     with pytest.raises(UserFixable, match="list of tokens is damaged"):
         Tokenizer.from_gguf(metadata)
