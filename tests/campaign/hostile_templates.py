@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -85,6 +86,14 @@ _WORDS = (
     ".split('')", ".strip()", ".items()", "[::0]", "\0", "\ud83e", "\U0010fffd", "'", '"', "\n",
 )  # fmt: skip
 
+_OPERAND = re.compile(r"'[^'\n{}%]*'|\b(?:messages|message|loop\.\w+|true|false|none|\d+)\b")
+_OPERANDS = (
+    "messages", "messages[0]", "messages[-1]['content']", "loop", "none", "0", "-1", "1.5", "9**9",
+    "[]", "[messages, messages]", "{}", "{'a': messages}", "''", "'\\ud800'", "'\U0010fffd'",
+    "'<s>'", "bos_token", "missing", "missing.x", "range(9)", "namespace(x=1)", "true", "(1, 2)",
+    "(messages | tojson)", "strftime_now", "raise_exception('no')", "dict(a=dict)", "self",
+)  # fmt: skip
+
 
 def hostile_template(random: Random, *, costly: float) -> str:
     """One template; `costly` is the share of those that ask for much time or memory."""
@@ -97,16 +106,29 @@ def hostile_template(random: Random, *, costly: float) -> str:
             return _spliced(random, random.choice(PUBLISHED), random.choice(CHEAP))
         case 2:
             return "".join(random.choice(_WORDS) for _ in range(random.randrange(1, 60)))
+        case 3:
+            source = random.choice(PUBLISHED)
+            for _ in range(random.randrange(1, 4)):
+                source = _edited(random, source)
+            return source
         case _:
             source = random.choice(PUBLISHED)
-            for _ in range(random.randrange(1, 5)):
-                source = _edited(random, source)
+            for _ in range(random.randrange(1, 6)):
+                source = _with_another_value(random, source)
             return source
 
 
 def _spliced(random: Random, source: str, more: str) -> str:
     at = random.choice([0, len(source), random.randrange(len(source))])
     return source[:at] + more + source[at:]
+
+
+def _with_another_value(random: Random, source: str) -> str:
+    """Replace an operand, so that most templates still compile."""
+    found = random.choice(list(_OPERAND.finditer(source)) or [None])
+    if found is None:
+        return source
+    return source[: found.start()] + random.choice(_OPERANDS) + source[found.end() :]
 
 
 def _edited(random: Random, source: str) -> str:
