@@ -1,8 +1,7 @@
-"""Prints the text of a PDF or DOCX file. It runs in a process of its own, which can be ended.
+"""The text of a PDF or DOCX file, read in a process of its own, which can be ended.
 
-`documents` starts it by its path, isolated: it imports the standard library and pypdf, and nothing
-of Duotail. A document is data from anywhere: what it says is never executed, and no part of it is
-opened but those with its text. The answer is one JSON object, an `Extract`.
+A document is data from anywhere: what it says is never executed, and no part of it is opened but
+those with its text. This imports the standard library and pypdf, and nothing of Duotail.
 
 DOCX is read here rather than by python-docx, which leaves out what was inserted with tracked
 changes, content controls and text boxes, and unpacks every part of the file into memory.
@@ -10,9 +9,7 @@ changes, content controls and text boxes, and unpacks every part of the file int
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -62,6 +59,11 @@ class Extract:
     cut: bool = False
     refused: str = ""
     details: str = ""
+
+
+def extract_json(path: str, characters: int, seconds: float) -> dict[str, object]:
+    """Return `extract` as JSON carries it."""
+    return asdict(extract(Path(path), Limits(characters, seconds)))
 
 
 def extract(path: Path, limits: Limits) -> Extract:
@@ -225,14 +227,3 @@ def _name(tag: str) -> str:
     space, _, name = tag.rpartition("}")
     known = "wordprocessingml" in space or space.endswith(("/math", "/markup-compatibility/2006"))
     return name if known else ""
-
-
-def main() -> None:
-    """Answer for the file, the characters and the seconds that are the arguments."""
-    path, characters, seconds = sys.argv[1:]
-    answer = extract(Path(path), Limits(int(characters), float(seconds)))
-    sys.stdout.buffer.write(json.dumps(asdict(answer)).encode())
-
-
-if __name__ == "__main__":
-    main()

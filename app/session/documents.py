@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-import psutil
-
-from app.session.document_text import Extract
+from app.session.document_text import Extract, extract_json
 from engine.errors import Cancelled, UserFixable
 from engine.language import later, tr
 from engine.language.units import file_size
+from engine.machine.sandbox import LimitExceeded, QuestionFailed, Sandbox
+from engine.machine.sandbox_process import Limit, SandboxLimits
 
-_READER = Path(__file__).with_name("document_text.py")
-_STEP_S = 0.05
+_BROKEN = {
+    Limit.TIME: "slow",
+    Limit.MEMORY: "heavy",
+    Limit.LENGTH: "heavy",
+    Limit.CRASH: "damaged",
+}
 _REASONS = {
     "encrypted": (
         later("“{name}” is protected with a password."),
@@ -90,54 +90,18 @@ def read_document(
 
 
 def _ask(path: Path, stopped: Callable[[], bool], limits: DocumentLimits) -> Extract:
-    command = [sys.executable, "-I", str(_READER), str(path)]
-    command += [str(limits.text), str(limits.seconds)]
-    with tempfile.TemporaryFile() as answer:
-        child = subprocess.Popen(  # noqa: S603 - our own file; the document is an argument
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=answer,
-            stderr=subprocess.DEVNULL,
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
+    most = SandboxLimits(limits.last_seconds, limits.memory, patience=1)
+    arguments = str(path.absolute()), limits.text, limits.seconds
+    with closing(Sandbox()) as sandbox:
         try:
-            refused = _watch(child, stopped, limits)
-        finally:
-            child.kill()
-            child.wait()
-        if refused:
-            return Extract(refused=refused)
-        answer.seek(0)
-        try:
-            return Extract(**json.loads(answer.read()))
-        except ValueError:
-            return Extract(refused="damaged", details=f"exit code {child.returncode}")
-
-
-def _watch(
-    child: subprocess.Popen[bytes], stopped: Callable[[], bool], limits: DocumentLimits
-) -> str:
-    """Wait for the end of the reader; return why it may not go on, or ""."""
-    end = time.monotonic() + limits.last_seconds
-    while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_STEP_S)
-            return ""
-        if stopped():
-            raise Cancelled
-        if time.monotonic() > end:
-            return "slow"
-        if _memory(child.pid) > limits.memory:
-            return "heavy"
-
-
-def _memory(pid: int) -> int:
-    """Bytes that a process holds, with its children: on Windows the first is only a launcher."""
-    with contextlib.suppress(psutil.Error):
-        process = psutil.Process(pid)
-        family = [process, *process.children(recursive=True)]
-        return sum(each.memory_info().rss for each in family)
-    return 0
+            said = sandbox.ask(extract_json, *arguments, limits=most, stopped=stopped)
+        except QuestionFailed as error:
+            return Extract(refused="damaged", details=str(error))
+        except LimitExceeded as exceeded:
+            if exceeded.limit is Limit.STOPPED:
+                raise Cancelled from None
+            return Extract(refused=_BROKEN[exceeded.limit], details=str(exceeded))
+    return Extract(**cast("dict[str, Any]", said))
 
 
 def _notice(name: str, extract: Extract) -> str:

@@ -1,1 +1,1 @@
-"""What a PC is: processor, memory, accelerators, and how fast they are. Facts only."""
+"""The PC: processor, memory, accelerators, how fast they are; and processes within limits."""

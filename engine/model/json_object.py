@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import later, tr
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 DOWNLOAD_AGAIN = later("Download the model again, or choose another one.")
 
@@ -36,7 +40,10 @@ class JsonObject:
                     tr(DOWNLOAD_AGAIN),
                     str(path),
                 )
-            data = json.loads(path.read_bytes())
+            raw = path.read_bytes()
+            data = json.loads(raw)
+            if _SURROGATE.search(raw):
+                json.dumps(data, ensure_ascii=False).encode()  # raises for half a character
         except FileNotFoundError:
             raise UserFixable(
                 tr("The model folder has no {path}.").format(path=path.name),
@@ -79,7 +86,7 @@ class JsonObject:
                 origin=self.origin, key=key, expected=expected
             ),
             tr(DOWNLOAD_AGAIN),
-            f"{key} = {self.data.get(key)!r}"[:500],
+            f"{key} = {reprlib.repr(self.data.get(key))}",
         )
 
     def has(self, key: str) -> bool:

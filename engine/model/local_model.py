@@ -284,8 +284,11 @@ def _given_name(sidecar: JsonObject) -> str:
 def _draft(folder: Path, sidecar: JsonObject) -> Path | None:
     """Return the sidecar's draft, relative to the model's folder; None when it is not there."""
     relative = sidecar.text("draft")
-    if relative is None or "\0" in relative:
+    if relative is None:
         return None
-    draft = (folder / relative).resolve()
-    there = holds_model(draft) if draft.is_dir() else is_gguf(draft)
+    try:
+        draft = (folder / relative).resolve()
+        there = holds_model(draft) if draft.is_dir() else is_gguf(draft)
+    except (OSError, ValueError):  # too long to be a path, or with a null in it
+        return None
     return draft if there else None

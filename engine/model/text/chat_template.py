@@ -167,6 +167,11 @@ class ChatTemplate:
                     tr("Start a new conversation, or choose another model."),
                     str(failure),
                 ) from failure
+        if turns and not ids:
+            raise UserFixable(
+                tr("The model's chat template produces an empty prompt."),
+                tr("Choose another model, or a copy of this one from a source you trust."),
+            )
         return Prompt(_one_bos(ids, tokenizer), opening, len(opening))
 
     def _fold_system(self, messages: Sequence[Message]) -> list[Message]:

@@ -7,14 +7,9 @@ from datetime import date
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.machine.sandbox import SANDBOX, LimitExceeded, QuestionFailed
+from engine.machine.sandbox_process import Limit, SandboxLimits
 from engine.model.text import template_renderer
-from engine.model.text.sandbox_process import (
-    SANDBOX,
-    Limit,
-    LimitExceeded,
-    QuestionFailed,
-    SandboxLimits,
-)
 
 MAX_SOURCE = 1 << 20
 SECONDS = 2.0

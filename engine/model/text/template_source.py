@@ -78,8 +78,8 @@ def _gguf_source(metadata: Mapping[str, object]) -> str | None:
     named = metadata.get(f"{key}s")
     more = [f"{key}.{name}" for name in named] if isinstance(named, Sequence) else []
     for place in (key, f"{key}.default", f"{key}.chat", *more):
-        source = metadata.get(place)
-        if isinstance(source, str) and source.strip():
+        source = JsonObject(metadata, "GGUF").text(place)
+        if source is not None and source.strip():
             return source
     return None
 
@@ -93,9 +93,11 @@ def _folder_source(folder: Path) -> str | None:
     value = settings.data.get("chat_template")
     if isinstance(value, list):
         named = {
-            entry.get("name"): entry.get("template") for entry in value if isinstance(entry, dict)
+            str(entry.get("name")): entry["template"]
+            for entry in value
+            if isinstance(entry, dict) and "template" in entry
         }
-        value = named.get("default", next(iter(named.values()), None))
+        value = named.get("default", next(iter(named.values()), value))
     if value is not None and not isinstance(value, str):
         raise settings.wrong("chat_template", tr("a text"))
     return value

@@ -16,7 +16,7 @@ from engine.model.text.template_source import TextEnds, folder_ends, gguf_ends
 from engine.model.text.token_bytes import ByteRules
 from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_vocabulary
-from engine.model.text.vocabulary.library import Vocabulary, libraries
+from engine.model.text.vocabulary.library import Vocabulary, in_words, libraries
 
 _STRETCH = 1 << 16
 _MOST_REMEMBERED = 4_000_000
@@ -77,7 +77,8 @@ class Tokenizer:
     @property
     def first_id(self) -> int | None:
         """The token that the vocabulary itself puts before every text, if any."""
-        return next(iter(self._library.encode("", add_special_tokens=True).ids), None)
+        with in_words():
+            return next(iter(self._library.encode("", add_special_tokens=True).ids), None)
 
     def id_of(self, token: str) -> int | None:
         """The id of a token, control or not."""
@@ -237,7 +238,8 @@ def _unknown_token(model: object, library: tokenizers.Tokenizer) -> int | None:
 
 def _ids(text: str, library: tokenizers.Tokenizer) -> list[int]:
     """Encode a text as a batch of one: only then does the library let other threads run."""
-    ids: list[int] = library.encode_batch_fast([text], add_special_tokens=False)[0].ids
+    with in_words():
+        ids: list[int] = library.encode_batch_fast([text], add_special_tokens=False)[0].ids
     return ids
 
 

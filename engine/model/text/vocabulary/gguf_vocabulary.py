@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.model.json_object import DOWNLOAD_AGAIN
+from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.text.token_bytes import BYTE_TOKEN
 from engine.model.text.vocabulary.library import Vocabulary, byte_level, sentencepiece
 from engine.model.text.vocabulary.pieces import (
@@ -39,13 +40,12 @@ def gguf_vocabulary(metadata: Metadata) -> Vocabulary:
         UserFixable: it is missing, damaged or of an unknown kind.
     """
     pieces = gguf_pieces(metadata)
-    if metadata.get(f"{_PREFIX}model") == "llama":
+    if _word(metadata, "model") == "llama":
         return _scored(metadata, pieces)
     merges = as_listed(_strings(metadata, "merges"), pieces.known)
     if _has_characters(metadata):
         return sentencepiece(pieces, merges, space_prefix=False, lines=True)
-    name = metadata.get(f"{_PREFIX}pre", "default")
-    return byte_level(pieces, merges, pretokeniser(str(name or "default")))
+    return byte_level(pieces, merges, pretokeniser(_word(metadata, "pre") or "default"))
 
 
 def gguf_pieces(metadata: Metadata) -> Pieces:
@@ -54,7 +54,7 @@ def gguf_pieces(metadata: Metadata) -> Pieces:
     Raises:
         UserFixable: the list is missing, damaged or of an unknown kind.
     """
-    kind = metadata.get(f"{_PREFIX}model")
+    kind = _word(metadata, "model")
     if kind == "llama":
         return _pieces(metadata, _numbers(metadata, "scores"), blanks=True)
     if _has_characters(metadata):
@@ -66,7 +66,7 @@ def gguf_pieces(metadata: Metadata) -> Pieces:
 
 def _has_characters(metadata: Metadata) -> bool:
     """Return whether tokens are made of characters, as SentencePiece's, and merges are listed."""
-    kind, pre = metadata.get(f"{_PREFIX}model"), metadata.get(f"{_PREFIX}pre")
+    kind, pre = _word(metadata, "model"), _word(metadata, "pre")
     return kind == "gemma4" or pre in _CHARACTER_BPE
 
 
@@ -76,7 +76,7 @@ def token_id(metadata: Metadata, name: str) -> int | None:
     Files with a SentencePiece vocabulary may leave out its usual first three.
     """
     value = metadata.get(f"{_PREFIX}{name}_token_id")
-    if value is None and metadata.get(f"{_PREFIX}model") == "llama":
+    if value is None and _word(metadata, "model") == "llama":
         value = {"unknown": 0, "bos": 1, "eos": 2}.get(name)
     tokens = metadata.get(f"{_PREFIX}tokens")
     count = len(tokens) if isinstance(tokens, Sequence) else 0
@@ -90,12 +90,12 @@ def adds_bos(metadata: Metadata) -> bool:
     value = metadata.get(f"{_PREFIX}add_bos_token")
     if isinstance(value, bool):
         return value
-    named = metadata.get(f"{_PREFIX}pre")
+    named = _word(metadata, "pre")
     beginning = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "tekken")
-    return metadata.get(f"{_PREFIX}model") in ("llama", "gemma4") or named in beginning
+    return _word(metadata, "model") in ("llama", "gemma4") or named in beginning
 
 
-def _unknown(kind: object) -> UserFixable:
+def _unknown(kind: str | None) -> UserFixable:
     if kind is None:
         return UserFixable(
             tr("The model file holds no vocabulary."), tr(DOWNLOAD_AGAIN), "tokenizer.ggml.model"
@@ -111,7 +111,7 @@ def _scored(metadata: Metadata, pieces: Pieces) -> Vocabulary:
     if not pieces.scores:
         raise damaged("tokenizer.ggml.scores is missing")
     prefix = metadata.get(f"{_PREFIX}add_space_prefix")
-    phi3 = metadata.get("general.architecture") == "phi3"
+    phi3 = JsonObject(metadata, "GGUF").text("general.architecture") == "phi3"
     return sentencepiece(
         pieces,
         by_score(pieces),
@@ -124,9 +124,8 @@ def _pieces(metadata: Metadata, scores: Sequence[float], *, blanks: bool) -> Pie
     """The tokens; with `blanks`, those that the file writes with spaces get their stand-ins."""
     stored = _strings(metadata, "tokens")
     texts = [text or f"[EMPTY_{index}]" for index, text in enumerate(stored)]
-    kinds = [int(kind) for kind in _numbers(metadata, "token_type")] or [PieceKind.NORMAL] * len(
-        texts
-    )
+    listed = _numbers(metadata, "token_type")
+    kinds = [int(kind) for kind in listed if math.isfinite(kind)] or [PieceKind.NORMAL] * len(texts)
     for index, (text, kind) in enumerate(zip(texts, kinds, strict=False)):
         if kind == PieceKind.NORMAL and _MARK.fullmatch(text):
             kinds[index] = _kind_by_look(text)
@@ -143,6 +142,10 @@ def _kind_by_look(text: str) -> PieceKind:
     if BYTE_TOKEN.fullmatch(text):
         return PieceKind.BYTE
     return PieceKind.UNKNOWN if text == "<unk>" else PieceKind.CONTROL
+
+
+def _word(metadata: Metadata, name: str) -> str | None:
+    return JsonObject(metadata, "GGUF").text(f"{_PREFIX}{name}")
 
 
 def _strings(metadata: Metadata, name: str) -> Sequence[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,9 +14,10 @@ import tokenizers
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.machine.sandbox import SANDBOX
+from engine.machine.sandbox_process import SandboxLimits
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.text.sandbox_process import SANDBOX, LimitExceeded, QuestionFailed, SandboxLimits
-from engine.model.text.vocabulary.pieces import BLANK, Merge, PieceKind, Pieces, is_blank
+from engine.model.text.vocabulary.pieces import BLANK, Merge, PieceKind, Pieces, damaged, is_blank
 from engine.model.text.vocabulary.pretokenisers import Pretokeniser
 
 # The library would start a thread per core for what is one text at a time.
@@ -29,6 +31,8 @@ _HTML = re.compile(
     "|strong|em|b|i|u|sub|sup|code|pre)>"
 )
 _FIRST, _NEVER = '"prepend_scheme": "first"', '"prepend_scheme": "never"'
+_MOST_ADDED = 1 << 15
+"""Gemma has six thousand; looking for a hundred thousand in texts takes seconds to prepare."""
 _NOTHING: Description = {"type": "BPE", "vocab": {}, "merges": []}
 
 
@@ -181,9 +185,13 @@ def libraries(vocabulary: Vocabulary) -> Libraries:
     Raises:
         UserFixable: the description is damaged or of an unknown kind.
     """
+    added = vocabulary.description.get("added_tokens")
+    if isinstance(added, list) and len(added) > _MOST_ADDED:
+        raise damaged(f"{len(added)} added tokens")
     description = _normalised(vocabulary.description)
     if not vocabulary.built:
-        text = json.dumps(description)
+        with in_words():  # JSON can be nested too deeply to be written
+            text = json.dumps(description)
         _try_in_sandbox(text)
         start = _checked(lambda: tokenizers.Tokenizer.from_str(text))
         cutting = json.dumps(description.get("pre_tokenizer"))
@@ -198,7 +206,12 @@ def libraries(vocabulary: Vocabulary) -> Libraries:
     return Libraries(start, _checked(lambda: _assembled(behind, start.model)))
 
 
-_LIMITS = SandboxLimits(seconds=30.0, nbytes=4 << 30)
+SECONDS = 4.0
+"""CPU time to build and try a small tokenizer."""
+_NBYTES = 256 << 20
+_CHARACTERS_PER_SECOND = 4 << 20
+_BYTES_PER_CHARACTER = 24
+"""Published ones take a third of this time, and half of this memory."""
 _SAMPLES = (
     "don\u2019t 1,234.50\u20ac caf\u00e9\u4f60\u597d\U0001f600!\n\n\tx==y",
     "a" * 4096,
@@ -222,14 +235,12 @@ def _try_in_sandbox(description: str) -> None:
     Raises:
         UserFixable: it hangs, grows, crashes or fails.
     """
-    try:
-        SANDBOX.ask(try_out, description, limits=_LIMITS)
-    except (LimitExceeded, QuestionFailed) as error:
-        raise UserFixable(
-            tr("The model's vocabulary is damaged or of an unknown kind."),
-            tr(DOWNLOAD_AGAIN),
-            str(error),
-        ) from error
+    size = len(description)
+    limits = SandboxLimits(
+        SECONDS + size / _CHARACTERS_PER_SECOND, _NBYTES + size * _BYTES_PER_CHARACTER
+    )
+    with in_words():
+        SANDBOX.ask(try_out, description, limits=limits)
 
 
 def _model(description: Description) -> tokenizers.models.Model:
@@ -262,19 +273,30 @@ def _assembled(description: Description, model: tokenizers.models.Model) -> toke
 
 
 def _checked(build: Callable[[], tokenizers.Tokenizer]) -> tokenizers.Tokenizer:
-    try:
+    with in_words():
         library = build()
         library.encode("a")
-    except BaseException as error:  # the library panics past Exception on hostile files
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
+    library.encode_special_tokens = True  # their text in an input is text
+    return library
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Tell in words of the library's failures; it panics past Exception on hostile files.
+
+    Raises:
+        UserFixable: it has failed.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, UserFixable):
+        raise
+    except BaseException as error:
         raise UserFixable(
             tr("The model's vocabulary is damaged or of an unknown kind."),
             tr(DOWNLOAD_AGAIN),
             str(error)[:500],
         ) from error
-    library.encode_special_tokens = True  # their text in an input is text
-    return library
 
 
 def _normalised(description: Mapping[str, object]) -> Description:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import pairwise
@@ -29,6 +29,9 @@ class PieceKind(IntEnum):
     UNUSED = 5
     BYTE = 6
 
+
+_MOST_CUTS = 1 << 27
+"""Sum of the squares of lengths; of a quarter million words it is a tenth of this."""
 
 Merge = tuple[str, str]
 """Two neighbouring tokens that become one."""
@@ -65,6 +68,7 @@ class Pieces:
         object.__setattr__(self, "known", dict(zip(self.texts, range(count), strict=True)))
         if count == 0:
             raise damaged("no tokens")
+        check_lengths(self.texts)
         if len(self.kinds) != count or (self.scores and len(self.scores) != count):
             raise damaged(f"{count} tokens, {len(self.kinds)} types, {len(self.scores)} scores")
         if len(self.known) != count:
@@ -88,6 +92,12 @@ def damaged(details: str) -> UserFixable:
     return UserFixable(
         tr("The model's list of tokens is damaged."), tr(DOWNLOAD_AGAIN), details[:500]
     )
+
+
+def check_lengths(tokens: Iterable[str | bytes]) -> None:
+    """Refuse tokens for which it would take very long to find the pairs that they are made of."""
+    if sum(len(token) ** 2 for token in tokens) > _MOST_CUTS:
+        raise damaged("tokens are too long")
 
 
 def by_score(pieces: Pieces) -> list[Merge]:
@@ -133,6 +143,7 @@ def by_rank(ranks: dict[bytes, int]) -> list[tuple[bytes, bytes]]:
 
     A token is made of the two that merging all lower ranks leaves of it.
     """
+    check_lengths(ranks)
     return [
         halves
         for token in sorted(ranks, key=ranks.__getitem__)
