@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from app.history.lock import FileLock
+from app.history.place import NoPlace, full_words, is_full
 from app.history.schema import MIGRATIONS, PROBES, Migration
 from engine.errors import UserFixable
 from engine.language import tr
@@ -168,17 +169,17 @@ def translated(path: Path) -> Iterator[None]:
         raise fixable from error
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a damaged history to a dated name next to it, so that a fresh one can start.
+def set_aside(path: Path, why: str = "damaged") -> Path:
+    """Rename a history to a dated name next to it, so that another one can take its place.
 
-    Nothing is deleted; the new name is returned.
+    Nothing is deleted; the new name, which says why, is returned.
 
     Raises:
         UserFixable: another process uses the history, or the folder cannot be written to.
     """
     lock = FileLock(lock_path(path))
     try:
-        target = _free_name(path)
+        target = _free_name(path, why)
         # The main file goes last: a stranded -wal would be replayed into the fresh history.
         for suffix in (*SIDE_FILES, ""):
             source = path.with_name(path.name + suffix)
@@ -195,12 +196,12 @@ def set_aside(path: Path) -> Path:
     return target
 
 
-def _free_name(path: Path) -> Path:
+def _free_name(path: Path, why: str) -> Path:
     stamp = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
     number = 1
     while True:
         tail = stamp if number == 1 else f"{stamp}-{number}"
-        target = path.with_name(f"{path.stem}-damaged-{tail}{path.suffix}")
+        target = path.with_name(f"{path.stem}-{why}-{tail}{path.suffix}")
         if not any(target.with_name(target.name + s).exists() for s in ("", *SIDE_FILES)):
             return target
         number += 1
@@ -214,7 +215,7 @@ def _version_in_header(path: Path) -> int:
     except FileNotFoundError:
         return 0
     except OSError as error:
-        raise UserFixable(
+        raise NoPlace(
             tr("The history {path} cannot be opened.").format(path=path),
             tr("Check the permissions of the file and its folder."),
             str(error),
@@ -257,15 +258,12 @@ def damaged(path: Path, details: str) -> UserFixable:
 def _explain(error: sqlite3.Error, path: Path) -> UserFixable | None:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     details = f"{path}: {error} ({getattr(error, 'sqlite_errorname', 'no code')})"
+    if code == sqlite3.SQLITE_IOERR and is_full(path.parent):
+        code = sqlite3.SQLITE_FULL
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return damaged(path, details)
     words = {
-        sqlite3.SQLITE_FULL: (
-            tr("The drive with {folder} is full, so your conversations cannot be saved.").format(
-                folder=path.parent
-            ),
-            tr("Free some space and try again."),
-        ),
+        sqlite3.SQLITE_FULL: full_words(path.parent),
         sqlite3.SQLITE_READONLY: (
             tr("The history {path} cannot be written to.").format(path=path),
             tr("Make the file and its folder writable for your user."),
@@ -284,4 +282,4 @@ def _explain(error: sqlite3.Error, path: Path) -> UserFixable | None:
         ),
     }
     found = words.get(code)
-    return UserFixable(*found, details) if found else None
+    return NoPlace(*found, details) if found else None

@@ -27,6 +27,7 @@ from app.history.database import (
 from app.history.file import HistoryFile
 from app.history.folders import Folders
 from app.history.lock import FileLock
+from app.history.place import Gone
 from app.history.records import Hit
 from app.history.rescue import rescue
 from app.history.salvage import whole
@@ -141,9 +142,56 @@ class HistoryStore:
             UserFixable: the place cannot be written to. The old file is then still there.
         """
         kept = set_aside(path)
+        self._write_to(path)
+        return kept
+
+    def find_place(self) -> None:
+        """Make sure that what is stored now will be found again, where need be at a new place.
+
+        A history that was deleted under us is written anew as soon as its folder is there, from the
+        open file, which lives on without a name. One whose drive comes back is opened again.
+
+        Raises:
+            NoPlace: there is no place yet. Everything stays in memory.
+        """
+        try:
+            self._file.require_place()
+        except Gone:
+            if not (self._file.same_drive or self.path.exists()):
+                raise
+            self._move_in()
+
+    def _move_in(self) -> None:
+        path, part, file = self.path, self.path.with_name(self.path.name + ".part"), self._file
+        assert self._lock is not None  # noqa: S101 - what lies in memory has no place to lose
+        old, copied = file.connection, file.same_drive
+        try:
+            if copied:
+                part.unlink(missing_ok=True)
+                self._write_to(part)
+            self._lock.release()
+            if copied:
+                set_aside(path, "replaced")
+            self._lock = FileLock(lock_path(path))
+            if copied:
+                part.replace(path)
+            try:
+                fresh = connect(path)
+            except UserFixable:
+                if copied:
+                    path.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise Gone(path) from error
+        file.upkeep.stop()
+        upkeep = Upkeep(path, lambda _: None, checked=True)
+        file.connect_anew(fresh, upkeep)
+        upkeep.start()
+        old.close()
+
+    def _write_to(self, path: Path) -> None:
         with translated(path), closing(sqlite3.connect(path)) as fresh:
             self._file.connection.backup(fresh)
-        return kept
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ from app.theme.keys import with_keys
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.run_button import RunButton
 from app.tuning.run_choice import RunChoice
+from engine.errors import UserFixable
 from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
 
@@ -76,6 +77,7 @@ class MainWindow(QMainWindow):
     def __init__(self, services: Services) -> None:
         super().__init__()
         self._services = services
+        self._leaves_unsaved = False
         settings = services.settings.value
         self.setWindowTitle("Duotail")
         self.setWindowIcon(icon("duotail", "#0d7480"))
@@ -201,7 +203,14 @@ class MainWindow(QMainWindow):
         self.run_button.setVisible(now >= scaled(_ROOM_FOR_MODE))
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
-        """Remember the size; the rest is saved by whoever owns it."""
+        """Remember the size; the rest is saved by whoever owns it.
+
+        What cannot be saved at the moment keeps the window open until the user decides.
+        """
+        if self._services.session.writer.saving.owes and not self._leaves_unsaved:
+            event.ignore()
+            self._ask_to_leave()
+            return
         normal = not (self.isMaximized() or self.isFullScreen())
         size = self.size() if normal else self.normalGeometry().size()
         self._services.settings.change(
@@ -210,6 +219,21 @@ class MainWindow(QMainWindow):
             window_maximised=self.isMaximized(),
         )
         super().closeEvent(event)
+
+    def _ask_to_leave(self) -> None:
+        def leave() -> None:
+            self._leaves_unsaved = True
+            self.close()
+
+        report(
+            UserFixable(
+                tr("The last answer is not saved."),
+                tr(
+                    "Free some space, or connect the drive; copy the text if you need it elsewhere."
+                ),
+            ),
+            (tr("Close anyway"), leave),
+        )
 
     def _connect(self) -> None:
         session, sidebar, commands = self._services.session, self.sidebar, self.commands

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject
 
-from app.history import HistoryInUse, HistoryStore, set_aside
+from app.history import HistoryInUse, HistoryStore, NoPlace, set_aside
 from app.notices import Action, report, reporting, tell
 from app.signals import TypedSignal
 from engine.errors import UserFixable
@@ -71,6 +71,8 @@ class OpenHistory(QObject):
             yield tr("Until then, conversations are not saved.")
 
     def _ways_out(self) -> list[Action]:
+        if isinstance(self.trouble, NoPlace) and self._restart is not None:
+            return [(tr("Try again"), self._restart)]
         if not self._path.exists() or isinstance(self.trouble, HistoryInUse):
             return []
         ways: list[Action] = []
