@@ -154,7 +154,7 @@ class InstalledTab(ListTab):
     def _use(self, model: KeptModel, draft: DraftCandidate | None) -> None:
         models = self._services.models
         if not model.head:
-            models.load_with_draft(model.path, draft.path if draft is not None else None)
+            models.load(model.path, draft.path if draft is not None else None)
         elif models.running.possible:
             models.running.draft_with(model.path)
         else:

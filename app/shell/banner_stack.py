@@ -128,7 +128,7 @@ class BannerStack(QScrollArea):
 
     def withdraw(self, notice: Notice) -> None:
         """Take a notice away unanswered."""
-        for banner in [each for each in self._banners if each.notice is notice]:
+        for banner in [each for each in self._banners if each.text == notice.text]:
             self._remove(banner)
 
     def clear(self) -> None:
