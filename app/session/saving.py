@@ -29,7 +29,7 @@ class Saving(QObject):
         self._store = store
         self._owed: dict[int, Callable[[], None]] = {}
         self._trouble: UserFixable | None = None
-        self._notice: Notice | None = None
+        self._notices: list[Notice] = []
         self._timer = QTimer(self)
         self._timer.setInterval(_LOOK_EVERY_MS)
         self._timer.timeout.connect(self.settle)
@@ -74,18 +74,31 @@ class Saving(QObject):
         before, self._trouble = self._trouble, trouble
         if before is not None and before.cause == trouble.cause:
             return
-        withdraw(self._notice)
+        self._withdraw()
         told = sentences(trouble.remedy, tr("What you see is saved as soon as that is possible."))
         again = (tr("Create the folder again"), self._create_folder)
         gone = isinstance(trouble, Gone) and not self._store.path.parent.exists()
         words = UserFixable(trouble.cause, told, trouble.details)
-        self._notice = report(words, again if gone else None)
+        self._notices.append(report(words, again if gone else None))
+
+    def ask_to_leave(self, leave: Callable[[], None]) -> None:
+        """Tell that what is owed would be lost, and offer to `leave` all the same."""
+        words = UserFixable(
+            tr("The last answer is not saved."),
+            tr("Free some space or connect the drive; else copy the text before you leave."),
+        )
+        self._notices.append(report(words, (tr("Close anyway"), leave)))
 
     def _all_is_well(self) -> None:
         if self._trouble is not None:
             self._trouble = None
-            withdraw(self._notice)
+            self._withdraw()
             tell(tr("Everything is saved again."))
+
+    def _withdraw(self) -> None:
+        for notice in self._notices:
+            withdraw(notice)
+        self._notices.clear()
 
     def _create_folder(self) -> None:
         try:

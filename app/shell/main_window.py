@@ -37,7 +37,6 @@ from app.theme.keys import with_keys
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.run_button import RunButton
 from app.tuning.run_choice import RunChoice
-from engine.errors import UserFixable
 from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
 
@@ -207,9 +206,10 @@ class MainWindow(QMainWindow):
 
         What cannot be saved at the moment keeps the window open until the user decides.
         """
-        if self._services.session.writer.saving.owes and not self._leaves_unsaved:
+        saving = self._services.session.writer.saving
+        if saving.owes and not self._leaves_unsaved:
             event.ignore()
-            self._ask_to_leave()
+            saving.ask_to_leave(self._leave_unsaved)
             return
         normal = not (self.isMaximized() or self.isFullScreen())
         size = self.size() if normal else self.normalGeometry().size()
@@ -220,20 +220,9 @@ class MainWindow(QMainWindow):
         )
         super().closeEvent(event)
 
-    def _ask_to_leave(self) -> None:
-        def leave() -> None:
-            self._leaves_unsaved = True
-            self.close()
-
-        report(
-            UserFixable(
-                tr("The last answer is not saved."),
-                tr(
-                    "Free some space, or connect the drive; copy the text if you need it elsewhere."
-                ),
-            ),
-            (tr("Close anyway"), leave),
-        )
+    def _leave_unsaved(self) -> None:
+        self._leaves_unsaved = True
+        self.close()
 
     def _connect(self) -> None:
         session, sidebar, commands = self._services.session, self.sidebar, self.commands
