@@ -25,7 +25,7 @@ class Gone(NoPlace):
     def __init__(self, path: Path, details: str = "") -> None:
         super().__init__(
             tr("The file with your conversations, {path}, was moved or deleted.").format(path=path),
-            tr("Put it back, or connect its drive."),
+            tr("Put it back or connect its drive."),
             details,
         )
 

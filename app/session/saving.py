@@ -75,7 +75,8 @@ class Saving(QObject):
         if before is not None and before.cause == trouble.cause:
             return
         self._withdraw()
-        told = sentences(trouble.remedy, tr("What you see is saved as soon as that is possible."))
+        later = tr("Everything on the screen will be saved as soon as possible.")
+        told = sentences(trouble.remedy, later)
         again = (tr("Create the folder again"), self._create_folder)
         gone = isinstance(trouble, Gone) and not self._store.path.parent.exists()
         words = UserFixable(trouble.cause, told, trouble.details)
@@ -85,7 +86,7 @@ class Saving(QObject):
         """Tell that what is owed would be lost, and offer to `leave` all the same."""
         words = UserFixable(
             tr("The last answer is not saved."),
-            tr("Free some space or connect the drive; else copy the text before you leave."),
+            tr("Free some space or connect the drive, or copy the text before you close."),
         )
         self._notices.append(report(words, (tr("Close anyway"), leave)))
 

@@ -27,27 +27,7 @@ if sys.platform != "win32":
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
-WORDS = [
-    "a",
-    "tale",
-    "of",
-    "one",
-    "and",
-    "two",
-    "and",
-    "three",
-    "small",
-    "boats",
-    "that",
-    "went",
-    "out",
-    "on",
-    "a",
-    "wide",
-    "cold",
-    "sea",
-    "",
-]
+WORDS = ("a", "tale", "of", "one", "and", "three", "small", "boats", "on", "a", "wide", "sea", "")
 FAULTS = ["full", *([] if sys.platform == "win32" else ["no file grows", "moved", "deleted"])]
 
 
