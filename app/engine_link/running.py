@@ -47,7 +47,7 @@ class Running(QObject):
         self._simulate_gpu = simulate_gpu
         self._asked: Load | None = None
         self._wanted: ModelProfile | None = None
-        """What is kept once `_asked` runs; None: the profile it runs with."""
+        """The profile to keep once `_asked` runs; None: the one it runs with."""
         self._in_force: Load | None = None
         self._kept: Load | None = None
         """The load that was last made of a kept profile, or instead of it."""

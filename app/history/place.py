@@ -42,7 +42,7 @@ def identity(path: Path) -> Identity | None:
 def full_words(folder: Path) -> tuple[str, str]:
     """Return cause and remedy for a full drive."""
     cause = tr("The drive with {folder} is full, so your conversations cannot be saved.")
-    return cause.format(folder=folder), tr("Free some space and try again.")
+    return cause.format(folder=folder), tr("Free some space on it.")
 
 
 def is_full(folder: Path) -> bool:

@@ -109,7 +109,7 @@ class AnswerWriter(QObject):
     def shut_down(self) -> None:
         """Save what has come before the history closes; an open answer stays interrupted."""
         self.save()
-        self.saving.settle()
+        self.saving.close()
         self._saver.stop()
         self.keeper.close()
 

@@ -1,4 +1,4 @@
-"""What the history has to take: written at once, else as soon as it can be."""
+"""Writes to the history that may have to wait until there is room for them."""
 
 from __future__ import annotations
 
@@ -69,6 +69,11 @@ class Saving(QObject):
             self._tell(error)
         else:
             self._all_is_well()
+
+    def close(self) -> None:
+        """Try a last time."""
+        self._timer.stop()
+        self.settle()
 
     def _tell(self, trouble: UserFixable) -> None:
         before, self._trouble = self._trouble, trouble
