@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -167,7 +167,6 @@ class HistoryStore:
         old, copied = file.connection, file.same_drive
         try:
             if copied:
-                part.unlink(missing_ok=True)
                 self._write_to(part)
             self._lock.release()
             if copied:
@@ -182,7 +181,10 @@ class HistoryStore:
                     path.unlink(missing_ok=True)
                 raise
         except OSError as error:
-            raise Gone(path) from error
+            raise Gone(path, str(error)) from error
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
         file.upkeep.stop()
         upkeep = Upkeep(path, lambda _: None, checked=True)
         file.connect_anew(fresh, upkeep)
