@@ -212,7 +212,7 @@ class HistoryStore:
         self.answers = Answers(file, self.branches)
         self.trash = Trash(file, self.branches)
         self.trees = Trees(file)
-        self._lock = lock
+        self._lock: FileLock | None = lock
         self._searcher: HistorySearch | None = None
         with file.writing():
             self.pieces.settle()

@@ -89,8 +89,9 @@ class MessageDrafts(QObject):
         self._timer.start()
 
     def _save(self) -> None:
-        for key in self._unsaved if self._folder is not None else ():
-            self._writer.submit(self._write, _path(self._folder, key), key, self._held[key])
+        if self._folder is not None:
+            for key in self._unsaved:
+                self._writer.submit(self._write, _path(self._folder, key), key, self._held[key])
         self._unsaved.clear()
 
     def _write(self, path: Path, key: int | None, draft: Draft) -> None:
