@@ -25,6 +25,7 @@ from app.engine_link.measured import MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
 from app.models.choice import ModelChoice
+from app.models.crash_offer import offer_starter
 from app.models.manager import ModelManager
 from app.models.starter_offer import StarterDownload
 from app.notices import report, tell
@@ -50,6 +51,7 @@ from app.tuning.pressure_notice import PressureNotice
 from app.tuning.run_choice import RunChoice
 from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
+from engine.model.bundled import is_starter
 
 if TYPE_CHECKING:
     from app.models.hub import Hub, HubMaker, Listener
@@ -126,6 +128,8 @@ class Assembly:
         )
         self.window = MainWindow(services)
         self._mark = LoadMark(paths.load_mark)
+        self._asks = False
+        """True if the user is asked before the model is loaded that the last start died with."""
         self._starter: Callable[[], Path | None] = self._starter_here
         self._offering = StarterDownload(
             self.window.starter_offer, self.models, self.model_manager, self._find_starter
@@ -153,29 +157,42 @@ class Assembly:
         """Start the engine and load a model.
 
         Args:
-            model: this one; None: the one used last, else the starter model if it is here.
+            model: this one; None: the one used last, else the starter model if it is here. After
+                a start that never got ready with the one used last, the user is asked first.
             starter: finds the starter model, in any thread; None: as usual.
             measure: have a machine measured that never was; in safe mode it is not.
         """
-        mark = self._mark
-        if mark.left_behind or safe_mode_asked():
+        mark, chosen = self._mark, self.settings.value.model
+        died, last = mark.left_behind, Path(chosen)
+        self._asks = asks = (
+            died and model is None and chosen != "" and last.exists() and not is_starter(last)
+        )
+        if died or safe_mode_asked():
             enter_safe_mode()
-            tell(tr(CRASHED if mark.left_behind else ASKED_FOR))
+            if not asks:
+                tell(tr(CRASHED if died else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
         for answer in (PlanReady, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
-        mark.set()
         warm_up(self.window)
         self._starter = starter or self._starter
+        if asks:
+            self.bridge.start()
+            offer_starter(self.models, last, self._starter(), mark.set)
+        else:
+            mark.set()
+            self._load_first(model)
+        self.models.refresh()
+        if self.paths.downloads.exists():
+            self.model_manager.go_on()
+
+    def _load_first(self, model: Path | None) -> None:
         if model is None:
             self.bridge.start(lambda: self.models.first_load(self._starter))
         else:
             self.bridge.start()
             self.models.load_path(model)
-        self.models.refresh()
-        if self.paths.downloads.exists():
-            self.model_manager.go_on()
 
     def started_again(self, file: Path | None) -> None:
         """Show the window, with a model that was opened from outside."""
@@ -187,8 +204,8 @@ class Assembly:
         """Stop the engine, save what it still had to say, close the files."""
         self.session.stop()
         self.model_manager.close()
-        self.bridge.close()
-        self._mark.clear()  # a start without a model is no crash either
+        if self.bridge.close() and not self._asks:
+            self._mark.clear()  # a start without a model is no crash either
         self.session.shut_down()
         self.settings.flush()
         self.measured.flush()

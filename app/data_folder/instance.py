@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 from PySide6.QtCore import QLockFile, QObject
@@ -12,6 +13,7 @@ from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from app.signals import TypedSignal
 
 _VERSION = 1
+_TAKEN = QLockFile.LockError.LockFailedError
 _LONGEST = 65_536
 _CONNECT_MS = 1500
 _ANSWER_MS = 10_000
@@ -29,6 +31,7 @@ class SingleInstance(QObject):
 
     def __init__(self, lock_path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._folder = lock_path.parent
         self._lock = QLockFile(str(lock_path))
         # 0: only the death of the holder makes the lock stale, not its age.
         self._lock.setStaleLockTime(0)
@@ -36,8 +39,12 @@ class SingleInstance(QObject):
         self._server: QLocalServer | None = None
 
     def claim(self) -> bool:
-        """Become the one instance; False when another one is."""
-        if not self._lock.tryLock(100):
+        """Become the one instance; False when another one is.
+
+        A folder that is full or cannot be written to takes no lock: who only reads needs none.
+        """
+        writable = os.access(self._folder, os.W_OK)
+        if not self._lock.tryLock(100) and self._lock.error() is _TAKEN and writable:
             return False
         QLocalServer.removeServer(self._name)  # left by an instance that was killed
         server = QLocalServer(self)

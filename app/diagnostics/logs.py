@@ -27,6 +27,13 @@ _LEVELS = {
 }
 
 
+class QuietFile(RotatingFileHandler):
+    """Says nothing about lines that a full disk does not take."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Leave the line out."""
+
+
 class _Discreet(logging.Formatter):
     """Writes tracebacks without messages that could quote a conversation."""
 
@@ -58,9 +65,7 @@ def start_logging(paths: Paths, on_error: Callable[[BaseException], None]) -> Te
     root.setLevel(logging.INFO)
     try:
         paths.data.mkdir(parents=True, exist_ok=True)
-        handler = RotatingFileHandler(
-            paths.log, maxBytes=1_000_000, backupCount=1, encoding="utf-8"
-        )
+        handler = QuietFile(paths.log, maxBytes=1_000_000, backupCount=1, encoding="utf-8")
         handler.setFormatter(_Discreet(_FORMAT))
         root.addHandler(handler)
         crash_file = paths.crash_log.open("a", encoding="utf-8")

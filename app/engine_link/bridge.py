@@ -173,8 +173,12 @@ class EngineBridge(QObject):
         if self.status.plan is not None:
             self._set_status(replace(self.status, model_name=name))
 
-    def close(self, timeout: float = 5.0) -> None:
-        """End the engine, then hand out the events it still had to tell."""
+    def close(self, timeout: float = 5.0) -> bool:
+        """End the engine, then hand out the events it still had to tell.
+
+        Returns whether it ended in time: one that hangs does not.
+        """
+        began = time.monotonic()
         self._timer.stop()
         with self._gate:
             self._closed = True
@@ -184,6 +188,7 @@ class EngineBridge(QObject):
         self._due.extend(joined(self._arrived()))
         while self._due:
             self._dispatch(self._due.popleft())
+        return time.monotonic() - began < timeout
 
     def drain(self) -> bool:
         """Hand out what has come in since the last frame; whether some of it has to wait."""

@@ -46,6 +46,8 @@ class Running(QObject):
         self._settings = settings
         self._simulate_gpu = simulate_gpu
         self._asked: Load | None = None
+        self._wanted: ModelProfile | None = None
+        """The profile to keep once `_asked` runs; None: the one it runs with."""
         self._in_force: Load | None = None
         self._kept: Load | None = None
         """The load that was last made of a kept profile, or instead of it."""
@@ -93,25 +95,35 @@ class Running(QObject):
         known = kept.with_profile(ModelProfile.of(last)).drafts
         return [Path(each) for each in known]
 
-    def command(self, model: Path) -> Load:
+    def command(self, model: Path, draft: Path | None = None) -> Load:
         """Return the load of a model as it is kept; without a draft that is gone.
 
-        Reads the disk.
+        Another `draft` is kept for it when both run. Reads the disk.
         """
         profile = self._settings.value.profiled(model).profile
+        if draft is not None:
+            profile = replace(profile, draft=draft)
         if isinstance(profile.draft, Path) and not profile.draft.exists():
             profile = replace(profile, draft=DraftChoice.AUTO)
         load = profile.put_into(Load(model, simulate_gpu=self._simulate_gpu))
         self._kept = replace(load, after_answer=False)
+        if draft is not None:
+            self._asked, self._wanted = self._kept, profile
         return self._kept
 
     def keep_mode(self, mode: Mode) -> None:
-        """Run the present model in this mode from now on, until another one is chosen for it."""
-        last = self.bridge.last_load
-        if last is not None:
-            kept = self._settings.value.profiled(last.model).profile
-            self._keep(last.model, replace(kept, mode=mode))
-            self.apply(replace(self.profile, mode=mode))
+        """Run the present model in this mode; once it does, keep it for the next starts."""
+        last, profile = self.bridge.last_load, replace(self.profile, mode=mode)
+        if last is None:
+            return
+        kept = self._settings.value.profiled(last.model).profile
+        if last == self._asked:
+            kept = self._wanted or self.profile
+        wanted = replace(kept, mode=mode)
+        if profile == self.in_force:
+            self._keep(last.model, wanted)
+        self.apply(profile)
+        self._wanted = wanted
 
     def name_of(self, model: Path, otherwise: str) -> str:
         """Return the name that the user has given a model, or another one where there is none."""
@@ -122,11 +134,6 @@ class Running(QObject):
         self._settings.change(profiles=self._settings.value.with_name(model, name))
         if self._in_force is not None and self._in_force.model == model:
             self.bridge.call_model(name or self._file_name)
-
-    def keep_draft(self, model: Path, draft: Path) -> None:
-        """Run a model with this draft whenever it is loaded."""
-        kept = self._settings.value.profiled(model).profile
-        self._keep(model, replace(kept, draft=draft))
 
     def apply(self, profile: ModelProfile, *, now: bool = False, again: bool = False) -> None:
         """Run the same model like this from the next answer on.
@@ -139,13 +146,11 @@ class Running(QObject):
         last = self.bridge.last_load
         if last is None or (profile == self.profile and not (again or (now and self.pending))):
             return
-        self._asked = replace(profile.put_into(last), after_answer=not now)
-        self._submit(self._asked)
+        self._ask(replace(profile.put_into(last), after_answer=not now))
 
     def take(self, load: Load) -> None:
         """Load what was offered instead of something that does not fit, and remember it."""
-        self._asked = replace(load, after_answer=True)
-        self._submit(self._asked)
+        self._ask(replace(load, after_answer=True))
 
     def for_now(self, load: Load) -> None:
         """Run the same model otherwise from the next answer on; the next start knows nothing."""
@@ -157,6 +162,10 @@ class Running(QObject):
         if self.pending and self._in_force is not None:
             self._asked = None
             self._submit(replace(self._in_force, after_answer=True, unless_so=True))
+
+    def _ask(self, load: Load) -> None:
+        self._asked, self._wanted = load, None
+        self._submit(load)
 
     def _submit(self, load: Load) -> None:
         self._forget_failure()
@@ -181,7 +190,7 @@ class Running(QObject):
         self._in_force = load
         if load is not None and load == self._asked:
             self._asked = None
-            self._keep(load.model, ModelProfile.of(load))
+            self._keep(load.model, self._wanted or ModelProfile.of(load))
         elif refused is not None and load == self._kept:
             self.fell_back.emit(refused.cause)
         self._forget_failure()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from app.history.database import set_aside
 from app.history.lock import HistoryInUse
 from app.history.message import StoredMessage
+from app.history.place import Gone, NoPlace
 from app.history.records import (
     AnswerState,
     ChatSetup,
@@ -26,10 +27,12 @@ __all__ = [
     "ChatSetup",
     "Conversation",
     "Folder",
+    "Gone",
     "HistoryInUse",
     "HistorySearch",
     "HistoryStore",
     "Hit",
+    "NoPlace",
     "StoredMessage",
     "TokenMarks",
     "Tree",

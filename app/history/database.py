@@ -6,9 +6,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 
 from app.history.lock import FileLock
+from app.history.place import NoPlace, full_words, is_full
 from app.history.schema import MIGRATIONS, PROBES, Migration
 from engine.errors import UserFixable
 from engine.language import tr
@@ -17,6 +19,18 @@ SIDE_FILES = ("-wal", "-shm", "-journal")
 _HEADER_BYTES = 100
 _SMALL = 16_000_000
 _VERSION = slice(60, 64)  # user_version in the header of an SQLite file, big-endian
+_IN_MEMORY = Path("in memory")
+_numbers = count(1)
+
+
+def memory_path() -> Path:
+    """Return where a new history lies that is kept in memory while it has a connection."""
+    return _IN_MEMORY / str(next(_numbers))
+
+
+def is_in_memory(path: Path) -> bool:
+    """Return whether `memory_path` gave this path: nothing of it is on a disk."""
+    return path.parent == _IN_MEMORY
 
 
 def lock_path(path: Path) -> Path:
@@ -34,7 +48,7 @@ def connect(
     """
     refuse_newer(path, len(migrations))
     with translated(path):
-        connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
+        connection = _open(path)
         try:
             _prepare(connection, path, migrations, probes)
         except BaseException:
@@ -76,18 +90,26 @@ def _set_up(connection: sqlite3.Connection) -> None:
 
 def work_connection(path: Path) -> sqlite3.Connection:
     """Open another connection to a file of the store, for another thread."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=2.0)
+    connection = _open(path)
     _set_up(connection)
     return connection
 
 
 def read_connection(path: Path) -> sqlite3.Connection:
     """A connection that only reads, and reads damaged letters as well."""
-    address = f"{path.absolute().as_uri()}?mode=ro"
-    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=2.0)
+    connection = _open(path, read_only=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     connection.execute("PRAGMA cache_size = -16000")
     return connection
+
+
+def _open(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    address = str(path)
+    if is_in_memory(path):
+        address = f"file:/duotail-{path.name}?vfs=memdb"
+    elif read_only:
+        address = f"{path.absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(address, uri=address != str(path), isolation_level=None, timeout=2.0)
 
 
 def is_small(path: Path) -> bool:
@@ -147,17 +169,17 @@ def translated(path: Path) -> Iterator[None]:
         raise fixable from error
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a damaged history to a dated name next to it, so that a fresh one can start.
+def set_aside(path: Path, why: str = "damaged") -> Path:
+    """Rename a history to a dated name next to it, so that another one can take its place.
 
-    Nothing is deleted; the new name is returned.
+    Nothing is deleted; the new name, which says why, is returned.
 
     Raises:
         UserFixable: another process uses the history, or the folder cannot be written to.
     """
     lock = FileLock(lock_path(path))
     try:
-        target = _free_name(path)
+        target = _free_name(path, why)
         # The main file goes last: a stranded -wal would be replayed into the fresh history.
         for suffix in (*SIDE_FILES, ""):
             source = path.with_name(path.name + suffix)
@@ -174,12 +196,12 @@ def set_aside(path: Path) -> Path:
     return target
 
 
-def _free_name(path: Path) -> Path:
+def _free_name(path: Path, why: str) -> Path:
     stamp = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
     number = 1
     while True:
         tail = stamp if number == 1 else f"{stamp}-{number}"
-        target = path.with_name(f"{path.stem}-damaged-{tail}{path.suffix}")
+        target = path.with_name(f"{path.stem}-{why}-{tail}{path.suffix}")
         if not any(target.with_name(target.name + s).exists() for s in ("", *SIDE_FILES)):
             return target
         number += 1
@@ -193,7 +215,7 @@ def _version_in_header(path: Path) -> int:
     except FileNotFoundError:
         return 0
     except OSError as error:
-        raise UserFixable(
+        raise NoPlace(
             tr("The history {path} cannot be opened.").format(path=path),
             tr("Check the permissions of the file and its folder."),
             str(error),
@@ -236,15 +258,12 @@ def damaged(path: Path, details: str) -> UserFixable:
 def _explain(error: sqlite3.Error, path: Path) -> UserFixable | None:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     details = f"{path}: {error} ({getattr(error, 'sqlite_errorname', 'no code')})"
+    if code == sqlite3.SQLITE_IOERR and is_full(path.parent):
+        code = sqlite3.SQLITE_FULL
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return damaged(path, details)
     words = {
-        sqlite3.SQLITE_FULL: (
-            tr("The drive with {folder} is full, so your conversations cannot be saved.").format(
-                folder=path.parent
-            ),
-            tr("Free some space and try again."),
-        ),
+        sqlite3.SQLITE_FULL: full_words(path.parent),
         sqlite3.SQLITE_READONLY: (
             tr("The history {path} cannot be written to.").format(path=path),
             tr("Make the file and its folder writable for your user."),
@@ -263,4 +282,4 @@ def _explain(error: sqlite3.Error, path: Path) -> UserFixable | None:
         ),
     }
     found = words.get(code)
-    return UserFixable(*found, details) if found else None
+    return NoPlace(*found, details) if found else None

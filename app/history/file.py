@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.history.database import transaction, translated
+from app.history.place import Gone, identity
 from app.history.upkeep import Upkeep
 from engine.errors import UserFixable
 from engine.language import tr
@@ -25,19 +26,41 @@ class HistoryFile:
         self.connection = connection
         self.upkeep = upkeep
         self._new_words = False
+        self._opened = identity(path)
+
+    def require_place(self) -> None:
+        """Make sure that the open file is the one at its path.
+
+        Raises:
+            Gone: it was deleted, moved or replaced, or its drive is not there. SQLite would go on
+                writing into a file that nobody finds again.
+        """
+        if identity(self.path) != self._opened:
+            raise Gone(self.path)
+
+    @property
+    def same_drive(self) -> bool:
+        """True if the folder is there, on the drive that the file was on when it was opened."""
+        folder = identity(self.path.parent)
+        return folder is not None and self._opened is not None and folder[0] == self._opened[0]
+
+    def connect_anew(self, connection: sqlite3.Connection, upkeep: Upkeep) -> None:
+        """Go on with the file that is at the path now."""
+        self.connection, self.upkeep, self._opened = connection, upkeep, identity(self.path)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction.
 
         Raises:
-            UserFixable: the history is only to look at, or cannot be written to.
+            UserFixable: the history is only to look at, is gone, or cannot be written to.
         """
         if self.read_only:
             raise UserFixable(
                 tr("Your conversations are read-only at the moment."),
                 tr("The message shown at the start says how to fix it."),
             )
+        self.require_place()
         with self.upkeep.turn, translated(self.path), transaction(self.connection):
             yield
         if self._new_words:

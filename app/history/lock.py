@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from pathlib import Path
 from typing import BinaryIO
 
+from app.history.place import NoPlace, full_words
 from engine.errors import UserFixable
 from engine.language import tr
 
@@ -61,11 +63,13 @@ def _open(path: Path) -> BinaryIO:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
     except OSError as error:
-        raise UserFixable(
+        words = (
             tr("The folder {folder} cannot be written to.").format(folder=path.parent),
             tr("Make it writable for your user, or point Duotail at another data folder."),
-            f"{path}: {error}",
-        ) from error
+        )
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            words = full_words(path.parent)
+        raise NoPlace(*words, f"{path}: {error}") from error
 
 
 if sys.platform == "win32":

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import sqlite3
 from bisect import bisect_left
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.history.database import connect, damaged, transaction
+from app.history.database import damaged, transaction
 from app.history.records import AnswerState
 from app.history.rounds import unpack
 from app.history.salvage import Value, rows
@@ -68,7 +67,7 @@ class _Found:
             self.folders[number] = values[1]
 
 
-def rescue(source: Path, target: Path) -> int:
+def rescue(source: Path, target: sqlite3.Connection) -> int:
     """Write what can be read of `source` into a new history; how much is known to be missing.
 
     Raises:
@@ -79,12 +78,12 @@ def rescue(source: Path, target: Path) -> int:
         found.take(number, values)
     if not (found.conversations or found.messages):
         raise damaged(source, "no conversation in it can be read")
-    with closing(connect(target)) as connection, transaction(connection):
+    with transaction(target):
         for number, name in found.folders.items():
-            connection.execute("INSERT INTO folder VALUES (?, ?)", (number, name))
-        missing = _add_messages(connection, found)
-        _add_pieces(connection, found)
-        _add_rounds(connection, found)
+            target.execute("INSERT INTO folder VALUES (?, ?)", (number, name))
+        missing = _add_messages(target, found)
+        _add_pieces(target, found)
+        _add_rounds(target, found)
     return found.broken + len(missing)
 
 

@@ -38,6 +38,13 @@ class Pages:
         self._newer = self._journal(path.with_name(path.name + "-wal"))
         self.count = max(-(-len(self._data) // self.size), *self._newer, 0)
 
+    @property
+    def content(self) -> bytes:
+        """All pages in a row."""
+        if not self._newer:
+            return self._data
+        return b"".join(self.page(number) for number in range(1, self.count + 1))
+
     def page(self, number: int) -> bytes:
         """A page by its number, from 1; `Broken` beyond the end."""
         if not 0 < number <= self.count:
@@ -62,6 +69,14 @@ class Pages:
                 going = {}
             at = start + self.size
         return done
+
+
+def whole(path: Path) -> bytes:
+    """Return a file with its journal worked in, for a connection that keeps no journal."""
+    pages = Pages(path)
+    content = bytearray(pages.content)
+    content[18:20] = b"\x01\x01"[: len(content[18:20])]
+    return bytes(content)
 
 
 def rows(path: Path, broken: Callable[[], None]) -> Iterator[Row]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import tempfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,11 +14,11 @@ from app.history.answers import Answers
 from app.history.branches import Branches
 from app.history.conversations import Conversations
 from app.history.database import (
-    SIDE_FILES,
-    check,
     connect,
+    is_in_memory,
     is_small,
     lock_path,
+    memory_path,
     refuse_newer,
     set_aside,
     translated,
@@ -29,8 +27,10 @@ from app.history.database import (
 from app.history.file import HistoryFile
 from app.history.folders import Folders
 from app.history.lock import FileLock
+from app.history.place import Gone
 from app.history.records import Hit
 from app.history.rescue import rescue
+from app.history.salvage import whole
 from app.history.searcher import HistorySearch
 from app.history.trash import Trash
 from app.history.trees import Trees
@@ -57,12 +57,16 @@ class HistoryStore:
 
     lost = 0
     """Number of messages known to be missing from a damaged history."""
-    _temporary: Path | None = None
 
     @property
     def read_only(self) -> bool:
         """True if this is only to look at: whatever changes something is refused."""
         return self._file.read_only
+
+    @property
+    def kept(self) -> bool:
+        """True if it lies on a disk; else it is gone when it is closed."""
+        return not is_in_memory(self.path)
 
     @classmethod
     def open(cls, path: Path, damaged: Callable[[UserFixable], None] = lambda _: None) -> Self:
@@ -90,36 +94,45 @@ class HistoryStore:
             raise
 
     @classmethod
+    def open_in_memory(cls, fill: Callable[[sqlite3.Connection], None] = lambda _: None) -> Self:
+        """Open a history that needs no disk and is gone when it is closed.
+
+        `fill` puts something into it first.
+        """
+        path = memory_path()
+        with closing(connect(path)) as held:
+            fill(held)
+            upkeep = Upkeep(path, lambda _: None, checked=True)
+            return cls(path, connect(path), None, upkeep, crashed=False)
+
+    @classmethod
     def open_read_only(cls, path: Path) -> Self:
         """Open whatever can be read of a history that cannot be opened: damaged, not writable.
 
-        It is a copy in a temporary folder, which `close` removes: the file itself is not touched.
+        It is a copy in memory: the file itself is not touched, and no disk needs room.
 
         Raises:
             UserFixable: it cannot be read at all, nothing is left of it, or it is newer than us.
         """
-        folder = Path(tempfile.mkdtemp(prefix="duotail-"))
+        lost = 0
+
+        def salvage(held: sqlite3.Connection) -> None:
+            nonlocal lost
+            lost = rescue(path, held)
+
         try:
-            copy, lost = folder / path.name, 0
-            _copy(path, copy)
+            store = cls.open_in_memory(lambda held: _copy(path, held))
             try:
-                with closing(connect(copy)) as connection:
-                    check(connection, path)
-                store = cls.open(copy)
-                try:
-                    for conversation in store.conversations.all():
-                        store.trees.tree(conversation.id)
-                except UserFixable:
-                    store.close()
-                    raise
+                for conversation in store.conversations.all():
+                    store.trees.tree(conversation.id)
             except UserFixable:
-                refuse_newer(path)
-                lost = rescue(copy, folder / "rescued.sqlite3")
-                store = cls.open(folder / "rescued.sqlite3")
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        store._show_only(folder, lost)  # noqa: SLF001 - our own
+                store.close()
+                raise
+        except UserFixable:
+            refuse_newer(path)
+            with _readable(path):
+                store = cls.open_in_memory(salvage)
+        store.lost, store._file.read_only = lost, True  # noqa: SLF001 - our own
         return store
 
     def keep(self, path: Path) -> Path:
@@ -129,15 +142,64 @@ class HistoryStore:
             UserFixable: the place cannot be written to. The old file is then still there.
         """
         kept = set_aside(path)
+        self._write_to(path)
+        return kept
+
+    def find_place(self) -> None:
+        """Make sure that what is stored now will be found again, where need be at a new place.
+
+        A history that was deleted under us is written anew as soon as its folder is there, from the
+        open file, which lives on without a name. One whose drive comes back is opened again.
+
+        Raises:
+            NoPlace: there is no place yet. Everything stays in memory.
+        """
+        try:
+            self._file.require_place()
+        except Gone:
+            if not (self._file.same_drive or self.path.exists()):
+                raise
+            self._move_in()
+
+    def _move_in(self) -> None:
+        path, part, file = self.path, self.path.with_name(self.path.name + ".part"), self._file
+        assert self._lock is not None  # noqa: S101 - what lies in memory has no place to lose
+        old, copied = file.connection, file.same_drive
+        try:
+            if copied:
+                self._write_to(part)
+            self._lock.release()
+            if copied:
+                set_aside(path, "replaced")
+            self._lock = FileLock(lock_path(path))
+            if copied:
+                part.replace(path)
+            try:
+                fresh = connect(path)
+            except UserFixable:
+                if copied:
+                    path.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise Gone(path, str(error)) from error
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+        file.upkeep.stop()
+        upkeep = Upkeep(path, lambda _: None, checked=True)
+        file.connect_anew(fresh, upkeep)
+        upkeep.start()
+        old.close()
+
+    def _write_to(self, path: Path) -> None:
         with translated(path), closing(sqlite3.connect(path)) as fresh:
             self._file.connection.backup(fresh)
-        return kept
 
     def __init__(
         self,
         path: Path,
         connection: sqlite3.Connection,
-        lock: FileLock,
+        lock: FileLock | None,
         upkeep: Upkeep,
         *,
         crashed: bool,
@@ -150,7 +212,7 @@ class HistoryStore:
         self.answers = Answers(file, self.branches)
         self.trash = Trash(file, self.branches)
         self.trees = Trees(file)
-        self._lock = lock
+        self._lock: FileLock | None = lock
         self._searcher: HistorySearch | None = None
         with file.writing():
             self.pieces.settle()
@@ -196,20 +258,24 @@ class HistoryStore:
             pass  # the next start purges; a closed connection has nothing to purge
         finally:
             self._file.connection.close()
-            self._lock.release()
-            if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
-
-    def _show_only(self, folder: Path, lost: int) -> None:
-        self._temporary, self.lost, self._file.read_only = folder, lost, True
+            if self._lock is not None:
+                self._lock.release()
 
 
-def _copy(path: Path, target: Path) -> None:
+def _copy(path: Path, held: sqlite3.Connection) -> None:
+    """Copy what is at `path` into an open history."""
+    with _readable(path):
+        content = whole(path)
+    with translated(path), closing(sqlite3.connect(":memory:")) as copy:
+        if content:
+            copy.deserialize(content)
+            copy.backup(held)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
     try:
-        for suffix in ("", *SIDE_FILES[:1]):  # the journal holds what was said last
-            source = path.with_name(path.name + suffix)
-            if not suffix or source.exists():
-                target.with_name(target.name + suffix).write_bytes(source.read_bytes())
+        yield
     except OSError as error:
         raise UserFixable(
             tr("The history {path} cannot be read.").format(path=path),

@@ -1,9 +1,10 @@
-"""Choice of the model: remembers it for the next start, and has the engine load another one."""
+"""Choice of the model: has the engine load one, and remembers what has worked for later starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -86,6 +87,7 @@ class ModelChoice(QObject):
         self.bridge = running.bridge
         self._settings = settings
         self.models: Sequence[Installed] = ()
+        self._asked: Path | None = None
         self.bridge.subscribe(PlanReady, self._loaded)
 
     def first_load(self, starter: Callable[[], Path | None]) -> Load | None:
@@ -103,19 +105,16 @@ class ModelChoice(QObject):
         recent = [Path(path) for path in self._settings.value.recent_models]
         in_background(self, lambda: installed(recent), self._keep, self._refused)
 
-    def load(self, model: Path) -> None:
-        """Load a model, now and at the next start."""
-        value = self._settings.value
-        recent = [str(model), *(path for path in value.recent_models if path != str(model))]
-        self._settings.change(model=str(model), recent_models=tuple(recent[:_MOST_RECENT]))
-        in_background(self, lambda: self.running.command(model), self.bridge.submit, self._refused)
-        self.refresh()
+    def load(self, model: Path, draft: Path | None = None) -> None:
+        """Load a model; when it is ready, the next start loads it too.
 
-    def load_with_draft(self, model: Path, draft: Path | None) -> None:
-        """Load a model with the draft that was chosen for it; None: as it was run before."""
-        if draft is not None:
-            self.running.keep_draft(model, draft)
-        self.load(model)
+        Args:
+            model: a file or folder.
+            draft: that was chosen for it; None: as it was run before.
+        """
+        self._asked = model
+        make = partial(self.running.command, model, draft)
+        in_background(self, make, self.bridge.submit, self._refused)
 
     def forget(self, model: Path) -> None:
         """Offer it no more; its files are somebody else's business."""
@@ -160,10 +159,15 @@ class ModelChoice(QObject):
         self.bridge.submit(Unload())
 
     def _loaded(self, event: PlanReady) -> None:
-        """The next start loads what is in memory, not what did not fit into it."""
-        chosen = self._settings.value.model
-        if chosen and Path(chosen) != event.model:
-            self._settings.change(model=str(event.model))
+        """The next start loads what is in memory, not what never got there."""
+        value, model = self._settings.value, str(event.model)
+        if event.model == self._asked:
+            self._asked = None
+            recent = (model, *(path for path in value.recent_models if path != model))
+            self._settings.change(model=model, recent_models=recent[:_MOST_RECENT])
+            self.refresh()
+        elif value.model and value.model != model:
+            self._settings.change(model=model)
 
     def _refused(self, error: Exception) -> None:
         from engine.model.model_files import SeveralModels  # whoever raises it has imported it

@@ -34,7 +34,7 @@ class ModelActions:
     def use(self, model: KeptModel, draft: DraftCandidate | None) -> None:
         """Load a model with a draft, or have a draft head draft for the present model."""
         if not model.head:
-            self._models.load_with_draft(model.path, draft.path if draft is not None else None)
+            self._models.load(model.path, draft.path if draft is not None else None)
         elif self._models.running.possible:
             self._models.running.draft_with(model.path)
         else:

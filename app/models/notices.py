@@ -32,7 +32,7 @@ class DownloadNotices(QObject):
         """Load what a job has brought, with its draft."""
         report = self._report(key)
         if report is not None and report.model is not None:
-            self._models.load_with_draft(Path(report.model), self._draft(key))
+            self._models.load(Path(report.model), self._draft(key))
 
     def _arrived(self, report: JobReport) -> None:
         self._awaited.add(report.job.draft_of or report.job.key)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.bridge import EngineBridge
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
-from app.notices import report
 from app.session.live_answer import LiveAnswer
 from app.session.rounds_keeper import RoundsKeeper
+from app.session.saving import Saving
 from app.signals import TypedSignal
 from engine.commands import Generate, Stop
-from engine.errors import UserFixable
 from engine.events import Failed, Finished, FinishReason, RoundFinished, TextDelta
 from engine.request import ChatRequest
 
@@ -31,12 +31,12 @@ _STATES = {
 class AnswerWriter(QObject):
     """Asks the engine for an answer and keeps what comes.
 
-    Trouble with the history never stops an answer: it is told through `problem` and the text stays
-    in the window.
+    Trouble with the history never stops an answer: `saving` tells of it, and all of the text gets
+    there later.
     """
 
     stored = TypedSignal[Conversation]()
-    """Its answer is in the history to its end."""
+    """Its answer is in the history to its end, or will be as soon as that is possible."""
     failed = TypedSignal[Failed]()
     """The live answer fails; it ends next."""
 
@@ -49,7 +49,9 @@ class AnswerWriter(QObject):
         self._counter = 0
         self.live: LiveAnswer | None = None
         self._saved = 0  # pieces of it that the history has
-        self._saving = True
+        self._ended: dict[int, StoredMessage] = {}
+        self.saving = Saving(store, self)
+        self.saving.saved.connect(lambda message_id: self._ended.pop(message_id, None))
         self.keeper = RoundsKeeper(store, self)
         self._saver = QTimer(self)
         self._saver.setInterval(_STORE_EVERY_MS)
@@ -58,6 +60,17 @@ class AnswerWriter(QObject):
         bridge.subscribe(RoundFinished, self._round_done)
         bridge.subscribe(Finished, self._finished)
         bridge.subscribe(Failed, self._failed)
+
+    def completed(self, messages: list[StoredMessage]) -> list[StoredMessage]:
+        """Return stored messages, with the answers of which the end is not stored yet."""
+        if not self._ended:
+            return messages
+        return [
+            replace(self._ended[each.id], version=each.version, versions=each.versions)
+            if each.id in self._ended
+            else each
+            for each in messages
+        ]
 
     def next_id(self, base: StoredMessage) -> str:
         """Return an id for the next request that writes (on) this answer."""
@@ -69,7 +82,7 @@ class AnswerWriter(QObject):
     ) -> LiveAnswer:
         """Have the engine write `base`, or go on with it."""
         self.live = live = LiveAnswer(request.id, conversation, base)
-        self._saved, self._saving = 0, True
+        self._saved = 0
         self._saver.start()
         self._bridge.submit(Generate(request))
         return live
@@ -82,24 +95,21 @@ class AnswerWriter(QObject):
     def save(self) -> None:
         """Hand what has come since the last time to the history."""
         live = self.live
-        new = live.pieces[self._saved :] if live is not None and self._saving else []
-        if live is None or not new:
-            return
-        text = "".join(piece.text for piece in new)
+        if live is not None and len(live.pieces) > self._saved:
+            self.saving.write(live.base.id, partial(self._append, live))
+
+    def _append(self, live: LiveAnswer) -> None:
+        new = live.pieces[self._saved :]
         spans = [span for piece in new for span in piece.spans]
-        self._saving = False  # trouble is told once, not with every piece
-        try:
-            ids = [span.token_id for span in spans]
-            self._store.pieces.append(live.base.id, text, ids, TokenMarks.of(spans))
-        except UserFixable as error:
-            report(error)
-            return
+        ids = [span.token_id for span in spans]
+        text = "".join(piece.text for piece in new)
+        self._store.pieces.append(live.base.id, text, ids, TokenMarks.of(spans))
         self._saved += len(new)
-        self._saving = True
 
     def shut_down(self) -> None:
         """Save what has come before the history closes; an open answer stays interrupted."""
         self.save()
+        self.saving.close()
         self._saver.stop()
         self.keeper.close()
 
@@ -129,21 +139,21 @@ class AnswerWriter(QObject):
         self._saver.stop()
         message = _ended(live, event)
         live.ended.emit(message)
-        try:
-            self._store.answers.finish(
-                message.id,
-                text=message.text,
-                token_ids=message.token_ids,
-                state=message.state,
-                stats=message.stats,
-                signature=message.signature,
-                marks=message.marks,
-            )
-        except UserFixable as error:
-            report(error)
-        else:
-            self.keeper.keep(message.id, live.recording)
+        self._ended[message.id] = message
+        self.saving.write(message.id, partial(self._finish, message, live))
         self.stored.emit(live.conversation)
+
+    def _finish(self, message: StoredMessage, live: LiveAnswer) -> None:
+        self._store.answers.finish(
+            message.id,
+            text=message.text,
+            token_ids=message.token_ids,
+            state=message.state,
+            stats=message.stats,
+            signature=message.signature,
+            marks=message.marks,
+        )
+        self.keeper.keep(message.id, live.recording)
 
 
 def _ended(live: LiveAnswer, event: Finished) -> StoredMessage:

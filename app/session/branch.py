@@ -5,6 +5,8 @@ Messages form a tree; what an edit or a new answer takes the place of stays as a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QObject
 
 from app.history import Conversation, HistoryStore, StoredMessage, UndoToken
@@ -14,16 +16,27 @@ from engine.request import SamplingParams
 
 
 class Branch(QObject):
-    """Keeps the messages in step with the history. Every method may raise `UserFixable`."""
+    """Keeps the messages in step with the history. Every method may raise `UserFixable`.
+
+    Args:
+        store: the history.
+        completed: adds to stored messages what is not stored yet.
+        parent: the owner.
+    """
 
     changed = TypedSignal[int, list[StoredMessage]]()
     """Index of the first message that is another one now, and all messages."""
     added = TypedSignal[StoredMessage]()
     """A message was said; answers are told by whoever has them written."""
 
-    def __init__(self, store: HistoryStore, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        store: HistoryStore,
+        completed: Callable[[list[StoredMessage]], list[StoredMessage]],
+        parent: QObject | None = None,
+    ) -> None:
         super().__init__(parent)
-        self._store = store
+        self._store, self._completed = store, completed
         self.messages: list[StoredMessage] = []
 
     def index(self, message_id: int | None) -> int | None:
@@ -38,9 +51,9 @@ class Branch(QObject):
 
     def read(self, conversation: Conversation | None, live: LiveAnswer | None) -> None:
         """Take in what is stored, with all that has come of the answer in progress."""
-        self.messages = (
-            [] if conversation is None else self._store.branches.messages(conversation.id)
-        )
+        self.messages = []
+        if conversation is not None:
+            self.messages = self._completed(self._store.branches.messages(conversation.id))
         if live is not None and self.ends_with(live):
             self.messages[-1] = live.message
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.session.attachments import Attachment
 
@@ -35,10 +35,18 @@ NOTHING = Draft()
 class MessageDrafts(QObject):
     """One small file per conversation with something unsent; written beside the window's thread.
 
-    The key is the conversation's id, None for the chat that has not begun.
+    The key is the conversation's id, None for the chat that has not begun. What cannot be written
+    is tried again until it can.
+
+    Args:
+        folder: where the files lie; None: nowhere, as with a history that is not kept.
+        parent: the owner.
     """
 
-    def __init__(self, folder: Path, parent: QObject | None = None) -> None:
+    _failed = Signal(object)
+    """The key of a draft that could not be written."""
+
+    def __init__(self, folder: Path | None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._folder = folder
         self._held: dict[int | None, Draft] = {}
@@ -48,24 +56,24 @@ class MessageDrafts(QObject):
         self._timer.setSingleShot(True)
         self._timer.setInterval(_SAVE_AFTER_MS)
         self._timer.timeout.connect(self._save)
+        self._failed.connect(self._again)
 
     def get(self, key: int | None) -> Draft:
         """Return the unsent text of this conversation."""
         if key not in self._held:
-            self._held[key] = _read(self._path(key))
+            self._held[key] = NOTHING if self._folder is None else _read(_path(self._folder, key))
         return self._held[key]
 
     def put(self, key: int | None, draft: Draft) -> None:
         """Keep this; the file follows shortly."""
         if draft != self.get(key):
             self._held[key] = draft
-            self._unsaved.add(key)
-            self._timer.start()
+            self._again(key)
 
     def keep_only(self, ids: Collection[int]) -> None:
         """Forget what belongs to conversations that are gone for good."""
         kept = {_NEW, *map(str, ids)}
-        for path in self._folder.glob("*.json"):
+        for path in self._folder.glob("*.json") if self._folder is not None else ():
             if path.stem not in kept:
                 with contextlib.suppress(OSError):
                     path.unlink()
@@ -76,13 +84,26 @@ class MessageDrafts(QObject):
         self._save()
         self._writer.shutdown(wait=True)
 
+    def _again(self, key: int | None) -> None:
+        self._unsaved.add(key)
+        self._timer.start()
+
     def _save(self) -> None:
-        for key in self._unsaved:
-            self._writer.submit(_write, self._path(key), self._held[key])
+        if self._folder is not None:
+            for key in self._unsaved:
+                self._writer.submit(self._write, _path(self._folder, key), key, self._held[key])
         self._unsaved.clear()
 
-    def _path(self, key: int | None) -> Path:
-        return self._folder / f"{_NEW if key is None else key}.json"
+    def _write(self, path: Path, key: int | None, draft: Draft) -> None:
+        try:
+            _write(path, draft)
+        except OSError as error:
+            _log.warning("the draft %s could not be kept: %s", path.name, error)
+            self._failed.emit(key)
+
+
+def _path(folder: Path, key: int | None) -> Path:
+    return folder / f"{_NEW if key is None else key}.json"
 
 
 def _read(path: Path) -> Draft:
@@ -99,14 +120,11 @@ def _read(path: Path) -> Draft:
 
 
 def _write(path: Path, draft: Draft) -> None:
-    try:
-        if draft == NOTHING:
-            path.unlink(missing_ok=True)
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        text = json.dumps(asdict(draft), ensure_ascii=False)
-        part.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(part, path)
-    except OSError as error:
-        _log.warning("the draft %s could not be kept: %s", path.name, error)
+    if draft == NOTHING:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    text = json.dumps(asdict(draft), ensure_ascii=False)
+    part.write_text(text, encoding="utf-8", errors="replace")
+    os.replace(part, path)

@@ -41,8 +41,7 @@ from engine.request import Role, SamplingParams
 class ChatSession(QObject):
     """Joins history, engine and views. One answer is written at a time.
 
-    Trouble with the history never stops an answer: it is told through `problem` and the text stays
-    in the window.
+    Trouble with the history never stops an answer; all of it gets there later.
     """
 
     opened = TypedSignal[list[StoredMessage]]()
@@ -84,9 +83,9 @@ class ChatSession(QObject):
         self._open = OpenConversation(store, settings, self.conversations, self._new_setup, self)
         self._setups: dict[int, ChatSetup] = {}
         """Setups that answers of this run were asked for with."""
-        self.drafts = MessageDrafts(store.path.parent / "drafts", self)
-        self.branch = Branch(store, self)
+        self.drafts = MessageDrafts(store.path.parent / "drafts" if store.kept else None, self)
         self.writer = AnswerWriter(store, bridge, self)
+        self.branch = Branch(store, self.writer.completed, self)
         self._connect()
 
     def _connect(self) -> None:
@@ -273,6 +272,7 @@ class ChatSession(QObject):
         clicked_at = time.perf_counter()
         base = self.messages[-1]
         with reporting():
+            self.writer.saving.require()
             self._store.answers.resume(base.id)
             self._begin(self.current, base, base.sampling, clicked_at)
             self.answer_resumed.emit(base)

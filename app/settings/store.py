@@ -58,8 +58,9 @@ class SettingsStore(QObject):
         self._timer.stop()
         if not self._dirty:
             return
-        self._dirty = False
         try:
             save(self.path, self.value, self._rest)
         except UserFixable as error:
-            report(error)
+            report(error)  # the next change, or the end, tries again
+        else:
+            self._dirty = False

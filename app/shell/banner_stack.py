@@ -124,7 +124,7 @@ class BannerStack(QScrollArea):
 
     def withdraw(self, notice: Notice) -> None:
         """Take a notice away unanswered."""
-        for banner in [each for each in self._banners if each.notice is notice]:
+        for banner in [each for each in self._banners if each.text == notice.text]:
             self._remove(banner)
 
     def clear(self) -> None:
@@ -175,6 +175,12 @@ class BannerStack(QScrollArea):
         if self._body is None or not self._banners or not self._over.isVisible():
             return
         size = self._wanted_size()
+        # A bar that is not needed would take the width, so that texts wrap and seem to need it.
+        fits = size.height() < self.window().height() // 2
+        bar = (
+            Qt.ScrollBarPolicy.ScrollBarAlwaysOff if fits else Qt.ScrollBarPolicy.ScrollBarAsNeeded
+        )
+        self.setVerticalScrollBarPolicy(bar)
         if not self.in_use:
             here = self._in_the_way(self._rect(size, self._above))
             there = self._in_the_way(self._rect(size, not self._above))

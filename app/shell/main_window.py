@@ -76,6 +76,7 @@ class MainWindow(QMainWindow):
     def __init__(self, services: Services) -> None:
         super().__init__()
         self._services = services
+        self._leaves_unsaved = False
         settings = services.settings.value
         self.setWindowTitle("Duotail")
         self.setWindowIcon(icon("duotail", "#0d7480"))
@@ -201,7 +202,15 @@ class MainWindow(QMainWindow):
         self.run_button.setVisible(now >= scaled(_ROOM_FOR_MODE))
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
-        """Remember the size; the rest is saved by whoever owns it."""
+        """Remember the size; the rest is saved by whoever owns it.
+
+        What cannot be saved at the moment keeps the window open until the user decides.
+        """
+        saving = self._services.session.writer.saving
+        if saving.owes and not self._leaves_unsaved:
+            event.ignore()
+            saving.ask_to_leave(self._leave_unsaved)
+            return
         normal = not (self.isMaximized() or self.isFullScreen())
         size = self.size() if normal else self.normalGeometry().size()
         self._services.settings.change(
@@ -210,6 +219,10 @@ class MainWindow(QMainWindow):
             window_maximised=self.isMaximized(),
         )
         super().closeEvent(event)
+
+    def _leave_unsaved(self) -> None:
+        self._leaves_unsaved = True
+        self.close()
 
     def _connect(self) -> None:
         session, sidebar, commands = self._services.session, self.sidebar, self.commands

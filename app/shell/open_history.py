@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from PySide6.QtCore import QObject
 
-from app.history import HistoryInUse, HistoryStore, set_aside
+from app.history import HistoryInUse, HistoryStore, NoPlace, set_aside
 from app.notices import Action, report, reporting, tell
 from app.signals import TypedSignal
 from engine.errors import UserFixable
@@ -31,8 +29,6 @@ class OpenHistory(QObject):
         self._restart: Callable[[], None] | None = None
         self.trouble: UserFixable | None = None
         self._found_damaged.connect(self._tell)
-        self._folder: Path | None = None
-        """Folder of a history that is not kept."""
         self.store = self._open()
 
     def tell(self, restart: Callable[[], None]) -> None:
@@ -44,8 +40,6 @@ class OpenHistory(QObject):
     def close(self) -> None:
         """Close the history; one that is not kept leaves nothing on the disk."""
         self.store.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _open(self) -> HistoryStore:
         try:
@@ -58,8 +52,7 @@ class OpenHistory(QObject):
                 return HistoryStore.open_read_only(self._path)
             except UserFixable as error:
                 _log.warning("nothing of the history can be read: %s", error)
-        self._folder = Path(tempfile.mkdtemp(prefix="duotail-"))
-        return HistoryStore.open(self._folder / self._path.name)
+        return HistoryStore.open_in_memory()
 
     def _tell(self, trouble: UserFixable) -> None:
         if self._restart is None:
@@ -74,16 +67,18 @@ class OpenHistory(QObject):
             yield tr("Until then, your conversations are read-only.")
             if lost := self.store.lost:
                 yield tr_count("{n} message is missing.", "{n} messages are missing.", lost)
-        elif self.store.path != self._path:
+        elif not self.store.kept:
             yield tr("Until then, conversations are not saved.")
 
     def _ways_out(self) -> list[Action]:
+        if isinstance(self.trouble, NoPlace) and self._restart is not None:
+            return [(tr("Try again"), self._restart)]
         if not self._path.exists() or isinstance(self.trouble, HistoryInUse):
             return []
         ways: list[Action] = []
         if self.store.read_only:
             ways.append((tr("Continue with what can be read"), self._keep))
-        if self.store.path != self._path:
+        if not self.store.kept:
             ways.append((tr("Start with an empty history"), self._set_aside))
         return ways
 

@@ -5,40 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
-from pytestqt.wait_signal import SignalBlocker
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from desk import Desk
+from desk import Desk, PatientBot
 from fake_engine import FakeEngine, Script
 
 from app.application import Assembly
 from app.data_folder.paths import Paths
 from app.notices import Notice, board
 from app.theme.theme import Theme
-
-PATIENCE_MS = 120_000
-"""After so long a test fails instead of waiting on."""
-
-
-class PatientBot(QtBot):
-    """Waits as long as a busy machine may need; a condition that holds is seen as soon as ever."""
-
-    def waitUntil(  # noqa: N802
-        self, callback: Callable[[], bool | None], *, timeout: int = PATIENCE_MS
-    ) -> None:
-        super().waitUntil(callback, timeout=timeout)
-
-    def waitSignal(  # noqa: N802
-        self, signal: object, *, timeout: int = PATIENCE_MS, **more: Any
-    ) -> SignalBlocker:
-        return super().waitSignal(signal, timeout=timeout, **more)
 
 
 @pytest.hookimpl(wrapper=True)

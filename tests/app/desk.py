@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fake_engine import Script
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
+from pytestqt.wait_signal import SignalBlocker
 
 from app.application import Assembly
 from app.chat.messages.message_view import AnswerMessage
@@ -15,6 +18,23 @@ from app.engine_link.status import Phase
 from app.session.session import ChatSession
 from app.shell.banner_stack import BannerStack
 from engine.events import Event
+
+PATIENCE_MS = 120_000
+"""After so long a test fails instead of waiting on."""
+
+
+class PatientBot(QtBot):
+    """Waits as long as a busy machine may need; a condition that holds is seen as soon as ever."""
+
+    def waitUntil(  # noqa: N802
+        self, callback: Callable[[], bool | None], *, timeout: int = PATIENCE_MS
+    ) -> None:
+        super().waitUntil(callback, timeout=timeout)
+
+    def waitSignal(  # noqa: N802
+        self, signal: object, *, timeout: int = PATIENCE_MS, **more: Any
+    ) -> SignalBlocker:
+        return super().waitSignal(signal, timeout=timeout, **more)
 
 
 @dataclass

@@ -55,6 +55,8 @@ class Script:
     gate: threading.Event = field(default_factory=threading.Event)
     fail_answer: Failed | None = None
     fail_load: Failed | None = None
+    load_gate: threading.Event | None = None
+    """A load waits for it."""
     reason: FinishReason = FinishReason.STOP
     requests: list[ChatRequest] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
@@ -139,6 +141,8 @@ class FakeEngine(ScriptedEngine):
                     self._emit(Unloaded(perf_counter()))
 
     def _load(self, load: Load) -> None:
+        if self._script.load_gate is not None:
+            self._script.load_gate.wait()
         if self._script.fail_load is not None:
             self._emit(self._script.fail_load)
             if self._loaded is None:

@@ -110,6 +110,18 @@ def test_a_second_start_hands_its_file_over(tmp_path: Path, qtbot: QtBot) -> Non
     first.release()
 
 
+def test_a_folder_that_takes_no_lock_is_no_other_window(tmp_path: Path) -> None:
+    """What could be read was refused with "Duotail is already running"."""
+    (tmp_path / "file").touch()
+    instance = SingleInstance(tmp_path / "file" / "data" / "window.lock")
+    assert instance.claim()
+    instance.release()
+    held, second = SingleInstance(tmp_path / "lock"), SingleInstance(tmp_path / "lock")
+    assert held.claim()
+    assert not second.claim()
+    held.release()
+
+
 def test_commands_go_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 

@@ -31,6 +31,7 @@ ALL = (
     keeping.folders,
     keeping.searching,
     keeping.troubles,
+    keeping.drives,
     keeping.no_model,
     models.choosing,
     models.loading,

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from app.history import HistoryStore, NoPlace
+from app.history.database import lock_path
+from app.history.place import full_words
+from app.models.crash_offer import offer_starter
 from app.notices import report
+from app.shell.open_history import OpenHistory
 from app.showcase.scenes.shoot import Shoot
 from app.showcase.stage import Stage, catch_up, settle
 from engine.errors import UserFixable
@@ -63,11 +70,42 @@ def troubles(stage: Stage, shoot: Shoot) -> None:
     )
     shoot("error-banner")
     window.banners.clear()
-    report(UserFixable("The history is on a full drive.", "Free some space."))
+    report(UserFixable("The preset could not be read.", "Choose another file."))
     session.conversations.delete([session.conversations.newest_first()[0].id])
     settle()
     shoot("deleted-undo")
     window.banners.clear()
+
+
+def drives(stage: Stage, shoot: Shoot) -> None:
+    """Show a full drive, an answer that is not saved, and a history that can only be read."""
+    saving, place = stage.assembly.session.writer.saving, stage.assembly.paths.data
+
+    def refuse() -> None:
+        raise NoPlace(*full_words(place))
+
+    saving.write(0, refuse)
+    settle()
+    shoot("full-drive")
+    stage.window.close()
+    settle()
+    shoot("not-saved")
+    saving.write(0, lambda: None)
+    saving.settle()
+    settle()
+    shoot("saved-again")
+    stage.window.banners.clear()
+    path = place / "elsewhere" / "history.sqlite3"
+    HistoryStore.open(path).close()
+    lock = lock_path(path)
+    lock.unlink()
+    lock.mkdir()  # nobody can lock it
+    history = OpenHistory(path)
+    history.tell(lambda: None)
+    settle()
+    shoot("read-only")
+    history.close()
+    stage.window.banners.clear()
 
 
 def no_model(stage: Stage, shoot: Shoot) -> None:
@@ -75,4 +113,9 @@ def no_model(stage: Stage, shoot: Shoot) -> None:
     stage.assembly.session.open(None)
     stage.tell(Unloaded(0.0))
     shoot("no-model")
+    offer_starter(
+        stage.assembly.models, Path("Qwen3-8B-Q4_K_M.gguf"), Path("starter"), lambda: None
+    )
+    settle()
+    shoot("start-after-a-crash")
     stage.ready()

@@ -126,10 +126,11 @@ def test_automatic_can_be_chosen_again(desk: Desk) -> None:
     desk.bot.waitUntil(page.auto_button.isVisible)
     click(page.auto_button)
     desk.bot.waitUntil(page.use_button.isVisible)
-    assert desk.assembly.models.running.command(MODEL).mode is Mode.AUTO
+    running = desk.assembly.models.running
+    desk.bot.waitUntil(lambda: running.command(MODEL).mode is Mode.AUTO)
     click(page.use_button)
     desk.bot.waitUntil(page.auto_button.isVisible)
-    assert desk.assembly.models.running.command(MODEL).mode is Mode.DUO
+    desk.bot.waitUntil(lambda: running.command(MODEL).mode is Mode.DUO)
 
 
 def test_a_mode_chosen_by_hand_goes_before_the_one_that_was_kept(desk: Desk) -> None:

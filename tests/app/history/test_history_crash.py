@@ -130,7 +130,7 @@ def test_file_size_limit_says_so_and_keeps_what_was_saved(tmp_path: Path) -> Non
     )
     out, err = child.communicate(timeout=120)
     assert child.returncode == 1
-    assert "UserFixable" in err
+    assert "NoPlace" in err
     appended = [line.split() for line in out.splitlines() if line.startswith("appended")]
     _, answer, step = appended[-1]
     with HistoryStore.open(path) as store:

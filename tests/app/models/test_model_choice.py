@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from fake_engine import FakeEngine, Script
 from folder_models import FOLDER_TARGET
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
-from PySide6.QtWidgets import QLabel, QMenu
+from PySide6.QtWidgets import QLabel, QMenu, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
@@ -21,11 +23,14 @@ from app.engine_link.status import Phase
 from app.models.choice import Installed, ModelChoice, installed
 from app.models.file_chooser import FileChooser
 from app.notices import Notice, NoticeKind
+from app.settings.file import save
+from app.settings.model import DEFAULTS
 from app.settings.profiles import ModelProfile, ProfiledModel
 from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.theme.theme import Theme
-from engine.commands import DraftChoice, Load, Stop, Unload
+from engine.commands import DraftChoice, Load, Mode, Stop, Unload
+from engine.events import Failed
 from engine.hub.local import default_target
 from engine.model.local_model import LocalModel
 
@@ -36,6 +41,8 @@ pytestmark = [
     pytest.mark.qt_log_ignore("This plugin does not support"),
     pytest.mark.usefixtures("shipped"),
 ]
+
+OpenDesk = Callable[[Script | None], Desk]
 
 
 def menu_of(desk: Desk) -> dict[str, QAction]:
@@ -55,7 +62,61 @@ def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None
     actions[name].trigger()
     desk.bot.waitUntil(lambda: loads(desk)[-1].model == default_target())
     assert menu_of(desk)[name].isChecked()
+    desk.ready()
     assert desk.assembly.settings.value.model == str(default_target())
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_choice_is_kept_once_it_has_worked(desk: Desk, files: Path, *, works: bool) -> None:
+    """What ends or hangs the engine would do it at every start."""
+    settings, before = desk.assembly.settings, len(loads(desk))
+    hanging = threading.Event()
+    desk.script.load_gate = hanging
+    model, draft = files / "small.gguf", files / "large.gguf"
+    desk.assembly.models.load(model, draft)
+    desk.bot.waitUntil(lambda: len(loads(desk)) > before)
+    assert (settings.value.model, settings.value.recent_models) == ("", ())
+    desk.assembly.models.running.keep_mode(Mode.PLAIN)
+    assert settings.value.profiles == ()
+    if not works:
+        desk.script.fail_load = Failed(0, None, "It does not fit.", "Free memory.", "")
+    hanging.set()
+    desk.ready()
+    desk.bot.waitUntil(lambda: not desk.assembly.bridge._events)
+    if works:
+        desk.bot.waitUntil(lambda: bool(settings.value.profiles))
+    assert settings.value.model == (str(model) if works else "")
+    kept = settings.value.profiled(model).profile
+    assert (kept.mode, kept.draft) == (
+        (Mode.PLAIN, draft) if works else (Mode.AUTO, DraftChoice.AUTO)
+    )
+
+
+def test_the_start_after_one_that_never_got_ready_offers_the_starter_model(
+    open_desk: OpenDesk, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUOTAIL_ISA", "")
+    monkeypatch.setenv("DUOTAIL_SAFE_MODE", "")
+    paths, starter = Paths(tmp_path / "data", tmp_path / "config"), default_target()
+    save(paths.settings, replace(DEFAULTS, model=str(files / "small.gguf")))
+    paths.load_mark.parent.mkdir()
+    paths.load_mark.write_text("-1")  # no process has this number
+    for _ in range(2):  # to close the window is no answer: the next start asks again
+        desk = open_desk(Script(starter=starter))
+        desk.bot.waitUntil(lambda d=desk: d.assembly.bridge.status.phase is Phase.NO_MODEL)
+        assert loads(desk) == []
+        assert "ended while it was loading small" in desk.banners.texts[0]
+        desk.assembly.close()
+    desk = open_desk(Script(starter=starter))
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase is Phase.NO_MODEL)
+    offers = desk.banners.findChildren(QPushButton)
+    (button,) = [each for each in offers if each.text() == "Load the starter model"]
+    button.click()
+    desk.ready()
+    assert [each.model for each in loads(desk)] == [starter]
+    assert not paths.load_mark.exists()
+    assert desk.banners.texts == []
+    assert desk.assembly.settings.value.model == str(starter)
 
 
 def test_a_model_can_be_taken_out_of_memory(desk: Desk) -> None:

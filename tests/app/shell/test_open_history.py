@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from PySide6.QtWidgets import QPushButton
 
 from app.data_folder.paths import Paths
 from app.history import HistoryStore
+from app.history.database import lock_path
 from engine.errors import UserFixable
+
+if sys.platform != "win32":
+    import resource
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
@@ -87,10 +93,50 @@ def test_what_is_no_history_at_all_can_be_set_aside(open_desk: OpenDesk, paths: 
     assert empty is not None
     empty.click()
     assert not paths.history.exists()
-    folder = desk.assembly.store.path.parent
-    assert folder.exists()
     desk.assembly.close()
-    assert not folder.exists(), "what is not kept leaves nothing on the disk"
+    assert not paths.history.exists(), "what is not kept leaves nothing on the disk"
+
+
+@contextmanager
+def no_file_grows() -> Iterator[None]:
+    """As on a drive without room."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no file size limit")
+def test_a_start_on_a_full_drive_shows_what_is_there(open_desk: OpenDesk, paths: Paths) -> None:
+    fill(paths, chats=3)
+    left = paths.history.read_bytes()
+    with no_file_grows():
+        desk = open_desk(None)
+    assert desk.assembly.store.read_only
+    assert len(desk.session.conversations.newest_first()) == 3
+    assert "failed" in desk.banners.texts[-1]
+    assert paths.history.read_bytes() == left
+
+
+def test_a_start_without_the_right_to_write_shows_what_is_there(
+    open_desk: OpenDesk, paths: Paths
+) -> None:
+    fill(paths, chats=3)
+    lock_path(paths.history).unlink()
+    lock_path(paths.history).mkdir()  # so that not even root can open it
+    desk = open_desk(None)
+    desk.ready()
+    assert desk.assembly.store.read_only
+    assert len(desk.session.conversations.newest_first()) == 3
+    assert "cannot be written to" in desk.banners.texts[0]
+    assert button(desk, "Start with an empty history") is None, "nothing is wrong with this one"
+    again = button(desk, "Try again")
+    assert again is not None
+    again.click()
+    assert desk.assembly.house.restart is False
+    assert not desk.assembly.window.isVisible()
 
 
 def test_damage_found_later_is_told(open_desk: OpenDesk) -> None:
