@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import later, tr
+from engine.model.small_file import TooLarge, read_at_most
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -33,14 +34,7 @@ class JsonObject:
     def read(cls, path: Path, *, max_bytes: int = 64 << 20) -> JsonObject:
         """Read a UTF-8 file that holds one object; `UserFixable` for anything else."""
         try:
-            size = path.stat().st_size
-            if size > max_bytes:
-                raise UserFixable(
-                    tr("{path} is too large: {size} bytes.").format(path=path.name, size=size),
-                    tr(DOWNLOAD_AGAIN),
-                    str(path),
-                )
-            raw = path.read_bytes()
+            raw = read_at_most(path, max_bytes)
             data = json.loads(raw)
             if _SURROGATE.search(raw):
                 json.dumps(data, ensure_ascii=False).encode()  # raises for half a character
@@ -50,6 +44,10 @@ class JsonObject:
                 tr("Choose the folder that holds the model's files, or download it again."),
                 str(path),
             ) from None
+        except TooLarge as error:
+            raise UserFixable(
+                tr("{path} is too large.").format(path=path.name), tr(DOWNLOAD_AGAIN), str(error)
+            ) from error
         except OSError as error:
             raise UserFixable(
                 tr("{path} cannot be read.").format(path=path.name),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
+from engine.model.small_file import TooLarge, text_at_most
 from engine.model.text.template_sandbox import MAX_SOURCE, SandboxedTemplate, TemplateFailure
 from engine.model.text.vocabulary.gguf_vocabulary import adds_bos, token_id
 
@@ -105,11 +106,11 @@ def _folder_source(folder: Path) -> str | None:
 
 def _read_text(file: Path) -> str:
     try:
-        if file.stat().st_size > 4 * MAX_SOURCE:
-            raise UserFixable(
-                tr("{file} is far too long.").format(file=file.name), tr(DOWNLOAD_AGAIN), str(file)
-            )
-        return file.read_text(encoding="utf-8")
+        return text_at_most(file, 4 * MAX_SOURCE)
+    except TooLarge as error:
+        raise UserFixable(
+            tr("{file} is far too long.").format(file=file.name), tr(DOWNLOAD_AGAIN), str(file)
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UserFixable(
             tr("{file} cannot be read.").format(file=file.name),

@@ -12,6 +12,7 @@ from typing import TypeVar
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
+from engine.model.small_file import text_at_most
 from engine.model.text.token_bytes import BYTE_OF
 from engine.model.text.vocabulary.library import Vocabulary, byte_level, sentencepiece
 from engine.model.text.vocabulary.pieces import (
@@ -162,9 +163,7 @@ def _written(token: bytes) -> str:
 
 def _lines(path: Path) -> list[str]:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise damaged(f"{path.name}: too large")
-        return path.read_text(encoding="utf-8").split("\n")
+        return text_at_most(path, MAX_BYTES).split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserFixable(
             tr("{file} cannot be read.").format(file=path.name),

@@ -17,6 +17,7 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
+from engine.model.small_file import read_at_most
 
 
 class PieceKind(IntEnum):
@@ -191,9 +192,7 @@ class SentencePieceModel:
                 tokens by probability, or changes characters or blanks before.
         """
         try:
-            if path.stat().st_size > MAX_BYTES:
-                raise _Damaged("too large")
-            model = cls._parse(path.read_bytes())
+            model = cls._parse(read_at_most(path, MAX_BYTES))
         except (OSError, _Damaged, UnicodeDecodeError) as error:
             raise UserFixable(
                 tr("{file} is damaged.").format(file=path.name),
