@@ -55,6 +55,7 @@ class HistoryStore:
     drive raises `UserFixable`; the call then had no effect and may be repeated.
     """
 
+    _lock: FileLock | None
     lost = 0
     """Number of messages known to be missing from a damaged history."""
 
@@ -212,7 +213,7 @@ class HistoryStore:
         self.answers = Answers(file, self.branches)
         self.trash = Trash(file, self.branches)
         self.trees = Trees(file)
-        self._lock: FileLock | None = lock
+        self._lock = lock
         self._searcher: HistorySearch | None = None
         with file.writing():
             self.pieces.settle()
