@@ -164,7 +164,7 @@ class Killings:
         mode: Mode = Mode.AUTO,
         moments: Sequence[str] = MOMENTS,
     ) -> None:
-        self._data, self._mode, self._moments = data, mode, moments
+        self._data, self._mode, self.moments = data, mode, moments
         self._history = find_paths(str(data)).history
         self._dice = random.Random(seed)
         self._known = everything(self._history) if self._history.exists() else {}
@@ -174,7 +174,7 @@ class Killings:
 
     def kill(self) -> None:
         """Once more; fails where anything is not as it should be."""
-        told = killed(self._data, self._dice, self._mode, self._moments)
+        told = killed(self._data, self._dice, self._mode, self.moments)
         assert not told.of("problem"), told.of("problem")
         with HistoryStore.open(self._history) as store:
             branches = [
