@@ -66,7 +66,7 @@ def test_one_click_and_the_winner_is_used(guest: Traveller) -> None:
     guest.until(lambda: [row.mode for row in page.bars.rows] == own)
     running = guest.assembly.models.running
     guest.until(lambda: running.profile.mode is report.winner and not running.pending)
-    assert running.command(default_target()).mode is report.winner
+    guest.until(lambda: running.command(default_target()).mode is report.winner)
     assert "is simulated" in page.simulated.text()
     QTest.mouseClick(page.copy_button, Qt.MouseButton.LeftButton)
     shared = QGuiApplication.clipboard().text()

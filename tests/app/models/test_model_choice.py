@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -281,9 +282,7 @@ def test_recent_folders_follow_the_bundled_models_and_the_unusable_are_left_out(
     tmp_path: Path, shipped: Path
 ) -> None:
     copy = tmp_path / "mine"
-    copy.mkdir()
-    for file in default_target().iterdir():
-        (copy / file.name).symlink_to(file)
+    shutil.copytree(default_target(), copy)
     found = installed([copy, tmp_path / "gone"])
     assert [model.path for model in found][-1] == copy
     assert {model.path.parent for model in found[:-1]} == {shipped}
