@@ -184,12 +184,20 @@ def _whole_numbers(value: object, most: int) -> tuple[int, ...] | None:
 
 
 def _parse_tensor(file: Path, name: str, entry: object, data_start: int) -> StoredTensor:
+    if not name.isprintable():  # names and types are shown in messages
+        raise damaged(file, tr("it holds a name that is not text"))
     if not isinstance(entry, dict):
         raise damaged(file, tr("“{name}” has no description").format(name=name[:100]))
     dtype = entry.get("dtype")
     shape = _whole_numbers(entry.get("shape"), MAX_DIMENSIONS)
     offsets = _whole_numbers(entry.get("data_offsets"), 2)
-    if not isinstance(dtype, str) or shape is None or offsets is None or len(offsets) != 2:
+    if (
+        not isinstance(dtype, str)
+        or not dtype.isprintable()
+        or shape is None
+        or offsets is None
+        or len(offsets) != 2
+    ):
         raise damaged(
             file, tr("the description of “{name}” cannot be read").format(name=name[:100])
         )

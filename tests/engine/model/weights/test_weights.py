@@ -278,6 +278,8 @@ def entry(**changes: object) -> dict[str, object]:
         ({"w": 3}, "description"),
         ({"w": entry(dtype="F4")}, "F4"),
         ({"w": entry(dtype=None)}, "description"),
+        ({"w": entry(dtype="\0")}, "description"),
+        ({"\u202e": entry()}, "name that is not text"),
         ({"w": entry(shape=[-2])}, "description"),
         ({"w": entry(shape=[True, 2])}, "description"),
         ({"w": entry(shape=[1] * 9)}, "description"),
