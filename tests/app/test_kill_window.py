@@ -50,6 +50,7 @@ def test_nothing_is_lost_however_often_the_window_is_killed(
     the_window_goes_on(tmp_path, theme, qtbot)
 
 
+@pytest.mark.release(reason="the same kills in another loop")
 def test_nor_where_it_drafts_while_it_verifies(tmp_path: Path) -> None:
     """The answers are those of the target alone, and so is what continues a half one."""
     killings = Killings(tmp_path, seed=5, mode=Mode.DUO, moments=(HALF,))

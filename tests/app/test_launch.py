@@ -208,6 +208,7 @@ def _wait_for(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None
         time.sleep(0.02)
 
 
+@pytest.mark.release(reason="draws every scene")
 def test_screenshots_show_every_state(tmp_path: Path) -> None:
     """Every look there is; to have each scene in one of them takes a quarter of the time."""
     folder, data = tmp_path / "shots", tmp_path / "data"

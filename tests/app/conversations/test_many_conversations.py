@@ -67,6 +67,7 @@ def test_a_change_asks_for_the_rows_in_sight_only(
     assert view.rows.entry(view.rows.index(1)) == listed.get(everything[3_000].id)
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_the_whole_list_is_arranged_within_a_frame(
     listed: ConversationList, qtmodeltester: ModelTester
 ) -> None:

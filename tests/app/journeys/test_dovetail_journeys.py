@@ -84,6 +84,7 @@ def told(traveller: Traveller) -> str:
     return " ".join(banner.accessibleName() for banner in banners)
 
 
+@pytest.mark.release(reason="a real engine for each way to choose a draft")
 def test_a_head_from_a_folder_drafts_and_the_text_stays(traveller: Traveller, head: Path) -> None:
     traveller.start()
     before = traveller.ask(QUESTION).message
@@ -162,6 +163,7 @@ def test_dovetail_in_the_middle_of_a_conversation(guest: Traveller, head: Path) 
     assert (again.stats.mode, again.stats.drafted) == (Mode.PLAIN, 0)
 
 
+@pytest.mark.release(reason="a real engine for each way to choose a draft")
 def test_a_ceiling_for_the_graphics_memory_holds(guest: Traveller) -> None:
     """Half a GiB with the keyboard alone; the plan stays below it."""
     guest.start()
@@ -183,6 +185,7 @@ def test_a_ceiling_for_the_graphics_memory_holds(guest: Traveller) -> None:
     assert guest.ask("Hello").message.state in WHOLE
 
 
+@pytest.mark.release(reason="a real engine for each way to choose a draft")
 def test_a_head_that_is_dropped_drafts(traveller: Traveller, head: Path) -> None:
     traveller.start()
     traveller.assembly.models.load_path(head)

@@ -19,7 +19,6 @@ from traveller import Brake, Traveller
 
 from app.history import AnswerState, ChatSetup
 from app.theme.theme import Theme
-from engine.commands import DraftChoice
 from engine.request import Role
 
 # What a window without a screen cannot do, Qt says for every dialog.
@@ -132,28 +131,6 @@ def test_second_thoughts(traveller: Traveller) -> None:
     assert 0 < stats.reused_tokens < stats.prompt_tokens, "only what changed is read anew"
     traveller.session.show_version(edited.id, -1)
     assert texts(traveller) == old
-
-
-def test_why_is_it_slow(traveller: Traveller) -> None:
-    """Switch the draft off and on: the same text, and the difference in the statistics."""
-    traveller.start_drafting()
-    drafted = traveller.ask("Tell me a short story about a dog.")
-    with_draft = drafted.message
-    assert with_draft.stats is not None
-    assert with_draft.stats.drafted > 0
-    traveller.assembly.models.running.draft_with(DraftChoice.NONE)
-    plan = traveller.assembly.bridge.status.plan
-    traveller.until(
-        lambda: (
-            traveller.assembly.bridge.status.plan not in (None, plan)
-            and not traveller.assembly.bridge.status.busy
-        )
-    )
-    traveller.session.open(None)
-    alone = traveller.ask("Tell me a short story about a dog.").message
-    assert alone.stats is not None
-    assert alone.stats.drafted == 0
-    assert alone.text == with_draft.text, "the draft changes the speed, never the text"
 
 
 def test_keyboard_only(traveller: Traveller) -> None:

@@ -129,6 +129,7 @@ def on_card(traveller: Traveller) -> DeviceMemory | None:
     return next((each for each in plan.memory if each.device != "cpu"), None)
 
 
+@pytest.mark.release(reason="loads three plans one after the other")
 def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     """Journey 11: chat goes on, a notice offers a smaller plan, and later the former one."""
     guest.start()

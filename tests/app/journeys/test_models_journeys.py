@@ -76,6 +76,7 @@ def offer(traveller: Traveller, words: str) -> QPushButton:
     return found[0]
 
 
+@pytest.mark.release(reason="a hub, downloads and a real engine")
 def test_search_fetch_use_and_ask(traveller: Traveller, hub: LocalHub) -> None:
     """Search, one button for model and draft, "Use now", an answer that the draft has guessed."""
     traveller.assembly.settings.change(hub_endpoint=hub.url)

@@ -131,6 +131,7 @@ def screen(tmp_path: Path) -> Iterator[Screen]:
         yield result
 
 
+@pytest.mark.release(reason="a window on a screen, beside nothing else")
 def test_a_chat_with_keys_and_mouse(screen: Screen, tmp_path: Path) -> None:
     screen.click("Message")
     screen.type("Hello, who are you?")

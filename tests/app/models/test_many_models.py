@@ -41,6 +41,7 @@ def picture(view: RowsView) -> None:
     view.render(image)
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_results_are_on_show_at_once(view: RowsView) -> None:
     found = many(COUNT)
 
@@ -54,6 +55,7 @@ def test_results_are_on_show_at_once(view: RowsView) -> None:
     assert view.rows.rowCount() == COUNT
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_a_frame_of_scrolling_is_drawn_in_time(view: RowsView) -> None:
     view.show_entries(many(COUNT))
     view.doItemsLayout()

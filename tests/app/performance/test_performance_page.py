@@ -222,6 +222,7 @@ def test_without_rounds_there_is_nothing_to_save_of_them(desk: Desk, page: Perfo
     assert page.export.actions_of[ExportKind.ROUNDS].isEnabled()
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_cost_of_a_frame_of_the_page(
     desk: Desk, page: PerformancePage, record_property: pytest.RecordProperty
 ) -> None:

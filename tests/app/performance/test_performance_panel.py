@@ -230,6 +230,7 @@ def test_clearing_empties_the_picture(qtbot: QtBot, panel: PerformancePanel) -> 
     assert [picture(view) for view in panel.board.views[:2]] == empty
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_cost_of_a_frame(
     qtbot: QtBot, panel: PerformancePanel, record_property: pytest.RecordProperty
 ) -> None:
@@ -250,6 +251,7 @@ def test_cost_of_a_frame(
     assert took < MOST_MS
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_cost_of_a_timeline_of_thousands_of_rounds(
     qtbot: QtBot, panel: PerformancePanel, record_property: pytest.RecordProperty
 ) -> None:

@@ -237,6 +237,7 @@ def test_any_width_shows_every_token(
     assert not view.grab().isNull()
 
 
+@pytest.mark.release(reason="a stopwatch")
 @pytest.mark.parametrize("look", TokenDisplay)
 def test_ten_thousand_tokens_scroll_smoothly(show: Show, look: TokenDisplay) -> None:
     view = show(model_of(told(many(10_000))))
@@ -258,6 +259,7 @@ def test_ten_thousand_tokens_scroll_smoothly(show: Show, look: TokenDisplay) -> 
         gc.enable()
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_laying_out_never_holds_the_window_up(show: Show) -> None:
     view = show(model_of(told(many(10_000))))
 

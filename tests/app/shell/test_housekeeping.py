@@ -103,10 +103,12 @@ def test_texts_grow_and_shrink_by_key(desk: Desk) -> None:
     window, settings = desk.assembly.window, desk.assembly.settings
     window.activateWindow()
     by_keys = {action.shortcut().toString(): action for action in window.actions()}
-    for _ in range(9):
+    settings.change(font_scale=1.5)
+    for _ in range(2):
         by_keys["Ctrl++"].trigger()
     assert settings.value.font_scale == 1.6
-    for _ in range(9):
+    settings.change(font_scale=0.9)
+    for _ in range(2):
         by_keys["Ctrl+-"].trigger()
     assert settings.value.font_scale == 0.8
     by_keys["Ctrl+0"].trigger()

@@ -148,6 +148,7 @@ def test_any_formula_is_taken(latex: str) -> None:
 @pytest.mark.parametrize(
     "unit", ["{", "\\frac{", "x^{", "\\begin{cases}", "\\sqrt[", "\\left(", "x^", "a+", "\\not"]
 )
+@pytest.mark.release(reason="a stopwatch")
 def test_the_time_grows_with_the_length_only(unit: str) -> None:
     def once(count: int) -> float:
         started = time.thread_time()

@@ -72,6 +72,7 @@ def test_ten_thousand_messages_take_few_widgets(reader: Reader) -> None:
     assert len(rows) <= 60
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_opening_and_scrolling_keep_their_budgets(reader: Reader) -> None:
     """Generous: three to five times what a quiet machine needs. Waiting for a core is no work."""
     messages = [message(number) for number in range(10_000)]
@@ -111,14 +112,8 @@ def test_nothing_in_sight_is_missing_at_rest(reader: Reader) -> None:
 def test_a_long_message_is_laid_out_in_slices_and_whole_in_the_end(reader: Reader) -> None:
     text = "\n\n".join(f"Paragraph {number}: " + "word " * 60 for number in range(600))
     assert len(text) > 190_000
-
-    def first_slice() -> float:
-        reader.show(2)
-        started = time.thread_time()
-        reader.transcript.replace_from(1, [message(0), message(1, text)])
-        return time.thread_time() - started
-
-    assert least(first_slice, 0.2) < 0.2
+    reader.show(2)
+    reader.transcript.replace_from(1, [message(0), message(1, text)])
     answer = reader.last_answer()
     assert not answer.whole
     reader.bot.waitUntil(lambda: answer.whole)

@@ -354,6 +354,7 @@ def quickest(act: Callable[[], None]) -> float:
         gc.enable()
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_a_step_of_a_drag_costs_little(view: BudgetView) -> None:
     view.resize(1280, 800)
     view.show_model(sample.model(layers=120))
@@ -363,6 +364,7 @@ def test_a_step_of_a_drag_costs_little(view: BudgetView) -> None:
     assert quickest(lambda: view.slider.setValue(next(steps))) < MOST_S
 
 
+@pytest.mark.release(reason="a stopwatch")
 def test_what_other_programs_do_costs_little(view: BudgetView) -> None:
     view.resize(1280, 800)
     taken = (sample.model(layers=120, others=n * GIB // 8) for n in range(1, 80))
