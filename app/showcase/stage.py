@@ -81,9 +81,15 @@ class Stage(ScriptedEngine):
         return self.tokens
 
     def perform(self, command: Command) -> None:
-        """Note which answer is asked for; the scene writes it."""
-        if isinstance(command, Generate) and not command.request.id.startswith(ASIDE):
-            self.request_id = command.request.id
+        """Note which answer is asked for; the scene writes it. Nothing is measured aside."""
+        if not isinstance(command, Generate):
+            return
+        asked = command.request.id
+        if not asked.startswith(ASIDE):
+            self.request_id = asked
+        else:
+            none = stats(0)
+            self._emit(Finished(perf_counter(), asked, FinishReason.STOPPED, "", (), none, 0, ""))
 
     def close(self, timeout: float = 5.0) -> None:
         """Do nothing: nothing runs."""
