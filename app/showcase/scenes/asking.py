@@ -52,7 +52,7 @@ def composer(stage: Stage, shoot: Shoot) -> None:
 def context_full(stage: Stage, shoot: Shoot) -> None:
     """Show a text longer than the context: the user chooses."""
     chat = stage.window.chat
-    chat.composer.set_text("A long question. " * 600)
+    chat.composer.set_text("A long question. " * 3_000)
     catch_up()
     stage.tell()  # it has counted
     chat.composer.send()

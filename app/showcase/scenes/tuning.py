@@ -99,6 +99,7 @@ def _refused(stage: Stage, shoot: Shoot, page: TuningPage) -> None:
     page.choosing.choose(context=32768)
     _planned(stage)
     shoot("tuning-refused")
+    stage.window.banners.clear()
 
 
 def _opened(stage: Stage, machine: Machine, speeds: Speeds | None = budgets.SPEEDS) -> TuningPage:
