@@ -27,6 +27,7 @@ class Controls(QWidget):
         super().__init__(parent)
         self._sight = sight
         sight.changed.connect(self._show)
+        sight.turned.connect(self._show)
         self._windows = QButtonGroup(self)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

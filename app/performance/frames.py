@@ -82,6 +82,7 @@ class FramePainter(QObject):
         feed.arrived.connect(self.schedule)
         feed.cleared.connect(self._cleared)
         feed.sight.changed.connect(self._whole.start)
+        feed.sight.turned.connect(self._cleared)
         host.installEventFilter(self)
 
     @property
@@ -150,6 +151,7 @@ class FramePainter(QObject):
     def _cleared(self) -> None:
         self._stale = ModelChange.ANSWER | ModelChange.TIME
         self._described_at = -math.inf
+        self._count = _GRAPHS_EVERY - 1
         self.schedule()
 
     def _shown(self) -> None:

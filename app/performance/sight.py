@@ -65,6 +65,8 @@ class Sight(QObject):
 
     changed = Signal()
     """Another stretch of time is shown: everything is to be painted anew."""
+    turned = Signal()
+    """What happens now is looked at again, which the next frame paints."""
     scrolled = Signal()
     """The timeline shows another stretch."""
     pointed = Signal()
@@ -108,7 +110,7 @@ class Sight(QObject):
         """Look at the answer of an earlier account, or again at the one that is written now."""
         self.kept, self.whose, self.frozen, self._stopped = kept, whose, False, None
         self.follow()
-        self.changed.emit()
+        (self.turned if kept is None else self.changed).emit()
 
     @property
     def live(self) -> bool:
