@@ -66,7 +66,7 @@ class Sight(QObject):
     changed = Signal()
     """Another stretch of time is shown: everything is to be painted anew."""
     turned = Signal()
-    """What happens now is looked at again, which the next frame paints."""
+    """The present is looked at again; the next frame paints it."""
     scrolled = Signal()
     """The timeline shows another stretch."""
     pointed = Signal()
