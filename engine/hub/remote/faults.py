@@ -50,7 +50,7 @@ class Fault(StrEnum):
 NEED_TOKEN = (Fault.SIGN_IN, Fault.GATED)
 """The user has to say who they are; a token may help."""
 _LASTING = (Fault.SIGN_IN, Fault.FORBIDDEN, Fault.NOT_FOUND, Fault.CHANGED, Fault.UNSAFE)
-"""The same question gets the same answer. Terms of a gated model can be accepted meanwhile."""
+"""Asking again brings the same answer. `GATED` is not here: terms can be accepted meanwhile."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ABSENT_NETWORK = (
     errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN, errno.EHOSTDOWN,
