@@ -177,8 +177,7 @@ class Dashboard(QWidget):
         self.sight.pointed.connect(self._point)
         self.fold.toggled.connect(lambda _opened: self.frames.paint_all())
         if self._without is not None:
-            # A new measurement may explain the speed.
-            self._without.changed.connect(lambda: self.frames.renew(self.gain))
+            self._without.changed.connect(self._compare_again)
             if self._look.live:  # nothing is measured for nobody
                 self.frames.left.connect(self._without.leave)
 
@@ -210,6 +209,10 @@ class Dashboard(QWidget):
         if self.absent.isHidden() == absent:
             self.absent.setVisible(absent)
 
+    def _compare_again(self) -> None:
+        """Renew the texts: a new measurement may explain the speed."""
+        self.frames.renew(self.gain)
+
     def _say(self) -> None:
         sight, tally, without = self.sight, self.sight.tally, self._without
         baseline = None
@@ -224,9 +227,7 @@ class Dashboard(QWidget):
         if self.findings is not None and self._known is not None:
             self._explain(self.findings, self._known, baseline)
 
-    def _explain(
-        self, view: FindingsView, known: KnownSpeeds, baseline: Baseline | None
-    ) -> None:
+    def _explain(self, view: FindingsView, known: KnownSpeeds, baseline: Baseline | None) -> None:
         speed = None if baseline is None else baseline.tokens_per_s
         setting = RunFacts(known.speeds, known.threads, known.cores, speed)
         seen = evidence(self.feed.model, self.sight.timeline, self.sight.tally, setting)
