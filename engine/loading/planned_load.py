@@ -161,6 +161,7 @@ def planning_for(
         layers_on_gpu=len(target.footprint.blocks) if layers == ALL_LAYERS else layers,
         threads=command.threads,
         parallel=command.mode in (Mode.AUTO, Mode.DUO),
+        kv=command.kv,
     )
     candidates = [usual_draft(draft, acceptance) for draft in drafts] if drafting else []
     return Planning(machine, speeds, target, candidates, wish)
@@ -174,6 +175,7 @@ def loads_that_fit(inspection: Inspection, speeds: Speeds) -> tuple[WayOut, ...]
         longest=target.max_positions,
         formats=inspection.target.smaller_formats,
         device=usable[0].name if usable else "",
+        smaller_kv=inspection.target.has_kv_choice,
     )
 
     def plan_for(load: Load) -> Plan:

@@ -17,6 +17,7 @@ from engine.backend.native.library import (
     Activation,
     BlockStruct,
     Format,
+    NativeKv,
     SegmentStruct,
     StepStruct,
     library,
@@ -39,6 +40,7 @@ from engine.backend.segment import (
 )
 from engine.backend.shared import Borrowed, Loan, Shared
 from engine.backend.step import CHUNK, Step
+from engine.commands import KvType
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
 from engine.model.weights.readable import Floats, Weights
@@ -52,6 +54,7 @@ class NativeBackend:
         pool: the threads that compute.
         account: where everything is entered that its segments and their caches hold.
         loan: what a feature head has of its target.
+        kv: type of keys and values.
     """
 
     def __init__(
@@ -60,8 +63,9 @@ class NativeBackend:
         pool: ThreadPool | None = None,
         account: Account | None = None,
         loan: Loan | None = None,
+        kv: KvType = KvType.F16,
     ) -> None:
-        self._format, self._loan = fmt, loan or Loan({})
+        self._format, self._loan, self._kv = fmt, loan or Loan({}), kv
         self._pool = pool or shared_pool()
         self._account = account or unlimited()
         self._shared: Shared[Packed] = Shared()
@@ -82,12 +86,12 @@ class NativeBackend:
             config, weights, self._format, self._pool, self._account, self._shared, borrowed
         )
         return NativeSegment(
-            config, packer, blocks, self._pool, self._account, embed=embed, head=head
+            config, packer, blocks, self._pool, self._account, self._kv, embed=embed, head=head
         )
 
 
 class NativeCache:
-    """Keys and values of one sequence, fp16, owned by the library."""
+    """Keys and values of one sequence, owned by the library."""
 
     def __init__(self, segment: SegmentStruct, slots: int, account: Account) -> None:
         self._nbytes: int = library().dt_cache_bytes(segment, slots)
@@ -135,12 +139,14 @@ class NativeSegment(Segment):
         blocks: range,
         pool: ThreadPool,
         account: Account,
+        kv: KvType,
         *,
         embed: bool,
         head: bool,
     ) -> None:
         check_head(config, blocks, embed=embed, head=head)
         super().__init__(blocks)
+        self._kv = kv
         self._config, self._pool, self._account = config, pool, account
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._borrowed = packer.borrowed
@@ -154,6 +160,7 @@ class NativeSegment(Segment):
             kv_heads=config.num_kv_heads,
             head_dim=config.head_dim,
             activation=Activation[config.activation.upper()],
+            kv_type=NativeKv[kv.name],
             norm_eps=config.rms_norm_eps,
             attention_scale=config.attention_scale,
             attention_softcap=config.attention_softcap,
@@ -206,7 +213,7 @@ class NativeSegment(Segment):
     def signature(self) -> str:
         """Everything that the arithmetic depends on; the instruction set is not part of it."""
         formats = sorted({packed.struct.format for packed in self._packed})
-        return f"cpu:{'+'.join(Format(fmt).name.lower() for fmt in formats)}/kv-f16"
+        return f"cpu:{'+'.join(Format(fmt).name.lower() for fmt in formats)}/kv-{self._kv}"
 
     @property
     def weight_bytes(self) -> int:
