@@ -77,6 +77,7 @@ class PlannedLoad:
             draft_is_head=draft is not None and draft.footprint.fusion is not None,
             embedding_on_gpu=plan.embedding_on_gpu,
             head_on_gpu=plan.head_on_gpu,
+            kv=target.footprint.kv,
             sampling=inspection.target.model.sampling(),
         )
 

@@ -4,7 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 8 }; /* that attend together */
+enum {
+    QUERIES = 8, /* that attend together */
+    BATCHES = 8, /* of them, to the same chunks */
+    TOGETHER = QUERIES * BATCHES,
+};
 
 /* How a block turns the heads of a row at one position. */
 typedef struct {
@@ -75,9 +79,13 @@ static void place_row(void *context, int32_t row)
     const int32_t slot = slots ? slots[f->start + row] : f->step->first_slot + f->start + row;
     const rotation at = at_position(f, f->step->positions[f->start + row]);
     const float *in = f->qkv + (int64_t)row * f->qkv_cols;
-    float *query = f->query + (int64_t)row * s->heads * padded;
-    for (int32_t h = 0; h < s->heads; h++, in += dim)
-        turn(f, in, block->query_norm, at, s->attention_scale, query + h * padded);
+    for (int32_t h = 0; h < s->heads; h++, in += dim) {
+        const int64_t index = (int64_t)row * s->heads + h;
+        float *query = f->query + index * padded;
+        turn(f, in, block->query_norm, at, s->attention_scale, query);
+        if (f->cache->type == DT_KV_Q8)
+            f->scales[index] = f->kernels->to_words(query, padded, f->words + index * padded);
+    }
     float turned[MOST_DIM] = {0};
     for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
         turn(f, in, block->key_norm, at, 1.0f, turned);
@@ -140,7 +148,9 @@ static void attend_batch_chunk(const forward *f, batch *b, int32_t from, int32_t
         who[rows++] = m;
     }
     if (!rows) return;
-    f->kernels->attend_chunk[f->cache->type](held.keys, held.values, f->dim, query, visible, rows,
+    /* Behind the last chunk there may be nothing, which asking for does not mind. */
+    const void *next = (const void *)((uintptr_t)held.keys + sizeof(uint16_t) * (size_t)dt_chunk_step(f->cache));
+    f->kernels->attend_chunk[f->cache->type](held, next, f->dim, query, visible, rows,
                                              f->segment->attention_softcap, peak, total, mixed);
     for (int32_t m = 0; m < rows; m++) b->peak[who[m]] = peak[m], b->total[who[m]] = total[m];
 }
@@ -176,60 +186,85 @@ static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk
     }
 }
 
-/* The chunks that the batch sees, in order. */
-static void attend_batch(const forward *f, batch *b, int32_t head)
+static void attend_batch(const forward *f, batch *b, int32_t head, int32_t chunk)
 {
-    dt_span all = b->visible[0];
-    for (int32_t m = 1; m < b->count; m++) {
+    if (f->step->paths && chunk * DT_CHUNK >= f->step->path_base) attend_paths(f, b, head, chunk);
+    else attend_batch_chunk(f, b, 0, b->count, chunk, dt_chunk_of(f->cache, f->block_index, head, chunk));
+}
+
+/* A query of a group: its row, and its head. */
+typedef struct { int32_t row, head; } asker;
+
+static asker asker_of(const forward *f, const group *rows, int32_t head, int32_t index)
+{
+    const int32_t per_kv = f->segment->heads / f->segment->kv_heads;
+    return (asker){f->order[rows->first + index / per_kv], head * per_kv + index % per_kv};
+}
+
+/* Fills a batch with the queries from `first` on; returns what they see. */
+static dt_span begin_batch(const forward *f, batch *b, const group *rows, int32_t head, int32_t first)
+{
+    const dt_block *block = &f->segment->block[f->block_index];
+    dt_span all = {INT32_MAX, 0};
+    for (int32_t m = 0; m < b->count; m++) {
+        const asker by = asker_of(f, rows, head, first + m);
+        const int32_t seen = f->step->positions[f->start + by.row] + 1, window = block->window;
+        const int64_t index = (int64_t)by.row * f->segment->heads + by.head, place = index * f->dim;
+        b->path[m] = f->step->paths ? f->step->row_path[f->start + by.row] : 0;
+        b->query[m] = (dt_query){f->query + place, f->words + place, f->scales[index]};
+        b->mixed[m] = memset(f->attended + place, 0, sizeof(float) * (size_t)f->dim);
+        b->visible[m] = (dt_span){window && window < seen ? seen - window : 0, seen};
+        b->peak[m] = block->sinks ? block->sinks[by.head] : -INFINITY;
+        b->total[m] = block->sinks ? 1.0f : 0.0f;
         all.from = b->visible[m].from < all.from ? b->visible[m].from : all.from;
         all.to = b->visible[m].to > all.to ? b->visible[m].to : all.to;
     }
-    for (int32_t chunk = all.from / DT_CHUNK; chunk * DT_CHUNK < all.to; chunk++) {
-        if (f->step->paths && chunk * DT_CHUNK >= f->step->path_base) attend_paths(f, b, head, chunk);
-        else
-            attend_batch_chunk(f, b, 0, b->count, chunk, dt_chunk_of(f->cache, f->block_index, head, chunk));
+    return all;
+}
+
+/* Queries [from, to) of a group: chunk after chunk, at which all of them look while it is near. */
+static void attend_queries(const forward *f, const group *rows, int32_t head, int32_t from, int32_t to)
+{
+    const dt_segment *s = f->segment;
+    batch batches[BATCHES];
+    dt_span all = {INT32_MAX, 0};
+    int32_t count = 0;
+    for (int32_t first = from; first < to; first += QUERIES, count++) {
+        batches[count].count = to - first < QUERIES ? to - first : QUERIES;
+        const dt_span seen = begin_batch(f, &batches[count], rows, head, first);
+        all.from = seen.from < all.from ? seen.from : all.from;
+        all.to = seen.to > all.to ? seen.to : all.to;
+    }
+    for (int32_t chunk = all.from / DT_CHUNK; chunk * DT_CHUNK < all.to; chunk++)
+        for (int32_t i = 0; i < count; i++) attend_batch(f, &batches[i], head, chunk);
+    for (int32_t i = 0; i < to - from; i++) {
+        const asker by = asker_of(f, rows, head, from + i);
+        const batch *b = &batches[i / QUERIES];
+        float *out = f->mixed + (int64_t)by.row * f->mixed_cols + by.head * s->head_dim;
+        for (int32_t d = 0; d < s->head_dim; d++)
+            out[d] = b->mixed[i % QUERIES][d] / b->total[i % QUERIES];
     }
 }
 
 static void attend_group(void *context, int32_t index)
 {
-    forward *f = context;
-    const dt_segment *s = f->segment;
-    const dt_block *block = &s->block[f->block_index];
-    const group *rows = &f->groups[index / s->kv_heads];
-    const int32_t head = index % s->kv_heads, per_kv = s->heads / s->kv_heads, dim = f->dim;
-    const int32_t queries = rows->count * per_kv;
-    float mixed[QUERIES][MOST_DIM];
-    int16_t words[QUERIES][MOST_DIM];
-    for (int32_t first = 0; first < queries; first += QUERIES) {
-        batch b = {.count = queries - first < QUERIES ? queries - first : QUERIES};
-        for (int32_t m = 0; m < b.count; m++) {
-            const int32_t row = f->order[rows->first + (first + m) / per_kv];
-            const int32_t h = head * per_kv + (first + m) % per_kv;
-            const int32_t seen = f->step->positions[f->start + row] + 1, window = block->window;
-            b.path[m] = f->step->paths ? f->step->row_path[f->start + row] : 0;
-            b.query[m] = (dt_query){f->query + ((int64_t)row * s->heads + h) * dim, words[m], 0};
-            if (f->cache->type == DT_KV_Q8) b.query[m].scale = f->kernels->to_words(b.query[m].x, dim, words[m]);
-            b.mixed[m] = memset(mixed[m], 0, sizeof(float) * (size_t)dim);
-            b.visible[m] = (dt_span){window && window < seen ? seen - window : 0, seen};
-            b.peak[m] = block->sinks ? block->sinks[h] : -INFINITY;
-            b.total[m] = block->sinks ? 1.0f : 0.0f;
-        }
-        attend_batch(f, &b, head);
-        for (int32_t m = 0; m < b.count; m++) {
-            const int32_t row = f->order[rows->first + (first + m) / per_kv];
-            const int32_t h = head * per_kv + (first + m) % per_kv;
-            float *out = f->mixed + (int64_t)row * f->mixed_cols + h * s->head_dim;
-            for (int32_t d = 0; d < s->head_dim; d++) out[d] = mixed[m][d] / b.total[m];
-        }
+    const forward *f = context;
+    const int32_t heads = f->segment->kv_heads, head = index % heads;
+    const group *rows = &f->groups[index / heads];
+    const int32_t queries = rows->count * (f->segment->heads / heads);
+    for (int32_t from = 0; from < queries; from += TOGETHER) {
+        const int32_t left = queries - from;
+        attend_queries(f, rows, head, from, from + (left < TOGETHER ? left : TOGETHER));
     }
 }
 
-/* Groups the slice's rows so that there is work for every thread; those of a path are neighbours. */
+/* Groups the slice's rows: as many together as leave work for every thread; those of a path are
+ * neighbours. */
 void dt_group_rows(forward *f)
 {
-    const int32_t per_kv = f->segment->heads / f->segment->kv_heads;
-    const int32_t together = per_kv >= QUERIES ? 1 : QUERIES / per_kv;
+    const int32_t heads = f->segment->kv_heads, per_kv = f->segment->heads / heads;
+    const int32_t least = (dt_threads(f->pool) + heads - 1) / heads, share = (f->rows + least - 1) / least;
+    const int32_t most = per_kv < TOGETHER ? TOGETHER / per_kv : 1, together = share < most ? share : most;
     const int32_t paths = f->step->paths ? f->step->paths : 1;
     int32_t placed = 0;
     f->group_count = 0;

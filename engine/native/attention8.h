@@ -46,8 +46,8 @@ static float to_words(const float *x, int32_t count, int16_t *words)
 }
 
 /* Scores of 16 * wide keys from k on, to share[..][k..]. Per block, in ascending order, one fma. */
-ALWAYS_INLINE void score8(const int8_t *keys, const uint16_t *scales, int32_t dim, const dt_query *query,
-                          const int32_t rows, const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
+ALWAYS_INLINE const char *score8(const int8_t *keys, const uint16_t *scales, const char *next, int32_t dim,
+                                 const dt_query *query, const int32_t rows, const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
 {
     v16 acc[MOST_ROWS * SIDE_BY_SIDE];
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
@@ -55,12 +55,14 @@ ALWAYS_INLINE void score8(const int8_t *keys, const uint16_t *scales, int32_t di
         v16i sum[MOST_ROWS * SIDE_BY_SIDE];
         for (int32_t i = 0; i < rows * wide; i++) sum[i] = vi_set1(0);
         const int32_t to = from + DT_BLOCK < dim ? from + DT_BLOCK : dim;
-        for (int32_t d = from; d < to; d += 2)
+        for (int32_t d = from; d < to; d += 2) {
+            next = fetch_lines(next, wide);
             for (int32_t g = 0; g < wide; g++) {
                 const v32w key = vw_from_i8(keys + d * DT_CHUNK + 2 * (k + 16 * g));
                 for (int32_t m = 0; m < rows; m++)
                     sum[m * wide + g] = vi_dot_pairs(sum[m * wide + g], key, query[m].words + d);
             }
+        }
         for (int32_t g = 0; g < wide; g++) {
             const v16 scale = v_load_f16(scales + k + 16 * g);
             for (int32_t m = 0; m < rows; m++)
@@ -70,6 +72,7 @@ ALWAYS_INLINE void score8(const int8_t *keys, const uint16_t *scales, int32_t di
     for (int32_t m = 0; m < rows; m++)
         for (int32_t g = 0; g < wide; g++)
             v_store(share[m] + k + 16 * g, v_mul(acc[m * wide + g], v_set1(query[m].scale)));
+    return next;
 }
 
 /* Numbers [d, d + 16 * wide) of what the values that are seen make together; step: what an integer
@@ -97,20 +100,21 @@ ALWAYS_INLINE void mix8(const int8_t *values, int32_t dim, int32_t d, dt_span se
 /* As attend_rows, with keys [dim / 2][64][2] and values [32][dim][2], and behind them their scales in
  * fp16: of keys [dim / 32][64], of values [64]. */
 ALWAYS_INLINE void attend_rows8(
-    const uint16_t *keys, const uint16_t *values, int32_t dim, const dt_query *query,
-    const dt_span *visible, const int32_t rows, float cap, float *peak, float *total, float *const *mixed)
+    dt_chunk chunk, const char *next, int32_t dim, const dt_query *query, const dt_span *visible,
+    const int32_t rows, float cap, float *peak, float *total, float *const *mixed)
 {
     const int32_t wide = rows < SIDE_BY_SIDE ? SIDE_BY_SIDE / rows : 1;
-    const int8_t *key_bytes = (const int8_t *)keys, *value_bytes = (const int8_t *)values;
-    const uint16_t *key_scales = keys + DT_CHUNK / 2 * dim, *value_scales = values + DT_CHUNK / 2 * dim;
+    const int8_t *keys = (const int8_t *)chunk.keys, *values = (const int8_t *)chunk.values;
+    const uint16_t *key_scales = chunk.keys + DT_CHUNK / 2 * dim;
+    const uint16_t *value_scales = chunk.values + DT_CHUNK / 2 * dim;
     float share[MOST_ROWS][DT_CHUNK], kept[MOST_ROWS], fresh[MOST_ROWS];
     int16_t words[MOST_ROWS][DT_CHUNK];
     const dt_span seen = seen_by_any(visible, rows);
     const int32_t end = dt_round_up(seen.to, 16);
     int32_t k = seen.from / 16 * 16;
     for (; k + 16 * wide <= end; k += 16 * wide)
-        score8(key_bytes, key_scales, dim, query, rows, wide, share, k);
-    for (; k < end; k += 16) score8(key_bytes, key_scales, dim, query, rows, 1, share, k);
+        next = score8(keys, key_scales, next, dim, query, rows, wide, share, k);
+    for (; k < end; k += 16) next = score8(keys, key_scales, next, dim, query, rows, 1, share, k);
     weigh(share, visible, rows, cap, peak, total, kept, fresh);
     for (int32_t m = 0; m < rows; m++) {
         float weighted[DT_CHUNK] = {0};
@@ -122,17 +126,17 @@ ALWAYS_INLINE void attend_rows8(
         fresh[m] *= to_words(weighted, DT_CHUNK, words[m]);
     }
     int32_t d = 0;
-    for (; d + 16 * wide <= dim; d += 16 * wide) mix8(value_bytes, dim, d, seen, words, rows, wide, kept, fresh, mixed);
-    for (; d < dim; d += 16) mix8(value_bytes, dim, d, seen, words, rows, 1, kept, fresh, mixed);
+    for (; d + 16 * wide <= dim; d += 16 * wide) mix8(values, dim, d, seen, words, rows, wide, kept, fresh, mixed);
+    for (; d < dim; d += 16) mix8(values, dim, d, seen, words, rows, 1, kept, fresh, mixed);
 }
 
-static void attend_chunk8(const uint16_t *keys, const uint16_t *values, int32_t dim,
+static void attend_chunk8(dt_chunk chunk, const void *next, int32_t dim,
                           const dt_query *query, const dt_span *visible, int32_t rows, float cap,
                           float *peak, float *total, float *const *mixed)
 {
 #define ATTEND8(ROWS)                                                                      \
     case ROWS:                                                                             \
-        attend_rows8(keys, values, dim, query, visible, ROWS, cap, peak, total, mixed);    \
+        attend_rows8(chunk, next, dim, query, visible, ROWS, cap, peak, total, mixed);        \
         break;
     switch (rows) { FOR_ALL_ROWS(ATTEND8) }
 }

@@ -16,14 +16,17 @@ static inline void dt_extend(dt_cache *cache, int32_t slots)
     if (slots > cache->extent) cache->extent = slots;
 }
 
-/* One chunk of a head. */
-typedef struct { uint16_t *keys, *values; } dt_chunk;
-
 static inline dt_chunk dt_chunk_of(const dt_cache *cache, int32_t block, int32_t head, int32_t chunk)
 {
     const int64_t place = ((int64_t)chunk * cache->blocks + block) * cache->kv_heads + head;
     uint16_t *keys = cache->data + place * DT_CHUNK * (cache->key_halves + cache->value_halves);
     return (dt_chunk){keys, keys + DT_CHUNK * cache->key_halves};
+}
+
+/* 16 bits from a chunk of a head to the next one. */
+static inline int64_t dt_chunk_step(const dt_cache *cache)
+{
+    return (int64_t)cache->blocks * cache->kv_heads * DT_CHUNK * (cache->key_halves + cache->value_halves);
 }
 
 /* Copies one slot of a chunk to a slot of another. */

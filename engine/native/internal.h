@@ -48,6 +48,9 @@ typedef struct {
 /* Keys [from, to) of a chunk that a row sees. */
 typedef struct { int32_t from, to; } dt_span;
 
+/* Keys and values of one head in DT_CHUNK slots; cache.c says how they lie. */
+typedef struct { uint16_t *keys, *values; } dt_chunk;
+
 /* One head of a query, scaled: as it is, and with keys of DT_KV_Q8 as words * scale. */
 typedef struct {
     const float *x;
@@ -70,7 +73,7 @@ typedef struct {
     void (*to_half)(const float *x, int32_t count, uint16_t *y);
     uint16_t (*to_bytes)(const float *x, int32_t count, int8_t *bytes);
     float (*to_words)(const float *x, int32_t count, int16_t *words);
-    void (*attend_chunk[DT_KV_TYPES])(const uint16_t *keys, const uint16_t *values, int32_t dim,
+    void (*attend_chunk[DT_KV_TYPES])(dt_chunk chunk, const void *next, int32_t dim,
                                       const dt_query *query, const dt_span *visible, int32_t rows,
                                       float cap, float *peak, float *total, float *const *mixed);
 } dt_kernels;

@@ -91,9 +91,10 @@ class NativeBackend:
 
 
 class NativeCache:
-    """Keys and values of one sequence, owned by the library."""
+    """Keys and values of one sequence, owned by the library; `kv` is their type."""
 
     def __init__(self, segment: SegmentStruct, slots: int, account: Account) -> None:
+        self.kv = NativeKv(segment.kv_type)
         self._nbytes: int = library().dt_cache_bytes(segment, slots)
         self.handle = 0
         here = weakref.ref(self)
@@ -115,8 +116,15 @@ class NativeCache:
         return slots
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
-        """Take over the first `slots` slots of another cache."""
-        library().dt_cache_copy(self.handle, own_cache(other, NativeCache).handle, slots)
+        """Take over the first `slots` slots of another cache.
+
+        Raises:
+            TypeError: its keys and values are of another type.
+        """
+        source = own_cache(other, NativeCache)
+        if source.kv != self.kv:
+            raise TypeError("the caches hold keys and values of different types")
+        library().dt_cache_copy(self.handle, source.handle, slots)
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
