@@ -43,6 +43,16 @@ class WeightFormat(StrEnum):
     F32 = "f32"
 
 
+class KvType(StrEnum):
+    """Types of numbers in the KV cache on the CPU; accelerators hold 16-bit floats in any case.
+
+    `Q8`: integers of 8 bits, keys with a scale per 32 numbers, values with one per head and token.
+    """
+
+    F16 = "f16"
+    Q8 = "q8"
+
+
 ALL_LAYERS = -1
 """Value of `Load.layers_on_gpu` for all layers of the target."""
 
@@ -55,6 +65,7 @@ class Load:
     to be unusable.
     `context` is the planned number of tokens (None: the model's own limit, capped by memory);
     `weights` is the target's format, a draft's is chosen by its size.
+    `kv` is the type of both models' keys and values.
     `vram`: bytes of an accelerator that may be used at most (None: as many as are useful);
     `threads`: of the CPU (None: by the size of its share);
     `layers_on_gpu`: exactly so many target blocks on it (None: the planner chooses);
@@ -70,6 +81,7 @@ class Load:
     mode: Mode = Mode.AUTO
     context: int | None = None
     weights: WeightFormat = WeightFormat.AUTO
+    kv: KvType = KvType.F16
     vram: int | None = None
     layers_on_gpu: int | None = None
     threads: int | None = None

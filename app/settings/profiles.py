@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.settings.kinds import Choice, Number, SettingKind, Whole, Word, Words
-from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from engine.commands import DraftChoice, KvType, Load, Mode, WeightFormat
 
 GIB = 2**30
 _MOST = 100
@@ -26,6 +26,7 @@ class ModelProfile:
         context: planned tokens; None as many as are reasonable.
         weights: format that the target's weights are held in.
         threads: of the CPU; None by the size of its share.
+        kv: type of keys and values on the CPU.
     """
 
     mode: Mode = Mode.AUTO
@@ -34,11 +35,14 @@ class ModelProfile:
     context: int | None = None
     weights: WeightFormat = WeightFormat.AUTO
     threads: int | None = None
+    kv: KvType = KvType.F16
 
     @classmethod
     def of(cls, load: Load) -> ModelProfile:
         """Return the profile of a load."""
-        return cls(load.mode, load.draft, load.vram, load.context, load.weights, load.threads)
+        return cls(
+            load.mode, load.draft, load.vram, load.context, load.weights, load.threads, load.kv
+        )
 
     def put_into(self, load: Load) -> Load:
         """Return a load of the same model that runs like this, after the answer in progress."""
@@ -50,6 +54,7 @@ class ModelProfile:
             context=self.context,
             weights=self.weights,
             threads=self.threads,
+            kv=self.kv,
             layers_on_gpu=None,
             after_answer=True,
         )
@@ -86,6 +91,7 @@ _FIELDS: dict[str, SettingKind] = {
     "context": Whole(1, 2**31 - 1),
     "weights": Choice(WeightFormat, tuple(WeightFormat)),
     "threads": Whole(1, 4096),
+    "kv": Choice(KvType, tuple(KvType)),
 }
 
 

@@ -6,9 +6,11 @@ from PySide6.QtWidgets import QComboBox, QWidget
 
 from app.signals import TypedSignal
 from app.tuning.ceiling_choice import CeilingChoice
+from app.tuning.outcome import BITS
 from app.widgets.card import Card, divider
 from app.widgets.labels import LabelledRow
 from app.widgets.painted import SIDE
+from engine.commands import KvType
 from engine.events import PlanSummary
 from engine.language import number, tr
 from engine.language.units import memory
@@ -38,13 +40,24 @@ class MemoryCard(Card):
             self.threads,
             self,
         )
-        for row in (self.context_row, self.threads_row):
+        self.kv = KvBox(self)
+        self.kv_row = LabelledRow(
+            tr("KV cache"),
+            tr(
+                "8 bits take half the memory on the CPU and make long conversations faster; answers"
+                " may differ a little."
+            ),
+            self.kv,
+            self,
+        )
+        for row in (self.context_row, self.kv_row, self.threads_row):
             if (inside := row.layout()) is not None:
                 inside.setContentsMargins(SIDE, 4, SIDE, 0)
         self.column.setSpacing(12)
         self.column.addWidget(self.ceiling)
         self.column.addWidget(divider(self))
         self.column.addWidget(self.context_row)
+        self.column.addWidget(self.kv_row)
         self.column.addWidget(self.threads_row)
 
 
@@ -71,6 +84,24 @@ class ContextBox(QComboBox):
         self._shown = choices
         self.setCurrentIndex(choices.index(context))
         self.setEnabled(plan is not None)
+
+
+class KvBox(QComboBox):
+    """Types of the numbers in the KV cache."""
+
+    chosen = TypedSignal[KvType]()
+    """Comes from the user only."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(tr("KV cache"))
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.addItems([tr(BITS[kv]) for kv in KvType])
+        self.activated.connect(lambda place: self.chosen.emit(list(KvType)[place]))
+
+    def show_kv(self, kv: KvType) -> None:
+        """Show what is chosen."""
+        self.setCurrentIndex(list(KvType).index(kv))
 
 
 class ThreadsBox(QComboBox):

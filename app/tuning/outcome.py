@@ -14,11 +14,14 @@ from app.engine_link.plan_texts import (
     speed_words,
 )
 from app.settings.profiles import ModelProfile
-from engine.commands import Mode
+from engine.commands import KvType, Mode
 from engine.events import PlanSummary, Previewed
 from engine.events.models import Curve, CurvePoint
-from engine.language import listed, number, sentences, tr
+from engine.language import later, listed, number, sentences, tr
 from engine.machine.facts import Machine
+
+BITS = {KvType.F16: later("16 bits"), KvType.Q8: later("8 bits")}
+"""Types of the numbers in the KV cache, for people."""
 
 _SAME_SPEED = 0.01
 """Relative differences that mean nothing."""
@@ -32,6 +35,7 @@ class LoadOutcome:
         draft: its name; None: nothing drafts.
         draft_known: whether that is known; a curve does not tell.
         tokens_per_s: predicted; None where nothing predicts.
+        kv: type of keys and values on the CPU; None: a curve does not tell.
     """
 
     mode: Mode
@@ -40,6 +44,7 @@ class LoadOutcome:
     draft: str | None = None
     draft_known: bool = False
     tokens_per_s: float | None = None
+    kv: KvType | None = None
 
     @classmethod
     def of_plan(cls, plan: PlanSummary, tokens_per_s: float | None = None) -> LoadOutcome:
@@ -51,6 +56,7 @@ class LoadOutcome:
             plan.draft,
             draft_known=True,
             tokens_per_s=plan.tokens_per_s if tokens_per_s is None else tokens_per_s,
+            kv=plan.kv,
         )
 
     @classmethod
@@ -98,6 +104,9 @@ def changes(now: LoadOutcome, then: LoadOutcome, machine: Machine | None) -> str
     if then.context != now.context:
         said = tr("context {before} → {after} tokens")
         parts.append(said.format(before=number(now.context), after=number(then.context)))
+    if now.kv is not None and then.kv is not None and then.kv is not now.kv:
+        said = tr("KV cache {before} → {after}")
+        parts.append(said.format(before=tr(BITS[now.kv]), after=tr(BITS[then.kv])))
     if not parts and not _faster(now, then):
         return ""
     if now.tokens_per_s and then.tokens_per_s:

@@ -77,6 +77,7 @@ class TuningPage(PageFrame):
         self.memory.ceiling.chosen.connect(lambda vram: choose(vram=vram))
         self.memory.ceiling.budget.mode_chosen.connect(lambda mode: choose(mode=mode))
         self.memory.context.chosen.connect(lambda context: choose(context=context))
+        self.memory.kv.chosen.connect(lambda kv: choose(kv=kv))
         self.memory.threads.chosen.connect(lambda threads: choose(threads=threads))
         self.mode.modes.chosen.connect(lambda mode: choose(mode=mode))
         self.mode.drafts.chosen.connect(lambda draft: choose(draft=draft))
@@ -231,6 +232,7 @@ class TuningPage(PageFrame):
         self.mode.reasons.show_plan(plan)
         self.memory.ceiling.show_profile(profile)
         self.memory.context.show_context(profile.context, plan)
+        self.memory.kv.show_kv(profile.kv)
         self.memory.threads.show_threads(profile.threads, self.choosing.machine)
         if not self.choosing.differs or self.previews.current is not None:
             self.refusal.show_refusal(self.choosing.refusal)
@@ -298,7 +300,12 @@ class TuningPage(PageFrame):
         if fresh is not None and fresh.plan is not None:
             return LoadOutcome.of_plan(fresh.plan)
         asked = None if told is None else ModelProfile.of(told.load)
-        if asked is None or (asked.draft, asked.context) != (profile.draft, profile.context):
+        if asked is None or _beside_ceiling(asked) != _beside_ceiling(profile):
             return None
         step = step_of(told, profile)
         return None if step is None else LoadOutcome.of_step(*step)
+
+
+def _beside_ceiling(profile: ModelProfile) -> tuple[object, ...]:
+    """Return what changes the curves themselves."""
+    return profile.draft, profile.context, profile.kv

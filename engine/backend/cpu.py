@@ -11,7 +11,7 @@ from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format, StaleLibrary, library
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.errors import Absent
 from engine.language import tr
 from engine.machine.facts import CPU
@@ -92,17 +92,23 @@ def choose_format(wish: WeightFormat, weights: int, *, quantised: bool = False) 
     return wish
 
 
+def choose_kv(wish: KvType, weights: WeightFormat) -> KvType:
+    """The type of keys and values beside weights in a format: the portable path has floats only."""
+    return KvType.F16 if weights is WeightFormat.F32 else wish
+
+
 def cpu_backend(
     weights: WeightFormat,
     threads: int | None = None,
     account: Account | None = None,
     loan: Loan | None = None,
+    kv: KvType = KvType.F16,
 ) -> Backend:
     """The backend for a format that `choose_format` gave; torch is imported for F32 only.
 
     Models with the same number of threads share a pool; None is a thread per available core.
     torch always works on one. What the backend holds is entered in `account`; `loan` is what a
-    feature head has of its target.
+    feature head has of its target, `kv` one that `choose_kv` gave.
     """
     if weights is WeightFormat.F32:
         from engine.backend.torch_cpu.segment import TorchCpuBackend
@@ -111,7 +117,7 @@ def cpu_backend(
     from engine.backend.native.pool import shared_pool
     from engine.backend.native.segment import NativeBackend
 
-    return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads), account, loan)
+    return NativeBackend(NATIVE_FORMATS.get(weights), shared_pool(threads), account, loan, kv)
 
 
 class CpuDevice:
@@ -132,9 +138,15 @@ class CpuDevice:
         """Name of the device in plans."""
         return self.ledger.device
 
-    def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
+    def backend(
+        self,
+        weights: WeightFormat,
+        owner: str,
+        loan: Loan | None = None,
+        kv: KvType = KvType.F16,
+    ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`."""
-        return cpu_backend(weights, self._threads, Account(self.ledger, owner), loan)
+        return cpu_backend(weights, self._threads, Account(self.ledger, owner), loan, kv)
 
     def close(self) -> None:
         """Do nothing: no memory is held beside models."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from engine.backend.ledger import Ledger
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.events import Interval
 
 _MOST = 1024
@@ -52,10 +52,17 @@ class Device(Protocol):
         """Its copies that somebody waited for."""
         ...
 
-    def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
+    def backend(
+        self,
+        weights: WeightFormat,
+        owner: str,
+        loan: Loan | None = None,
+        kv: KvType = KvType.F16,
+    ) -> Backend:
         """Compiles segments whose allocations are entered for `owner` ("target", "draft").
 
-        `loan`: what a feature head has of its target.
+        `loan`: what a feature head has of its target. `kv`: type of keys and values; where there
+        is only one, it is that one.
         """
         ...
 

@@ -67,7 +67,10 @@ class SegmentCache(Protocol):
         ...
 
     def move(self, sources: Sequence[int], target: int) -> None:
-        """Copy the slots `sources` (ascending, each >= its destination) to target, target+1, ..."""
+        """Copy the slots `sources` to target, target+1, ...
+
+        They ascend, and each is at or behind its destination; or all lie before the target.
+        """
         ...
 
 

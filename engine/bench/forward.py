@@ -14,7 +14,7 @@ from statistics import median
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from engine.backend.cpu import NATIVE_FORMATS, choose_format, cpu_backend
+from engine.backend.cpu import NATIVE_FORMATS, choose_format, choose_kv, cpu_backend
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import NATIVE_KINDS
@@ -22,7 +22,7 @@ from engine.backend.native.pool import shared_pool
 from engine.backend.native.segment import NativeBackend
 from engine.bench.peer.export import BlockWeights
 from engine.bench.recipes import tensor_kinds
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.loading.inspection import own_model
 from engine.model.config import ModelConfig
 from engine.model.local_model import LocalModel
@@ -31,7 +31,7 @@ from engine.model.weights.readable import Readable, Weights
 from engine.plan.footprint import weight_count
 
 CONTEXT = 512
-"""Committed tokens before anything is timed, and length of a timed prompt."""
+"""Committed tokens before anything is timed, and length of a timed prompt, unless told."""
 
 MOST_ROWS = 64
 """Most new tokens of a timed forward."""
@@ -63,11 +63,16 @@ class Side(Protocol):
 
 
 def decoder_for(
-    config: ModelConfig, weights: Weights, wish: WeightFormat, threads: int | None = None
+    config: ModelConfig,
+    weights: Weights,
+    wish: WeightFormat,
+    threads: int | None = None,
+    kv: KvType = KvType.F16,
 ) -> Decoder:
     """A decoder alone, without tokenizer, draft and plan."""
     chosen = choose_format(wish, weight_count(config))
-    return Decoder.build(config, weights, cpu_backend(chosen, threads))
+    backend = cpu_backend(chosen, threads, kv=choose_kv(kv, chosen))
+    return Decoder.build(config, weights, backend)
 
 
 class DecoderSide:
@@ -84,7 +89,7 @@ class DecoderSide:
     def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:
         """See `Side`; the commit is part of it."""
         if len(self._state) != self._context:
-            self.prefills(1)
+            self._fill()
         times: list[list[float]] = [[] for _ in counts]
         for _ in range(runs):
             for count, spent in zip(counts, times, strict=True):
@@ -95,6 +100,22 @@ class DecoderSide:
                 spent.append(perf_counter() - start)
                 self._state.crop(self._context)
         return times
+
+    def _fill(self) -> None:
+        """Reach the context; beyond `CONTEXT` tokens their keys and values are repeated.
+
+        So a long one is there in seconds: what a forward costs depends on their number alone.
+        """
+        state, vocab = self._state, self._decoder.config.vocab_size
+        state.crop(0)
+        first = prompt(vocab, min(CONTEXT, self._context))
+        self._decoder.forward(state, first, logit_rows=(len(first) - 1,))
+        state.commit(range(len(first)))
+        while (held := len(state)) < self._context:
+            count = min(held, self._context - held)
+            for cache in state.caches:
+                cache.move(range(count), held)
+            state.extend(prompt(vocab, count))
 
     def prefills(self, runs: int) -> list[float]:
         """See `Side`; the prompt stays as the context."""
@@ -134,12 +155,12 @@ def forwards_in_turns(
     return [dict(zip(counts, map(median, spent), strict=True)) for spent in times]
 
 
-def prefills_in_turns(sides: Sequence[Side], runs: int) -> list[float]:
-    """Median tokens per second of processing a prompt, side by side."""
+def prefills_in_turns(sides: Sequence[Side], runs: int, length: int = CONTEXT) -> list[float]:
+    """Median tokens per second of processing a prompt of `length` tokens, side by side."""
     times: list[list[float]] = [[] for _ in sides]
     for side, spent, _ in _turns(sides, times, runs, most=1):
         spent.extend(side.prefills(1))
-    return [CONTEXT / median(spent) for spent in times]
+    return [length / median(spent) for spent in times]
 
 
 def _turns(
@@ -163,7 +184,12 @@ class Subject:
 
 
 def random_subject(
-    config: ModelConfig, wanted: str, threads: int | None = None, *, seed: int = 0
+    config: ModelConfig,
+    wanted: str,
+    threads: int | None = None,
+    kv: KvType = KvType.F16,
+    *,
+    seed: int = 0,
 ) -> Subject:
     """A model of random weights in one of `engine.bench.recipes.FORMATS`.
 
@@ -172,24 +198,26 @@ def random_subject(
     """
     kinds = tensor_kinds(config, wanted)
     ours = RandomWeights(config, kinds, seed, readable=NATIVE_KINDS)
-    decoder = Decoder.build(config, ours, NativeBackend(None, shared_pool(threads)))
+    decoder = Decoder.build(config, ours, NativeBackend(None, shared_pool(threads), kv=kv))
     return Subject(decoder, config, RandomWeights(config, kinds, seed))
 
 
-def stored_subject(path: Path, wish: WeightFormat, threads: int | None = None) -> Subject:
+def stored_subject(
+    path: Path, wish: WeightFormat, threads: int | None = None, kv: KvType = KvType.F16
+) -> Subject:
     """The model in a folder.
 
     Raises:
         UserFixable: it cannot be used.
     """
     config, weights, fmt = own_model(LocalModel.inspect(path), wish)
-    return _subject(config, weights, fmt, threads)
+    return _subject(config, weights, fmt, threads, kv)
 
 
 def _subject(
-    config: ModelConfig, weights: Weights, wish: WeightFormat, threads: int | None
+    config: ModelConfig, weights: Weights, wish: WeightFormat, threads: int | None, kv: KvType
 ) -> Subject:
-    decoder = decoder_for(config, weights, wish, threads)
+    decoder = decoder_for(config, weights, wish, threads, kv)
     fmt = NATIVE_FORMATS.get(choose_format(wish, weight_count(config)))
     if fmt is None and isinstance(weights, Readable):
         return Subject(decoder, config, weights)

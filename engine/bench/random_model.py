@@ -9,6 +9,7 @@ from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.bench.recipes import tensor_kinds
 from engine.bench.shapes import SHAPES, draft_shape, head_shape, shape
+from engine.commands import KvType
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import Fusion, ModelConfig
@@ -34,6 +35,7 @@ class RandomModel:
     """A shape in one of `engine.bench.recipes.FORMATS`.
 
     `lender`: of a feature head, the target; what the head borrows has the types that it has there.
+    `kv`: type of keys and values.
     """
 
     name: str
@@ -41,15 +43,16 @@ class RandomModel:
     wanted: str
     seed: int = 0
     lender: RandomModel | None = None
+    kv: KvType = KvType.F16
 
     @classmethod
-    def published(cls, name: str, wanted: str) -> RandomModel:
+    def published(cls, name: str, wanted: str, kv: KvType = KvType.F16) -> RandomModel:
         """One of the published shapes.
 
         Raises:
             UserFixable: there is none of that name.
         """
-        return cls(name, shape(name), wanted)
+        return cls(name, shape(name), wanted, kv=kv)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -69,7 +72,7 @@ class RandomModel:
     def facts(self) -> ModelFacts:
         """Facts for the planner."""
         kinds = {name: kind if kind in NATIVE_KINDS else "F32" for name, kind in self.kinds.items()}
-        held = stored_footprint(self.config, kinds, self.wanted.upper())
+        held = stored_footprint(self.config, kinds, self.wanted.upper(), self.kv)
         return ModelFacts(self.name, held, self.config.max_positions)
 
     def weights(self, *, as_stored: bool = False) -> RandomWeights:
@@ -87,19 +90,24 @@ class RandomPair:
 
     @classmethod
     def published(
-        cls, shape: str, wanted: str, draft: str = SMALL, draft_wanted: str = DRAFT_FORMAT
+        cls,
+        shape: str,
+        wanted: str,
+        draft: str = SMALL,
+        draft_wanted: str = DRAFT_FORMAT,
+        kv: KvType = KvType.F16,
     ) -> RandomPair:
         """A published shape and a draft for it, see `random_draft`.
 
         Raises:
             UserFixable: there is none of that name.
         """
-        target = RandomModel.published(shape, wanted)
+        target = RandomModel.published(shape, wanted, kv)
         return cls(target, random_draft(target, draft, draft_wanted))
 
 
 def random_draft(target: RandomModel, name: str, wanted: str = DRAFT_FORMAT) -> RandomModel:
-    """A draft for this target; what a head borrows has the target's types.
+    """A draft for this target; what a head borrows has the target's types, and so has its KV cache.
 
     Args:
         name: see `NAMES`.
@@ -109,16 +117,16 @@ def random_draft(target: RandomModel, name: str, wanted: str = DRAFT_FORMAT) -> 
         UserFixable: there is none of that name.
     """
     if name == SMALL:
-        return RandomModel(SMALL, draft_shape(target.config), wanted, seed=1)
+        return RandomModel(SMALL, draft_shape(target.config), wanted, seed=1, kv=target.kv)
     head = _head(name, target.config)
     if head is not None:
-        return RandomModel(name, head, wanted, seed=1, lender=target)
+        return RandomModel(name, head, wanted, seed=1, lender=target, kv=target.kv)
     if name not in SHAPES:
         raise UserFixable(
             tr("There is no draft “{name}”.").format(name=name),
             tr("Choose one of {known}, where S is a published shape.").format(known=NAMES),
         )
-    found = RandomModel.published(name, wanted)
+    found = RandomModel.published(name, wanted, target.kv)
     config = replace(found.config, vocab_size=target.config.vocab_size)
     return replace(found, config=config, seed=1)
 

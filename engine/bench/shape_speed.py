@@ -11,7 +11,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Account, Ledger, as_planned
 from engine.backend.segment import Backend, Share
-from engine.backend.shared import Lent, Loan
+from engine.backend.shared import Loan
 from engine.bench.forward import DecoderSide, Side, forwards_in_turns
 from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
@@ -136,6 +136,7 @@ def plan_models(known: Known, pair: RandomPair, placing: Placing, options: Shape
         layers_on_gpu=target.config.num_layers if layers == ALL_LAYERS else layers,
         parallel=mode is Mode.DUO,
         tokens=options.prompt + options.tokens // 2,
+        kv=target.kv,
     )
     return plan(*known, target.facts, [] if mode is Mode.PLAIN else [draft], wish)
 
@@ -148,14 +149,14 @@ def build(plan: Plan, machine: Machine, pair: RandomPair, threads: int | None = 
         OutOfMemory: a device's budget does not do.
     """
     devices = DeviceManager().open(machine, replace(plan, threads=threads) if threads else plan)
-    theirs = _backends(plan.target, devices, "target")
+    theirs = _backends(plan.target, devices, "target", pair.target)
     target = _decoder(pair.target, plan.target, theirs)
     if plan.draft is None or plan.draft_device is None:
         return Placed(plan, devices, target, None)
     if (fusion := pair.draft.config.fusion) is not None:
         target.feed(fusion, Account(devices[CPU].ledger, "target"))
     shares = whole(pair.draft.config.num_layers, plan.draft_device)
-    own = _backends(shares, devices, "draft", pair.draft.lent, theirs)
+    own = _backends(shares, devices, "draft", pair.draft, theirs)
     return Placed(plan, devices, target, _decoder(pair.draft, shares, own))
 
 
@@ -163,16 +164,20 @@ def _backends(
     shares: Sequence[Share],
     devices: Mapping[str, Device],
     owner: str,
-    lent: Mapping[str, Lent] | None = None,
+    model: RandomModel,
     lenders: Mapping[str, Backend] | None = None,
 ) -> dict[str, Backend]:
     """Return the backends by device; a head's have what the target's hold on the same device."""
 
     def loan(device: str) -> Loan | None:
+        lent = model.lent
         return Loan(lent, (lenders or {}).get(device)) if lent else None
 
     names = dict.fromkeys(share.device for share in shares)
-    return {name: devices[name].backend(WeightFormat.STORED, owner, loan(name)) for name in names}
+    return {
+        name: devices[name].backend(WeightFormat.STORED, owner, loan(name), model.kv)
+        for name in names
+    }
 
 
 def _decoder(

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from engine.bench.formats import FormatCost, measure_formats
 from engine.bench.forward import (
+    CONTEXT,
     DecoderSide,
     Side,
     Subject,
@@ -22,9 +23,9 @@ from engine.bench.peer.side import PeerSettings, llama_cpp
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT, UNIFORM
 from engine.bench.shapes import shape
 from engine.cli.exit_code import ExitCode
-from engine.cli.options import add_options
+from engine.cli.options import add_options, one_or_more
 from engine.cli.output import left, or_dash, show, show_progress, table
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
 from engine.language import listed, number, tr
@@ -52,7 +53,16 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
                 formats=", ".join(FORMATS)
             ),
         )
-        add_options(parser, "--threads", "--peer", "--json")
+        parser.add_argument(
+            "--context",
+            type=one_or_more,
+            default=CONTEXT,
+            metavar="N",
+            help=tr("tokens in the KV cache, or of the prompt (default: {tokens})").format(
+                tokens=CONTEXT
+            ),
+        )
+        add_options(parser, "--kv", "--threads", "--peer", "--json")
         add_options(parser, "--runs", default=20)
         parser.set_defaults(run=run)
     parser = kinds.add_parser("formats", help=tr("measure memory and speed of every weight format"))
@@ -85,7 +95,7 @@ def run_verify(arguments: argparse.Namespace) -> ExitCode:
 def run_prefill(arguments: argparse.Namespace) -> ExitCode:
     """Prompt tokens per second."""
     with _sides(arguments) as (sides, settings):
-        speeds = prefills_in_turns(sides, min(arguments.runs, MOST_PREFILLS))
+        speeds = prefills_in_turns(sides, min(arguments.runs, MOST_PREFILLS), arguments.context)
     return _report(arguments, {**_compared(speeds), **settings})
 
 
@@ -102,21 +112,24 @@ def _sides(arguments: argparse.Namespace) -> Iterator[tuple[list[Side], dict[str
     if arguments.peer is not None:
         find_interpreter()  # before minutes go into a model
     subject = _subject(arguments)
-    own = DecoderSide(subject.decoder)
+    length = arguments.context
+    own = DecoderSide(subject.decoder, length)
+    settings: dict[str, object] = {"context": length, "signature": subject.decoder.signature}
     if arguments.peer is None:
-        yield [own], {}
+        yield [own], settings
         return
-    with llama_cpp(subject.config, subject.weights, arguments.threads) as peer:
-        yield [own, peer], {"peer": peer.settings}
+    with llama_cpp(subject.config, subject.weights, arguments.threads, length=length) as peer:
+        yield [own, peer], {**settings, "peer": peer.settings}
 
 
 def _subject(arguments: argparse.Namespace) -> Subject:
     wanted, threads = arguments.format or WeightFormat.AUTO, arguments.threads
+    kv = KvType(arguments.kv)
     if arguments.shape is not None:
         wanted = SHAPE_FORMAT if wanted == WeightFormat.AUTO else wanted
-        return random_subject(shape(arguments.shape), _known(wanted, FORMATS), threads)
+        return random_subject(shape(arguments.shape), _known(wanted, FORMATS), threads, kv)
     wish = WeightFormat(_known(wanted, list(WeightFormat)))
-    return stored_subject(resolve_model(arguments.model), wish, threads)
+    return stored_subject(resolve_model(arguments.model), wish, threads, kv)
 
 
 def _known(wanted: str, formats: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from engine.cli.options import (
 )
 from engine.cli.output import show, table
 from engine.cli.plan_report import memory_report, plan_report
-from engine.commands import Mode
+from engine.commands import KvType, Mode
 from engine.language import number, tr
 
 
@@ -46,7 +46,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     _add_models(parser)
     add_gpu_options(parser)
-    add_options(parser, "--hardware", "--threads")
+    add_options(parser, "--kv", "--hardware", "--threads")
     add_options(parser, "--tokens", default=64)
     parser.add_argument(
         "--runs",
@@ -94,7 +94,11 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure and print."""
     pair = RandomPair.published(
-        arguments.shape, arguments.format, arguments.draft, arguments.draft_format
+        arguments.shape,
+        arguments.format,
+        arguments.draft,
+        arguments.draft_format,
+        KvType(arguments.kv),
     )
     mode = Mode(arguments.mode)
     options = ShapeOptions(

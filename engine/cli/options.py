@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.backend.simulated.spec import simulated_accelerator
-from engine.commands import ALL_LAYERS, DraftChoice, Load, Mode, WeightFormat
+from engine.commands import ALL_LAYERS, DraftChoice, KvType, Load, Mode, WeightFormat
 from engine.devices import machine_file
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
@@ -37,7 +37,7 @@ def add_options(parser: argparse._ActionsContainer, *names: str, **more: object)
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Declare what `load_command` reads, and --json."""
-    add_options(parser, "--model", "--draft", "--mode", "--format", "--context")
+    add_options(parser, "--model", "--draft", "--mode", "--format", "--kv", "--context")
     add_gpu_options(parser)
     add_options(parser, "--json")
 
@@ -74,6 +74,14 @@ def _shared_options() -> dict[str, dict[str, Any]]:
             "default": WeightFormat.AUTO,
             "choices": formats,
             "help": tr("weight format of the target"),
+        },
+        "--kv": {
+            "default": KvType.F16,
+            "choices": [str(kv) for kv in KvType],
+            "help": tr(
+                "type of the KV cache on the CPU: 16-bit floats (default), or 8-bit integers, "
+                "which take half the memory"
+            ),
         },
         "--context": {
             "type": int,
@@ -159,6 +167,7 @@ def load_command(arguments: argparse.Namespace) -> Load:
         mode=Mode(arguments.mode),
         context=arguments.context,
         weights=WeightFormat(arguments.format),
+        kv=KvType(arguments.kv),
         vram=arguments.vram,
         layers_on_gpu=arguments.layers_on_gpu,
         simulate_gpu=arguments.simulate_gpu,
@@ -171,6 +180,7 @@ def options_of(load: Load) -> list[str]:
         ("--draft", None if load.draft is DraftChoice.AUTO else load.draft),
         ("--mode", None if load.mode is Mode.AUTO else load.mode),
         ("--format", None if load.weights is WeightFormat.AUTO else load.weights),
+        ("--kv", None if load.kv is KvType.F16 else load.kv),
         ("--context", load.context),
         ("--vram", None if load.vram is None else f"{load.vram / GIB:g}"),
         ("--layers-on-gpu", "all" if load.layers_on_gpu == ALL_LAYERS else load.layers_on_gpu),

@@ -19,7 +19,7 @@ from engine.cli.options import (
 )
 from engine.cli.output import show, table
 from engine.cli.plan_report import estimate_lines, estimate_report, memory_report, plan_report
-from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from engine.commands import DraftChoice, KvType, Load, Mode, WeightFormat
 from engine.devices.kept_estimates import KeptEstimates
 from engine.errors import OutOfMemory
 from engine.events import WayOut
@@ -77,7 +77,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="F",
         help=tr("with --shape: weight format of the draft"),
     )
-    add_options(parser, "--context", "--hardware", "--json")
+    add_options(parser, "--kv", "--context", "--hardware", "--json")
     add_gpu_options(parser)
     parser.add_argument(
         "--curve", action="store_true", help=tr("also show the speed at several GPU memory budgets")
@@ -148,23 +148,27 @@ def _shape_command(arguments: argparse.Namespace) -> Load:
         draft=Path(draft) if named else DraftChoice(draft),
         mode=Mode(arguments.mode),
         context=arguments.context,
+        kv=KvType(arguments.kv),
         vram=arguments.vram,
         layers_on_gpu=arguments.layers_on_gpu,
     )
 
 
-def _shape_target(arguments: argparse.Namespace, weights: str = WeightFormat.AUTO) -> RandomModel:
+def _shape_target(
+    arguments: argparse.Namespace, weights: str = WeightFormat.AUTO, kv: KvType | None = None
+) -> RandomModel:
     """Return the shape with weights in a format; AUTO: that of --format, or the usual one."""
     wanted = arguments.format if weights == WeightFormat.AUTO else weights
     usual = wanted in (None, WeightFormat.AUTO, WeightFormat.STORED)
-    return RandomModel.published(arguments.shape, SHAPE_FORMAT if usual else wanted)
+    kv = kv or KvType(arguments.kv)
+    return RandomModel.published(arguments.shape, SHAPE_FORMAT if usual else wanted, kv)
 
 
 def _shape_planning(
     arguments: argparse.Namespace, load: Load, machine: Machine, speeds: Speeds
 ) -> Planning:
     """Return the planner's question for a shape that is loaded as `load` says."""
-    target, drafts = _shape_target(arguments, load.weights), []
+    target, drafts = _shape_target(arguments, load.weights, load.kv), []
     if isinstance(load.draft, Path) and load.mode is not Mode.PLAIN:
         drafts = [random_draft(target, arguments.draft, arguments.draft_format).facts]
     return planning_for(load, target.facts, drafts, machine, speeds, arguments.acceptance)
@@ -182,7 +186,9 @@ def _shape_ways_out(
         < facts.footprint.weight_bytes
     ]
     device = machine.usable[0].name if machine.usable else ""
-    known = LoadFacts(len(facts.footprint.blocks), facts.max_positions, formats, device)
+    known = LoadFacts(
+        len(facts.footprint.blocks), facts.max_positions, formats, device, smaller_kv=True
+    )
     found = alternatives(
         _shape_command(arguments),
         known,

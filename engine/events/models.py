@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.commands import Load, Mode, QuestionId
+from engine.commands import KvType, Load, Mode, QuestionId
 from engine.events.failures import Failed
 from engine.machine.facts import Machine
 from engine.machine.memory import DeviceMemory
@@ -106,6 +106,8 @@ class PlanSummary:
     """Whether what drafts is a feature head."""
     embedding_on_gpu: bool = False
     head_on_gpu: bool = False
+    kv: KvType = KvType.F16
+    """Type of keys and values on the CPU."""
     sampling: SamplingParams | None = None
     """Sampling that the model's own files recommend; None where they recommend none."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from engine.commands import DraftChoice, KvType, Load, Mode, WeightFormat
 from engine.errors import UserFixable
 from engine.events import WayOut
 from engine.language import later, listed, number, tr, tr_count
@@ -41,12 +41,14 @@ class LoadFacts:
         longest: context that it handles.
         formats: in which its weights would be smaller than they are.
         device: the accelerator that would be used, as people call it; empty without one.
+        smaller_kv: whether keys and values could be in 8 bits.
     """
 
     layers: int
     longest: int
     formats: Sequence[WeightFormat]
     device: str = ""
+    smaller_kv: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,9 @@ def _changes(wish: Load, facts: LoadFacts) -> Iterator[_Change]:
         yield _Change(
             "draft", lambda load: replace(load, draft=DraftChoice.NONE), _costs(1.2), words
         )
+    if facts.smaller_kv and wish.kv is KvType.F16:
+        words = _says(later("8-bit KV cache"))
+        yield _Change("kv", lambda load: replace(load, kv=KvType.Q8), _costs(1.8), words)
     for fmt in facts.formats:
         yield _smaller(fmt)
 

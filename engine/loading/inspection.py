@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
-from engine.backend.cpu import choose_format, native_is_built
+from engine.backend.cpu import choose_format, choose_kv, native_is_built
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
-from engine.commands import DraftChoice, Load, Mode, WeightFormat
+from engine.commands import DraftChoice, KvType, Load, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.hub.curated import starter_draft
 from engine.language import tr
@@ -52,6 +52,7 @@ class InspectedModel:
         config: what is built; for a head, the config it has together with its target.
         format: how matrices are held, a head's own at least.
         lent: what a head borrows -> the target's name of it, and how the target holds it.
+        kv: the type that was asked for keys and values; `facts` say which one they have.
     """
 
     model: LocalModel
@@ -59,6 +60,7 @@ class InspectedModel:
     weights: StoredWeights
     format: WeightFormat
     lent: Mapping[str, Lent] = field(default_factory=dict)
+    kv: KvType = KvType.F16
 
     @classmethod
     def of(cls, path: Path, wish: WeightFormat, memory_available: int) -> InspectedModel:
@@ -100,6 +102,12 @@ class InspectedModel:
         formats = (WeightFormat.Q8, WeightFormat.Q4)
         return [each for each in formats if footprint(self.config, each).weight_bytes <= most]
 
+    @property
+    def has_kv_choice(self) -> bool:
+        """Tell whether its keys and values can be in 8 bits on the CPU."""
+        own = isinstance(self.config, ModelConfig)
+        return own and choose_kv(KvType.Q8, self.format) is KvType.Q8
+
     def borrowing(self, held: WeightFormat) -> InspectedModel:
         """Return this head as it would be if its target held its weights in another format."""
         kind = KINDS[held]
@@ -116,8 +124,8 @@ class InspectedModel:
         lent = {name: each.kind for name, each in self.lent.items()}
         if self.format is WeightFormat.STORED:
             kinds = {name: weights.kind(name) for name in weights.names()}
-            return stored_footprint(config, kinds | lent, self.model.kind)
-        return footprint(config, self.format, lent)
+            return stored_footprint(config, kinds | lent, self.model.kind, self.kv)
+        return footprint(config, self.format, lent, self.kv)
 
 
 def own_model(
@@ -224,6 +232,7 @@ class Inspection:
     def _of(cls, command: Load, machine: Machine, known: ModelText | None) -> Inspection:
         memory = machine.host.memory_available
         target = InspectedModel.of(command.model, command.weights, memory)
+        target = replace(target, kv=command.kv)
         text = ModelText.of(target.model, known)
         plain = command.mode is Mode.PLAIN
         if isinstance(target.config, OtherConfig):
@@ -233,6 +242,8 @@ class Inspection:
         draft = None
         if not plain and command.draft is not DraftChoice.NONE:
             draft = _draft(command.draft, target, text.tokenizer, memory)
+        if draft is not None:
+            draft = replace(draft, kv=command.kv)
         return cls(command, target, draft, text, machine)
 
     def changed_to(self, load: Load) -> Inspection:
@@ -243,6 +254,8 @@ class Inspection:
             draft = None if draft is None else draft.borrowing(load.weights)
         if load.draft is DraftChoice.NONE:
             draft = None
+        target = replace(target, kv=load.kv)
+        draft = None if draft is None else replace(draft, kv=load.kv)
         return replace(self, command=load, target=target, draft=draft)
 
 

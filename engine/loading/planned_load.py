@@ -77,6 +77,7 @@ class PlannedLoad:
             draft_is_head=draft is not None and draft.footprint.fusion is not None,
             embedding_on_gpu=plan.embedding_on_gpu,
             head_on_gpu=plan.head_on_gpu,
+            kv=target.footprint.kv,
             sampling=inspection.target.model.sampling(),
         )
 
@@ -161,6 +162,7 @@ def planning_for(
         layers_on_gpu=len(target.footprint.blocks) if layers == ALL_LAYERS else layers,
         threads=command.threads,
         parallel=command.mode in (Mode.AUTO, Mode.DUO),
+        kv=command.kv,
     )
     candidates = [usual_draft(draft, acceptance) for draft in drafts] if drafting else []
     return Planning(machine, speeds, target, candidates, wish)
@@ -174,6 +176,7 @@ def loads_that_fit(inspection: Inspection, speeds: Speeds) -> tuple[WayOut, ...]
         longest=target.max_positions,
         formats=inspection.target.smaller_formats,
         device=usable[0].name if usable else "",
+        smaller_kv=inspection.target.has_kv_choice,
     )
 
     def plan_for(load: Load) -> Plan:

@@ -4,7 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 8 }; /* that attend together */
+enum {
+    QUERIES = 8, /* that attend together */
+    BATCHES = 8, /* of them, to the same chunks */
+    TOGETHER = QUERIES * BATCHES,
+};
 
 /* How a block turns the heads of a row at one position. */
 typedef struct {
@@ -38,6 +42,32 @@ static void turn(const forward *f, const float *x, const float *norm, rotation a
     for (int32_t i = at.rotated; i < dim; i++) y[i] = x[i] * scale;
 }
 
+static void put_key(const forward *f, const float *key, uint16_t *keys, int32_t slot)
+{
+    uint16_t half[MOST_DIM];
+    int8_t bytes[MOST_DIM];
+    if (f->cache->type == DT_KV_F16) {
+        f->kernels->to_half(key, f->dim, half);
+        for (int32_t d = 0; d < f->dim; d++) keys[d * DT_CHUNK + slot] = half[d];
+        return;
+    }
+    uint16_t *scales = keys + DT_CHUNK / 2 * f->dim + slot;
+    for (int32_t d = 0; d < f->dim; d += DT_BLOCK, scales += DT_CHUNK)
+        *scales = f->kernels->to_bytes(key + d, f->dim - d < DT_BLOCK ? f->dim - d : DT_BLOCK, bytes + d);
+    for (int32_t d = 0; d < f->dim; d += 2) memcpy(keys + d / 2 * DT_CHUNK + slot, bytes + d, 2);
+}
+
+static void put_value(const forward *f, const float *value, uint16_t *values, int32_t slot)
+{
+    int8_t bytes[MOST_DIM], *place = (int8_t *)values + slot / 2 * 2 * f->dim + slot % 2;
+    if (f->cache->type == DT_KV_F16) {
+        f->kernels->to_half(value, f->dim, values + slot * f->dim);
+        return;
+    }
+    values[DT_CHUNK / 2 * f->dim + slot] = f->kernels->to_bytes(value, f->dim, bytes);
+    for (int32_t d = 0; d < f->dim; d++) place[2 * d] = bytes[d];
+}
+
 /* Turns queries and keys of a row and stores its keys and values. */
 static void place_row(void *context, int32_t row)
 {
@@ -49,45 +79,38 @@ static void place_row(void *context, int32_t row)
     const int32_t slot = slots ? slots[f->start + row] : f->step->first_slot + f->start + row;
     const rotation at = at_position(f, f->step->positions[f->start + row]);
     const float *in = f->qkv + (int64_t)row * f->qkv_cols;
-    float *query = f->query + (int64_t)row * s->heads * padded;
-    for (int32_t h = 0; h < s->heads; h++, in += dim)
-        turn(f, in, block->query_norm, at, s->attention_scale, query + h * padded);
+    for (int32_t h = 0; h < s->heads; h++, in += dim) {
+        const int64_t index = (int64_t)row * s->heads + h;
+        float *query = f->query + index * padded;
+        turn(f, in, block->query_norm, at, s->attention_scale, query);
+        if (f->cache->type == DT_KV_Q8)
+            f->scales[index] = f->kernels->to_words(query, padded, f->words + index * padded);
+    }
     float turned[MOST_DIM] = {0};
-    uint16_t half[MOST_DIM];
     for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
         turn(f, in, block->key_norm, at, 1.0f, turned);
-        f->kernels->to_half(turned, padded, half);
-        uint16_t *keys = dt_keys(f->cache, f->block_index, h, slot / DT_CHUNK) + slot % DT_CHUNK;
-        for (int32_t d = 0; d < padded; d++) keys[d * DT_CHUNK] = half[d];
+        put_key(f, turned, dt_chunk_of(f->cache, f->block_index, h, slot / DT_CHUNK).keys, slot % DT_CHUNK);
     }
     for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
         memcpy(turned, in, sizeof(float) * (size_t)dim);
-        f->kernels->to_half(turned, padded, half);
-        memcpy(dt_values(f->cache, f->block_index, h, slot / DT_CHUNK) + slot % DT_CHUNK * padded, half,
-               sizeof(uint16_t) * (size_t)padded);
+        put_value(f, turned, dt_chunk_of(f->cache, f->block_index, h, slot / DT_CHUNK).values, slot % DT_CHUNK);
     }
 }
 
 /* The keys and values of one chunk of a tree path, by position: those that are looked at, which are read
  * 16 at a time. */
-static void gather(const forward *f, int32_t head, const int32_t *slots, dt_span looked_at, uint16_t *keys,
-                   uint16_t *values)
+static void gather(const forward *f, int32_t head, const int32_t *slots, dt_span looked_at, dt_chunk chunk)
 {
-    const int32_t dim = f->dim, end = dt_round_up(looked_at.to, DT_LANES);
-    for (int32_t k = looked_at.from / DT_LANES * DT_LANES; k < end; k++) {
-        const int32_t slot = slots[k];
-        const uint16_t *key = dt_keys(f->cache, f->block_index, head, slot / DT_CHUNK) + slot % DT_CHUNK;
-        const uint16_t *value =
-            dt_values(f->cache, f->block_index, head, slot / DT_CHUNK) + slot % DT_CHUNK * dim;
-        for (int32_t d = 0; d < dim; d++) keys[d * DT_CHUNK + k] = key[d * DT_CHUNK];
-        memcpy(values + k * dim, value, sizeof(uint16_t) * (size_t)dim);
-    }
+    const int32_t end = dt_round_up(looked_at.to, DT_LANES);
+    for (int32_t k = looked_at.from / DT_LANES * DT_LANES; k < end; k++)
+        dt_copy_slot(f->cache, dt_chunk_of(f->cache, f->block_index, head, slots[k] / DT_CHUNK),
+                     slots[k] % DT_CHUNK, chunk, k);
 }
 
 /* One batch of queries that share a key/value head, those of a path side by side; visible: positions. */
 typedef struct {
     int32_t path[QUERIES];
-    const float *query[QUERIES];
+    dt_query query[QUERIES];
     float *mixed[QUERIES];
     dt_span visible[QUERIES];
     int32_t count;
@@ -108,9 +131,9 @@ static dt_span seen_by(const batch *b, int32_t from, int32_t to, int32_t chunk)
 }
 
 static void attend_batch_chunk(const forward *f, batch *b, int32_t from, int32_t to, int32_t chunk,
-                               const uint16_t *keys, const uint16_t *values)
+                               dt_chunk held)
 {
-    const float *query[QUERIES];
+    dt_query query[QUERIES];
     float *mixed[QUERIES], peak[QUERIES], total[QUERIES];
     dt_span visible[QUERIES];
     int32_t who[QUERIES], rows = 0;
@@ -125,8 +148,10 @@ static void attend_batch_chunk(const forward *f, batch *b, int32_t from, int32_t
         who[rows++] = m;
     }
     if (!rows) return;
-    f->kernels->attend_chunk(keys, values, f->dim, query, visible, rows, f->segment->attention_softcap, peak,
-                             total, mixed);
+    /* Behind the last chunk there may be nothing, which asking for does not mind. */
+    const void *next = (const void *)((uintptr_t)held.keys + sizeof(uint16_t) * (size_t)dt_chunk_step(f->cache));
+    f->kernels->attend_chunk[f->cache->type](held, next, f->dim, query, visible, rows,
+                                             f->segment->attention_softcap, peak, total, mixed);
     for (int32_t m = 0; m < rows; m++) b->peak[who[m]] = peak[m], b->total[who[m]] = total[m];
 }
 
@@ -145,6 +170,7 @@ static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk
     const dt_step *step = f->step;
     const int32_t behind = chunk * DT_CHUNK - step->path_base;
     uint16_t keys[DT_CHUNK * MOST_DIM], values[DT_CHUNK * MOST_DIM];
+    const dt_chunk gathered = {keys, values};
     for (int32_t from = 0, to; from < b->count; from = to) {
         for (to = from + 1; to < b->count && b->path[to] == b->path[from];) to++;
         const dt_span seen = seen_by(b, from, to, chunk);
@@ -152,68 +178,93 @@ static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk
         const int32_t *slots = step->path_slots + (int64_t)b->path[from] * step->path_width + behind;
         if (lies_whole(slots, seen)) {
             const int32_t whole = slots[seen.from] / DT_CHUNK;
-            attend_batch_chunk(f, b, from, to, chunk, dt_keys(f->cache, f->block_index, head, whole),
-                               dt_values(f->cache, f->block_index, head, whole));
+            attend_batch_chunk(f, b, from, to, chunk, dt_chunk_of(f->cache, f->block_index, head, whole));
             continue;
         }
-        gather(f, head, slots, seen, keys, values);
-        attend_batch_chunk(f, b, from, to, chunk, keys, values);
+        gather(f, head, slots, seen, gathered);
+        attend_batch_chunk(f, b, from, to, chunk, gathered);
     }
 }
 
-/* The chunks that the batch sees, in order. */
-static void attend_batch(const forward *f, batch *b, int32_t head)
+static void attend_batch(const forward *f, batch *b, int32_t head, int32_t chunk)
 {
-    dt_span all = b->visible[0];
-    for (int32_t m = 1; m < b->count; m++) {
+    if (f->step->paths && chunk * DT_CHUNK >= f->step->path_base) attend_paths(f, b, head, chunk);
+    else attend_batch_chunk(f, b, 0, b->count, chunk, dt_chunk_of(f->cache, f->block_index, head, chunk));
+}
+
+/* A query of a group: its row, and its head. */
+typedef struct { int32_t row, head; } asker;
+
+static asker asker_of(const forward *f, const group *rows, int32_t head, int32_t index)
+{
+    const int32_t per_kv = f->segment->heads / f->segment->kv_heads;
+    return (asker){f->order[rows->first + index / per_kv], head * per_kv + index % per_kv};
+}
+
+/* Fills a batch with the queries from `first` on; returns what they see. */
+static dt_span begin_batch(const forward *f, batch *b, const group *rows, int32_t head, int32_t first)
+{
+    const dt_block *block = &f->segment->block[f->block_index];
+    dt_span all = {INT32_MAX, 0};
+    for (int32_t m = 0; m < b->count; m++) {
+        const asker by = asker_of(f, rows, head, first + m);
+        const int32_t seen = f->step->positions[f->start + by.row] + 1, window = block->window;
+        const int64_t index = (int64_t)by.row * f->segment->heads + by.head, place = index * f->dim;
+        b->path[m] = f->step->paths ? f->step->row_path[f->start + by.row] : 0;
+        b->query[m] = (dt_query){f->query + place, f->words + place, f->scales[index]};
+        b->mixed[m] = memset(f->attended + place, 0, sizeof(float) * (size_t)f->dim);
+        b->visible[m] = (dt_span){window && window < seen ? seen - window : 0, seen};
+        b->peak[m] = block->sinks ? block->sinks[by.head] : -INFINITY;
+        b->total[m] = block->sinks ? 1.0f : 0.0f;
         all.from = b->visible[m].from < all.from ? b->visible[m].from : all.from;
         all.to = b->visible[m].to > all.to ? b->visible[m].to : all.to;
     }
-    for (int32_t chunk = all.from / DT_CHUNK; chunk * DT_CHUNK < all.to; chunk++) {
-        if (f->step->paths && chunk * DT_CHUNK >= f->step->path_base) attend_paths(f, b, head, chunk);
-        else
-            attend_batch_chunk(f, b, 0, b->count, chunk, dt_keys(f->cache, f->block_index, head, chunk),
-                               dt_values(f->cache, f->block_index, head, chunk));
+    return all;
+}
+
+/* Queries [from, to) of a group: chunk after chunk, at which all of them look while it is near. */
+static void attend_queries(const forward *f, const group *rows, int32_t head, int32_t from, int32_t to)
+{
+    const dt_segment *s = f->segment;
+    batch batches[BATCHES];
+    dt_span all = {INT32_MAX, 0};
+    int32_t count = 0;
+    for (int32_t first = from; first < to; first += QUERIES, count++) {
+        batches[count].count = to - first < QUERIES ? to - first : QUERIES;
+        const dt_span seen = begin_batch(f, &batches[count], rows, head, first);
+        all.from = seen.from < all.from ? seen.from : all.from;
+        all.to = seen.to > all.to ? seen.to : all.to;
+    }
+    for (int32_t chunk = all.from / DT_CHUNK; chunk * DT_CHUNK < all.to; chunk++)
+        for (int32_t i = 0; i < count; i++) attend_batch(f, &batches[i], head, chunk);
+    for (int32_t i = 0; i < to - from; i++) {
+        const asker by = asker_of(f, rows, head, from + i);
+        const batch *b = &batches[i / QUERIES];
+        float *out = f->mixed + (int64_t)by.row * f->mixed_cols + by.head * s->head_dim;
+        for (int32_t d = 0; d < s->head_dim; d++)
+            out[d] = b->mixed[i % QUERIES][d] / b->total[i % QUERIES];
     }
 }
 
 static void attend_group(void *context, int32_t index)
 {
-    forward *f = context;
-    const dt_segment *s = f->segment;
-    const dt_block *block = &s->block[f->block_index];
-    const group *rows = &f->groups[index / s->kv_heads];
-    const int32_t head = index % s->kv_heads, per_kv = s->heads / s->kv_heads, dim = f->dim;
-    const int32_t queries = rows->count * per_kv;
-    float mixed[QUERIES][MOST_DIM];
-    for (int32_t first = 0; first < queries; first += QUERIES) {
-        batch b = {.count = queries - first < QUERIES ? queries - first : QUERIES};
-        for (int32_t m = 0; m < b.count; m++) {
-            const int32_t row = f->order[rows->first + (first + m) / per_kv];
-            const int32_t h = head * per_kv + (first + m) % per_kv;
-            const int32_t seen = f->step->positions[f->start + row] + 1, window = block->window;
-            b.path[m] = f->step->paths ? f->step->row_path[f->start + row] : 0;
-            b.query[m] = f->query + ((int64_t)row * s->heads + h) * dim;
-            b.mixed[m] = memset(mixed[m], 0, sizeof(float) * (size_t)dim);
-            b.visible[m] = (dt_span){window && window < seen ? seen - window : 0, seen};
-            b.peak[m] = block->sinks ? block->sinks[h] : -INFINITY;
-            b.total[m] = block->sinks ? 1.0f : 0.0f;
-        }
-        attend_batch(f, &b, head);
-        for (int32_t m = 0; m < b.count; m++) {
-            const int32_t row = f->order[rows->first + (first + m) / per_kv];
-            const int32_t h = head * per_kv + (first + m) % per_kv;
-            float *out = f->mixed + (int64_t)row * f->mixed_cols + h * s->head_dim;
-            for (int32_t d = 0; d < s->head_dim; d++) out[d] = mixed[m][d] / b.total[m];
-        }
+    const forward *f = context;
+    const int32_t heads = f->segment->kv_heads, head = index % heads;
+    const group *rows = &f->groups[index / heads];
+    const int32_t queries = rows->count * (f->segment->heads / heads);
+    for (int32_t from = 0; from < queries; from += TOGETHER) {
+        const int32_t left = queries - from;
+        attend_queries(f, rows, head, from, from + (left < TOGETHER ? left : TOGETHER));
     }
 }
 
-/* Groups the slice's rows so that there is work for every thread; those of a path are neighbours. */
+/* Groups the slice's rows: as many together as leave work for every thread; those of a path are
+ * neighbours. */
 void dt_group_rows(forward *f)
 {
-    const int32_t per_kv = f->segment->heads / f->segment->kv_heads;
-    const int32_t together = per_kv >= QUERIES ? 1 : QUERIES / per_kv;
+    const int32_t heads = f->segment->kv_heads, per_kv = f->segment->heads / heads;
+    const int32_t least = (dt_threads(f->pool) + heads - 1) / heads, share = (f->rows + least - 1) / least;
+    const int32_t most = per_kv < TOGETHER ? TOGETHER / per_kv : 1, together = share < most ? share : most;
     const int32_t paths = f->step->paths ? f->step->paths : 1;
     int32_t placed = 0;
     f->group_count = 0;

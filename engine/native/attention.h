@@ -4,20 +4,70 @@
  * waiting. What is added in which order does not depend on it. */
 enum { SIDE_BY_SIDE = 4 };
 
-/* Scores of 16 * wide keys from `keys` on, to share[..][k..]. */
-ALWAYS_INLINE void score(const uint16_t *keys, int32_t dim, const float *const *query, const int32_t rows,
+/* Each step of the scores' sums takes a cache line of the chunk, and asks for one of the next chunk: left to
+ * itself, the processor waits for memory half of the time where a sequence is long. */
+ALWAYS_INLINE const char *fetch_lines(const char *next, const int32_t lines)
+{
+    for (int32_t i = 0; i < lines; i++) DT_PREFETCH(next + i * 64);
+    return next + lines * 64;
+}
+
+/* Scores of 16 * wide keys from `keys` on, to share[..][k..]; returns where `next` has come to. */
+ALWAYS_INLINE const char *score(const uint16_t *keys, const char *next, int32_t dim, const dt_query *query, const int32_t rows,
                          const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
 {
     v16 acc[MOST_ROWS * SIDE_BY_SIDE];
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
-    for (int32_t d = 0; d < dim; d++)
+    for (int32_t d = 0; d < dim; d++) {
+        next = fetch_lines(next, wide);
         for (int32_t g = 0; g < wide; g++) {
             const v16 key = v_load_f16(keys + d * DT_CHUNK + 16 * g);
             for (int32_t m = 0; m < rows; m++)
-                acc[m * wide + g] = v_fma(v_set1(query[m][d]), key, acc[m * wide + g]);
+                acc[m * wide + g] = v_fma(v_set1(query[m].x[d]), key, acc[m * wide + g]);
         }
+    }
     for (int32_t m = 0; m < rows; m++)
         for (int32_t g = 0; g < wide; g++) v_store(share[m] + k + 16 * g, acc[m * wide + g]);
+    return next;
+}
+
+/* The keys that any of the rows sees. */
+ALWAYS_INLINE dt_span seen_by_any(const dt_span *visible, const int32_t rows)
+{
+    dt_span seen = {DT_CHUNK, 0};
+    for (int32_t m = 0; m < rows; m++) {
+        seen.from = visible[m].from < seen.from ? visible[m].from : seen.from;
+        seen.to = visible[m].to > seen.to ? visible[m].to : seen.to;
+    }
+    return seen;
+}
+
+/* From scores to the shares of a chunk's keys, 0 where one is not seen, merged into (peak, total); what
+ * was mixed so far is to be multiplied with `kept`, what the chunk adds with `fresh`. */
+ALWAYS_INLINE void weigh(float (*share)[DT_CHUNK], const dt_span *visible, const int32_t rows, float cap,
+                         float *peak, float *total, float *kept, float *fresh)
+{
+    for (int32_t m = 0; m < rows; m++) {
+        float *mine = share[m];
+        if (cap > 0) softcap(mine, DT_CHUNK, cap);
+        for (int32_t k = 0; k < visible[m].from; k++) mine[k] = -INFINITY;
+        for (int32_t k = visible[m].to; k < DT_CHUNK; k++) mine[k] = -INFINITY;
+        const float top = v_top(v_max(v_max(v_load(mine), v_load(mine + 16)),
+                                      v_max(v_load(mine + 32), v_load(mine + 48))));
+        for (int32_t k = 0; k < DT_CHUNK; k += 16)
+            v_store(mine + k, v_exp(v_sub(v_load(mine + k), v_set1(top))));
+        for (int32_t k = 0; k < visible[m].from; k++) mine[k] = 0;
+        for (int32_t k = visible[m].to; k < DT_CHUNK; k++) mine[k] = 0;
+        const v16 sum = v_add(v_add(v_load(mine), v_load(mine + 16)),
+                              v_add(v_load(mine + 32), v_load(mine + 48)));
+        const float higher = top > peak[m] ? top : peak[m];
+        float both[16] = {peak[m] - higher, top - higher};
+        v_store(both, v_exp(v_load(both)));
+        kept[m] = peak[m] == -INFINITY ? 0.0f : both[0];
+        fresh[m] = both[1];
+        total[m] = total[m] * kept[m] + v_sum(sum) * fresh[m];
+        peak[m] = higher;
+    }
 }
 
 /* Numbers [d, d + 16 * wide) of what the values that are seen make together. */
@@ -44,57 +94,33 @@ ALWAYS_INLINE void mix(const uint16_t *values, int32_t dim, int32_t d, dt_span s
 /* One chunk of 64 keys for `rows` queries that share a key/value head, merged into the running
  * (peak, total, mixed) of each query in chunk order.
  *
- * keys [dim][64] and values [64][dim] fp16; query [rows][dim], already scaled; visible[row] is at least
+ * keys [dim][64] and values [64][dim] fp16; query [rows] of [dim]; visible[row] is at least
  * one key of the chunk; scores are softcapped unless cap is 0. */
 ALWAYS_INLINE void attend_rows(
-    const uint16_t *keys, const uint16_t *values, int32_t dim, const float *const *query,
-    const dt_span *visible, const int32_t rows, float cap, float *peak, float *total, float *const *mixed)
+    dt_chunk chunk, const char *next, int32_t dim, const dt_query *query, const dt_span *visible,
+    const int32_t rows, float cap, float *peak, float *total, float *const *mixed)
 {
+    const uint16_t *keys = chunk.keys, *values = chunk.values;
     const int32_t wide = rows < SIDE_BY_SIDE ? SIDE_BY_SIDE / rows : 1;
     float share[MOST_ROWS][DT_CHUNK], kept[MOST_ROWS], fresh[MOST_ROWS];
-    int32_t least = DT_CHUNK, most = 0;
-    for (int32_t m = 0; m < rows; m++) {
-        least = visible[m].from < least ? visible[m].from : least;
-        most = visible[m].to > most ? visible[m].to : most;
-    }
-    const int32_t end = dt_round_up(most, 16);
-    int32_t k = least / 16 * 16;
-    for (; k + 16 * wide <= end; k += 16 * wide) score(keys + k, dim, query, rows, wide, share, k);
-    for (; k < end; k += 16) score(keys + k, dim, query, rows, 1, share, k);
-    for (int32_t m = 0; m < rows; m++) {
-        float *mine = share[m];
-        if (cap > 0) softcap(mine, DT_CHUNK, cap);
-        for (int32_t k = 0; k < visible[m].from; k++) mine[k] = -INFINITY;
-        for (int32_t k = visible[m].to; k < DT_CHUNK; k++) mine[k] = -INFINITY;
-        const float top = v_top(v_max(v_max(v_load(mine), v_load(mine + 16)),
-                                      v_max(v_load(mine + 32), v_load(mine + 48))));
-        for (int32_t k = 0; k < DT_CHUNK; k += 16)
-            v_store(mine + k, v_exp(v_sub(v_load(mine + k), v_set1(top))));
-        for (int32_t k = 0; k < visible[m].from; k++) mine[k] = 0;
-        for (int32_t k = visible[m].to; k < DT_CHUNK; k++) mine[k] = 0;
-        const v16 sum = v_add(v_add(v_load(mine), v_load(mine + 16)),
-                              v_add(v_load(mine + 32), v_load(mine + 48)));
-        const float higher = top > peak[m] ? top : peak[m];
-        float both[16] = {peak[m] - higher, top - higher};
-        v_store(both, v_exp(v_load(both)));
-        kept[m] = peak[m] == -INFINITY ? 0.0f : both[0];
-        fresh[m] = both[1];
-        total[m] = total[m] * kept[m] + v_sum(sum) * fresh[m];
-        peak[m] = higher;
-    }
-    const dt_span seen = {least, most};
+    const dt_span seen = seen_by_any(visible, rows);
+    const int32_t end = dt_round_up(seen.to, 16);
+    int32_t k = seen.from / 16 * 16;
+    for (; k + 16 * wide <= end; k += 16 * wide) next = score(keys + k, next, dim, query, rows, wide, share, k);
+    for (; k < end; k += 16) next = score(keys + k, next, dim, query, rows, 1, share, k);
+    weigh(share, visible, rows, cap, peak, total, kept, fresh);
     int32_t d = 0;
     for (; d + 16 * wide <= dim; d += 16 * wide) mix(values, dim, d, seen, share, rows, wide, kept, fresh, mixed);
     for (; d < dim; d += 16) mix(values, dim, d, seen, share, rows, 1, kept, fresh, mixed);
 }
 
-static void attend_chunk(const uint16_t *keys, const uint16_t *values, int32_t dim,
-                         const float *const *query, const dt_span *visible, int32_t rows, float cap,
+static void attend_chunk(dt_chunk chunk, const void *next, int32_t dim,
+                         const dt_query *query, const dt_span *visible, int32_t rows, float cap,
                          float *peak, float *total, float *const *mixed)
 {
 #define ATTEND(ROWS)                                                                      \
     case ROWS:                                                                            \
-        attend_rows(keys, values, dim, query, visible, ROWS, cap, peak, total, mixed);    \
+        attend_rows(chunk, next, dim, query, visible, ROWS, cap, peak, total, mixed);        \
         break;
     switch (rows) { FOR_ALL_ROWS(ATTEND) }
 }

@@ -1,8 +1,10 @@
-/* Keys and values of one sequence, fp16, in chunks of 64 slots.
+/* Keys and values of one sequence in chunks of 64 slots.
  *
- * They lie [chunk][block][kv head], keys [dim][64] and behind them values [64][dim]: a register holds
- * one dimension of 16 keys, so scores need no sums across lanes. A sequence touches memory from one
- * end as it grows, so large pages suit it, which are found sooner than hundreds of small ones.
+ * They lie [chunk][block][kv head]. In fp16, keys [dim][64] and behind them values [64][dim]: a register
+ * holds one dimension of 16 keys, so scores need no sums across lanes. In 8 bits, keys [dim / 2][64][2]
+ * and their scales [blocks of a head][64], values [32][dim][2] and their scales [64]: a register holds
+ * the pairs that one instruction multiplies and adds up. A sequence touches memory from one end as it
+ * grows, so large pages suit it, which are found sooner than hundreds of small ones.
  */
 #include "cache.h"
 
@@ -15,17 +17,23 @@ enum { HUGE_PAGE = 2 << 20 };
 /* A cache without its memory. */
 static dt_cache describe(const dt_segment *segment)
 {
+    const int32_t dim = dt_round_up(segment->head_dim, DT_LANES);
+    const int integers = segment->kv_type == DT_KV_Q8;
     return (dt_cache){
         .blocks = segment->blocks,
         .kv_heads = segment->kv_heads,
-        .dim = dt_round_up(segment->head_dim, DT_LANES),
+        .dim = dim,
+        .type = segment->kv_type,
+        .key_halves = integers ? dim / 2 + dt_round_up(dim, DT_BLOCK) / DT_BLOCK : dim,
+        .value_halves = integers ? dim / 2 + 1 : dim,
     };
 }
 
 static size_t bytes_of(const dt_cache *cache, int32_t slots)
 {
     const size_t heads = (size_t)cache->blocks * (size_t)cache->kv_heads;
-    return heads * (size_t)cache->dim * (size_t)dt_round_up(slots, DT_CHUNK) * 2 * sizeof(uint16_t);
+    const size_t halves = (size_t)(cache->key_halves + cache->value_halves);
+    return heads * halves * (size_t)dt_round_up(slots, DT_CHUNK) * sizeof(uint16_t);
 }
 
 dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
@@ -76,23 +84,29 @@ void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots)
     dt_extend(cache, slots);
 }
 
-void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target)
+void dt_copy_slot(const dt_cache *cache, dt_chunk from, int32_t slot, dt_chunk to, int32_t target)
 {
     const int32_t dim = cache->dim;
+    for (int32_t i = 0; i < cache->key_halves; i++)
+        to.keys[i * DT_CHUNK + target] = from.keys[i * DT_CHUNK + slot];
+    if (cache->type == DT_KV_F16) {
+        memcpy(to.values + target * dim, from.values + slot * dim, sizeof(uint16_t) * (size_t)dim);
+        return;
+    }
+    const int8_t *bytes = (const int8_t *)from.values + slot / 2 * 2 * dim + slot % 2;
+    int8_t *bytes_to = (int8_t *)to.values + target / 2 * 2 * dim + target % 2;
+    for (int32_t d = 0; d < dim; d++) bytes_to[2 * d] = bytes[2 * d];
+    to.values[DT_CHUNK / 2 * dim + target] = from.values[DT_CHUNK / 2 * dim + slot];
+}
+
+void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target)
+{
     dt_extend(cache, target + count);
     for (int32_t block = 0; block < cache->blocks; block++)
         for (int32_t head = 0; head < cache->kv_heads; head++)
             for (int32_t i = 0; i < count; i++) {
                 const int32_t from = sources[i], to = target + i;
-                const uint16_t *key = dt_keys(cache, block, head, from / DT_CHUNK) + from % DT_CHUNK;
-                const uint16_t *value =
-                    dt_values(cache, block, head, from / DT_CHUNK) + from % DT_CHUNK * dim;
-                uint16_t *key_to = dt_keys(cache, block, head, to / DT_CHUNK) + to % DT_CHUNK;
-                uint16_t *value_to =
-                    dt_values(cache, block, head, to / DT_CHUNK) + to % DT_CHUNK * dim;
-                for (int32_t d = 0; d < dim; d++) {
-                    key_to[d * DT_CHUNK] = key[d * DT_CHUNK];
-                    value_to[d] = value[d];
-                }
+                dt_copy_slot(cache, dt_chunk_of(cache, block, head, from / DT_CHUNK), from % DT_CHUNK,
+                             dt_chunk_of(cache, block, head, to / DT_CHUNK), to % DT_CHUNK);
             }
 }

@@ -86,12 +86,16 @@ typedef struct {
     int32_t dim;
 } dt_rope;
 
+/* Types of keys and values: halves; or integers of 8 bits, of keys with a scale for every DT_BLOCK numbers
+ * of a head, of values with one for a head's numbers. */
+enum { DT_KV_F16 = 0, DT_KV_Q8 = 1, DT_KV_TYPES = 2 };
+
 /* A run of decoder blocks. `embedding` and `head` have data == NULL where the segment lacks them. Softcaps
  * are 0 where there are none. A feature head has all of its blocks, both ends, and a fusion; what comes out
  * of it is not normed, its logits are of final_norm of it if that is not NULL, and where the fusion is
  * DT_EAGLE3 the first block's queries, keys and values see [input_norm(embedding); norm(x)]. */
 typedef struct {
-    int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, activation;
+    int32_t blocks, hidden, intermediate, heads, kv_heads, head_dim, activation, kv_type;
     float norm_eps, attention_scale, attention_softcap, logit_softcap, embedding_scale;
     const dt_block *block;
     dt_matrix embedding, head;
@@ -120,7 +124,7 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 1 };
+enum { DT_ABI_VERSION = 2 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
  * dt_matrix, dt_mlp, dt_experts, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,
@@ -140,7 +144,7 @@ DT_API void dt_pool_free(dt_pool *pool);
 DT_API int64_t dt_packed_bytes(int32_t format, int32_t rows, int32_t cols);
 DT_API void dt_unpack_row(const dt_matrix *matrix, int32_t row, float *out);
 
-/* Keys and values of one sequence: fp16, zeroed lazily by the system. */
+/* Keys and values of one sequence, of the segment's kv_type, zeroed lazily by the system. */
 DT_API dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots);
 DT_API void dt_cache_free(dt_cache *cache);
 DT_API int64_t dt_cache_bytes(const dt_segment *segment, int32_t slots);

@@ -158,6 +158,10 @@ static int64_t lay_out(forward *f, int32_t rows, uint8_t *base)
     const int64_t groups = dt_round_up(rows, DT_TILE_ROWS) / DT_TILE_ROWS;
     int64_t used = 0;
     for (int i = 0; i < 7; i++) *place[i] = dt_lay(base, &used, floats[i] * rows, sizeof(float));
+    const int64_t queries = (int64_t)f->segment->heads * rows;
+    f->attended = dt_lay(base, &used, queries * f->dim, sizeof(float));
+    f->words = dt_lay(base, &used, queries * f->dim, sizeof(int16_t));
+    f->scales = dt_lay(base, &used, queries, sizeof(float));
     if (f->segment->fusion) {
         f->features = dt_lay(base, &used, (int64_t)f->feature_cols * rows, sizeof(float));
         f->wide = dt_lay(base, &used, (int64_t)f->wide_cols * rows, sizeof(float));

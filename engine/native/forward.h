@@ -27,6 +27,8 @@ typedef struct {
     int32_t qkv_cols, dim, block_index;
     int32_t feature_cols, wide_cols;     /* padded too; 0 but for feature heads */
     float *x, *normed, *qkv, *query, *mixed, *gate_up, *act; /* [SLICE][...] */
+    float *attended, *scales; /* [SLICE][heads]: of [dim] what was mixed; of queries as words */
+    int16_t *words;           /* [SLICE][heads][dim] */
     float *features, *wide; /* [SLICE][...]: a head's, and what its fusion has side by side */
     dt_quantised *quantised;
     int8_t *spread;

@@ -48,6 +48,16 @@ typedef struct {
 /* Keys [from, to) of a chunk that a row sees. */
 typedef struct { int32_t from, to; } dt_span;
 
+/* Keys and values of one head in DT_CHUNK slots; cache.c says how they lie. */
+typedef struct { uint16_t *keys, *values; } dt_chunk;
+
+/* One head of a query, scaled: as it is, and with keys of DT_KV_Q8 as words * scale. */
+typedef struct {
+    const float *x;
+    const int16_t *words;
+    float scale;
+} dt_query;
+
 typedef struct {
     void (*quantise)(const float *x, int32_t row, int32_t cols, int32_t from, int32_t to,
                      dt_quantised *out, int8_t *spread);
@@ -61,9 +71,11 @@ typedef struct {
     void (*exponentials)(float *x, int32_t count);
     void (*softcap)(float *x, int32_t count, float cap);
     void (*to_half)(const float *x, int32_t count, uint16_t *y);
-    void (*attend_chunk)(const uint16_t *keys, const uint16_t *values, int32_t dim,
-                         const float *const *query, const dt_span *visible, int32_t rows, float cap,
-                         float *peak, float *total, float *const *mixed);
+    uint16_t (*to_bytes)(const float *x, int32_t count, int8_t *bytes);
+    float (*to_words)(const float *x, int32_t count, int16_t *words);
+    void (*attend_chunk[DT_KV_TYPES])(dt_chunk chunk, const void *next, int32_t dim,
+                                      const dt_query *query, const dt_span *visible, int32_t rows,
+                                      float cap, float *peak, float *total, float *const *mixed);
 } dt_kernels;
 
 /* Tiles need Linux's leave to use them, and a compiler that knows them. */

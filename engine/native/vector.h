@@ -12,6 +12,14 @@
 #include <immintrin.h>
 #endif
 
+/* Two neighbouring words as one number. */
+static inline int32_t both_words(const int16_t *pair)
+{
+    int32_t both;
+    memcpy(&both, pair, sizeof both);
+    return both;
+}
+
 #if DT_ISA == 2 /* AVX-512 with VNNI */
 
 typedef __m512 v16;
@@ -45,6 +53,10 @@ typedef __m512i v16i;
 #define vi_store(p, v) _mm512_storeu_si512((void *)(p), v)
 #define vi_store_bytes(p, v) _mm_storeu_si128((void *)(p), _mm512_cvtepi32_epi8(v))
 #define vi_shift_exponent(v) _mm512_castsi512_ps(_mm512_slli_epi32(v, 23))
+#define vi_store_words(p, v) _mm256_storeu_si256((void *)(p), _mm512_cvtepi32_epi16(v))
+typedef __m512i v32w;
+#define vw_from_i8(p) _mm512_cvtepi8_epi16(_mm256_loadu_si256((const void *)(p)))
+#define vi_dot_pairs(acc, x, pair) _mm512_dpwssd_epi32(acc, x, _mm512_set1_epi32(both_words(pair)))
 
 #elif DT_ISA == 1 /* AVX2 with FMA and F16C */
 
@@ -118,6 +130,25 @@ static inline void vi_store(int32_t *p, v16i v)
 {
     _mm256_storeu_si256((void *)p, v.lo);
     _mm256_storeu_si256((void *)(p + 8), v.hi);
+}
+/* Lanes in -32768..32767, as words. */
+static inline void vi_store_words(int16_t *p, v16i v)
+{
+    _mm256_storeu_si256((void *)p, _mm256_permute4x64_epi64(_mm256_packs_epi32(v.lo, v.hi), 0xd8));
+}
+/* Words in pairs, one pair to a lane. */
+typedef v16i v32w;
+static inline v32w vw_from_i8(const int8_t *p)
+{
+    return (v32w){_mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)p)),
+                  _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(p + 16)))};
+}
+/* acc + the products of each pair with this one, added up. */
+static inline v16i vi_dot_pairs(v16i acc, v32w x, const int16_t *pair)
+{
+    const __m256i both = _mm256_set1_epi32(both_words(pair));
+    return (v16i){_mm256_add_epi32(acc.lo, _mm256_madd_epi16(x.lo, both)),
+                  _mm256_add_epi32(acc.hi, _mm256_madd_epi16(x.hi, both))};
 }
 /* Lanes in -128..127, as bytes. */
 static inline void vi_store_bytes(int8_t *p, v16i v)
@@ -197,6 +228,21 @@ static inline void vi_store(int32_t *p, v16i v) { memcpy(p, v.i, sizeof v.i); }
 static inline void vi_store_bytes(int8_t *p, v16i v)
 {
     for (int l = 0; l < 16; l++) p[l] = (int8_t)v.i[l];
+}
+static inline void vi_store_words(int16_t *p, v16i v)
+{
+    for (int l = 0; l < 16; l++) p[l] = (int16_t)v.i[l];
+}
+typedef struct { int8_t w[32]; } v32w;
+static inline v32w vw_from_i8(const int8_t *p)
+{
+    v32w r;
+    memcpy(r.w, p, sizeof r.w);
+    return r;
+}
+static inline v16i vi_dot_pairs(v16i acc, v32w x, const int16_t *pair)
+{
+    VI_LANES(acc.i[l] + x.w[2 * l] * pair[0] + x.w[2 * l + 1] * pair[1]);
 }
 static inline v16 vi_shift_exponent(v16i v)
 {

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from engine.commands import Mode
+from engine.commands import KvType, Mode
 from engine.model.config import Fusion, FusionKind
 from engine.plan.footprint import Footprint
 
@@ -79,6 +79,7 @@ class Wish:
         threads: of the CPU; None: by the size of its share. Speeds are predicted with the latter.
         parallel: whether drafting and verifying at the same time can be chosen.
         tokens: of the conversation that speeds are predicted for.
+        kv: type of keys and values, where the device has a choice.
     """
 
     mode: Mode
@@ -90,6 +91,7 @@ class Wish:
     threads: int | None = None
     parallel: bool = True
     tokens: int = USUAL_TOKENS
+    kv: KvType = KvType.F16
 
 
 def usual_draft(model: ModelFacts, acceptance: float | None = None) -> DraftFacts:

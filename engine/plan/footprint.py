@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.accelerator.sizes import cache_bytes
+from engine.backend.cpu import choose_kv
 from engine.backend.decoder import MAX_TREE
 from engine.backend.ledger import PAGE
+from engine.backend.native.workspace import kv_token_bytes
 from engine.backend.sequence import NUMBER
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.language import later, tr
 from engine.model.config import Fusion, ModelConfig
 from engine.model.gguf.header import KIND_OF_NAME
@@ -87,6 +89,7 @@ class Footprint:
         kv_bytes_per_block: keys and values of one token in one block.
         kind: the types of stored weights in one word, as in "Q4_K_M".
         config: the model's shape; None of a model that runs through transformers.
+        kv: type of keys and values on the CPU; F16 also where they are floats of 32 bits.
     """
 
     format: WeightFormat
@@ -97,6 +100,7 @@ class Footprint:
     kv_bytes_per_block: int
     kind: str = ""
     config: ModelConfig | None = None
+    kv: KvType = KvType.F16
 
     @property
     def weight_bytes(self) -> int:
@@ -182,25 +186,35 @@ def weight_count(config: ModelConfig) -> int:
 
 
 def footprint(
-    config: ModelConfig, weights: WeightFormat, lent: Mapping[str, str] | None = None
+    config: ModelConfig,
+    weights: WeightFormat,
+    lent: Mapping[str, str] | None = None,
+    kv: KvType = KvType.F16,
 ) -> Footprint:
-    """Return the footprint of a shape; the KV cache is fp16, on the F32 path fp32.
+    """Return the footprint of a shape; the KV cache of the F32 path is fp32.
 
-    `lent`: types by name of the tensors that a feature head borrows from its target.
+    Args:
+        config: the shape.
+        weights: format of all matrices.
+        lent: types by name of the tensors that a feature head borrows from its target.
+        kv: the type that is wished for the KV cache.
     """
     kind = KINDS[weights]
     names = (name for name in expected_tensors(config) if not name.endswith("router.weight"))
-    return _footprint(config, weights, dict.fromkeys(names, kind) | dict(lent or {}))
+    return _footprint(config, weights, dict.fromkeys(names, kind) | dict(lent or {}), kv=kv)
 
 
-def stored_footprint(config: ModelConfig, kinds: Mapping[str, str], kind: str) -> Footprint:
+def stored_footprint(
+    config: ModelConfig, kinds: Mapping[str, str], kind: str, kv: KvType = KvType.F16
+) -> Footprint:
     """Return the footprint of a shape whose matrices are held as they are stored.
 
     Args:
         kinds: the type of every matrix by its canonical name; vectors are held in fp32 anyway.
         kind: all of them in one word.
+        kv: type of keys and values.
     """
-    return _footprint(config, WeightFormat.STORED, kinds, kind)
+    return _footprint(config, WeightFormat.STORED, kinds, kind, kv)
 
 
 def other_footprint(config: OtherConfig, weight_count: int, weights: WeightFormat) -> Footprint:
@@ -218,9 +232,13 @@ def other_footprint(config: OtherConfig, weight_count: int, weights: WeightForma
 
 
 def _footprint(
-    config: ModelConfig, weights: WeightFormat, kinds: Mapping[str, str], kind: str = ""
+    config: ModelConfig,
+    weights: WeightFormat,
+    kinds: Mapping[str, str],
+    kind: str = "",
+    kv: KvType = KvType.F16,
 ) -> Footprint:
-    portable = weights is WeightFormat.F32
+    portable, kv = weights is WeightFormat.F32, choose_kv(kv, weights)
     parts: dict[str, Counter[tuple[str, bool]]] = {}
     for name, shape in expected_tensors(config).items():
         place, experts = _place(name), ".experts." in name
@@ -231,16 +249,17 @@ def _footprint(
     if config.tie_word_embeddings:
         parts[HEAD] = parts.get(HEAD, Counter()) + parts[EMBEDDING]
     shares = [own.experts.used / own.experts.count if own.experts else 0 for own in config.blocks]
-    dim = config.head_dim if portable else _up(config.head_dim, _LANES)
+    heads, dim = config.num_kv_heads, config.head_dim
     return Footprint(
         format=weights,
         embedding=_part(parts[EMBEDDING]),
         blocks=tuple(_part(parts[str(index)], share) for index, share in enumerate(shares)),
         head=_part(parts[HEAD]),
         tied=config.tie_word_embeddings,
-        kv_bytes_per_block=2 * config.num_kv_heads * dim * (4 if portable else 2),
+        kv_bytes_per_block=2 * heads * dim * 4 if portable else kv_token_bytes(heads, dim, kv),
         config=config,
         kind=kind,
+        kv=kv,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.commands import Mode, WeightFormat
+from engine.commands import KvType, Mode, WeightFormat
 from engine.language import number, tr
 from engine.language.units import memory
 from engine.machine.facts import CPU, Machine
@@ -75,6 +75,7 @@ def _reasons(told: Told) -> Iterator[str]:
     yield _where(told)
     if target.footprint.format is WeightFormat.F32 and not target.other_family:
         yield tr("Without Duotail's native backend (a C compiler builds it) this is slow.")
+    yield from _kv(told)
     yield _who_drafts(told)
     yield from _head(told)
     yield from _loop(told)
@@ -158,6 +159,21 @@ def _split(told: Told, layers: int, count: int) -> str:
         count=count,
         device=told.device,
     )
+
+
+def _kv(told: Told) -> Iterator[str]:
+    """Explain what became of a wish for a KV cache in 8 bits."""
+    if told.wish.kv is KvType.F16:
+        return
+    found, held = told.search.accelerator, told.target.footprint
+    if held.kv is KvType.F16:
+        yield tr("The KV cache is not in 8 bits: only Duotail's native CPU backend has that.")
+    elif told.plan.layers_on_gpu and found is not None and not found.takes_core:
+        yield tr("The KV cache is in 8 bits on the CPU; on {device} it stays in 16.").format(
+            device=told.device
+        )
+    else:
+        yield tr("The KV cache is in 8 bits, as you asked.")
 
 
 # ---- who drafts ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.segment import NativeBackend
+from engine.commands import KvType
 from engine.model.config import Activation, BlockConfig, Experts, ModelConfig, RopeConfig
 from engine.model.tensors import HEAD_IDS, expected_tensors
 from engine.model.weights.random_weights import spread_ids
@@ -99,8 +100,10 @@ class RandomWeights:
         return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
 
 
-def full_decoder(fmt: Format | None, pool: ThreadPool | None = None) -> Decoder:
+def full_decoder(
+    fmt: Format | None, pool: ThreadPool | None = None, kv: KvType = KvType.F16
+) -> Decoder:
     """The model in one of the native formats; None: in two of them."""
     config = full_config()
-    backend = NativeBackend(fmt, pool or shared_pool())
+    backend = NativeBackend(fmt, pool or shared_pool(), kv=kv)
     return Decoder.build(config, RandomWeights(config), backend)

@@ -10,7 +10,7 @@ from engine.backend.cpu import CpuDevice
 from engine.backend.decoder import Decoder
 from engine.backend.simulated.device import SimulatedDevice
 from engine.backend.simulated.spec import DEVICE, SimulatedSpec
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Weights
@@ -31,6 +31,7 @@ def on_simulated(
     fmt: WeightFormat = WeightFormat.Q8,
     threads: int = 1,
     owner: str = "target",
+    kv: KvType = KvType.F16,
 ) -> Decoder:
     """A model cut at the borders, its parts on the CPU and on the device in turn.
 
@@ -39,7 +40,7 @@ def on_simulated(
     """
     devices = (CPU, DEVICE) if borders else (DEVICE,)
     backends = {
-        CPU: CpuDevice(threads=threads).backend(fmt, owner),
-        DEVICE: device.backend(fmt, owner),
+        CPU: CpuDevice(threads=threads).backend(fmt, owner, kv=kv),
+        DEVICE: device.backend(fmt, owner, kv=kv),
     }
     return Decoder.placed(config, weights, cut(config.num_layers, borders, devices), backends)

@@ -12,6 +12,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Backend, Share
+from engine.commands import KvType
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
@@ -60,9 +61,12 @@ def split_folder(
 
 
 def split_full_decoder(
-    fmt: Format | None, borders: Sequence[int], pool: ThreadPool | None = None
+    fmt: Format | None,
+    borders: Sequence[int],
+    pool: ThreadPool | None = None,
+    kv: KvType = KvType.F16,
 ) -> Decoder:
     """The model with every feature in several segments."""
     config = full_config()
-    backend = NativeBackend(fmt, pool or shared_pool())
+    backend = NativeBackend(fmt, pool or shared_pool(), kv=kv)
     return split_decoder(config, RandomWeights(config), borders, backend)

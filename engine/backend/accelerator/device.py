@@ -19,7 +19,7 @@ from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Allocation, Ledger, Purpose
 from engine.backend.segment import Backend
 from engine.backend.shared import Loan
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 
 SHARED = "device"
 """Who holds what all models on a device share."""
@@ -93,7 +93,13 @@ class TorchDevice:
         """Copies to it."""
         return self._driver.transfers
 
-    def backend(self, weights: WeightFormat, owner: str, loan: Loan | None = None) -> Backend:
+    def backend(
+        self,
+        weights: WeightFormat,
+        owner: str,
+        loan: Loan | None = None,
+        kv: KvType = KvType.F16,  # noqa: ARG002 - keys and values are 16-bit floats here
+    ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`.
 
         Raises:

@@ -17,7 +17,7 @@ from engine.language import listed, tr
 MODULE = "engine._native"
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 1
+ABI_VERSION = 2
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -49,6 +49,13 @@ class Activation(IntEnum):
     SILU = 0
     GELU_TANH = 1
     SWIGLU_OAI = 2
+
+
+class NativeKv(IntEnum):
+    """Types of keys and values, by `KvType`'s names."""
+
+    F16 = 0
+    Q8 = 1
 
 
 class FusionKind(IntEnum):
@@ -144,7 +151,7 @@ class SegmentStruct(c.Structure):
     """dt_segment."""
 
     _fields_ = (
-        *_all(c.c_int32, "blocks hidden intermediate heads kv_heads head_dim activation"),
+        *_all(c.c_int32, "blocks hidden intermediate heads kv_heads head_dim activation kv_type"),
         *_all(
             c.c_float,
             "norm_eps attention_scale attention_softcap logit_softcap embedding_scale",

@@ -17,6 +17,7 @@ from engine.backend.native.library import (
     Activation,
     BlockStruct,
     Format,
+    NativeKv,
     SegmentStruct,
     StepStruct,
     library,
@@ -39,6 +40,7 @@ from engine.backend.segment import (
 )
 from engine.backend.shared import Borrowed, Loan, Shared
 from engine.backend.step import CHUNK, Step
+from engine.commands import KvType
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
 from engine.model.weights.readable import Floats, Weights
@@ -52,6 +54,7 @@ class NativeBackend:
         pool: the threads that compute.
         account: where everything is entered that its segments and their caches hold.
         loan: what a feature head has of its target.
+        kv: type of keys and values.
     """
 
     def __init__(
@@ -60,8 +63,9 @@ class NativeBackend:
         pool: ThreadPool | None = None,
         account: Account | None = None,
         loan: Loan | None = None,
+        kv: KvType = KvType.F16,
     ) -> None:
-        self._format, self._loan = fmt, loan or Loan({})
+        self._format, self._loan, self._kv = fmt, loan or Loan({}), kv
         self._pool = pool or shared_pool()
         self._account = account or unlimited()
         self._shared: Shared[Packed] = Shared()
@@ -82,14 +86,15 @@ class NativeBackend:
             config, weights, self._format, self._pool, self._account, self._shared, borrowed
         )
         return NativeSegment(
-            config, packer, blocks, self._pool, self._account, embed=embed, head=head
+            config, packer, blocks, self._pool, self._account, self._kv, embed=embed, head=head
         )
 
 
 class NativeCache:
-    """Keys and values of one sequence, fp16, owned by the library."""
+    """Keys and values of one sequence, owned by the library; `kv` is their type."""
 
     def __init__(self, segment: SegmentStruct, slots: int, account: Account) -> None:
+        self.kv = NativeKv(segment.kv_type)
         self._nbytes: int = library().dt_cache_bytes(segment, slots)
         self.handle = 0
         here = weakref.ref(self)
@@ -111,8 +116,15 @@ class NativeCache:
         return slots
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
-        """Take over the first `slots` slots of another cache."""
-        library().dt_cache_copy(self.handle, own_cache(other, NativeCache).handle, slots)
+        """Take over the first `slots` slots of another cache.
+
+        Raises:
+            TypeError: its keys and values are of another type.
+        """
+        source = own_cache(other, NativeCache)
+        if source.kv != self.kv:
+            raise TypeError("the caches hold keys and values of different types")
+        library().dt_cache_copy(self.handle, source.handle, slots)
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
@@ -135,12 +147,14 @@ class NativeSegment(Segment):
         blocks: range,
         pool: ThreadPool,
         account: Account,
+        kv: KvType,
         *,
         embed: bool,
         head: bool,
     ) -> None:
         check_head(config, blocks, embed=embed, head=head)
         super().__init__(blocks)
+        self._kv = kv
         self._config, self._pool, self._account = config, pool, account
         self._packed, self._vectors, self._experts = packer.packed, packer.vectors, packer.experts
         self._borrowed = packer.borrowed
@@ -154,6 +168,7 @@ class NativeSegment(Segment):
             kv_heads=config.num_kv_heads,
             head_dim=config.head_dim,
             activation=Activation[config.activation.upper()],
+            kv_type=NativeKv[kv.name],
             norm_eps=config.rms_norm_eps,
             attention_scale=config.attention_scale,
             attention_softcap=config.attention_softcap,
@@ -206,7 +221,7 @@ class NativeSegment(Segment):
     def signature(self) -> str:
         """Everything that the arithmetic depends on; the instruction set is not part of it."""
         formats = sorted({packed.struct.format for packed in self._packed})
-        return f"cpu:{'+'.join(Format(fmt).name.lower() for fmt in formats)}/kv-f16"
+        return f"cpu:{'+'.join(Format(fmt).name.lower() for fmt in formats)}/kv-{self._kv}"
 
     @property
     def weight_bytes(self) -> int:

@@ -24,11 +24,14 @@ from engine.backend.native.library import (
     pointer,
 )
 from engine.backend.native.memory import reserve, reserve_rows
+from engine.commands import KvType
 from engine.errors import Absent
 from engine.model.config import BlockConfig, ModelConfig, RopeConfig
 from engine.model.rope import rotations
 from engine.model.weights.readable import Floats
 
+LANES, BLOCK = 16, 32
+"""Numbers of a head are padded to the first; those of a block of keys have a scale."""
 ROWS = 64
 """DT_MOST_ROWS, which a forward computes together, and rows whose logits there is room for."""
 PREFILL_ROWS = 512
@@ -41,7 +44,7 @@ DEPTH, WIDTH = 10, 4
 """Depth and width of the tree for which a draft has room from the first."""
 
 _PAGE = 4096
-_FLOAT = 4
+_FLOAT, _HALF = 4, 2
 
 
 def segment_bytes(
@@ -91,6 +94,21 @@ def scratch_bytes(config: ModelConfig, blocks: Sequence[BlockConfig], rows: int)
     if not _is_built():
         return 0
     return int(library().dt_scratch_bytes(c.byref(_segment_of(config, blocks)), rows))
+
+
+def kv_token_bytes(heads: int, dim: int, kv: KvType) -> int:
+    """Bytes of one token's keys and values in one block; engine/native/cache.c says how they lie.
+
+    Args:
+        heads: KV heads.
+        dim: numbers of a head.
+        kv: their type.
+    """
+    padded = dim + -dim % LANES
+    if kv is KvType.F16:
+        return heads * 2 * padded * _HALF
+    key_scales = -(-padded // BLOCK)
+    return heads * (2 * padded + (key_scales + 1) * _HALF)
 
 
 def rows_bytes(rows: int, width: int) -> int:

@@ -23,7 +23,7 @@ from engine.backend.simulated.spec import (
     simulated_name,
 )
 from engine.backend.step import Step
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.errors import Absent
 from engine.language import tr
 from engine.machine.cores import default_threads
@@ -262,7 +262,11 @@ class SimulatedDevice:
         return replace(facts, memory_free=max(self.spec.memory - self._others, 0))
 
     def backend(
-        self, weights: WeightFormat, owner: str, loan: Loan | None = None
+        self,
+        weights: WeightFormat,
+        owner: str,
+        loan: Loan | None = None,
+        kv: KvType = KvType.F16,
     ) -> SimulatedBackend:
         """Compiles segments whose allocations are entered for `owner`.
 
@@ -277,7 +281,7 @@ class SimulatedDevice:
         account = Account(self.ledger, owner)
         if loan is not None and isinstance(loan.lender, SimulatedBackend):
             loan = replace(loan, lender=loan.lender.native)
-        native = NativeBackend(NATIVE_FORMATS.get(weights), ThreadPool(1), account, loan)
+        native = NativeBackend(NATIVE_FORMATS.get(weights), ThreadPool(1), account, loan, kv)
         return SimulatedBackend(native, self.processor)
 
     def close(self) -> None:

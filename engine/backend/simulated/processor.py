@@ -23,18 +23,19 @@ from engine.backend.native.library import (
     FusionKind,
     Matrix,
     Mlp,
+    NativeKv,
     SegmentStruct,
     library,
 )
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.native.workspace import kv_token_bytes
 from engine.backend.simulated.spec import SimulatedSpec, simulated_name, simulated_speeds
+from engine.commands import KvType
 from engine.errors import DeviceLost
 from engine.language import tr
 from engine.machine.speeds import DeviceSpeeds
 
 _KIND_OF: dict[Format, str] = {fmt: kind for kind, fmt in NATIVE_KINDS.items()}
-_KV_NUMBER = 2
-"""Bytes of a number among keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,8 @@ def work_of(segment: SegmentStruct) -> Work:
     features: list[Reads] = []
     if fused and segment.fusion.contents.kind == FusionKind.EAGLE3:
         fused, features = [], fused
-    per_token = 2 * _KV_NUMBER * segment.kv_heads * segment.head_dim
+    kv = KvType[NativeKv(segment.kv_type).name]
+    per_token = kv_token_bytes(segment.kv_heads, segment.head_dim, kv)
     return Work(
         blocks=_summed([*fused, *(read for block in blocks for read in _block(block))]),
         head=_summed([*_matrices([segment.head])]),

@@ -74,18 +74,27 @@ class LlamaCppSide:
         vocab: its number of tokens.
         threads: that it may use.
         context: tokens of the longest answer with its prompt.
+        length: tokens of the prompt that is timed, and the context of timed forwards.
     """
 
     def __init__(
-        self, process: PeerProcess, path: Path, vocab: int, threads: int, context: int = 0
+        self,
+        process: PeerProcess,
+        path: Path,
+        vocab: int,
+        threads: int,
+        context: int = 0,
+        length: int = CONTEXT,
     ) -> None:
         self._process, self._vocab, self._threads = process, vocab, threads
-        self._size = max(context, CONTEXT + MOST_ROWS)
+        self._size = max(context, length + MOST_ROWS, CONTEXT + MOST_ROWS)
+        self._length, self._held = CONTEXT, 0
         with process.awake():
             facts = process.ask("load", path=str(path))
             off, on = (self._try(flash) for flash in (False, True))
             if off < on:
                 self._open(flash_attention=False)
+        self._length = length
         self.settings = PeerSettings(
             name="llama.cpp",
             version=facts["version"],
@@ -121,16 +130,20 @@ class LlamaCppSide:
 
     def forwards(self, counts: Sequence[int], runs: int) -> list[list[float]]:
         """See `Side`; the context is the prompt of the last prefill."""
+        if self._held != self._length:
+            self.prefills(1)
         tokens = next_tokens(self._vocab, max(counts))
         answer = self._process.ask(
-            "forward", tokens=tokens, start=CONTEXT, counts=list(counts), runs=runs
+            "forward", tokens=tokens, start=self._length, counts=list(counts), runs=runs
         )
         seconds: list[list[float]] = answer["seconds"]
         return seconds
 
     def prefills(self, runs: int) -> list[float]:
         """See `Side`."""
-        answer = self._process.ask("prefill", tokens=prompt(self._vocab), runs=runs)
+        tokens = prompt(self._vocab, self._length)
+        answer = self._process.ask("prefill", tokens=tokens, runs=runs)
+        self._held = self._length
         seconds: list[float] = answer["seconds"]
         return seconds
 
@@ -161,7 +174,11 @@ class LlamaCppSide:
 
 @contextmanager
 def llama_cpp(
-    config: ModelConfig, weights: Readable, threads: int | None = None, context: int = 0
+    config: ModelConfig,
+    weights: Readable,
+    threads: int | None = None,
+    context: int = 0,
+    length: int = CONTEXT,
 ) -> Iterator[LlamaCppSide]:
     """llama.cpp with these very weights, asleep; ended and cleaned up on leaving.
 
@@ -169,7 +186,7 @@ def llama_cpp(
         config: of the model.
         weights: as our decoder holds them.
         threads: as many as ours has, unless told.
-        context: see `LlamaCppSide`.
+        context, length: see `LlamaCppSide`.
 
     Raises:
         Absent: it is not installed.
@@ -185,7 +202,7 @@ def llama_cpp(
             with process.awake():
                 process.write(path, exported)
             side = LlamaCppSide(
-                process, path, config.vocab_size, threads or default_threads(), context
+                process, path, config.vocab_size, threads or default_threads(), context, length
             )
             # Loaded is mapped: the file may go, and nothing is left behind by a crash.
         yield side

@@ -10,9 +10,11 @@ import pytest
 from app.settings import Settings
 from app.settings.file import load, save
 from app.settings.profiles import GIB, ModelProfile, ProfiledModel, Profiles
-from engine.commands import DraftChoice, Mode, WeightFormat
+from engine.commands import DraftChoice, KvType, Mode, WeightFormat
 
-EVERYTHING = ModelProfile(Mode.DUO, Path("/d/draft"), GIB // 2, 2048, WeightFormat.Q8, 3)
+EVERYTHING = ModelProfile(
+    Mode.DUO, Path("/d/draft"), GIB // 2, 2048, WeightFormat.Q8, 3, KvType.Q8
+)
 
 
 def test_profiles_are_one_table_a_model(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from app.showcase import budgets
 from app.showcase.budgets import GIB, LAYERS, previewed
 from app.showcase.script import PLAN
 from app.tuning.tuning_page import TuningPage
-from engine.commands import Calibrate, DraftChoice, Load, Mode, Preview, Stop
+from engine.commands import Calibrate, DraftChoice, KvType, Load, Mode, Preview, Stop
 from engine.events import (
     Failed,
     FailureKind,
@@ -180,6 +180,18 @@ def test_undo_brings_back_what_runs(card: Desk) -> None:
     assert not page.choosing.differs
     assert page.mode.modes.rows[Mode.AUTO].button.isChecked()
     assert page.memory.context.currentIndex() == 0
+
+
+def test_the_kv_cache_is_chosen_like_everything_else(card: Desk) -> None:
+    page = opened(card)
+    box = page.memory.kv
+    assert [box.itemText(place) for place in range(box.count())] == ["16 bits", "8 bits"]
+    assert box.currentIndex() == 0
+    box.activated.emit(1)
+    assert page.choosing.profile.kv is KvType.Q8
+    planned(card, page)
+    page.bar.apply_button.click()
+    card.bot.waitUntil(lambda: loads(card)[-1].kv is KvType.Q8)
 
 
 def test_threads_are_chosen_like_everything_else(card: Desk) -> None:
@@ -392,6 +404,7 @@ def test_everything_is_reached_with_tab(card: Desk) -> None:
         page.memory.ceiling.auto_button,
         page.memory.ceiling.lock_button,
         page.memory.context,
+        page.memory.kv,
         page.memory.threads,
         page.mode.modes.rows[Mode.AUTO].button,
         page.mode.drafts.rows[DraftChoice.AUTO].button,

@@ -27,6 +27,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format, Isa, library
 from engine.backend.native.matrix import PACKABLE
 from engine.backend.native.pool import ThreadPool
+from engine.commands import KvType
 
 ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
 pytestmark = pytest.mark.usefixtures("isa_as_before")
@@ -70,6 +71,16 @@ def test_one_hash(name: str, fmt: Format, folders: dict[str, Path]) -> None:
 @pytest.mark.parametrize("fmt", [None, Format.Q4], ids=["stored", "Q4"])
 def test_one_hash_with_every_feature(fmt: Format | None) -> None:
     assert_one_hash(lambda pool: full_decoder(fmt, pool))
+
+
+@pytest.mark.release(keep=2, reason="every shape")
+@pytest.mark.parametrize("name", ["grouped heads", "odd widths", "biases"])
+def test_one_hash_with_keys_in_8_bits(name: str, folders: dict[str, Path]) -> None:
+    assert_one_hash(lambda pool: native_decoder(folders[name], Format.Q8, pool, KvType.Q8))
+
+
+def test_one_hash_with_every_feature_and_keys_in_8_bits() -> None:
+    assert_one_hash(lambda pool: full_decoder(Format.Q4, pool, KvType.Q8))
 
 
 @pytest.mark.release(keep=1, reason="at every border")

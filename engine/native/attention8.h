@@ -1,0 +1,142 @@
+/* Attention over one chunk of keys and values in 8 bits. Included by kernels.h.
+ *
+ * Queries, and what values are weighted with, become integers of 16 bits; sums of products are exact
+ * integers: 32 * 127 * 32767 of a block of keys and 64 * 127 * 32767 of a chunk of values fit 32 bits.
+ */
+
+/* The largest magnitude of x [count]; NaN where one of the numbers is none, or infinite. */
+ALWAYS_INLINE float magnitude(const float *x, int32_t count)
+{
+    v16 top = v_zero(), nothing = v_zero();
+    for (int32_t i = 0; i < count; i += 16) {
+        const v16 part = v_load(x + i);
+        nothing = v_fma(part, v_zero(), nothing); /* zero times anything is zero, but not infinity or NaN */
+        top = v_max(top, v_abs(part));
+    }
+    return v_sum(nothing) == 0 ? v_top(top) : NAN;
+}
+
+/* x [count] ~ bytes * scale, which is returned as fp16; count is a multiple of 16. */
+static uint16_t to_bytes(const float *x, int32_t count, int8_t *bytes)
+{
+    const uint16_t scale = dt_float_to_half(magnitude(x, count) / 127.0f);
+    const float step = dt_half_to_float(scale);
+    if (!(step > 0 && step < INFINITY)) { /* zeros, or with this scale no number comes of them */
+        memset(bytes, 0, (size_t)count);
+        return scale;
+    }
+    for (int32_t i = 0; i < count; i += 16) {
+        const v16 part = v_mul(v_load(x + i), v_set1(1.0f / step));
+        vi_store_bytes(bytes + i, v_round_int(v_max(v_min(part, v_set1(127.0f)), v_set1(-127.0f))));
+    }
+    return scale;
+}
+
+/* x [count] ~ words * scale, which is returned; count is a multiple of 16. */
+static float to_words(const float *x, int32_t count, int16_t *words)
+{
+    const float most = magnitude(x, count);
+    if (!(most > 0x1p-100f)) { /* too small for 32767 / most to be finite, or NaN */
+        memset(words, 0, sizeof *words * (size_t)count);
+        return most;
+    }
+    for (int32_t i = 0; i < count; i += 16)
+        vi_store_words(words + i, v_round_int(v_mul(v_load(x + i), v_set1(32767.0f / most))));
+    return most / 32767.0f;
+}
+
+/* Scores of 16 * wide keys from k on, to share[..][k..]. Per block, in ascending order, one fma. */
+ALWAYS_INLINE const char *score8(const int8_t *keys, const uint16_t *scales, const char *next, int32_t dim,
+                                 const dt_query *query, const int32_t rows, const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
+{
+    v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
+    for (int32_t from = 0; from < dim; from += DT_BLOCK, scales += DT_CHUNK) {
+        v16i sum[MOST_ROWS * SIDE_BY_SIDE];
+        for (int32_t i = 0; i < rows * wide; i++) sum[i] = vi_set1(0);
+        const int32_t to = from + DT_BLOCK < dim ? from + DT_BLOCK : dim;
+        for (int32_t d = from; d < to; d += 2) {
+            next = fetch_lines(next, wide);
+            for (int32_t g = 0; g < wide; g++) {
+                const v32w key = vw_from_i8(keys + d * DT_CHUNK + 2 * (k + 16 * g));
+                for (int32_t m = 0; m < rows; m++)
+                    sum[m * wide + g] = vi_dot_pairs(sum[m * wide + g], key, query[m].words + d);
+            }
+        }
+        for (int32_t g = 0; g < wide; g++) {
+            const v16 scale = v_load_f16(scales + k + 16 * g);
+            for (int32_t m = 0; m < rows; m++)
+                acc[m * wide + g] = v_fma(v_from_int(sum[m * wide + g]), scale, acc[m * wide + g]);
+        }
+    }
+    for (int32_t m = 0; m < rows; m++)
+        for (int32_t g = 0; g < wide; g++)
+            v_store(share[m] + k + 16 * g, v_mul(acc[m * wide + g], v_set1(query[m].scale)));
+    return next;
+}
+
+/* Numbers [d, d + 16 * wide) of what the values that are seen make together; step: what an integer
+ * stands for. */
+ALWAYS_INLINE void mix8(const int8_t *values, int32_t dim, int32_t d, dt_span seen,
+                        int16_t (*words)[DT_CHUNK], const int32_t rows, const int32_t wide,
+                        const float *kept, const float *step, float *const *mixed)
+{
+    v16i acc[MOST_ROWS * SIDE_BY_SIDE];
+    for (int32_t i = 0; i < rows * wide; i++) acc[i] = vi_set1(0);
+    for (int32_t k = seen.from / 2 * 2; k < seen.to; k += 2)
+        for (int32_t g = 0; g < wide; g++) {
+            const v32w value = vw_from_i8(values + k * dim + 2 * (d + 16 * g));
+            for (int32_t m = 0; m < rows; m++)
+                acc[m * wide + g] = vi_dot_pairs(acc[m * wide + g], value, words[m] + k);
+        }
+    for (int32_t m = 0; m < rows; m++)
+        for (int32_t g = 0; g < wide; g++) {
+            float *place = mixed[m] + d + 16 * g;
+            const v16 old = v_mul(v_load(place), v_set1(kept[m]));
+            v_store(place, v_add(old, v_mul(v_from_int(acc[m * wide + g]), v_set1(step[m]))));
+        }
+}
+
+/* As attend_rows, with keys [dim / 2][64][2] and values [32][dim][2], and behind them their scales in
+ * fp16: of keys [dim / 32][64], of values [64]. */
+ALWAYS_INLINE void attend_rows8(
+    dt_chunk chunk, const char *next, int32_t dim, const dt_query *query, const dt_span *visible,
+    const int32_t rows, float cap, float *peak, float *total, float *const *mixed)
+{
+    const int32_t wide = rows < SIDE_BY_SIDE ? SIDE_BY_SIDE / rows : 1;
+    const int8_t *keys = (const int8_t *)chunk.keys, *values = (const int8_t *)chunk.values;
+    const uint16_t *key_scales = chunk.keys + DT_CHUNK / 2 * dim;
+    const uint16_t *value_scales = chunk.values + DT_CHUNK / 2 * dim;
+    float share[MOST_ROWS][DT_CHUNK], kept[MOST_ROWS], fresh[MOST_ROWS];
+    int16_t words[MOST_ROWS][DT_CHUNK];
+    const dt_span seen = seen_by_any(visible, rows);
+    const int32_t end = dt_round_up(seen.to, 16);
+    int32_t k = seen.from / 16 * 16;
+    for (; k + 16 * wide <= end; k += 16 * wide)
+        next = score8(keys, key_scales, next, dim, query, rows, wide, share, k);
+    for (; k < end; k += 16) next = score8(keys, key_scales, next, dim, query, rows, 1, share, k);
+    weigh(share, visible, rows, cap, peak, total, kept, fresh);
+    for (int32_t m = 0; m < rows; m++) {
+        float weighted[DT_CHUNK] = {0};
+        for (int32_t k = 0; k < DT_CHUNK; k += 16)
+            v_store(share[m] + k, v_mul(v_load(share[m] + k), v_load_f16(value_scales + k)));
+        /* The scale of a value that is not seen may be anything. */
+        const int32_t from = visible[m].from;
+        memcpy(weighted + from, share[m] + from, sizeof(float) * (size_t)(visible[m].to - from));
+        fresh[m] *= to_words(weighted, DT_CHUNK, words[m]);
+    }
+    int32_t d = 0;
+    for (; d + 16 * wide <= dim; d += 16 * wide) mix8(values, dim, d, seen, words, rows, wide, kept, fresh, mixed);
+    for (; d < dim; d += 16) mix8(values, dim, d, seen, words, rows, 1, kept, fresh, mixed);
+}
+
+static void attend_chunk8(dt_chunk chunk, const void *next, int32_t dim,
+                          const dt_query *query, const dt_span *visible, int32_t rows, float cap,
+                          float *peak, float *total, float *const *mixed)
+{
+#define ATTEND8(ROWS)                                                                      \
+    case ROWS:                                                                             \
+        attend_rows8(chunk, next, dim, query, visible, ROWS, cap, peak, total, mixed);        \
+        break;
+    switch (rows) { FOR_ALL_ROWS(ATTEND8) }
+}
