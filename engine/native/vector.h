@@ -150,7 +150,24 @@ static inline v16 v_mul(v16 a, v16 b) { V_EACH(a.f[l] * b.f[l]); }
 static inline v16 v_div(v16 a, v16 b) { V_EACH(a.f[l] / b.f[l]); }
 static inline v16 v_max(v16 a, v16 b) { V_EACH(a.f[l] > b.f[l] ? a.f[l] : b.f[l]); }
 static inline v16 v_min(v16 a, v16 b) { V_EACH(a.f[l] < b.f[l] ? a.f[l] : b.f[l]); }
-static inline v16 v_fma(v16 a, v16 b, v16 c) { V_EACH(fmaf(a.f[l], b.f[l], c.f[l])); }
+/* a * b + c, rounded once, which not every C library's fmaf does. In double the product is exact; a sum that
+ * is not gets the odd one of its two neighbours, so that rounding it to float rounds as the exact sum would. */
+static inline float fma_once(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF)
+    return fmaf(a, b, c);
+#else
+    const double product = (double)a * (double)b, sum = product + (double)c, added = sum - product;
+    const double lost = (product - (sum - added)) + ((double)c - added);
+    int64_t bits;
+    memcpy(&bits, &sum, 8);
+    if (lost < 0 || lost > 0) bits += bits & 1 ? 0 : (lost > 0) == (sum > 0) ? 1 : -1;
+    double odd;
+    memcpy(&odd, &bits, 8);
+    return (float)odd;
+#endif
+}
+static inline v16 v_fma(v16 a, v16 b, v16 c) { V_EACH(fma_once(a.f[l], b.f[l], c.f[l])); }
 static inline v16 v_abs(v16 a) { V_EACH(fabsf(a.f[l])); }
 static inline v16 v_load_f16(const uint16_t *p) { V_EACH(dt_half_to_float(p[l])); }
 static inline void v_store_f16(uint16_t *p, v16 v)
