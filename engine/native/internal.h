@@ -64,6 +64,7 @@ typedef struct {
     void (*attend_chunk)(const uint16_t *keys, const uint16_t *values, int32_t dim,
                          const float *const *query, const dt_span *visible, int32_t rows, float cap,
                          float *peak, float *total, float *const *mixed);
+    void (*lanes)(int32_t operation, const float *a, const float *b, const float *c, float *y);
 } dt_kernels;
 
 /* Tiles need Linux's leave to use them, and a compiler that knows them. */

@@ -28,8 +28,9 @@ enum { MOST_ROWS = 8 }; /* of activations, together; divides DT_TILE_ROWS */
 #include "products.h"
 #endif
 #include "attention.h"
+#include "lanes.h"
 
 const dt_kernels DT_KERNELS = {
     quantise, multiply, rms_norm, silu, blend, {gated_silu, gated_gelu_tanh, gated_swiglu_oai}, exponentials, softcap,
-    to_half, attend_chunk,
+    to_half, attend_chunk, lanes,
 };

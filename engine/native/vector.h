@@ -2,6 +2,16 @@
  *
  * Included by kernels.h once per instruction set, with DT_ISA set. All operations are correctly
  * rounded IEEE operations, so the lanes agree bit for bit whatever register they sit in.
+ *
+ * What every instruction set has to do, and test_native_lanes.py checks:
+ * - rounding is to nearest, ties to even, also to integers and to fp16; v_fma rounds once; subnormal
+ *   numbers count. That is a thread's state when it starts, and nobody may change it.
+ * - fp16: from 65520 on infinite, NaN stays one.
+ * - v_max(a, b) and v_min(a, b): b where one of them is a NaN, and where both are zeros.
+ * - v_sum and v_top go by halves, 16 -> 8 -> 4 -> 2 -> 1, lane l with lane l + half behind it.
+ * - v_exp: NaN as 88, which is what v_min makes of it.
+ * - elsewhere a NaN gives a NaN; which one is open, so no number may depend on its bits.
+ * - v_round_int: beyond int32 it is open, so whoever calls it keeps within.
  */
 #include "half.h"
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes as c
-import importlib.util
 import os
+import sys
 from enum import IntEnum
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from engine.errors import Absent, InvalidLogits, UserFixable
 from engine.language import listed, tr
 
-MODULE = "engine._native"
+FILE = "_native.pyd" if sys.platform == "win32" else "_native.abi3.so"
+"""Name of the library, beside the package's other files."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
 ABI_VERSION = 1
@@ -259,13 +261,13 @@ def library() -> c.CDLL:
         Absent: this installation was built without a C compiler.
         StaleLibrary: it was built from other sources than these.
     """
-    spec = importlib.util.find_spec(MODULE)
-    if spec is None or spec.origin is None:
+    path = Path(__file__).parents[2] / FILE
+    if not path.exists():
         raise Absent(
             tr("Duotail's native CPU backend is not installed: there was no C compiler."),
             tr("Install one (Debian: apt-get install gcc) and install Duotail again."),
         )
-    lib = c.CDLL(spec.origin)  # every call gives the GIL up
+    lib = c.CDLL(str(path))  # every call gives the GIL up
     check_abi(lib)
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
     declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -313,6 +315,7 @@ def library() -> c.CDLL:
             ),
         ),
         "dt_matmul": (i32, (at, c.POINTER(Matrix), at, i32, at)),
+        "dt_lanes": (None, (i32, at, at, at, at)),
     }
     for name, (result, arguments) in declare.items():
         function = getattr(lib, name)
