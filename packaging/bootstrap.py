@@ -183,8 +183,8 @@ def check_compiler() -> None:
         return
     say(
         "No C compiler here, and no wheel of this version in dist/: Duotail will work, but several "
-        "times slower. To mend that, put such a wheel there or run `sudo apt-get install {}` (or what "
-        "your system has), then make.".format(" ".join(packages))
+        "times slower. To mend that, put such a wheel there or run `sudo apt-get install {}` (or "
+        "what your system has), then make.".format(" ".join(packages))
     )
 
 
@@ -240,9 +240,9 @@ def install(dev: bool) -> None:
         "download broke off, run make again; what is done stays."
     )
     failed_to_build = failed + (
-        " If it was the C compiler that failed, another one may do (make CC=clang), or a wheel of this "
-        "version in dist/; DUOTAIL_LIBRARY=none installs Duotail without its native library, several "
-        "times slower."
+        " If it was the C compiler that failed, another one may do (make CC=clang), or a wheel of "
+        "this version in dist/; DUOTAIL_LIBRARY=none installs Duotail without its native library, "
+        "several times slower."
     )
     cpu_build = [] if cuda or sys.platform != "linux" else cpu_build_options()
     say("[1/3] PyTorch")

@@ -1,7 +1,7 @@
 """How setuptools gets the native library: a finished one where there is one, else from a compiler.
 
-Without a compiler there is no library, and Duotail falls back to PyTorch. A compiler that is there and
-fails ends the build with what it said. DUOTAIL_LIBRARY names a finished library, or is `none`.
+Without a compiler there is no library, and Duotail falls back to PyTorch. A compiler that is there
+and fails ends the build with what it said. DUOTAIL_LIBRARY names a finished library, or is `none`.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class BuildNative(build_ext):
         command = getattr(self.compiler, "compiler_so", None)
         if command is None:
             sys.stderr.write(
-                "Microsoft's compiler does not know the C that the native library is written in: put a "
-                "wheel of this version into dist/, or build with MinGW (build_ext --compiler=mingw32).\n"
+                "Microsoft's compiler cannot build the native library: put a wheel of this version "
+                "into dist/, or build with MinGW (build_ext --compiler=mingw32).\n"
             )
             return
         if "CC" not in os.environ and not shutil.which(command[0]):

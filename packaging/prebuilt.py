@@ -1,7 +1,7 @@
 """Find a finished native library for this machine, built from exactly these sources.
 
-Wheels that `packaging/wheels.py` builds, or that a release offers, lie in `dist/`. Each one's library
-names the sources that it was built from. Plain standard library, and it parses on old Python.
+Wheels that `packaging/wheels.py` builds, or that a release offers, lie in `dist/`. Each one's
+library names the sources that it was built from. Plain standard library; it parses on old Python.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ def _text(file: Path) -> str:
 
 
 def prebuilt_library(root: Path = ROOT) -> "bytes | None":
-    """Return the library of a wheel in `dist/` for this machine and these sources, if there is one."""
+    """Return the library of a wheel in `dist/` for this machine and these sources; None: none."""
     mark = ("duotail sources " + sources_digest(root)).encode()
     for file in sorted((root / "dist").glob("*.whl")):
         if not any(map(runs_here, file.stem.split("-")[-1].split("."))):

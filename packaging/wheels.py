@@ -3,8 +3,8 @@
     .venv/bin/python packaging/wheels.py [linux-x86_64] [linux-aarch64] [windows-x86_64]
 
 One wheel per platform serves Python 3.11 and newer. Needs, on Linux, GCC for x86-64
-(Debian: gcc), for aarch64 (gcc-aarch64-linux-gnu) and MinGW (gcc-mingw-w64-x86-64); a compiler that is
-not here is told. Symbols of the Linux wheels are checked where auditwheel is installed.
+(Debian: gcc), for aarch64 (gcc-aarch64-linux-gnu) and MinGW (gcc-mingw-w64-x86-64); a compiler that
+is not here is told. Symbols of the Linux wheels are checked where auditwheel is installed.
 """
 
 from __future__ import annotations
@@ -122,7 +122,10 @@ def check_symbols(wheel: Path) -> str:
         text=True,
     )
     words = " ".join(told.stdout.split())
-    if told.returncode or f'platform tag: "manylinux_2_17_{wheel.stem.split("2014_")[1]}"' not in words:
+    if (
+        told.returncode
+        or f'platform tag: "manylinux_2_17_{wheel.stem.split("2014_")[1]}"' not in words
+    ):
         raise Problem(f"auditwheel refuses {wheel.name}:\n{told.stdout}")
     return "auditwheel: glibc 2.17 is enough"
 

@@ -59,9 +59,6 @@ def _why_not_native() -> Exception | None:
         return error
     except Absent as error:
         return error
-    except OSError as error:
-        _warn_once(f"The native library does not load: {error}")
-        return error
     return None
 
 

@@ -259,7 +259,7 @@ def library() -> c.CDLL:
 
     Raises:
         Absent: this installation was built without a C compiler.
-        StaleLibrary: it was built from other sources than these.
+        StaleLibrary: it was built from other sources than these, or for another computer.
     """
     path = Path(__file__).parents[2] / FILE
     if not path.exists():
@@ -267,7 +267,14 @@ def library() -> c.CDLL:
             tr("Duotail's native CPU backend is not installed: there was no C compiler."),
             tr("Install one (Debian: apt-get install gcc) and install Duotail again."),
         )
-    lib = c.CDLL(str(path))  # every call gives the GIL up
+    try:
+        lib = c.CDLL(str(path))  # every call gives the GIL up
+    except OSError as error:
+        raise StaleLibrary(
+            tr("Duotail's native CPU backend does not load on this computer."),
+            tr("Install Duotail again to rebuild it (in a checkout: make setup)."),
+            str(error),
+        ) from error
     check_abi(lib)
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
     declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -325,7 +332,7 @@ def library() -> c.CDLL:
 
 
 class StaleLibrary(Absent):
-    """The library's structures are not those of this module: a call would corrupt memory."""
+    """The library is not this version's, so that a call would corrupt memory, or does not load."""
 
 
 STRUCTURES = (

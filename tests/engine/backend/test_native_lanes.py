@@ -89,7 +89,7 @@ def test_operations_are_ieee_s(isa: Isa, operation: Operation) -> None:
 
 
 def test_fma_rounds_once(isa: Isa) -> None:
-    """Products next to a tie, which a sum in double would round to the tie first; and NaN, infinity."""
+    """Sums next to a tie, which double would round to the tie first; and NaN, infinity."""
     a, tiny = 1 + 2.0**-12, 2.0**-80  # a * a = 1 + 2^-11 + 2^-24, between two floats
     below, above = 1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-23
     odd = 1 + 3 * 2.0**-12  # odd * a = 1 + 2^-10 + 3 * 2^-24, halfway above an odd float
@@ -123,7 +123,9 @@ def test_fma_of_common_numbers(isa: Isa) -> None:
     third = np.float32(third).astype(np.int64)  # a float's bits
     exact = [int(a) * int(b) + int(c) for a, b, c in zip(whole[0], whole[1], third, strict=True)]
     expected = np.array([nearest(value) for value in exact], np.float32)
-    same(apply(isa, Operation.FMA, *whole[:2].astype(np.float32), third.astype(np.float32)), expected)
+    same(
+        apply(isa, Operation.FMA, *whole[:2].astype(np.float32), third.astype(np.float32)), expected
+    )
 
 
 def nearest(value: int) -> float:
@@ -135,8 +137,12 @@ def nearest(value: int) -> float:
 
 
 def test_whole_numbers_are_the_nearest_and_the_even_ones_of_two(isa: Isa) -> None:
-    x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 8388607.5, -127.5, 126.5], np.float32)
-    same(apply(isa, Operation.ROUND, x), np.rint(x) + np.float32(0))  # an integer's zero has no sign
+    x = np.array(
+        [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 8388607.5, -127.5, 126.5], np.float32
+    )
+    same(
+        apply(isa, Operation.ROUND, x), np.rint(x) + np.float32(0)
+    )  # an integer's zero has no sign
 
 
 def test_fp16_rounds_to_nearest_even(isa: Isa) -> None:
