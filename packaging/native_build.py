@@ -16,12 +16,12 @@ from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from prebuilt import LIBRARY, prebuilt_library, sources_digest
+from prebuilt import LIBRARY, UNALIGNED, prebuilt_library, sources_digest
 
 GIVEN = os.environ.get("DUOTAIL_LIBRARY", "")
 
 
-class BuildNative(build_ext):
+class BuildNative(build_ext):  # type: ignore[misc]  # setuptools has no types
     """The command `build_ext`, for a library that no Python header takes part in."""
 
     def get_ext_filename(self, fullname: str) -> str:
@@ -44,11 +44,12 @@ class BuildNative(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         """Copy the library, compile it, or do without it."""
+        target = Path(self.get_ext_fullpath(ext.name))
         if GIVEN == "none":
+            target.unlink(missing_ok=True)  # of an earlier build
             return
         library = Path(GIVEN).read_bytes() if GIVEN else prebuilt_library()
         if library is not None:
-            target = Path(self.get_ext_fullpath(ext.name))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             target.write_bytes(library)
@@ -64,6 +65,8 @@ class BuildNative(build_ext):
             sys.stderr.write("No C compiler: Duotail will work, but several times slower.\n")
             return
         ext.optional = False  # from here on, what fails is a fault
+        if self.compiler.compiler_type == "mingw32":
+            ext.extra_compile_args.append(UNALIGNED)
         ext.define_macros.append(("DT_SOURCES", f'"{sources_digest()}"'))
         super().build_extension(ext)
 

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from prebuilt import sources_digest
+from prebuilt import UNALIGNED, sources_digest
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -50,19 +50,20 @@ class Target:
     link: tuple[str, ...]
 
 
+def _linux(machine: str) -> Target:
+    """A Linux; on one of its own kind, GCC has its short name as well."""
+    compilers = (f"{machine}-linux-gnu-gcc", *(["gcc"] if platform.machine() == machine else []))
+    return Target(f"manylinux2014_{machine}", compilers, "_native.abi3.so", _OLD_GLIBC, _THREADS)
+
+
 TARGETS = {
-    "linux-x86_64": Target(
-        "manylinux2014_x86_64", ("x86_64-linux-gnu-gcc",), "_native.abi3.so", _OLD_GLIBC, _THREADS
-    ),
-    "linux-aarch64": Target(
-        "manylinux2014_aarch64", ("aarch64-linux-gnu-gcc",), "_native.abi3.so", _OLD_GLIBC, _THREADS
-    ),
+    "linux-x86_64": _linux("x86_64"),
+    "linux-aarch64": _linux("aarch64"),
     "windows-x86_64": Target(
         "win_amd64",
         ("x86_64-w64-mingw32-gcc",),
         "_native.pyd",
-        # Windows' stacks lie at 16-byte borders, and GCC stores wider registers there all the same.
-        ("-Wa,-muse-unaligned-vector-move",),
+        (UNALIGNED,),
         ("-static-libgcc", "-lm"),
     ),
 }
@@ -144,16 +145,14 @@ def _run(command: list[str], **environment: str) -> None:
 
 
 def find_compiler(target: Target) -> str:
-    """Return the target's compiler, which is `cc` on a machine of its own kind.
+    """Return the target's compiler.
 
     Raises:
         Problem: there is none.
     """
-    own = target.tag.endswith(platform.machine()) and sys.platform == "linux"
-    found = next(filter(shutil.which, (*target.compilers, *(("gcc",) if own else ()))), None)
-    if found is None:
-        raise Problem("there is no " + " or ".join(target.compilers))
-    return found
+    for name in filter(shutil.which, target.compilers):
+        return name
+    raise Problem("there is no " + " or ".join(target.compilers))
 
 
 def main() -> int:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from engine.errors import Absent, InvalidLogits, UserFixable
 from engine.language import listed, tr
 
-FILE = "_native.pyd" if sys.platform == "win32" else "_native.abi3.so"
-"""Name of the library, beside the package's other files."""
+_NAME = "_native.pyd" if sys.platform == "win32" else "_native.abi3.so"
+FILE = Path(__file__).parents[2] / _NAME
+"""The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
 ABI_VERSION = 1
@@ -261,14 +262,13 @@ def library() -> c.CDLL:
         Absent: this installation was built without a C compiler.
         StaleLibrary: it was built from other sources than these, or for another computer.
     """
-    path = Path(__file__).parents[2] / FILE
-    if not path.exists():
+    if not FILE.exists():
         raise Absent(
             tr("Duotail's native CPU backend is not installed: there was no C compiler."),
             tr("Install one (Debian: apt-get install gcc) and install Duotail again."),
         )
     try:
-        lib = c.CDLL(str(path))  # every call gives the GIL up
+        lib = c.CDLL(str(FILE))  # every call gives the GIL up
     except OSError as error:
         raise StaleLibrary(
             tr("Duotail's native CPU backend does not load on this computer."),

@@ -68,13 +68,13 @@ def test_a_file_that_is_no_library_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "_native").write_bytes(b"half a download")
-    monkeypatch.setattr(native, "FILE", str(tmp_path / "_native"))
+    monkeypatch.setattr(native, "FILE", tmp_path / "_native")
     library.cache_clear()
     cpu._warn_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert not cpu.native_is_built()
     assert "does not load on this computer" in caplog.records[0].getMessage()
-    monkeypatch.setattr(native, "FILE", "no library at all")
+    monkeypatch.setattr(native, "FILE", tmp_path / "no library at all")
     with pytest.raises(Absent, match="no C compiler"):
         library()
 
