@@ -4,6 +4,7 @@
 #include "pack.h"
 #include "sample.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,19 +130,41 @@ static void draws(dt_pool *pool, const float *logits)
     }
 }
 
+/* Numbers that make the difference, in every place of every operation; all NaN count as one. */
+static void operations(void)
+{
+    static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1.0f, -1.5f, 2.5f, 0x1p-149f,
+                                    -0x1p-127f, 0x1.fffffep127f, -0x1.fffffep127f, 65519.996f, 65520.0f,
+                                    0x1.000002p0f, 0x1.fffffep-1f, 0x1p-25f, -0x1.8p-25f};
+    enum { MANY = sizeof special / sizeof *special };
+    for (int32_t operation = DT_LANES_ADD; operation <= DT_LANES_HALF; operation++)
+        for (int i = 0; i < 200; i++) {
+            float x[3][16], y[16];
+            for (int j = 0; j < 48; j++) {
+                x[j / 16][j % 16] = number() % 4 ? special[number() % MANY] : real();
+                if (operation == DT_LANES_ROUND) x[j / 16][j % 16] = real() * (float)(number() % 256);
+            }
+            dt_lanes(operation, x[0], x[1], x[2], y);
+            for (int l = 0; l < 16; l++)
+                if (y[l] == y[l]) add(&y[l], sizeof y[l]);
+                else add("NaN", 3);
+        }
+}
+
 int main(void)
 {
     dt_pool *pool = dt_pool_new(3);
     for (int32_t isa = 0; isa <= dt_best_isa(); isa++) {
         if (dt_use_isa(isa)) continue;
-        uint64_t parts[3];
+        uint64_t parts[4];
         seed = 1, hash = 0xcbf29ce484222325u;
-        products(pool), parts[0] = hash;
+        operations(), parts[0] = hash;
+        products(pool), parts[1] = hash;
         const float *logits = logits_of_a_model(pool);
-        parts[1] = hash;
-        draws(pool, logits), parts[2] = hash;
+        parts[2] = hash;
+        draws(pool, logits), parts[3] = hash;
         printf("%d", isa);
-        for (int i = 0; i < 3; i++) printf(" %016llx", (unsigned long long)parts[i]);
+        for (int i = 0; i < 4; i++) printf(" %016llx", (unsigned long long)parts[i]);
         puts("");
     }
     dt_pool_free(pool);
