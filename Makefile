@@ -69,6 +69,6 @@ texts: ## Collect the texts to translate and compile the translations
 	$(BOOTSTRAP) --dev
 	@$(BIN)/python packaging/texts.py
 
-clean: ## Remove .venv and everything else that was built
-	rm -rf $(VENV) .venv-peer build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+clean: ## Remove .venv and everything else that was built, but for wheels in dist
+	rm -rf $(VENV) .venv-peer build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find app engine resources packaging tests -name __pycache__ -prune -exec rm -rf {} +

@@ -17,9 +17,11 @@ import time
 import urllib.request
 from pathlib import Path
 
+import prebuilt
 import qt_libraries
 
 ROOT = Path(__file__).resolve().parent.parent
+NATIVE = ROOT / "engine" / prebuilt.LIBRARY
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / "packaging" / "constraints.txt"
@@ -163,19 +165,26 @@ def install_system_packages(packages: "list[str]", why: str) -> None:
     run(command, f"{why} This command could not mend it: apt-get install {names}")
 
 
+def can_build_native() -> bool:
+    """Whether the engine's core, which is C, is at hand as a wheel, or can be compiled."""
+    if os.environ.get("DUOTAIL_LIBRARY"):
+        return os.environ["DUOTAIL_LIBRARY"] != "none"
+    compilers = (os.environ.get("CC", "cc").split()[0], "gcc", "clang")
+    return any(map(shutil.which, compilers)) or prebuilt.prebuilt_library() is not None
+
+
 def check_compiler() -> None:
-    """The engine's core is C: without a compiler Duotail runs all the same, but slower."""
-    if any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+    """Without a compiler and without a wheel Duotail runs all the same, but slower."""
+    if can_build_native() or os.environ.get("DUOTAIL_LIBRARY") == "none":
         return
     packages = ["gcc", "libc6-dev"]
     if shutil.which("apt-get") and os.geteuid() == 0:
         install_system_packages(packages, "The fast engine needs a C compiler.")
         return
     say(
-        "No C compiler here: Duotail will work, but several times slower. To mend that, run "
-        "`sudo apt-get install {}` (or what your system has), then `make clean` and make.".format(
-            " ".join(packages)
-        )
+        "No C compiler here, and no wheel of this version in dist/: Duotail will work, but several "
+        "times slower. To mend that, put such a wheel there or run `sudo apt-get install {}` (or "
+        "what your system has), then make.".format(" ".join(packages))
     )
 
 
@@ -230,11 +239,16 @@ def install(dev: bool) -> None:
         "Installing did not work: the lines above say why. If this machine was offline or the "
         "download broke off, run make again; what is done stays."
     )
+    failed_to_build = failed + (
+        " If it was the C compiler that failed, another one may do (make CC=clang), or a wheel of "
+        "this version in dist/; DUOTAIL_LIBRARY=none installs Duotail without its native library, "
+        "several times slower."
+    )
     cpu_build = [] if cuda or sys.platform != "linux" else cpu_build_options()
     say("[1/3] PyTorch")
     run([*pip, *cpu_build, "torch"], failed)
     say("[2/3] Qt, {}Duotail itself".format("the test tools, " if dev else ""))
-    run([*pip, "-e", ".[dev]" if dev else "."], failed)
+    run([*pip, "-e", ".[dev]" if dev else "."], failed_to_build)
 
 
 def starter_is_here() -> bool:
@@ -263,6 +277,20 @@ def cpu_build_options() -> "list[str]":
         return ["--extra-index-url", CPU_INDEX]
     say(f"{CPU_INDEX} does not answer: pip takes the build it finds elsewhere.")
     return []
+
+
+def check_native() -> None:
+    """Load the engine's core once, where there is one."""
+    if not NATIVE.exists():
+        return
+    code = "from engine.backend.native.library import library; library()"
+    result = subprocess.run([str(PYTHON), "-c", code], cwd=str(ROOT), stderr=subprocess.PIPE)
+    if result.returncode != 0:
+        detail = result.stderr.decode(errors="replace").strip()
+        raise SetupProblem(
+            f"Duotail's native library {NATIVE} does not load on this machine: delete it, and the "
+            "wheel in dist/ if it comes from there, then run make again. It says:\n" + detail
+        )
 
 
 def pyside_folder() -> Path:
@@ -302,7 +330,7 @@ def set_up(dev: bool, platforms: "list[str]", screen: bool) -> None:
     the window offers it.
     """
     wanted = fingerprint(ROOT)
-    if is_set_up(VENV, dev, wanted):
+    if is_set_up(VENV, dev, wanted) and (NATIVE.exists() or not can_build_native()):
         if not screen:
             fetch_starter()
         return
@@ -310,6 +338,7 @@ def set_up(dev: bool, platforms: "list[str]", screen: bool) -> None:
     check_compiler()
     make_venv()
     install(dev)
+    check_native()
     check_qt(platforms)
     import_qt()
     say("[3/3] The starter model")

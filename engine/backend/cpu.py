@@ -46,7 +46,7 @@ def threads_for(weight_bytes: int) -> int:
 
 
 def native_is_built() -> bool:
-    """Return whether the native library can be loaded; a stale one is told in the log, once."""
+    """Return whether the native library can be loaded; one that cannot is told in the log, once."""
     return _why_not_native() is None
 
 
@@ -57,7 +57,7 @@ def _why_not_native() -> Exception | None:
     except StaleLibrary as error:
         _warn_once(f"{error} ({error.details})")
         return error
-    except (Absent, OSError) as error:
+    except Absent as error:
         return error
     return None
 

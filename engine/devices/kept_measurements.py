@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from hashlib import blake2b
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 
 from engine.devices.kept_files import KeptFiles, cache_subfolder
@@ -132,11 +132,10 @@ class KeptLearnt:
 
 def _native_build() -> str:
     """A hash of the native library; empty where there is none."""
-    from engine.backend.native.library import MODULE
+    from engine.backend.native.library import FILE
 
-    spec = util.find_spec(MODULE)
     try:
-        return blake2b(Path(spec.origin or "").read_bytes()).hexdigest() if spec else ""
+        return blake2b(FILE.read_bytes()).hexdigest()
     except OSError:
         return ""
 

@@ -7,10 +7,10 @@
  * grows, so large pages suit it, which are found sooner than hundreds of small ones.
  */
 #include "cache.h"
+#include "platform.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -46,22 +46,16 @@ dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
     *cache = describe(segment);
     cache->bytes = bytes_of(cache, slots);
     if (!cache->bytes) return cache; /* no blocks: an embedding alone, or a head */
-    /* Straight from the system, which zeroes a page when it is first touched. */
-    cache->data = mmap(NULL, cache->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (cache->data == MAP_FAILED) {
-        free(cache);
-        return NULL;
-    }
-#ifdef MADV_HUGEPAGE
-    madvise(cache->data, cache->bytes, MADV_HUGEPAGE);
-#endif
-    return cache;
+    cache->data = dt_pages_new(cache->bytes);
+    if (cache->data) return cache;
+    free(cache);
+    return NULL;
 }
 
 void dt_cache_free(dt_cache *cache)
 {
     if (!cache) return;
-    if (cache->data) munmap(cache->data, cache->bytes);
+    if (cache->data) dt_pages_free(cache->data, cache->bytes);
     free(cache);
 }
 

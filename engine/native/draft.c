@@ -1,12 +1,12 @@
 /* A tree of drafted tokens, level by level; Decoder.grow in engine/backend/decoder.py says the same in Python. */
 #include "draft.h"
 #include "internal.h"
+#include "platform.h"
 #include "tree.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A node of the tree; 0 is the root. `staged` tells where its keys are: -1 for the root; `row` which one it
  * was of the forward that computed it. */
@@ -133,17 +133,10 @@ static int32_t widen(draft *d, int32_t level)
     return result;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static int32_t grow(draft *d)
 {
     const dt_drafting *to = d->to;
-    const double end = now() + to->seconds;
+    const double end = dt_seconds() + to->seconds;
     int32_t result = catch_up(d);
     for (int32_t level = 0; result == DT_OK; level++) {
         result = widen(d, level);
@@ -151,7 +144,7 @@ static int32_t grow(draft *d)
         for (int32_t i = 0; i < d->beam_count; i++) mass += exp(d->nodes[d->beams[i]].score);
         const int32_t room = to->slots - d->start - to->staged;
         if (level + 1 == to->depth || mass < to->floor || !d->beam_count || d->beam_count > room) break;
-        if (now() > end || result != DT_OK) break;
+        if (dt_seconds() > end || result != DT_OK) break;
         result = stage(d);
     }
     return result;

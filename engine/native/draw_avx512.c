@@ -1,7 +1,9 @@
 /* The sampler's kernels for avx512. */
+#include "target.h"
 #if defined(__x86_64__)
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+DT_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #define DT_ISA 2
 #define DT_DRAW dt_draw_avx512
 #include "sampling.h"
+DT_TARGET_END
 #endif

@@ -161,6 +161,13 @@ DT_API int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows);
 DT_API int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
                           const dt_step *step);
 
+/* One operation of the kernels on 16 numbers each, for tests; y [16], all the same where it is one number. */
+enum {
+    DT_LANES_ADD = 0, DT_LANES_MUL, DT_LANES_DIV, DT_LANES_FMA, DT_LANES_MAX, DT_LANES_MIN, DT_LANES_SUM,
+    DT_LANES_TOP, DT_LANES_ROUND, DT_LANES_EXP, DT_LANES_HALF
+};
+DT_API void dt_lanes(int32_t operation, const float *a, const float *b, const float *c, float *y);
+
 /* One product, for tests and benchmarks: y [m, rows] = x [m, cols] * matrix^T. */
 DT_API int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_t m, float *y);
 

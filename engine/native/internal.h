@@ -76,6 +76,7 @@ typedef struct {
     void (*attend_chunk[DT_KV_TYPES])(dt_chunk chunk, const void *next, int32_t dim,
                                       const dt_query *query, const dt_span *visible, int32_t rows,
                                       float cap, float *peak, float *total, float *const *mixed);
+    void (*lanes)(int32_t operation, const float *a, const float *b, const float *c, float *y);
 } dt_kernels;
 
 /* Tiles need Linux's leave to use them, and a compiler that knows them. */

@@ -29,8 +29,9 @@ enum { MOST_ROWS = 8 }; /* of activations, together; divides DT_TILE_ROWS */
 #endif
 #include "attention.h"
 #include "attention8.h"
+#include "lanes.h"
 
 const dt_kernels DT_KERNELS = {
     quantise, multiply, rms_norm, silu, blend, {gated_silu, gated_gelu_tanh, gated_swiglu_oai}, exponentials, softcap,
-    to_half, to_bytes, to_words, {attend_chunk, attend_chunk8},
+    to_half, to_bytes, to_words, {attend_chunk, attend_chunk8}, lanes,
 };

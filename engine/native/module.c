@@ -9,6 +9,12 @@
 DT_API void *PyInit__native(void);
 void *PyInit__native(void) { return 0; }
 
+/* Which sources it was built from, for packaging/prebuilt.py, which looks for these bytes. */
+#if defined(DT_SOURCES)
+DT_API const char dt_sources[];
+const char dt_sources[] = "duotail sources " DT_SOURCES;
+#endif
+
 #define SIZES                                                                                      \
     sizeof(dt_matrix), sizeof(dt_mlp), sizeof(dt_experts), sizeof(dt_block), sizeof(dt_rope),      \
         sizeof(dt_fusion), sizeof(dt_segment), sizeof(dt_step), sizeof(dt_sampling),               \

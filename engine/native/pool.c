@@ -6,11 +6,9 @@
  * There is one job at a time: who finds the pool busy computes alone, which waits for nobody.
  */
 #include "internal.h"
+#include "platform.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* Waiting for microseconds, without the processor's own hint: under a hypervisor a loop of those is
  * taken for an idle processor and costs an exit of tens of microseconds. */
@@ -35,10 +33,11 @@ struct dt_pool {
     dt_task *task;
     void *context;
     int32_t threads;
-    pid_t owner; /* after a fork there are no workers */
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    pthread_t worker[];
+    int64_t owner; /* after a fork there are no workers */
+    size_t bytes;
+    dt_mutex lock;
+    dt_condition wake;
+    dt_thread worker[];
 };
 
 static void help(dt_pool *pool)
@@ -62,49 +61,50 @@ static int idle(dt_pool *pool)
     return NEXT(ticket) >= COUNT(ticket);
 }
 
-static void *work(void *argument)
+static dt_thread_result work(void *argument)
 {
     dt_pool *pool = argument;
     while (!atomic_load(&pool->closing)) {
         for (int spin = 0; spin < SPINS && idle(pool); spin++) DT_WAIT();
         if (idle(pool)) {
-            pthread_mutex_lock(&pool->lock);
+            dt_lock(&pool->lock);
             atomic_fetch_add(&pool->sleepers, 1);
             while (idle(pool) && !atomic_load(&pool->closing))
-                pthread_cond_wait(&pool->wake, &pool->lock);
+                dt_wait(&pool->wake, &pool->lock);
             atomic_fetch_sub(&pool->sleepers, 1);
-            pthread_mutex_unlock(&pool->lock);
+            dt_unlock(&pool->lock);
         }
         help(pool);
     }
-    return NULL;
+    return 0;
 }
 
 static void wake(dt_pool *pool)
 {
     if (!atomic_load(&pool->sleepers)) return;
-    pthread_mutex_lock(&pool->lock);
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->lock);
+    dt_lock(&pool->lock);
+    dt_wake_all(&pool->wake);
+    dt_unlock(&pool->lock);
 }
 
 dt_pool *dt_pool_new(int32_t threads)
 {
     if (threads < 1 || threads > 1024) return NULL;
-    size_t bytes = sizeof(dt_pool) + (size_t)threads * sizeof(pthread_t);
-    dt_pool *pool = NULL;
-    if (posix_memalign((void **)&pool, 64, dt_round_up((int32_t)bytes, 64))) return NULL;
+    const size_t bytes = sizeof(dt_pool) + (size_t)threads * sizeof(dt_thread);
+    dt_pool *pool = dt_pages_new(bytes);
+    if (!pool) return NULL;
+    pool->bytes = bytes;
     atomic_init(&pool->ticket, 0);
     atomic_init(&pool->done, 0);
     atomic_init(&pool->sleepers, 0);
     atomic_init(&pool->closing, 0);
     atomic_init(&pool->busy, 0);
-    pool->owner = getpid();
+    pool->owner = dt_process();
     pool->threads = 1;
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->wake, NULL);
+    dt_mutex_init(&pool->lock);
+    dt_condition_init(&pool->wake);
     for (int32_t t = 0; t < threads - 1; t++) {
-        if (pthread_create(&pool->worker[t], NULL, work, pool)) break; /* fewer threads will do */
+        if (!dt_thread_start(&pool->worker[t], work, pool)) break; /* fewer threads will do */
         pool->threads++;
     }
     return pool;
@@ -113,23 +113,23 @@ dt_pool *dt_pool_new(int32_t threads)
 void dt_pool_free(dt_pool *pool)
 {
     if (!pool) return;
-    if (pool->owner == getpid()) {
-        pthread_mutex_lock(&pool->lock);
+    if (pool->owner == dt_process()) {
+        dt_lock(&pool->lock);
         atomic_store(&pool->closing, 1);
-        pthread_cond_broadcast(&pool->wake);
-        pthread_mutex_unlock(&pool->lock);
-        for (int32_t t = 0; t < pool->threads - 1; t++) pthread_join(pool->worker[t], NULL);
-        pthread_cond_destroy(&pool->wake);
-        pthread_mutex_destroy(&pool->lock);
+        dt_wake_all(&pool->wake);
+        dt_unlock(&pool->lock);
+        for (int32_t t = 0; t < pool->threads - 1; t++) dt_thread_join(pool->worker[t]);
+        dt_condition_destroy(&pool->wake);
+        dt_mutex_destroy(&pool->lock);
     }
-    free(pool);
+    dt_pages_free(pool, pool->bytes);
 }
 
 int32_t dt_threads(const dt_pool *pool) { return pool->threads; }
 
 void dt_run(dt_pool *pool, dt_task *task, void *context, int32_t count)
 {
-    if (pool->threads == 1 || count == 1 || pool->owner != getpid() ||
+    if (pool->threads == 1 || count == 1 || pool->owner != dt_process() ||
         atomic_exchange_explicit(&pool->busy, 1, memory_order_acquire)) {
         for (int32_t index = 0; index < count; index++) task(context, index);
         return;

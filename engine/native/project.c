@@ -156,3 +156,8 @@ int32_t dt_matmul(dt_pool *pool, const dt_matrix *matrix, const float *x, int32_
     free(raw), free(f.quantised), free(f.spread);
     return result;
 }
+
+void dt_lanes(int32_t operation, const float *a, const float *b, const float *c, float *y)
+{
+    dt_active()->forward->lanes(operation, a, b, c, y);
+}

@@ -2,6 +2,16 @@
  *
  * Included by kernels.h once per instruction set, with DT_ISA set. All operations are correctly
  * rounded IEEE operations, so the lanes agree bit for bit whatever register they sit in.
+ *
+ * What every instruction set has to do, and test_native_lanes.py checks:
+ * - rounding is to nearest, ties to even, also to integers and to fp16; v_fma rounds once; subnormal
+ *   numbers count. That is a thread's state when it starts, and nobody may change it.
+ * - fp16: from 65520 on infinite, NaN stays one.
+ * - v_max(a, b) and v_min(a, b): b where one of them is a NaN, and where both are zeros.
+ * - v_sum and v_top go by halves, 16 -> 8 -> 4 -> 2 -> 1, lane l with lane l + half behind it.
+ * - v_exp: NaN as 88, which is what v_min makes of it.
+ * - elsewhere a NaN gives a NaN; which one is open, so no number may depend on its bits.
+ * - v_round_int: beyond int32 it is open, so whoever calls it keeps within.
  */
 #include "half.h"
 
@@ -181,7 +191,24 @@ static inline v16 v_mul(v16 a, v16 b) { V_EACH(a.f[l] * b.f[l]); }
 static inline v16 v_div(v16 a, v16 b) { V_EACH(a.f[l] / b.f[l]); }
 static inline v16 v_max(v16 a, v16 b) { V_EACH(a.f[l] > b.f[l] ? a.f[l] : b.f[l]); }
 static inline v16 v_min(v16 a, v16 b) { V_EACH(a.f[l] < b.f[l] ? a.f[l] : b.f[l]); }
-static inline v16 v_fma(v16 a, v16 b, v16 c) { V_EACH(fmaf(a.f[l], b.f[l], c.f[l])); }
+/* a * b + c, rounded once, which not every C library's fmaf does. In double the product is exact; a sum that
+ * is not gets the odd one of its two neighbours, so that rounding it to float rounds as the exact sum would. */
+static inline float fma_once(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF)
+    return fmaf(a, b, c);
+#else
+    const double product = (double)a * (double)b, sum = product + (double)c, added = sum - product;
+    const double lost = (product - (sum - added)) + ((double)c - added);
+    int64_t bits;
+    memcpy(&bits, &sum, 8);
+    if (lost < 0 || lost > 0) bits += bits & 1 ? 0 : (lost > 0) == (sum > 0) ? 1 : -1;
+    double odd;
+    memcpy(&odd, &bits, 8);
+    return (float)odd;
+#endif
+}
+static inline v16 v_fma(v16 a, v16 b, v16 c) { V_EACH(fma_once(a.f[l], b.f[l], c.f[l])); }
 static inline v16 v_abs(v16 a) { V_EACH(fabsf(a.f[l])); }
 static inline v16 v_load_f16(const uint16_t *p) { V_EACH(dt_half_to_float(p[l])); }
 static inline void v_store_f16(uint16_t *p, v16 v)

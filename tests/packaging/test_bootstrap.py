@@ -36,7 +36,7 @@ def run_bootstrap(*arguments: str, **environment: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("name", ["bootstrap.py", "qt_libraries.py"])
+@pytest.mark.parametrize("name", ["bootstrap.py", "prebuilt.py", "qt_libraries.py"])
 def test_parses_on_the_python_of_old_systems(name: str) -> None:
     source = (ROOT / "packaging" / name).read_text()
     ast.parse(source, feature_version=(3, 6))
@@ -164,6 +164,36 @@ def test_a_site_that_answers_is_used() -> None:
         thread.start()
         assert bootstrap.answers(f"http://127.0.0.1:{server.getsockname()[1]}/", seconds=30)
         thread.join()
+
+
+def test_a_wheel_or_any_compiler_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("DUOTAIL_LIBRARY", raising=False)
+    monkeypatch.setattr(bootstrap.prebuilt, "prebuilt_library", lambda: None)
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: name if name == "clang" else None)
+    assert bootstrap.can_build_native()
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: None)
+    assert not bootstrap.can_build_native()
+    monkeypatch.setattr(bootstrap.prebuilt, "prebuilt_library", lambda: b"library")
+    assert bootstrap.can_build_native()
+    monkeypatch.setenv("DUOTAIL_LIBRARY", "none")
+    assert not bootstrap.can_build_native()
+
+
+def test_a_native_library_that_does_not_load_ends_the_set_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    monkeypatch.setattr(bootstrap, "PYTHON", Path(sys.executable))
+    monkeypatch.setattr(bootstrap, "NATIVE", tmp_path / "engine" / "_native.abi3.so")
+    bootstrap.check_native()
+    package = tmp_path / "engine" / "backend" / "native"
+    package.mkdir(parents=True)
+    bootstrap.NATIVE.touch()
+    (tmp_path / "engine" / "__init__.py").touch()
+    (package / "library.py").write_text("def library(): raise OSError('wrong ELF class')")
+    with pytest.raises(bootstrap.SetupProblem, match=r"(?s)does not load.*wrong ELF class"):
+        bootstrap.check_native()
 
 
 def test_nobody_but_root_installs_system_packages(monkeypatch: pytest.MonkeyPatch) -> None:

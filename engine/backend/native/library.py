@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes as c
-import importlib.util
 import os
+import sys
 from enum import IntEnum
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 from engine.errors import Absent, InvalidLogits, UserFixable
 from engine.language import listed, tr
 
-MODULE = "engine._native"
+_NAME = "_native.pyd" if sys.platform == "win32" else "_native.abi3.so"
+FILE = Path(__file__).parents[2] / _NAME
+"""The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
 ABI_VERSION = 2
@@ -264,15 +267,21 @@ def library() -> c.CDLL:
 
     Raises:
         Absent: this installation was built without a C compiler.
-        StaleLibrary: it was built from other sources than these.
+        StaleLibrary: it was built from other sources than these, or for another computer.
     """
-    spec = importlib.util.find_spec(MODULE)
-    if spec is None or spec.origin is None:
+    if not FILE.exists():
         raise Absent(
             tr("Duotail's native CPU backend is not installed: there was no C compiler."),
             tr("Install one (Debian: apt-get install gcc) and install Duotail again."),
         )
-    lib = c.CDLL(spec.origin)  # every call gives the GIL up
+    try:
+        lib = c.CDLL(str(FILE))  # every call gives the GIL up
+    except OSError as error:
+        raise StaleLibrary(
+            tr("Duotail's native CPU backend does not load on this computer."),
+            tr("Install Duotail again to rebuild it (in a checkout: make setup)."),
+            str(error),
+        ) from error
     check_abi(lib)
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
     declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -320,6 +329,7 @@ def library() -> c.CDLL:
             ),
         ),
         "dt_matmul": (i32, (at, c.POINTER(Matrix), at, i32, at)),
+        "dt_lanes": (None, (i32, at, at, at, at)),
     }
     for name, (result, arguments) in declare.items():
         function = getattr(lib, name)
@@ -329,7 +339,7 @@ def library() -> c.CDLL:
 
 
 class StaleLibrary(Absent):
-    """The library's structures are not those of this module: a call would corrupt memory."""
+    """The library is not this version's, so that a call would corrupt memory, or does not load."""
 
 
 STRUCTURES = (

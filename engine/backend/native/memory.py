@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -111,6 +112,8 @@ def reserve_rows(account: Account, rows: int, width: int) -> tuple[Reach, NDArra
 
 def _from_system(size: int) -> mmap.mmap:
     try:
+        if sys.platform == "win32":
+            return mmap.mmap(-1, size)
         # Shared memory, mmap's default, gets no large pages.
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:

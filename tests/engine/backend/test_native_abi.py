@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as c
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,6 +15,7 @@ from engine.backend import cpu
 from engine.backend.native import library as native
 from engine.backend.native.library import ABI_VERSION, STRUCTURES, StaleLibrary, check_abi, library
 from engine.commands import WeightFormat
+from engine.errors import Absent
 
 SIZES = [c.sizeof(structure) for structure in STRUCTURES]
 
@@ -60,6 +62,21 @@ def stale(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.undo()
     library.cache_clear()
     library()
+
+
+def test_a_file_that_is_no_library_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "_native").write_bytes(b"half a download")
+    monkeypatch.setattr(native, "FILE", tmp_path / "_native")
+    library.cache_clear()
+    cpu._warn_once.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert not cpu.native_is_built()
+    assert "does not load on this computer" in caplog.records[0].getMessage()
+    monkeypatch.setattr(native, "FILE", tmp_path / "no library at all")
+    with pytest.raises(Absent, match="no C compiler"):
+        library()
 
 
 @pytest.mark.usefixtures("stale")
