@@ -1,7 +1,13 @@
 /* Products of packed weights with rows of activations, in vectors. Included by kernels.h. */
 
 /* Rows whose sums fit the registers; and with those of two streams. */
-enum { MOST_AT_ONCE = DT_ISA == 2 ? 8 : 4, MOST_STREAMED = DT_ISA == 1 ? 2 : 4 };
+#if DT_ISA == 2 || defined(DT_SDOT)
+#define FOR_ROWS_AT_ONCE FOR_ALL_ROWS
+enum { MOST_AT_ONCE = 8, MOST_STREAMED = BY_ROWS ? 2 : 4 };
+#else
+#define FOR_ROWS_AT_ONCE FOR_4_ROWS
+enum { MOST_AT_ONCE = 4, MOST_STREAMED = BY_ROWS ? 2 : 4 };
+#endif
 
 /* Per 32 columns, in ascending order, what `add_block` says. y [streams][rows] of block rows that lie
  * `apart` bytes apart. */
@@ -24,7 +30,7 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
                 fetch_ahead(format, p);
                 const factors f = factors_of(format, &opened[s], j);
                 v16 *sums = acc + s * rows;
-#if DT_ISA == 1
+#if BY_ROWS
                 v16i c[MOST_AT_ONCE][2];
                 dot_rows(format, p, a, lane, rows, c);
                 for (int m = 0; m < rows; m++)
@@ -83,11 +89,7 @@ ALWAYS_INLINE void any_product(const int format, const uint8_t *w, int64_t apart
         if (ROWS <= MOST_STREAMED && streams == 2) any_product(format, w, apart, x, first, 2, ROWS, y); \
         else any_product(format, w, apart, x, first, 1, ROWS, y);                          \
         break;
-#if DT_ISA == 1
-#define FOR_ANY_ROWS FOR_4_ROWS(CASE_OF_ROWS)
-#else
-#define FOR_ANY_ROWS FOR_ALL_ROWS(CASE_OF_ROWS)
-#endif
+#define FOR_ANY_ROWS FOR_ROWS_AT_ONCE(CASE_OF_ROWS)
 #endif
 #define PRODUCT(FORMAT)                                                                            \
     static void product_##FORMAT(const uint8_t *w, int64_t apart, const dt_activations *x,         \
