@@ -28,6 +28,12 @@ ALWAYS_INLINE int added(const int format)
 
 ALWAYS_INLINE b64 moved(b64 a, const int right) { return right < 0 ? b_left(a, -right) : b_right(a, right); }
 
+ALWAYS_INLINE b64 nibbles(b64 a, const int high)
+{
+    if (DT_ISA == 3 && high) return b_right(a, 4); /* byte by byte: nothing comes in from a neighbour */
+    return b_and(moved(a, high * 4), b_set1(15));
+}
+
 /* The codes of columns 4q..4q+3; see formats.h for the planes. */
 ALWAYS_INLINE b64 codes_of(const int format, const uint8_t *p, const int q)
 {
@@ -36,7 +42,7 @@ ALWAYS_INLINE b64 codes_of(const int format, const uint8_t *p, const int q)
     b64 code = b_set1(0);
     int low = 0;
     if (bits & 4) {
-        code = b_and(moved(b_load(p + q % 4 * 64), q / 4 * 4), b_set1(15));
+        code = nibbles(b_load(p + q % 4 * 64), q / 4);
         p += 256, low = 4;
     }
     if (bits & 2) {
@@ -176,7 +182,7 @@ ALWAYS_INLINE int groups_in_words(const int format)
 
 #if DT_ISA == 3
 
-#include "neon_dots.h"
+#include "neon_products.h"
 
 #elif DT_ISA == 1
 

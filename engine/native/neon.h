@@ -1,12 +1,11 @@
 /* NEON's lanes, integers and bytes: what vector.h, integers.h and bytes.h have for other instruction sets.
  *
- * The four registers a, b, c, d hold lanes 0-3, 4-7, 8-11 and 12-15; of bytes, those of four rows each.
+ * The four registers a, b, c, d hold lanes 0-3, 4-7, 8-11 and 12-15.
  */
 #include <arm_neon.h>
 
 typedef struct { float32x4_t a, b, c, d; } v16;
 typedef struct { int32x4_t a, b, c, d; } v16i;
-typedef struct { uint8x16_t a, b, c, d; } b64;
 
 #define ONE_BY_ONE(type, op, x) ((type){op((x).a), op((x).b), op((x).c), op((x).d)})
 #define TWO_BY_TWO(type, op, x, y) \
@@ -171,28 +170,17 @@ static inline uint32_t vi_positive(v16i x) { return v_lanes(ONE_BY_ONE(v16u, vcg
 
 /* ---- bytes --------------------------------------------------------------------------------- */
 
-static inline b64 b_load(const void *p)
-{
-    const uint8_t *at = p;
-    return (b64){vld1q_u8(at), vld1q_u8(at + 16), vld1q_u8(at + 32), vld1q_u8(at + 48)};
-}
-static inline b64 b_set1(int x)
-{
-    const uint8x16_t all = vdupq_n_u8((uint8_t)x);
-    return (b64){all, all, all, all};
-}
-static inline b64 b_and(b64 x, b64 y) { return TWO_BY_TWO(b64, vandq_u8, x, y); }
-static inline b64 b_or_and(b64 x, b64 y, b64 mask)
-{
-    const b64 bits = b_and(y, mask);
-    return TWO_BY_TWO(b64, vorrq_u8, x, bits);
-}
-#define RIGHT(x) ((x) >> n)
-#define LEFT(x) ((x) << n)
-static inline b64 b_right(b64 x, const int n) { return ONE_BY_ONE(b64, RIGHT, x); }
-static inline b64 b_left(b64 x, const int n) { return ONE_BY_ONE(b64, LEFT, x); }
+/* Half of sixty-four: see neon_products.h. */
+typedef struct { uint8x16_t low, high; } b64;
+
+static inline b64 b_load(const uint8_t *p) { return (b64){vld1q_u8(p), vld1q_u8(p + 16)}; }
+static inline b64 b_set1(int x) { return (b64){vdupq_n_u8((uint8_t)x), vdupq_n_u8((uint8_t)x)}; }
+static inline b64 b_and(b64 x, b64 y) { return (b64){vandq_u8(x.low, y.low), vandq_u8(x.high, y.high)}; }
+static inline b64 b_or(b64 x, b64 y) { return (b64){vorrq_u8(x.low, y.low), vorrq_u8(x.high, y.high)}; }
+static inline b64 b_or_and(b64 x, b64 y, b64 mask) { return b_or(x, b_and(y, mask)); }
+static inline b64 b_right(b64 x, const int n) { return (b64){x.low >> n, x.high >> n}; }
+static inline b64 b_left(b64 x, const int n) { return (b64){x.low << n, x.high << n}; }
 static inline b64 b_look(const uint8_t *table, b64 x)
 {
-    const uint8x16_t t = vld1q_u8(table);
-    return (b64){vqtbl1q_u8(t, x.a), vqtbl1q_u8(t, x.b), vqtbl1q_u8(t, x.c), vqtbl1q_u8(t, x.d)};
+    return (b64){vqtbl1q_u8(vld1q_u8(table), x.low), vqtbl1q_u8(vld1q_u8(table), x.high)};
 }

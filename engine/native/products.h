@@ -1,13 +1,26 @@
 /* Products of packed weights with rows of activations, in vectors. Included by kernels.h. */
 
 /* Rows whose sums fit the registers; and with those of two streams. */
-#if DT_ISA == 2 || defined(DT_SDOT)
+#if DT_ISA == 2
 #define FOR_ROWS_AT_ONCE FOR_ALL_ROWS
-enum { MOST_AT_ONCE = 8, MOST_STREAMED = BY_ROWS ? 2 : 4 };
+enum { MOST_AT_ONCE = 8, MOST_STREAMED = 4 };
+#elif defined(DT_SMMLA) /* of many rows, pairs */
+#define FOR_ROWS_AT_ONCE(DO) FOR_4_ROWS(DO) DO(6) DO(8)
+enum { MOST_AT_ONCE = 8, MOST_STREAMED = 2 };
 #else
 #define FOR_ROWS_AT_ONCE FOR_4_ROWS
 enum { MOST_AT_ONCE = 4, MOST_STREAMED = BY_ROWS ? 2 : 4 };
 #endif
+
+/* Of so many rows, those that are multiplied next. */
+ALWAYS_INLINE int32_t at_once(int32_t rows)
+{
+    if (rows >= MOST_AT_ONCE) return MOST_AT_ONCE;
+#ifdef DT_SMMLA
+    if (rows > 4) return rows / 2 * 2;
+#endif
+    return rows;
+}
 
 /* Per 32 columns, in ascending order, what `add_block` says. y [streams][rows] of block rows that lie
  * `apart` bytes apart. */
@@ -30,7 +43,9 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
                 fetch_ahead(format, p);
                 const factors f = factors_of(format, &opened[s], j);
                 v16 *sums = acc + s * rows;
-#if BY_ROWS
+#if DT_ISA == 3
+                add_rows(format, p, &f, a, lane, rows, sums);
+#elif DT_ISA == 1
                 v16i c[MOST_AT_ONCE][2];
                 dot_rows(format, p, a, lane, rows, c);
                 for (int m = 0; m < rows; m++)
@@ -113,8 +128,8 @@ static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_
     const int streams = x->rows > MOST_STREAMED ? 1 : STREAMS;
     const int32_t half = (to - from + streams - 1) / streams;
     for (int32_t nb = from; nb < from + half; nb++)
-        for (int32_t first = 0; first < x->rows; first += MOST_AT_ONCE) {
-            const int rows = x->rows - first < MOST_AT_ONCE ? x->rows - first : MOST_AT_ONCE;
+        for (int32_t first = 0, rows; first < x->rows; first += rows) {
+            rows = at_once(x->rows - first);
             const int live = nb + half < to ? streams : 1;
             v16 y[STREAMS * MOST_AT_ONCE];
             products[matrix->format](matrix->data + nb * bytes, half * bytes, x, first, live, rows, y);
