@@ -9,6 +9,14 @@
 #define UNROLL_8
 #endif
 
+/* Arrays of sums lie in registers only once their loops are gone, which GCC has to be told where a sum is
+ * made of several registers. */
+#if DT_ISA == 3
+#define UNROLL_SUMS UNROLL_16
+#else
+#define UNROLL_SUMS
+#endif
+
 /* ---- codes --------------------------------------------------------------------------------- */
 
 /* What dot products of bytes take: unsigned times signed ones, so a number is added that makes codes

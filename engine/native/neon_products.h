@@ -54,6 +54,7 @@ ALWAYS_INLINE void put_sums(v16i *c, const int half, int32x4_t low, int32x4_t hi
     {                                                                                              \
         if (Q == 4) AGAIN(p);                                                                      \
         const codes8 code = codes_for_dot(format, p, Q);                                           \
+        UNROLL_SUMS                                                                                \
         for (int m = 0; m < rows; m++) {                                                           \
             if (begins(format, Q)) low[m] = high[m] = start_of(format, &a->row[lane + m], Q);      \
             low[m] = ADD_DOTS(low[m], code.low, lane + m, Q);                                      \
@@ -107,6 +108,7 @@ ALWAYS_INLINE void add_up(pairs8 *sum, words8 w)
     {                                                                                              \
         if (Q == 4) AGAIN(p);                                                                      \
         const codes8 code = codes_for_dot(format, p, Q);                                           \
+        UNROLL_SUMS                                                                                \
         for (int m = 0; m < rows; m++) {                                                           \
             const int32_t *four = (const int32_t *)a->q[lane + m] + Q;                             \
             const int8x16_t x = vreinterpretq_s8_s32(vld1q_dup_s32(four));                         \
@@ -194,12 +196,14 @@ ALWAYS_INLINE void add_half(const int format, const uint8_t *p, const factors *f
                             int32_t lane, const int rows, const int half, v16 *acc)
 {
     v16i c[MOST_ROWS][2]; /* half of each */
+    UNROLL_SUMS
     for (int m = 0; m < rows; m++) c[m][0] = c[m][1] = vi_set1(0);
 #ifdef DT_SMMLA
     if (rows >= LEAST_PAIRED) multiply_half(format, p, a, lane, rows, half, c);
     else
 #endif
         dot_half(format, p, a, lane, rows, half, c);
+    UNROLL_SUMS
     for (int m = 0; m < rows; m++) {
         const v16 sum = add_block(format, f, c[m], &a->row[lane + m], acc[m]);
         if (half) acc[m].c = sum.c, acc[m].d = sum.d;
