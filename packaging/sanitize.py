@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.backend.native.library import Isa, library
+from engine.backend.native.library import Isa, instruction_sets
 
 ROOT = Path(__file__).resolve().parent.parent
 _BACKEND = "tests/engine/backend/"
@@ -71,8 +71,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="duotail-sanitize-") as name:
             copy = Path(name)
             build(copy, sanitizer)
-            for isa in Isa:
-                if isa <= library().dt_best_isa() and (sanitizer is MEMORY or isa is Isa.PORTABLE):
+            for isa in instruction_sets():
+                if sanitizer is MEMORY or isa is Isa.PORTABLE:
                     sys.stdout.write(f"== {sanitizer.name}, {isa.name.lower()}\n")
                     sys.stdout.flush()
                     failed |= run(copy, sanitizer, isa)

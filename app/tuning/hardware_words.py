@@ -18,6 +18,9 @@ _NAMES = {
     "avx512_vnni": "AVX-512 VNNI",
     "avx512_bf16": "AVX-512 BF16",
     "amx_int8": "AMX",
+    "asimd": "NEON",
+    "asimddp": "NEON dot product",
+    "i8mm": "I8MM",
 }
 """Instruction sets that matter to a reader; the rest comes along with them."""
 _FACTS = {

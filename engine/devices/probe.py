@@ -37,6 +37,9 @@ _OF_KERNELS = {
     "avx2": ("avx2", "fma"),
     "avx512": ("avx2", "fma", "avx512f", "avx512_vnni"),
     "amx": ("avx2", "fma", "avx512f", "avx512_vnni", "amx_int8"),
+    "neon": ("asimd",),
+    "dotprod": ("asimd", "asimddp"),
+    "i8mm": ("asimd", "asimddp", "i8mm"),
 }
 """Features that a processor has for sure if the native library can use these kernels."""
 _NOISE = re.compile(

@@ -17,16 +17,21 @@ ALWAYS_INLINE const char *score(const uint16_t *keys, const char *next, int32_t 
                          const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
 {
     v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
     for (int32_t d = 0; d < dim; d++) {
         next = fetch_lines(next, wide);
+        UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) {
             const v16 key = v_load_f16(keys + d * DT_CHUNK + 16 * g);
+            UNROLL_SUMS
             for (int32_t m = 0; m < rows; m++)
                 acc[m * wide + g] = v_fma(v_set1(query[m].x[d]), key, acc[m * wide + g]);
         }
     }
+    UNROLL_SUMS
     for (int32_t m = 0; m < rows; m++)
+        UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) v_store(share[m] + k + 16 * g, acc[m * wide + g]);
     return next;
 }
@@ -76,14 +81,19 @@ ALWAYS_INLINE void mix(const uint16_t *values, int32_t dim, int32_t d, dt_span s
                        const float *fresh, float *const *mixed)
 {
     v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
     for (int32_t k = seen.from; k < seen.to; k++)
+        UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) {
             const v16 value = v_load_f16(values + k * dim + d + 16 * g);
+            UNROLL_SUMS
             for (int32_t m = 0; m < rows; m++)
                 acc[m * wide + g] = v_fma(v_set1(share[m][k]), value, acc[m * wide + g]);
         }
+    UNROLL_SUMS
     for (int32_t m = 0; m < rows; m++)
+        UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) {
             float *place = mixed[m] + d + 16 * g;
             const v16 old = v_mul(v_load(place), v_set1(kept[m]));

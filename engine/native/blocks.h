@@ -9,14 +9,22 @@
 #define UNROLL_8
 #endif
 
+/* Arrays of sums lie in registers only once their loops are gone, which GCC has to be told where a sum is
+ * made of several registers. */
+#if DT_ISA == 3
+#define UNROLL_SUMS UNROLL_16
+#else
+#define UNROLL_SUMS
+#endif
+
 /* ---- codes --------------------------------------------------------------------------------- */
 
 /* What dot products of bytes take: unsigned times signed ones, so a number is added that makes codes
  * unsigned, and taken back through the activations' sum. With AVX2 that would saturate where a code
- * takes all 8 bits. */
+ * takes all 8 bits; NEON's are signed anyhow. */
 ALWAYS_INLINE int signed_codes(const int format)
 {
-    return DT_ISA == 1 && (format == DT_Q8 || dt_formats[format].table == IQ4_TABLE);
+    return (DT_ISA == 1 || DT_ISA == 3) && (format == DT_Q8 || dt_formats[format].table == IQ4_TABLE);
 }
 
 ALWAYS_INLINE int added(const int format)
@@ -28,6 +36,12 @@ ALWAYS_INLINE int added(const int format)
 
 ALWAYS_INLINE b64 moved(b64 a, const int right) { return right < 0 ? b_left(a, -right) : b_right(a, right); }
 
+ALWAYS_INLINE b64 nibbles(b64 a, const int high)
+{
+    if (DT_ISA == 3 && high) return b_right(a, 4); /* byte by byte: nothing comes in from a neighbour */
+    return b_and(moved(a, high * 4), b_set1(15));
+}
+
 /* The codes of columns 4q..4q+3; see formats.h for the planes. */
 ALWAYS_INLINE b64 codes_of(const int format, const uint8_t *p, const int q)
 {
@@ -36,7 +50,7 @@ ALWAYS_INLINE b64 codes_of(const int format, const uint8_t *p, const int q)
     b64 code = b_set1(0);
     int low = 0;
     if (bits & 4) {
-        code = b_and(moved(b_load(p + q % 4 * 64), q / 4 * 4), b_set1(15));
+        code = nibbles(b_load(p + q % 4 * 64), q / 4);
         p += 256, low = 4;
     }
     if (bits & 2) {
@@ -58,7 +72,7 @@ ALWAYS_INLINE b64 for_dot(const int format, b64 code)
     const int table = dt_formats[format].table;
     if (signed_codes(format)) return table ? b_look((const uint8_t *)dt_tables[table], code) : code;
     if (table) return b_look(unsigned_tables[table], code);
-#if DT_ISA != 1
+#if DT_ISA == 0 || DT_ISA == 2
     if (format == DT_Q8) return b_xor(code, b_set1(128));
 #endif
     return code;
@@ -155,18 +169,30 @@ ALWAYS_INLINE void begin_sums(const int format, const dt_row *row, v16i c[2])
     if (dt_in_halves(format)) c[1] = taken_back(format, row->start - row->first);
 }
 
-#if DT_ISA == 1
+/* Instruction sets whose registers hold sums alone: a group of codes is opened once for all rows. */
+#define BY_ROWS (DT_ISA == 1 || DT_ISA == 3)
 
-/* How many groups of four columns can be summed in 16 bits: a pair of products is at most
- * 2 * 127 * (the largest code), and two in signed codes are 2 * 127 * 127. */
+#if BY_ROWS
+
+/* How many groups of four columns can be summed in 16 bits: a product is at most 127 * (the largest
+ * code), and AVX2 adds pairs of them. */
 ALWAYS_INLINE int groups_in_words(const int format)
 {
-    const int bits = dt_formats[format].bits;
-    if (signed_codes(format)) return 1;
-    const int largest = dt_formats[format].table == E2M1_TABLE ? 24 : (1 << bits) - 1;
-    const int groups = largest <= 15 ? 8 : largest <= 31 ? 4 : 2;
-    return groups > 4 && dt_in_halves(format) ? 4 : groups;
+    const int largest = signed_codes(format)                       ? 128
+                        : dt_formats[format].table == E2M1_TABLE ? 24
+                                                                 : (1 << dt_formats[format].bits) - 1;
+    const int products = DT_ISA == 1 ? 2 : 1, fit = 32767 / (127 * largest * products);
+    if (fit >= 8 && !dt_in_halves(format)) return 8;
+    return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
+
+#endif
+
+#if DT_ISA == 3
+
+#include "neon_products.h"
+
+#elif DT_ISA == 1
 
 /* The integer dot products of `rows` activation rows with 32 columns, or with 16 and 16. A group of
  * codes is opened once for all rows, and only sums lie in registers. */
@@ -222,8 +248,10 @@ UNROLL_8
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-#if DT_ISA >= 1
+#if DT_ISA == 1 || DT_ISA == 2
 #define DT_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#elif DT_ISA == 3
+#define DT_PREFETCH(p) __builtin_prefetch(p)
 #else
 #define DT_PREFETCH(p) ((void)0)
 #endif

@@ -54,7 +54,7 @@ static inline v16i vi_of_words(b64 words)
     return (v16i){_mm256_madd_epi16(words.lo, one), _mm256_madd_epi16(words.hi, one)};
 }
 
-#else
+#elif DT_ISA == 0 /* neon.h has NEON's */
 
 typedef struct { uint8_t b[64]; } b64;
 #define B_EACH(expression) \

@@ -66,7 +66,7 @@ typedef struct dt_draw_kernels {
     void (*search)(dt_search *search, int32_t from, int32_t to, dt_found *found);
 } dt_draw_kernels;
 
-extern const dt_draw_kernels dt_draw_portable, dt_draw_avx2, dt_draw_avx512;
+extern const dt_draw_kernels dt_draw_portable, dt_draw_avx2, dt_draw_avx512, dt_draw_neon;
 
 /* (logit - peak) times this, rounded, is the bin of a logit; at most 1012. */
 #define DT_BIN_SCALE (-46.0f)

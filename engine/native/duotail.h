@@ -25,8 +25,10 @@ enum {
     DT_Q5_K, DT_Q6_K, DT_IQ4_NL, DT_IQ4_XS, DT_MXFP4, DT_FORMATS
 };
 
-/* Instruction sets, slowest first. */
-enum { DT_PORTABLE = 0, DT_AVX2 = 1, DT_AVX512 = 2, DT_AMX_INT8 = 3, DT_ISAS = 4 };
+/* Instruction sets, x86's and ARM's, slowest first. */
+enum {
+    DT_PORTABLE = 0, DT_AVX2, DT_AVX512, DT_AMX_INT8, DT_NEON, DT_DOTPROD, DT_I8MM, DT_ISAS
+};
 
 /* Results of the fallible functions. */
 enum { DT_OK = 0, DT_NO_MEMORY = -1, DT_BAD_ARGUMENT = -2, DT_CANCELLED = -3, DT_LOST_WEIGHTS = -5 };
@@ -131,7 +133,8 @@ enum { DT_ABI_VERSION = 2 };
  * dt_verification, dt_drafting and dt_candidate. A caller that has others must not call anything else. */
 DT_API const int32_t *dt_abi(void);
 
-/* Instruction sets: the best that this machine has, and which one is in use. */
+/* Instruction sets: whether this machine has one, the best that it has, and which one is in use. */
+DT_API int32_t dt_has_isa(int32_t isa);
 DT_API int32_t dt_best_isa(void);
 DT_API int32_t dt_use_isa(int32_t isa);
 DT_API int32_t dt_current_isa(void);

@@ -80,7 +80,7 @@ static inline void vi_product(v16i a, v16i b, v16i *high, v16i *low)
     vi_product8(a.hi, b.hi, &high->hi, &low->hi);
 }
 
-#else
+#elif DT_ISA == 0 /* neon.h has NEON's */
 
 #define VI_EACH(expression) \
     v16i r;                 \

@@ -86,7 +86,8 @@ typedef struct {
 #define DT_HAS_AMX 0
 #endif
 
-extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx512, dt_kernels_amx;
+extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx512, dt_kernels_amx, dt_kernels_neon,
+    dt_kernels_dotprod, dt_kernels_i8mm;
 
 /* All that is compiled once per instruction set: the forward's kernels, the sampler's (draw.h), the
  * packers of weights (pack_job.h). */

@@ -4,7 +4,8 @@
 
 #include <stdatomic.h>
 
-/* Tiles serve the forward's products alone; what else there is for AMX is AVX-512. */
+/* Tiles serve the forward's products alone, as do ARM's dot products; what else there is for AMX is
+ * AVX-512. */
 static const dt_isa_table tables[DT_ISAS] = {
     [DT_PORTABLE] = {&dt_kernels_portable, &dt_draw_portable, &dt_packers_portable},
 #if defined(__x86_64__)
@@ -13,6 +14,11 @@ static const dt_isa_table tables[DT_ISAS] = {
 #endif
 #if DT_HAS_AMX
     [DT_AMX_INT8] = {&dt_kernels_amx, &dt_draw_avx512, &dt_packers_avx512},
+#endif
+#if defined(__aarch64__)
+    [DT_NEON] = {&dt_kernels_neon, &dt_draw_neon, &dt_packers_neon},
+    [DT_DOTPROD] = {&dt_kernels_dotprod, &dt_draw_neon, &dt_packers_neon},
+    [DT_I8MM] = {&dt_kernels_i8mm, &dt_draw_neon, &dt_packers_neon},
 #endif
 };
 
@@ -32,8 +38,30 @@ static int has_tiles(void)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
     return amx_tile && amx_int8 && gfni && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA);
 }
-#else
+#elif defined(__x86_64__)
 static int has_tiles(void) { return 0; }
+#endif
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+/* Bits of Linux's that older headers lack. */
+static int has_dot_products(void) { return getauxval(AT_HWCAP) >> 20 & 1; }
+static int has_matrix_products(void) { return getauxval(AT_HWCAP2) >> 13 & 1; }
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+
+static int has_feature(const char *name)
+{
+    int32_t there = 0;
+    size_t size = sizeof there;
+    return !sysctlbyname(name, &there, &size, NULL, 0) && there;
+}
+static int has_dot_products(void) { return has_feature("hw.optional.arm.FEAT_DotProd"); }
+static int has_matrix_products(void) { return has_feature("hw.optional.arm.FEAT_I8MM"); }
+#elif defined(__aarch64__)
+static int has_dot_products(void) { return 0; }
+static int has_matrix_products(void) { return 0; }
 #endif
 
 #if defined(__x86_64__)
@@ -47,6 +75,8 @@ static int32_t find_best(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return DT_AVX2;
     return DT_PORTABLE;
 }
+#elif defined(__aarch64__)
+static int32_t find_best(void) { return !has_dot_products() ? DT_NEON : has_matrix_products() ? DT_I8MM : DT_DOTPROD; }
 #else
 static int32_t find_best(void) { return DT_PORTABLE; }
 #endif
@@ -58,9 +88,11 @@ int32_t dt_best_isa(void)
     return atomic_load(&found) - 1;
 }
 
+int32_t dt_has_isa(int32_t isa) { return isa >= 0 && isa <= dt_best_isa() && tables[isa].forward; }
+
 int32_t dt_use_isa(int32_t isa)
 {
-    if (isa < 0 || isa > dt_best_isa()) return DT_BAD_ARGUMENT;
+    if (!dt_has_isa(isa)) return DT_BAD_ARGUMENT;
     atomic_store(&active, &tables[isa]);
     return DT_OK;
 }

@@ -20,7 +20,7 @@ typedef void dt_packer(dt_pack_job *job, int32_t index);
 
 /* pack: from floats, with scales that are found. repack: `source` is ggml's blocks of `format`. */
 typedef struct dt_packers { dt_packer *pack, *repack; } dt_packers;
-extern const dt_packers dt_packers_portable, dt_packers_avx2, dt_packers_avx512;
+extern const dt_packers dt_packers_portable, dt_packers_avx2, dt_packers_avx512, dt_packers_neon;
 
 static inline uint16_t dt_float_to_bfloat(float value)
 {

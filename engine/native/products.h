@@ -1,7 +1,26 @@
 /* Products of packed weights with rows of activations, in vectors. Included by kernels.h. */
 
 /* Rows whose sums fit the registers; and with those of two streams. */
-enum { MOST_AT_ONCE = DT_ISA == 2 ? 8 : 4, MOST_STREAMED = DT_ISA == 1 ? 2 : 4 };
+#if DT_ISA == 2
+#define FOR_ROWS_AT_ONCE FOR_ALL_ROWS
+enum { MOST_AT_ONCE = 8, MOST_STREAMED = 4 };
+#elif defined(DT_SMMLA) /* of many rows, pairs */
+#define FOR_ROWS_AT_ONCE(DO) FOR_4_ROWS(DO) DO(6) DO(8)
+enum { MOST_AT_ONCE = 8, MOST_STREAMED = 2 };
+#else
+#define FOR_ROWS_AT_ONCE FOR_4_ROWS
+enum { MOST_AT_ONCE = 4, MOST_STREAMED = BY_ROWS ? 2 : 4 };
+#endif
+
+/* Of so many rows, those that are multiplied next. */
+ALWAYS_INLINE int32_t at_once(int32_t rows)
+{
+    if (rows >= MOST_AT_ONCE) return MOST_AT_ONCE;
+#ifdef DT_SMMLA
+    if (rows > 4) return rows / 2 * 2;
+#endif
+    return rows;
+}
 
 /* Per 32 columns, in ascending order, what `add_block` says. y [streams][rows] of block rows that lie
  * `apart` bytes apart. */
@@ -13,24 +32,31 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
     const int32_t together = dt_block_cols(format) / DT_BLOCK, code_bytes = dt_code_bytes(format);
     const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;
     v16 acc[STREAMS * MOST_AT_ONCE];
+    UNROLL_SUMS
     for (int i = 0; i < streams * rows; i++) acc[i] = v_zero();
     for (int32_t b = 0; b < blocks; b += together, w += dt_block_bytes(format)) {
         scales16 opened[STREAMS];
+        UNROLL_SUMS
         for (int s = 0; s < streams; s++)
             open_scales(format, w + s * apart + together * code_bytes, &opened[s]);
         for (int32_t j = 0; j < together; j++, a++)
+            UNROLL_SUMS
             for (int s = 0; s < streams; s++) {
                 const uint8_t *p = w + s * apart + j * code_bytes;
                 fetch_ahead(format, p);
                 const factors f = factors_of(format, &opened[s], j);
                 v16 *sums = acc + s * rows;
-#if DT_ISA == 1
+#if DT_ISA == 3
+                add_rows(format, p, &f, a, lane, rows, sums);
+#elif DT_ISA == 1
                 v16i c[MOST_AT_ONCE][2];
                 dot_rows(format, p, a, lane, rows, c);
+                UNROLL_SUMS
                 for (int m = 0; m < rows; m++)
                     sums[m] = add_block(format, &f, c[m], &a->row[lane + m], sums[m]);
 #else
                 const codes32 codes = load_codes(format, p);
+                UNROLL_SUMS
                 for (int m = 0; m < rows; m++) {
                     v16i c[2];
                     dot32(format, &codes, a, lane + m, c);
@@ -39,6 +65,7 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
 #endif
             }
     }
+    UNROLL_SUMS
     for (int i = 0; i < streams * rows; i++) y[i] = acc[i];
 }
 
@@ -56,14 +83,18 @@ ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apa
 {
     const float *row = x->raw + (int64_t)first * x->stride;
     v16 acc[STREAMS * MOST_AT_ONCE];
+    UNROLL_SUMS
     for (int i = 0; i < streams * rows; i++) acc[i] = v_zero();
     for (int32_t k = 0; k < x->cols; k++)
+        UNROLL_SUMS
         for (int s = 0; s < streams; s++) {
             const v16 column = load_column(format, w + s * apart, k);
+            UNROLL_SUMS
             for (int m = 0; m < rows; m++)
                 acc[s * rows + m] =
                     v_fma(column, v_set1(row[(int64_t)m * x->stride + k]), acc[s * rows + m]);
         }
+    UNROLL_SUMS
     for (int i = 0; i < streams * rows; i++) y[i] = acc[i];
 }
 
@@ -83,11 +114,7 @@ ALWAYS_INLINE void any_product(const int format, const uint8_t *w, int64_t apart
         if (ROWS <= MOST_STREAMED && streams == 2) any_product(format, w, apart, x, first, 2, ROWS, y); \
         else any_product(format, w, apart, x, first, 1, ROWS, y);                          \
         break;
-#if DT_ISA == 1
-#define FOR_ANY_ROWS FOR_4_ROWS(CASE_OF_ROWS)
-#else
-#define FOR_ANY_ROWS FOR_ALL_ROWS(CASE_OF_ROWS)
-#endif
+#define FOR_ANY_ROWS FOR_ROWS_AT_ONCE(CASE_OF_ROWS)
 #endif
 #define PRODUCT(FORMAT)                                                                            \
     static void product_##FORMAT(const uint8_t *w, int64_t apart, const dt_activations *x,         \
@@ -111,8 +138,8 @@ static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_
     const int streams = x->rows > MOST_STREAMED ? 1 : STREAMS;
     const int32_t half = (to - from + streams - 1) / streams;
     for (int32_t nb = from; nb < from + half; nb++)
-        for (int32_t first = 0; first < x->rows; first += MOST_AT_ONCE) {
-            const int rows = x->rows - first < MOST_AT_ONCE ? x->rows - first : MOST_AT_ONCE;
+        for (int32_t first = 0, rows; first < x->rows; first += rows) {
+            rows = at_once(x->rows - first);
             const int live = nb + half < to ? streams : 1;
             v16 y[STREAMS * MOST_AT_ONCE];
             products[matrix->format](matrix->data + nb * bytes, half * bytes, x, first, live, rows, y);

@@ -1,5 +1,21 @@
 /* Small operations on rows of activations. Included by kernels.h. */
 
+#ifdef DT_SMMLA
+/* Two rows lie one after the other, eight columns of the first, eight of the second: where the i-th eight
+ * of a row are. */
+static inline const int8_t *dt_eight(const dt_quantised *a, int32_t lane, int32_t i)
+{
+    return a->q[lane / 2 * 2] + i * 16 + lane % 2 * 8;
+}
+
+static inline void put_row(dt_quantised *out, int32_t lane, const int8_t *q)
+{
+    for (int32_t i = 0; i < 4; i++) memcpy((int8_t *)dt_eight(out, lane, i), q + i * 8, 8);
+}
+#else
+static inline void put_row(dt_quantised *out, int32_t lane, const int8_t *q) { memcpy(out->q[lane], q, DT_BLOCK); }
+#endif
+
 /* Blocks [from, to) of row `row` from fp32 to int8: x ~ q * scale, q in -127..127. A block with a NaN or
  * an infinity has the scale NaN, so that no product of it is a number; numbers too small for 127 / top to
  * be finite become zeros. */
@@ -16,8 +32,10 @@ static void quantise(const float *x, int32_t row, int32_t cols, int32_t from, in
         const float top = v_top(v_max(v_abs(first), v_abs(second)));
         const v16 inverse = v_set1(top > 0x1p-120f ? 127.0f / top : 0.0f);
         v16i low = v_round_int(v_mul(first, inverse)), high = v_round_int(v_mul(second, inverse));
-        vi_store_bytes(out[b].q[lane], low);
-        vi_store_bytes(out[b].q[lane] + 16, high);
+        int8_t q[DT_BLOCK];
+        vi_store_bytes(q, low);
+        vi_store_bytes(q + 16, high);
+        put_row(&out[b], lane, q);
         const float scale = finite ? top / 127.0f : NAN;
         const int32_t half = vi_sum(low), sum = vi_sum(vi_add(low, high));
         out[b].row[lane] = (dt_row){scale, -8 * sum, -8 * half, (float)sum * scale};

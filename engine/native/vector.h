@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-#if DT_ISA >= 1
+#if DT_ISA == 1 || DT_ISA == 2
 #include <immintrin.h>
 #endif
 
@@ -173,6 +173,10 @@ static inline v16 vi_shift_exponent(v16i v)
                  _mm256_castsi256_ps(_mm256_slli_epi32(v.hi, 23))};
 }
 
+#elif DT_ISA == 3
+
+#include "neon.h"
+
 #else /* portable C: the reference */
 
 typedef struct { float f[16]; } v16;
@@ -284,7 +288,7 @@ static inline v16 vi_shift_exponent(v16i v)
 #endif
 
 /* Sum and maximum of the lanes, by halves: 16 -> 8 -> 4 -> 2 -> 1. */
-#if DT_ISA >= 1
+#if DT_ISA == 1 || DT_ISA == 2
 static inline float v_sum(v16 v)
 {
 #if DT_ISA == 2
@@ -308,7 +312,7 @@ static inline float v_top(v16 v)
     four = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
 }
-#else
+#elif DT_ISA == 0
 static inline float v_sum(v16 v)
 {
     for (int half = 8; half; half /= 2)
@@ -324,6 +328,7 @@ static inline float v_top(v16 v)
 }
 #endif
 
+#if DT_ISA != 3
 static inline int32_t vi_sum(v16i v)
 {
 #if DT_ISA == 2
@@ -335,6 +340,7 @@ static inline int32_t vi_sum(v16i v)
     return sum;
 #endif
 }
+#endif
 
 /* exp(x) for x <= 88, relative error below 2e-7; below -87 as at -87
  * x = n ln 2 + r with |r| <= ln 2 / 2; a polynomial of degree 6 in r (Taylor, nested). */

@@ -16,6 +16,7 @@ _CORE_BYTES_PER_S = {
     "amx_int8": 13 * _GIGA,
     "avx512_vnni": 12 * _GIGA,
     "avx2": 6 * _GIGA,
+    "asimddp": 6 * _GIGA,
     "asimd": 2 * _GIGA,
 }
 """Weights that a core gets through with one row, by the best instruction set that it has."""

@@ -70,12 +70,15 @@ class FusionKind(IntEnum):
 
 
 class Isa(IntEnum):
-    """Instruction sets, slowest first; all give the same bits."""
+    """Instruction sets of x86 and of ARM, slowest first; all give the same bits."""
 
     PORTABLE = 0
     AVX2 = 1
     AVX512 = 2
     AMX = 3
+    NEON = 4
+    DOTPROD = 5
+    I8MM = 6
 
 
 def _all(kind: type, names: str) -> list[tuple[str, type]]:
@@ -285,6 +288,7 @@ def library() -> c.CDLL:
     check_abi(lib)
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
     declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "dt_has_isa": (i32, (i32,)),
         "dt_best_isa": (i32, ()),
         "dt_use_isa": (i32, (i32,)),
         "dt_current_isa": (i32, ()),
@@ -338,6 +342,11 @@ def library() -> c.CDLL:
     return lib
 
 
+def instruction_sets() -> tuple[Isa, ...]:
+    """Return those that the library can use on this processor, slowest first."""
+    return tuple(isa for isa in Isa if library().dt_has_isa(isa))
+
+
 class StaleLibrary(Absent):
     """The library is not this version's, so that a call would corrupt memory, or does not load."""
 
@@ -370,10 +379,10 @@ def check_abi(lib: c.CDLL) -> None:
 
 
 def _force_isa(lib: c.CDLL) -> None:
-    """Obey DUOTAIL_ISA (portable, avx2, avx512, amx), for tests and for tracking down crashes."""
+    """Obey DUOTAIL_ISA (the name of an `Isa`), for tests and for tracking down crashes."""
     wanted = os.environ.get("DUOTAIL_ISA", "").upper()
     if wanted and (wanted not in Isa.__members__ or lib.dt_use_isa(Isa[wanted])):
-        known = listed(isa.name.lower() for isa in Isa if isa <= lib.dt_best_isa())
+        known = listed(isa.name.lower() for isa in Isa if lib.dt_has_isa(isa))
         raise UserFixable(
             tr("This processor does not support DUOTAIL_ISA={name}.").format(name=wanted.lower()),
             tr("Set it to one of {known}, or unset it.").format(known=known),

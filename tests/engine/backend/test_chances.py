@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Isa, library
+from engine.backend.native.library import Isa, instruction_sets, library
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Verified, VerifyRequest
 from engine.backend.tree import TokenTree
 from engine.speculative.decoding import verify
 from engine.speculative.sampler import Sampler
 
-ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+ISAS = instruction_sets()
 pytestmark = pytest.mark.usefixtures("isa_as_before")
 
 Floats = NDArray[np.float32]

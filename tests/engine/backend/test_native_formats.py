@@ -9,13 +9,13 @@ from gguf.quants import quantize
 from numpy.typing import NDArray
 from stored_blocks import HALVES, Bytes, StoredRows, block_of, random_rows, widened
 
-from engine.backend.native.library import Format, Isa, library, pointer
+from engine.backend.native.library import Format, instruction_sets, library, pointer
 from engine.backend.native.matrix import NATIVE_KINDS, Packed, empty, pack, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.errors import UserFixable
 
 Floats = NDArray[np.float32]
-ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+ISAS = instruction_sets()
 KINDS = list(HALVES)
 QUANTISABLE = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4"]
 COUNTS = (*range(1, 21), 31, 32, 33, 63, 64, 65, 67)

@@ -20,7 +20,7 @@ from head_models import (
 from test_one_arithmetic import fingerprint
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.library import Format, Isa, library
+from engine.backend.native.library import Format, Isa, instruction_sets, library
 from engine.backend.native.matrix import pack_rows, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
@@ -34,7 +34,7 @@ from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative.sampler import Sampler
 
-ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+ISAS = instruction_sets()
 pytestmark = pytest.mark.usefixtures("isa_as_before")
 every_head = pytest.mark.parametrize("config", HEADS.values(), ids=HEADS)
 

@@ -24,12 +24,12 @@ from test_one_arithmetic import (
 from tiny_models import decoder, write_model
 
 from engine.backend.decoder import Decoder
-from engine.backend.native.library import Format, Isa, library
+from engine.backend.native.library import Format, instruction_sets, library
 from engine.backend.native.matrix import PACKABLE
 from engine.backend.native.pool import ThreadPool
 from engine.commands import KvType
 
-ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+ISAS = instruction_sets()
 pytestmark = pytest.mark.usefixtures("isa_as_before")
 
 

@@ -9,13 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.backend.native.cached_weights import layout
-from engine.backend.native.library import Format, Isa, library, pointer
+from engine.backend.native.library import Format, Isa, instruction_sets, library, pointer
 from engine.backend.native.matrix import PACKABLE, Stretch, pack, pack_rows, unpack
 from engine.backend.native.pool import ThreadPool
 from engine.errors import UserFixable
 
 Floats = NDArray[np.float32]
-ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+ISAS = instruction_sets()
 pytestmark = pytest.mark.usefixtures("isa_as_before")
 ODD = [(16, 32), (48, 96), (37, 75), (1, 1), (15, 200)]
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Format, Isa, library, pointer
+from engine.backend.native.library import Format, instruction_sets, library, pointer
 from engine.backend.native.matrix import PACKABLE, Packed, pack, unpack
 from engine.backend.native.pool import ThreadPool
 
 Floats = NDArray[np.float32]
-ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+ISAS = instruction_sets()
 pytestmark = pytest.mark.usefixtures("isa_as_before")
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness import SAMPLINGS
 from numpy.typing import NDArray
 
-from engine.backend.native.library import Isa, library
+from engine.backend.native.library import instruction_sets, library
 from engine.backend.native.pool import ThreadPool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.ranking import rank
@@ -22,7 +22,7 @@ from engine.speculative.sampler import Sampler
 
 Floats = NDArray[np.float32]
 
-ISAS = [isa for isa in Isa if isa <= library().dt_best_isa()]
+ISAS = instruction_sets()
 pytestmark = pytest.mark.usefixtures("isa_as_before")
 LARGE = 151_936
 

@@ -170,6 +170,8 @@ def test_this_machine() -> None:
     assert bool(found.kernels) == native_is_built()
     if found.kernels in {"avx2", "avx512", "amx"}:
         assert "avx2" in found.instruction_sets
+    if found.kernels in {"neon", "dotprod", "i8mm"}:
+        assert "asimd" in found.instruction_sets
 
 
 @linux
