@@ -215,34 +215,60 @@ static void activations(void)
     free(x), free(other), free(third);
 }
 
-static void attention(void)
+/* Small numbers in fp16. */
+static void fill_halves(uint16_t *x, int32_t count)
 {
-    enum { MOST_QUERIES = 8, MOST_CHUNKS = 3 };
-    begin(4000);
-    for (int32_t dim = 64; dim <= 144; dim += 16)
+    for (int32_t i = 0; i < count; i++) x[i] = (uint16_t)((bits() & 0x83ff) | (10 + bits() % 6) << 10);
+}
+
+/* Keys or values of a chunk; those of 8 bits with `scales` numbers behind them. */
+static uint16_t *chunk_of(int32_t type, int32_t dim, int32_t scales)
+{
+    uint16_t *x = room(DT_CHUNK * dim * 2 + scales * 2);
+    if (type == DT_KV_F16) fill_halves(x, DT_CHUNK * dim);
+    else {
+        for (int32_t i = 0; i < DT_CHUNK * dim; i++) ((int8_t *)x)[i] = (int8_t)(bits() % 255 - 127);
+        fill_halves(x + DT_CHUNK / 2 * dim, scales);
+    }
+    return x;
+}
+
+static void attention(int32_t type, const char *name)
+{
+    enum { MOST_QUERIES = 8, MOST_CHUNKS = 3, MOST_NUMBERS = 144 };
+    const dt_kernels *kernels = dt_active()->forward;
+    begin(4000 + type);
+    for (int32_t dim = 64; dim <= MOST_NUMBERS; dim += 16)
         for (int32_t rows = 1; rows <= MOST_QUERIES; rows++) {
             float *queries = numbers(rows * dim, 0.5f), *mixed = room(rows * dim * 4);
-            const float *query[MOST_QUERIES];
+            int16_t words[MOST_QUERIES][MOST_NUMBERS];
+            dt_query query[MOST_QUERIES];
             float *of[MOST_QUERIES], peak[MOST_QUERIES], total[MOST_QUERIES];
-            for (int32_t m = 0; m < rows; m++)
-                query[m] = queries + m * dim, of[m] = mixed + m * dim, peak[m] = -INFINITY, total[m] = 0;
+            for (int32_t m = 0; m < rows; m++) {
+                const float *x = queries + m * dim;
+                query[m] = (dt_query){x, words[m], kernels->to_words(x, dim, words[m])};
+                of[m] = mixed + m * dim, peak[m] = -INFINITY, total[m] = 0;
+                add_bytes(words[m], dim * 2), add_floats(&query[m].scale, 1);
+            }
             for (int32_t chunk = 0; chunk < MOST_CHUNKS; chunk++) {
-                uint16_t *both = room(2 * DT_CHUNK * dim * 2);
+                const int32_t blocks = (dim + DT_BLOCK - 1) / DT_BLOCK;
+                const dt_chunk both = {chunk_of(type, dim, blocks * DT_CHUNK), chunk_of(type, dim, DT_CHUNK)};
                 dt_span seen[MOST_QUERIES];
-                for (int32_t i = 0; i < 2 * DT_CHUNK * dim; i++)
-                    both[i] = (uint16_t)((bits() & 0x83ff) | (10 + bits() % 6) << 10);
                 for (int32_t m = 0; m < rows; m++) {
                     seen[m].from = (int32_t)(bits() % 40);
                     seen[m].to = seen[m].from + 1 + (int32_t)(bits() % (uint32_t)(DT_CHUNK - seen[m].from));
                 }
-                dt_active()->forward->attend_chunk(both, both + DT_CHUNK * dim, dim, query, seen, rows,
-                                                   rows % 3 ? 0 : 20, peak, total, of);
-                free(both);
+                kernels->attend_chunk[type](both, both.keys, dim, query, seen, rows, rows % 3 ? 0 : 20, peak,
+                                            total, of);
+                free(both.keys), free(both.values);
             }
+            int8_t bytes[MOST_NUMBERS];
+            const uint16_t scale = kernels->to_bytes(mixed, dim, bytes);
+            add_bytes(&scale, 2), add_bytes(bytes, dim);
             add_floats(mixed, rows * dim), add_floats(peak, rows), add_floats(total, rows);
             free(queries), free(mixed);
         }
-    tell("attention", "");
+    tell("attention.", name);
 }
 
 static void draws(dt_pool *pool)
@@ -353,7 +379,8 @@ int main(void)
         if (!dt_has_isa(isa)) continue;
         isa_name = isa_names[isa];
         check(dt_use_isa(isa) == DT_OK && dt_current_isa() == isa, "it can be used");
-        products(pool), packers(pool), activations(), attention(), draws(pool), forwards(pool, more);
+        products(pool), packers(pool), activations(), attention(DT_KV_F16, "f16"), attention(DT_KV_Q8, "q8"),
+            draws(pool), forwards(pool, more);
     }
     dt_pool_free(pool), dt_pool_free(more);
     return 0;
