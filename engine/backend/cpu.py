@@ -92,11 +92,6 @@ def choose_format(wish: WeightFormat, weights: int, *, quantised: bool = False) 
     return wish
 
 
-def choose_kv(wish: KvType, weights: WeightFormat) -> KvType:
-    """The type of keys and values beside weights in a format: the portable path has floats only."""
-    return KvType.F16 if weights is WeightFormat.F32 else wish
-
-
 def cpu_backend(
     weights: WeightFormat,
     threads: int | None = None,
@@ -108,7 +103,7 @@ def cpu_backend(
 
     Models with the same number of threads share a pool; None is a thread per available core.
     torch always works on one. What the backend holds is entered in `account`; `loan` is what a
-    feature head has of its target, `kv` one that `choose_kv` gave.
+    feature head has of its target, `kv` the type of keys and values, which are fp32 for F32.
     """
     if weights is WeightFormat.F32:
         from engine.backend.torch_cpu.segment import TorchCpuBackend

@@ -14,7 +14,7 @@ from statistics import median
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from engine.backend.cpu import NATIVE_FORMATS, choose_format, choose_kv, cpu_backend
+from engine.backend.cpu import NATIVE_FORMATS, choose_format, cpu_backend
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import NATIVE_KINDS
@@ -71,8 +71,7 @@ def decoder_for(
 ) -> Decoder:
     """A decoder alone, without tokenizer, draft and plan."""
     chosen = choose_format(wish, weight_count(config))
-    backend = cpu_backend(chosen, threads, kv=choose_kv(kv, chosen))
-    return Decoder.build(config, weights, backend)
+    return Decoder.build(config, weights, cpu_backend(chosen, threads, kv=kv))
 
 
 class DecoderSide:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from engine.backend.cpu import NATIVE_FORMATS, choose_kv
+from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account
 from engine.backend.native.cached_weights import CachedWeights
@@ -88,9 +88,7 @@ class DecoderBuilder:
         before_it, self._backends = self._backends, {}
         for name in dict.fromkeys(share.device for share in shares):
             loan = Loan(model.lent, before_it.get(name)) if model.lent else None
-            self._backends[name] = self._devices[name].backend(
-                model.format, owner, loan, choose_kv(model.kv, model.format)
-            )
+            self._backends[name] = self._devices[name].backend(model.format, owner, loan, model.kv)
         state = _state(model)
         with _cached(weights, model) as cached:
             decoder = Decoder.placed(config, cached, shares, self._backends)

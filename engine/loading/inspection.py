@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
-from engine.backend.cpu import choose_format, choose_kv, native_is_built
+from engine.backend.cpu import choose_format, native_is_built
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.commands import DraftChoice, KvType, Load, Mode, WeightFormat
@@ -105,8 +105,7 @@ class InspectedModel:
     @property
     def has_kv_choice(self) -> bool:
         """Tell whether its keys and values can be in 8 bits on the CPU."""
-        own = isinstance(self.config, ModelConfig)
-        return own and choose_kv(KvType.Q8, self.format) is KvType.Q8
+        return isinstance(self.config, ModelConfig) and self.format is not WeightFormat.F32
 
     def borrowing(self, held: WeightFormat) -> InspectedModel:
         """Return this head as it would be if its target held its weights in another format."""

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.accelerator.sizes import cache_bytes
-from engine.backend.cpu import choose_kv
 from engine.backend.decoder import MAX_TREE
 from engine.backend.ledger import PAGE
 from engine.backend.native.workspace import kv_token_bytes
@@ -238,7 +237,9 @@ def _footprint(
     kind: str = "",
     kv: KvType = KvType.F16,
 ) -> Footprint:
-    portable, kv = weights is WeightFormat.F32, choose_kv(kv, weights)
+    portable = weights is WeightFormat.F32
+    if portable:
+        kv = KvType.F16
     parts: dict[str, Counter[tuple[str, bool]]] = {}
     for name, shape in expected_tensors(config).items():
         place, experts = _place(name), ".experts." in name

@@ -12,9 +12,7 @@ from app.settings.file import load, save
 from app.settings.profiles import GIB, ModelProfile, ProfiledModel, Profiles
 from engine.commands import DraftChoice, KvType, Mode, WeightFormat
 
-EVERYTHING = ModelProfile(
-    Mode.DUO, Path("/d/draft"), GIB // 2, 2048, WeightFormat.Q8, 3, KvType.Q8
-)
+EVERYTHING = ModelProfile(Mode.DUO, Path("/d/draft"), GIB // 2, 2048, WeightFormat.Q8, 3, KvType.Q8)
 
 
 def test_profiles_are_one_table_a_model(tmp_path: Path) -> None:
