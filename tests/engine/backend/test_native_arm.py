@@ -46,14 +46,23 @@ def compiled(compiler: str, folder: Path, *options: str) -> Path:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     module: dict[str, Any] = project["ext-modules"][0]
     macros = [f"-D{name}={value}" for name, value in module["define-macros"]]
-    flags = [*macros, *module["extra-compile-args"], "-Werror", "-I", ROOT / "engine/native", *options]
+    flags = [
+        *macros,
+        *module["extra-compile-args"],
+        "-Werror",
+        "-I",
+        ROOT / "engine/native",
+        *options,
+    ]
 
     def compile_one(source: Path) -> Path:
         target = folder / f"{source.stem}.o"
-        subprocess.run([compiler, *flags, "-c", source, "-o", target], check=True)
+        subprocess.run([compiler, *flags, *options, "-c", source, "-o", target], check=True)
         return target
 
-    sources = sorted(map(ROOT.joinpath, module["sources"]), key=lambda source: "isa_" not in source.name)
+    sources = sorted(
+        map(ROOT.joinpath, module["sources"]), key=lambda source: "isa_" not in source.name
+    )
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         objects = list(threads.map(compile_one, [*sources, PROGRAM]))
     program = folder / "instruction_sets"
