@@ -67,7 +67,7 @@ def random_prompt(rng: np.random.Generator, most: int = 100) -> list[int]:
     return tokens + tokens[-int(rng.integers(1, 20)) :]
 
 
-@pytest.mark.release(keep=5, reason="every sampling")
+@pytest.mark.release(keep=3, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("kind", ["often right", "hardly ever"])
 @pytest.mark.usefixtures("scripted")
@@ -87,6 +87,7 @@ def test_at_any_pace(kind: str, sampling: SamplingParams, pairs: dict[str, Pair]
         assert accepted > 5
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_beside_a_real_thread(sampling: SamplingParams, pair: Pair) -> None:
     """The same text at whatever pace the machine has; how much is drafted is up to it."""
@@ -100,6 +101,7 @@ def test_beside_a_real_thread(sampling: SamplingParams, pair: Pair) -> None:
         assert done.tokens == plain.tokens
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.usefixtures("scripted")
 def test_turns_of_one_conversation_on_reused_states(sampling: SamplingParams, pair: Pair) -> None:
@@ -117,6 +119,7 @@ def test_turns_of_one_conversation_on_reused_states(sampling: SamplingParams, pa
             text = [*text[: len(text) // 2], 5, 6]
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.usefixtures("scripted")
 def test_the_end_token_inside_what_is_drafted(sampling: SamplingParams, pair: Pair) -> None:
@@ -135,6 +138,7 @@ def test_the_end_token_inside_what_is_drafted(sampling: SamplingParams, pair: Pa
     assert inside, "no end token was drafted"
 
 
+@pytest.mark.release(keep=3, reason="every limit")
 @pytest.mark.parametrize("max_tokens", [1, 2, 3, 7, None])
 @pytest.mark.usefixtures("scripted")
 def test_limit_and_context_end_and_a_draft_whose_context_ends_before(
@@ -252,6 +256,7 @@ class Panic(BaseException):
     """What native extensions raise when they panic."""
 
 
+@pytest.mark.release(keep=1, reason="every kind of error")
 @pytest.mark.parametrize(
     "error",
     [RuntimeError("broken"), OutOfMemory("no memory", "close something"), Panic("broken")],
@@ -279,6 +284,7 @@ def test_a_draft_that_fails_at_any_moment(error: BaseException, pair: Pair) -> N
     assert failed >= 5
 
 
+@pytest.mark.release(keep=2, reason="every moment")
 @pytest.mark.parametrize("call", [0, 1, 4, 9])
 def test_a_draft_that_does_not_answer_holds_nobody_up(
     call: int, pair: Pair, monkeypatch: pytest.MonkeyPatch
