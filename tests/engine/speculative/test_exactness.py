@@ -24,14 +24,22 @@ from engine.speculative.drafters.model import StandaloneDrafter
 CONTEXT = 512
 
 
-@pytest.fixture
-def target(native: dict[Format, tuple[Decoder, Decoder]]) -> Decoder:
-    return native[Format.Q8][0]
+@pytest.fixture(params=["torch", "native"])
+def target(request: pytest.FixtureRequest) -> Decoder:
+    """Native models verify in one call; with others, each step can be seen."""
+    return _pair(request)[0]
 
 
 @pytest.fixture
-def draft(native: dict[Format, tuple[Decoder, Decoder]]) -> Decoder:
-    return native[Format.Q8][1]
+def draft(request: pytest.FixtureRequest) -> Decoder:
+    return _pair(request)[1]
+
+
+def _pair(request: pytest.FixtureRequest) -> tuple[Decoder, Decoder]:
+    if request.node.callspec.params["target"] == "torch":
+        return request.getfixturevalue("tiny"), request.getfixturevalue("tiny_draft")
+    native: tuple[Decoder, Decoder] = request.getfixturevalue("native")[Format.Q8]
+    return native
 
 
 def random_prompt(rng: np.random.Generator, vocab: int, most: int = 140) -> list[int]:
@@ -126,6 +134,7 @@ def test_the_end_token_inside_a_draft_ends_the_answer(
     assert inside, "no end token was drafted"
 
 
+@pytest.mark.release(keep=4, reason="every limit")
 @pytest.mark.parametrize("max_tokens", [1, 2, 3, 7, None])
 def test_the_limit_and_the_full_context_are_met_exactly(
     max_tokens: int | None, target: Decoder
@@ -215,6 +224,7 @@ def test_windows_softcaps_and_experts(
         assert len(speculative.rounds) < len(plain.rounds)
 
 
+@pytest.mark.release(keep=1, reason="every backend")
 def test_a_second_turn_reuses_the_first(target: Decoder, draft: Decoder) -> None:
     rng = np.random.default_rng(21)
     sampling = SAMPLINGS["sampled"]
