@@ -23,7 +23,7 @@ ARGUMENTS += ["-p", "no:cacheprovider", "-o", "timeout=0"]
 ARGUMENTS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 
 QUICK = {
-    "raw_logits_at_the_last_node",
+    "node_without_its_parent",
     "stop_string_across_rounds_missed",
     "cut_off_files_taken_for_whole",
 }
