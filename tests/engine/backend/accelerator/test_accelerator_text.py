@@ -27,7 +27,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.release(keep=2, reason="every family with every sampling")
+@pytest.mark.release(keep=1, reason="every family with every sampling")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["greedy", "sampled hot"])
 def test_trees_write_the_text_of_plain_decoding(family: str, name: str, tmp_path: Path) -> None:
