@@ -224,7 +224,7 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> boo
     return bool(request.param)
 
 
-@pytest.mark.release(keep=2, reason="every stage")
+@pytest.mark.release(keep=1, reason="every stage")
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_stop_at_any_stage(ready: Session, place: int) -> None:
@@ -239,7 +239,7 @@ def test_a_stop_at_any_stage(ready: Session, place: int) -> None:
     as_before(ready, home, after)
 
 
-@pytest.mark.release(keep=2, reason="every stage")
+@pytest.mark.release(keep=1, reason="every stage")
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("place", [1, 10])
 def test_an_answer_ends_it_and_is_written_by_the_model_of_before(
