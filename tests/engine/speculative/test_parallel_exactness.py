@@ -163,16 +163,13 @@ def test_limit_and_context_end_and_a_draft_whose_context_ends_before(
             assert done.tokens == plain.tokens
 
 
+@pytest.mark.release(keep=1, reason="every controller")
+@pytest.mark.parametrize("wishes", [{"ahead": True}, {"forced": True}, {}], ids=str)
 @pytest.mark.usefixtures("scripted")
-def test_its_own_controller(pair: Pair) -> None:
+def test_its_own_controller(wishes: dict[str, bool], pair: Pair) -> None:
     target, draft = pair
-    rng, lane = np.random.default_rng(2), lane_of(draft)
-    controllers = [
-        ParallelController(ahead=True),
-        ParallelController(forced=True),
-        ParallelController(),
-    ]
-    for controller in controllers * 2:
+    rng, lane, controller = np.random.default_rng(2), lane_of(draft), ParallelController(**wishes)
+    for _ in range(2):
         prompt = random_prompt(rng)
         plain = decode(target, prompt, SAMPLINGS["sampled"], max_tokens=120)
         done = run(
@@ -194,15 +191,18 @@ def run_or_stopped(*arguments: Any, **wishes: Any) -> list[int]:
 
 
 @pytest.mark.release(keep=1, reason="every sampling")
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("sampling", [SAMPLINGS["greedy"], SAMPLINGS["sampled filtered"]])
 @pytest.mark.usefixtures("scripted")
-def test_stopped_at_any_moment_and_continued(sampling: SamplingParams, pair: Pair) -> None:
+def test_stopped_at_any_moment_and_continued(
+    sampling: SamplingParams, seed: int, pair: Pair
+) -> None:
     target, draft = pair
-    lane, rng = lane_of(draft), np.random.default_rng(4)
+    lane, rng = lane_of(draft), np.random.default_rng(seed)
     prompt = rng.integers(3, VOCAB, 90).tolist()
     plain = decode(target, prompt, sampling, max_tokens=40).tokens
     cuts = set()
-    for _ in range(12):
+    for _ in range(4):
         text = list(prompt)
         while left := len(prompt) + 40 - len(text):
             asked, last = count(), int(rng.integers(0, 60))
