@@ -120,9 +120,7 @@ def later(value: object, name: str) -> ParameterSet:
     return pytest.param(value, marks=pytest.mark.release(reason="every pair and model"), id=name)
 
 
-@pytest.mark.parametrize(
-    "pairs", [pytest.param(SOME, id="some pairs"), later(EVERY, "every pair")]
-)
+@pytest.mark.parametrize("pairs", [pytest.param(SOME, id="some pairs"), later(EVERY, "every pair")])
 @pytest.mark.parametrize(
     "model",
     [
