@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from _pytest.mark import ParameterSet
 
 from engine.backend.decoder import Decoder
 from engine.backend.sequence import ROOT, SequenceState
@@ -116,16 +115,18 @@ def fingerprint(logits: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(logits).tobytes()).hexdigest()
 
 
-def later(value: object, name: str) -> ParameterSet:
-    return pytest.param(value, marks=pytest.mark.release(reason="every pair and model"), id=name)
+_LATER = pytest.mark.release(reason="every pair and model")
 
 
-@pytest.mark.parametrize("pairs", [pytest.param(SOME, id="some pairs"), later(EVERY, "every pair")])
+@pytest.mark.parametrize(
+    "pairs",
+    [pytest.param(SOME, id="some pairs"), pytest.param(EVERY, marks=_LATER, id="every pair")],
+)
 @pytest.mark.parametrize(
     "model",
     [
         *("tiny", "tiny_draft", "gemma"),
-        *(later(name, name) for name in ("odd", "experts", "phi", "trained")),
+        *(pytest.param(name, marks=_LATER) for name in ("odd", "experts", "phi", "trained")),
     ],
 )
 def test_one_hash_over_chunks_trees_threads_and_reuse(
