@@ -86,7 +86,7 @@ class RandomWeights:
 
     def float32(self, name: str) -> Floats:
         """The tensor."""
-        return _values(self.config, name)
+        return _values(self.config, name).copy()
 
 
 _shapes = cache(expected_tensors)
