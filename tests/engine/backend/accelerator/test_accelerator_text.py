@@ -65,6 +65,7 @@ def greedy(model: Decoder, prompt: list[int], count: int) -> tuple[list[int], li
     return tokens[len(prompt) :], margins
 
 
+@pytest.mark.release(reason="a whole model, interpreted")
 def test_greedy_text_of_a_trained_model() -> None:
     """As long as the CPU's best token is ahead by more than fp16 keys move it, 0.05."""
     theirs, ours = decoder(FOLDER_TARGET), accelerated(FOLDER_TARGET)
