@@ -10,8 +10,9 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 	echo "Duotail needs Python 3.11 or newer: https://www.python.org/downloads/" >&2; exit 1; }; \
 	"$(PYTHON)" packaging/bootstrap.py
 
-# Two processes; the tests of a file stay together.
-TWO := -n 2 --dist loadfile
+# Two processes; the tests of a file stay together. What is compiled is kept, whatever the
+# environment says: else each process that a test starts compiles everything anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run desktop test test-all sanitize bench-peer lint format texts clean
@@ -38,11 +39,11 @@ desktop: ## Linux: add Duotail to the applications, and to "Open with" of GGUF f
 
 test: ## Run the tests of every day; options for pytest in ARGS, as in ARGS="-k theme"
 	$(BOOTSTRAP) --dev
-	@$(BIN)/python -m pytest $(TWO) $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 test-all: ## Run all tests, as before a release
 	$(BOOTSTRAP) --dev
-	@$(BIN)/python -m pytest $(TWO) --release $(ARGS)
+	@$(PYTEST) --release $(ARGS)
 
 sanitize: ## Run the kernels' tests with sanitizers for addresses, undefined behaviour, threads
 	$(BOOTSTRAP) --dev

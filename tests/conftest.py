@@ -43,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set the environment before Qt or a hub library can read it."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.update(LC_ALL="C.UTF-8", LANGUAGE="en")  # tests read the texts in English
+    if not config.option.release:  # each of the processes a core: theirs would wait for each other
+        os.environ["DUOTAIL_THREADS"] = "1"
     os.environ["DUOTAIL_DEFAULT_MODEL"] = str(FOLDER_TARGET)  # small, and always there
     # What is slow at times is no failure, and what passes once passes every time; to look for new
     # examples: --hypothesis-profile default.
@@ -51,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
         derandomize=True,
-        max_examples=100 if config.option.release else 30,
+        max_examples=100 if config.option.release else 20,
     )
     settings.load_profile("duotail")
     os.environ["HF_HUB_OFFLINE"] = "1"

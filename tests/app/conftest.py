@@ -39,8 +39,12 @@ def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:  # noqa:
 
 
 @pytest.fixture(scope="session")
-def theme(qapp: QApplication) -> Theme:
-    return Theme(qapp)
+def theme(qapp: QApplication, request: pytest.FixtureRequest) -> Iterator[Theme]:
+    """Fonts and colours; the style sheet, half of what a window costs, before a release only."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.config.option.release:
+            patch.setattr("app.theme.theme.style_sheet", lambda *_: "")
+        yield Theme(qapp)
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def kept(desk: Desk, aside: Path) -> dict[int, str]:
     return {message.id: message.text for messages in chats for message in messages}
 
 
-@pytest.mark.release(reason="every moment", keep=8)
+@pytest.mark.release(reason="every moment", keep=5)
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("kind", FAULTS)
 def test_no_text_that_was_shown_is_lost(desk: Desk, tmp_path: Path, kind: str, seed: int) -> None:

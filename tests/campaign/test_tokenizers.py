@@ -65,7 +65,7 @@ def _worded(step: Callable[[], object]) -> bool:
 _KINDS = {"description": _description, "folder": _folder, "gguf": _gguf}
 
 
-@pytest.mark.release(reason="1,000 tokenizers take a minute and more", keep=6)
+@pytest.mark.release(reason="1,000 tokenizers take a minute and more", keep=3)
 @pytest.mark.parametrize("batch", range(7))
 @pytest.mark.parametrize("kind", _KINDS)
 def test_mutated_tokenizers(

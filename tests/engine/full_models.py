@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class RandomWeights:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor."""
-        return expected_tensors(self.config)[name]
+        return _shapes(self.config)[name]
 
     def kind(self, name: str) -> str:
         """How it is stored: matrices that are multiplied together are not alike."""
@@ -86,18 +87,26 @@ class RandomWeights:
 
     def float32(self, name: str) -> Floats:
         """The tensor."""
-        extents = self.shape(name)
-        if name == HEAD_IDS:
-            return spread_ids(extents[0], self.config.vocab_size)
-        rng = np.random.default_rng(list(name.encode()))
-        noise = rng.standard_normal(extents, dtype=np.float32)
-        if ".router." in name:
-            noise[4] = noise[1]
-        if name.endswith("norm.weight"):
-            return 1 + np.float32(0.2) * noise
-        values = noise * np.float32(0.3 if len(extents) == 1 else 1.5 * extents[1] ** -0.5)
-        values[np.abs(values) < 1e-3] = 0
-        return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
+        return _values(self.config, name).copy()
+
+
+_shapes = cache(expected_tensors)
+
+
+@cache  # models are built of it again and again
+def _values(config: ModelConfig, name: str) -> Floats:
+    extents = _shapes(config)[name]
+    if name == HEAD_IDS:
+        return spread_ids(extents[0], config.vocab_size)
+    rng = np.random.default_rng(list(name.encode()))
+    noise = rng.standard_normal(extents, dtype=np.float32)
+    if ".router." in name:
+        noise[4] = noise[1]
+    if name.endswith("norm.weight"):
+        return 1 + np.float32(0.2) * noise
+    values = noise * np.float32(0.3 if len(extents) == 1 else 1.5 * extents[1] ** -0.5)
+    values[np.abs(values) < 1e-3] = 0
+    return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
 
 
 def full_decoder(

@@ -102,6 +102,7 @@ def test_the_test_tools_set_up_serves_the_app_but_not_the_other_way(tmp_path: Pa
     assert bootstrap.is_set_up(tmp_path, dev=False, wanted="y")
 
 
+@pytest.mark.release(reason="makes an environment")
 def test_a_venv_that_was_moved_is_made_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -95,7 +95,7 @@ def test_damage_is_named_and_can_be_set_aside(filled: Path, damage: object) -> N
         assert store.conversations.all() == []
 
 
-@pytest.mark.release(keep=12, reason="every seed")
+@pytest.mark.release(keep=8, reason="every seed")
 @pytest.mark.parametrize("seed", range(60))
 def test_flipped_bytes_never_surprise(filled: Path, seed: int) -> None:
     """Either everything can be read, or a sentence says that the file is damaged."""

@@ -52,6 +52,7 @@ def measured(guest: Traveller) -> BenchmarkPage:
     return page
 
 
+@pytest.mark.release(reason="a whole comparison")
 def test_one_click_and_the_winner_is_used(guest: Traveller) -> None:
     guest.ask("Hello")
     page = measured(guest)

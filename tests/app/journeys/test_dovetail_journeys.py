@@ -106,6 +106,7 @@ def test_a_head_from_a_folder_drafts_and_the_text_stays(traveller: Traveller, he
     assert head in panel(traveller).drafts.rows, "it can be taken again with one click"
 
 
+@pytest.mark.release(reason="a real engine for each way to choose a draft")
 def test_what_cannot_draft_is_told_and_the_model_goes_on(
     traveller: Traveller, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_why_is_it_slow(guest: Traveller) -> None:
     assert not guest.window.findChildren(Banner)
 
 
+@pytest.mark.release(reason="a real engine for each way to find out")
 def test_the_draft_is_switched_off_and_on(guest: Traveller) -> None:
     """The same text each time, and the honest difference."""
     with_draft = guest.ask(QUESTION).message

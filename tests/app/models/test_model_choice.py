@@ -210,6 +210,7 @@ def test_one_of_several_files_in_a_folder_can_be_chosen(desk: Desk, files: Path)
     assert loads(desk)[-1].model == files / "small.gguf"
 
 
+@pytest.mark.release(keep=2, reason="every place")
 @pytest.mark.parametrize("name", ["small.gguf", ""])
 @pytest.mark.parametrize("where", ["chat", "field"])
 def test_a_model_that_is_dropped_is_loaded(

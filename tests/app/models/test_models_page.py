@@ -488,6 +488,7 @@ def test_add_model_asks_for_a_file_and_then_what_becomes_of_it(
     dialog.close()
 
 
+@pytest.mark.release(keep=1, reason="every file")
 @pytest.mark.parametrize("name", ["mine.gguf", "model.safetensors", ""])
 def test_a_model_can_be_dropped_on_the_page(visitor: Visitor, tmp_path: Path, name: str) -> None:
     path = tmp_path / name

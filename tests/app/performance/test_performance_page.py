@@ -102,6 +102,7 @@ def test_everything_is_said_in_words(desk: Desk, page: PerformancePage) -> None:
     assert page.board.findings.comparison.text().startswith("Drafting makes it ")
 
 
+@pytest.mark.release(keep=1, reason="every width")
 @pytest.mark.parametrize("width", [700, 1280, 1920])
 def test_nothing_is_cut_off_on_the_page(desk: Desk, page: PerformancePage, width: int) -> None:
     show(desk, page, mode="duo", gpu=True)

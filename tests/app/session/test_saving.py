@@ -129,6 +129,7 @@ def test_nothing_is_added_to_an_answer_that_is_not_stored(desk: Desk) -> None:
     assert stored(desk)[-1].text == ANSWER
 
 
+@pytest.mark.release(keep=2, reason="every way")
 @pytest.mark.skipif(sys.platform == "win32", reason="files in use cannot be deleted")
 @pytest.mark.parametrize("how", ["deleted", "file deleted", "replaced", "moved and back"])
 def test_a_history_that_goes_away_is_told_and_put_back(desk: Desk, how: str) -> None:

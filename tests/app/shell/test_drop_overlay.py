@@ -22,6 +22,7 @@ def dragged(path: Path) -> QMimeData:
     return data
 
 
+@pytest.mark.release(keep=2, reason="every drop")
 @pytest.mark.parametrize(
     ("name", "page", "words"),
     [

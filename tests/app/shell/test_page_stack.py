@@ -12,6 +12,7 @@ from app.shell.page_names import PageName
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
+@pytest.mark.release(keep=2, reason="every page")
 @pytest.mark.parametrize("name", PageName)
 def test_a_row_in_the_sidebar_opens_its_page_and_leads_back(desk: Desk, name: PageName) -> None:
     window = desk.assembly.window

@@ -52,7 +52,7 @@ def a_tree(rng: np.random.Generator, logits: Floats, nodes: int) -> TokenTree:
     return TokenTree.build(1, drafted)
 
 
-@pytest.mark.release(keep=10, reason="every sampling")
+@pytest.mark.release(keep=4, reason="every sampling")
 @pytest.mark.parametrize("name", SAMPLINGS)
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("vocab", [5, 257, 8500, 40_000])

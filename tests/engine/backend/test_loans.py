@@ -59,6 +59,7 @@ def lent(kind: str) -> dict[str, Lent]:
     return {name: Lent(name, kind) for name in (EMBEDDING, HEAD)}
 
 
+@pytest.mark.release(keep=4, reason="every format")
 @pytest.mark.parametrize(
     ("fmt", "kind"),
     [

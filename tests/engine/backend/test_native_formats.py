@@ -74,6 +74,7 @@ def test_bytes_are_the_files(kind: str) -> None:
     assert library().dt_packed_bytes(fmt, 17, 512) == 32 * 512 // weights * nbytes
 
 
+@pytest.mark.release(keep=15, reason="every format")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("rows", "cols"), [(130, 512), (5, 256), (70, 1792)], ids=str)
 def test_one_product_whatever_computes_it(

@@ -74,7 +74,7 @@ MARGINS = {Format.F32: 0.004, Format.BF16: 0.004, Format.Q8: 0.06, Format.Q4: 0.
 """16-bit keys; activations in 8 bits, which differ from the reference's in every product."""
 
 
-@pytest.mark.release(keep=12, reason="every head and format")
+@pytest.mark.release(keep=6, reason="every head and format")
 @every_head
 @pytest.mark.parametrize("fmt", MARGINS, ids=lambda fmt: fmt.name)
 def test_the_targets_features(config: ModelConfig, fmt: Format, pool: ThreadPool) -> None:
@@ -126,7 +126,7 @@ def test_a_head_is_one_segment(pool: ThreadPool) -> None:
 # ---- one arithmetic ----------------------------------------------------------------------------
 
 
-@pytest.mark.release(keep=4, reason="every head")
+@pytest.mark.release(keep=2, reason="every head")
 @every_head
 def test_one_hash(config: ModelConfig) -> None:
     """Chunks, a tree, instruction sets, threads: the same bits."""
@@ -235,7 +235,7 @@ class Gentle(HeadWeights):
         return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
 
 
-@pytest.mark.release(keep=15, reason="every head and format")
+@pytest.mark.release(keep=8, reason="every head and format")
 @every_head
 @pytest.mark.parametrize("ranking", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize(

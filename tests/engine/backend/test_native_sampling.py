@@ -73,6 +73,7 @@ def outcome(sampler: Sampler, row: Floats, tokens: list[int], path: list[int]) -
         return None
 
 
+@pytest.mark.release(keep=6, reason="every sampling")
 @pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS)
 def test_numpy_and_native_draw_the_same(params: SamplingParams) -> None:
     rng = np.random.default_rng(len(repr(params)))

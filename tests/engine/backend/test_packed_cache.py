@@ -189,6 +189,7 @@ def flip(place: float) -> Callable[[bytes], bytes]:
     return flipped
 
 
+@pytest.mark.release(keep=4, reason="every damage")
 @pytest.mark.parametrize(
     "damage",
     [

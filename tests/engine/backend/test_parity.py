@@ -76,7 +76,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.release(keep=16, reason="every variant of every family")
+@pytest.mark.release(keep=8, reason="every variant of every family")
 @pytest.mark.parametrize(("family", "shape"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_hidden_states_and_logits_agree(tmp_path: Path, family: str, shape: dict[str, Any]) -> None:
     folder = write_model(tmp_path, family, **shape)
@@ -95,7 +95,7 @@ def test_hidden_states_and_logits_agree(tmp_path: Path, family: str, shape: dict
         np.testing.assert_allclose(got.taps[tap], hidden[tap + 1][0].numpy(), atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.release(keep=4, reason="every family")
+@pytest.mark.release(keep=2, reason="every family")
 @pytest.mark.parametrize("family", list(READERS))
 def test_greedy_text_agrees(tmp_path: Path, family: str) -> None:
     """Of a model saved in 16 bit, token by token on top of a cache, past every window."""

@@ -48,6 +48,7 @@ class _Elsewhere:
         return segment
 
 
+@pytest.mark.release(keep=4, reason="every placement")
 @pytest.mark.parametrize(
     ("borders", "devices", "expected"),
     [

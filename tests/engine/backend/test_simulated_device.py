@@ -43,6 +43,7 @@ def placed(device: SimulatedDevice, borders: Sequence[int] = (), **how: int) -> 
 # -- what it computes ----------------------------------------------------------------------------
 
 
+@pytest.mark.release(keep=3, reason="every placement")
 @pytest.mark.parametrize("borders", [(), (0,), (2,), (0, 3), (0, 4), (1, 2, 3)])
 def test_it_computes_what_the_cpu_does(device: SimulatedDevice, borders: Sequence[int]) -> None:
     whole, split = full_decoder(Format.Q8), placed(device, borders)

@@ -58,6 +58,7 @@ def every_logit(model: Decoder) -> dict[str, str]:
     }
 
 
+@pytest.mark.release(keep=2, reason="every border")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_split_gives_the_same_bits(family: str, folders: dict[str, Path]) -> None:
     expected = every_logit(native_decoder(folders[family], Format.Q8))
@@ -67,6 +68,7 @@ def test_a_split_gives_the_same_bits(family: str, folders: dict[str, Path]) -> N
         assert every_logit(split) == expected, name
 
 
+@pytest.mark.release(keep=1, reason="every border")
 @pytest.mark.parametrize("fmt", [None, Format.Q4], ids=["stored", "Q4"])
 def test_a_split_with_every_feature(fmt: Format | None) -> None:
     expected = every_logit(full_decoder(fmt))

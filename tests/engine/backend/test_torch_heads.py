@@ -31,6 +31,7 @@ def close(found: Any, wanted: Any, margin: float = 1e-5) -> None:
     assert np.linalg.norm(found - expected) < margin * np.linalg.norm(expected)
 
 
+@pytest.mark.release(keep=4, reason="every head")
 @every_head
 def test_the_references_numbers(config: ModelConfig) -> None:
     """The target's features, then a tree on the head's own, which grow and steepen its gates."""
@@ -51,6 +52,7 @@ def test_the_references_numbers(config: ModelConfig) -> None:
     close(level.hidden, [reference.hidden[pair] for pair in second], 1e-3)
 
 
+@pytest.mark.release(keep=4, reason="every head")
 @every_head
 def test_rows_alone_and_among_others(config: ModelConfig) -> None:
     head = torch_head(config)

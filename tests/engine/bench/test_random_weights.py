@@ -21,6 +21,7 @@ def config_of_long_rows() -> ModelConfig:
     return small_config("llama", hidden_size=256, intermediate_size=512, vocab_size=500)
 
 
+@pytest.mark.release(keep=8, reason="every format")
 @pytest.mark.parametrize("wanted", FORMATS)
 def test_every_tensor_has_its_size(wanted: str) -> None:
     config = config_of_long_rows()

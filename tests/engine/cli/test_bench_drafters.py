@@ -35,6 +35,7 @@ def prompts(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.release(keep=1, reason="every acceptance")
 @pytest.mark.parametrize("temperature", ["0", "0.8"])
 def test_every_way_writes_what_the_target_would(
     prompts: Path, temperature: str, capsys: pytest.CaptureFixture[str]
@@ -128,6 +129,7 @@ def test_all_is_compared_with_a_target_that_feeds_no_head(tmp_path: Path) -> Non
     assert targets["head"] is pairs[0][1].target
 
 
+@pytest.mark.release(reason="measures for a second")
 def test_chains_of_one_length_are_drafted_whether_they_pay_or_not(
     prompts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,6 +144,7 @@ def test_chains_of_one_length_are_drafted_whether_they_pay_or_not(
     assert lengths["1"] < lengths["5"] <= 6
 
 
+@pytest.mark.release(reason="measures for a second")
 def test_a_tree_holds_what_its_chain_holds_and_more(
     prompts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ def test_every_mode_has_a_row(duotail: Duotail) -> None:
     assert said["command"].startswith(command)
 
 
+@pytest.mark.release(reason="a whole comparison")
 def test_the_table_and_the_text_to_share(duotail: Duotail) -> None:
     lines = duotail(*_FEW).out.splitlines()
     assert any("SIMULATED" in line for line in lines)

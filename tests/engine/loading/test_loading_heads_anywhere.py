@@ -69,6 +69,7 @@ def of_file(name: str) -> Kind:
     return Kind.Q4_0 if name.startswith("blk") else Kind.Q8_0
 
 
+@pytest.mark.release(keep=1, reason="every head")
 @pytest.mark.parametrize("layout", ["dgf", "eagle2", "eagle3"])
 def test_a_target_in_gguf(
     session: Session, target: Path, heads: dict[str, Path], tmp_path: Path, layout: str
@@ -80,6 +81,7 @@ def test_a_target_in_gguf(
     assert drafted.stats.accepted > 0
 
 
+@pytest.mark.release(keep=3, reason="every format")
 @pytest.mark.parametrize("wish", [WeightFormat.F32, WeightFormat.BF16, WeightFormat.Q4])
 @pytest.mark.parametrize("layout", ["dgf", "eagle2"])
 def test_a_target_in_any_format(
@@ -90,6 +92,7 @@ def test_a_target_in_any_format(
     assert drafted.stats.accepted > 0
 
 
+@pytest.mark.release(keep=4, reason="every family")
 @pytest.mark.parametrize(
     ("family", "shape"),
     [

@@ -137,7 +137,7 @@ def _folder(random: Random, folder: Path, _whole: bytes) -> Path:
 _KINDS: dict[str, Callable[[Random, Path, bytes], Path]] = {"gguf": _gguf, "folder": _folder}
 
 
-@pytest.mark.release(reason="20,000 files and 5,000 folders take ten minutes", keep=4)
+@pytest.mark.release(reason="20,000 files and 5,000 folders take ten minutes", keep=2)
 @pytest.mark.parametrize(
     ("kind", "batch"),
     [*(("folder", batch) for batch in range(20)), *(("gguf", batch) for batch in range(80))],

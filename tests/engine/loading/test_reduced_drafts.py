@@ -75,6 +75,7 @@ WAYS = [(name, mode) for name in DRAFTS for mode in MODES if mode != "lane" or "
 """Heads draft from what verifying computes, so they have no lane of their own."""
 
 
+@pytest.mark.release(keep=5, reason="every draft everywhere")
 @pytest.mark.parametrize(("name", "mode"), WAYS)
 def test_the_text_is_the_targets_own(
     session: Session, folders: dict[str, Path], reference: Finished, name: str, mode: str

@@ -54,6 +54,7 @@ def held(ledger: Ledger, *purposes: Purpose) -> int:
     return sum(line.nbytes for line in ledger.lines() if line.purpose in purposes)
 
 
+@pytest.mark.release(keep=10, reason="every target")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("layers", [0, 1, 4, 6])
 def test_targets_on_cpu_and_simulated_accelerator(name: str, layers: int) -> None:
@@ -95,6 +96,7 @@ def test_every_family_is_told_from_its_shape_alone() -> None:
         assert untied.facts.footprint.weight_bytes >= whole.weight_bytes
 
 
+@pytest.mark.release(keep=12, reason="every head")
 @pytest.mark.parametrize("draft", ["dgf-2", "eagle", "eagle3"])
 @pytest.mark.parametrize("target", ["tied", "untied"])
 @pytest.mark.parametrize("layers", [None, 0, 3, 6])

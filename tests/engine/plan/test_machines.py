@@ -118,7 +118,7 @@ _LEVELS = (None, 0, 0.3, 0.6, 0.9, 1.5)
 """Ceilings in shares of the card's memory."""
 
 
-@pytest.mark.release(keep=4, reason="every machine")
+@pytest.mark.release(keep=2, reason="every machine")
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_plan_is_over_budget(machine: str) -> None:
     described = MACHINES[machine]
@@ -157,6 +157,7 @@ def check_budgets(machine: str, made: Plan, vram: int | None) -> None:
     assert sum(1 for memory in made.memory if memory.device != CPU) <= 1
 
 
+@pytest.mark.release(keep=7, reason="every machine")
 @pytest.mark.parametrize(
     "machine",
     ["gtx 1050", "rtx 2080", "rtx 4090", "arc a770", "m2 16 GB", "two cards", "simulated"],
@@ -229,6 +230,7 @@ def test_the_context_does_not_hang_on_the_ceiling() -> None:
 # ---- forced ----------------------------------------------------------------------------------
 
 
+@pytest.mark.release(keep=68, reason="every machine")
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("mode", [Mode.PLAIN, Mode.CPU, Mode.DOVETAIL, Mode.DUO])
 def test_a_forced_mode_is_honoured_or_refused_in_words(machine: str, mode: Mode) -> None:

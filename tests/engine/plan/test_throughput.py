@@ -91,7 +91,7 @@ def test_rows_that_cost_something_are_weighed() -> None:
     assert 1.2 < played.rate < simulate_trace(trace, script.candidates, flat).rate
 
 
-@pytest.mark.release(keep=3, reason="every machine")
+@pytest.mark.release(keep=1, reason="every machine")
 @pytest.mark.parametrize("breadth", [0.0, 0.3])
 @pytest.mark.parametrize("second", [0.3, 0.5])
 @pytest.mark.parametrize("first", [0.5, 0.9])

@@ -166,6 +166,7 @@ def poison(folder: Path) -> str:
     return "not numbers"
 
 
+@pytest.mark.release(keep=2, reason="every damage")
 @pytest.mark.parametrize("damage", [truncate, lose_config, break_tokenizer])
 def test_a_bad_model_leaves_the_present_one(ready: Session, copy: Path, damage: object) -> None:
     check_refused(ready, copy, damage(copy))  # type: ignore[operator]
@@ -259,6 +260,7 @@ def test_files_that_change_between_check_and_load_leave_the_present_model(
     assert ready.ask("Hello", max_tokens=3).reason is FinishReason.LENGTH
 
 
+@pytest.mark.release(keep=1, reason="every damage")
 @pytest.mark.parametrize("damage", [lose_weights, shorten])
 def test_a_model_in_memory_needs_its_files_no_more(
     session: Session, copy: Path, damage: object

@@ -61,6 +61,7 @@ def ask(session: Session, *messages: Message | str, asker: int = 0, **wishes: ob
     return question
 
 
+@pytest.mark.release(keep=2, reason="every template")
 def test_it_is_the_number_that_an_answer_reads(loaded: Session) -> None:
     conversation: list[Message] = [SYSTEM, user("Hello 🦙, <|end|> there")]
     for thinking in (None, True, False):

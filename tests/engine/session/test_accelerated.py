@@ -83,6 +83,7 @@ def all_empty(ledgers: list[Ledger]) -> bool:
 # -- one text, wherever it is computed -------------------------------------------------------
 
 
+@pytest.mark.release(keep=5, reason="every split")
 @pytest.mark.parametrize(
     ("mode", "layers", "memory", "signature"),
     [
@@ -247,6 +248,7 @@ def after_opening(
     return changed
 
 
+@pytest.mark.release(keep=1, reason="every moment")
 @pytest.mark.parametrize(("present", "room"), [(0, 1), (3, 1), (0, 45)])
 def test_a_ledger_that_refuses_leaves_the_present_model(
     session: Session,

@@ -56,6 +56,7 @@ def card(session: Session) -> TorchDevice:
     return device
 
 
+@pytest.mark.release(keep=1, reason="every split")
 @pytest.mark.parametrize("layers", [3, ALL_LAYERS])
 def test_trees_write_what_plain_decoding_writes(session: Session, layers: int) -> None:
     texts = set()

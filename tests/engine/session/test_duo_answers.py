@@ -96,6 +96,7 @@ def check(session: Session, finished: Finished, truth: Finished) -> None:
     )
 
 
+@pytest.mark.release(keep=1, reason="every sampling")
 @SAMPLINGS
 @pytest.mark.usefixtures("scripted")
 def test_stop_strings_anywhere_in_what_is_drafted(
@@ -182,6 +183,7 @@ def test_stopped_while_both_read_the_prompt(plain: Session, duo: Session) -> Non
 # -- when something goes wrong -----------------------------------------------------------------
 
 
+@pytest.mark.release(keep=3, reason="every moment")
 @pytest.mark.parametrize("call", [0, 1, 6])
 @pytest.mark.parametrize(
     "error", [RuntimeError("broken"), OutOfMemory("No memory is left.", "Close something.")]

@@ -61,6 +61,7 @@ def lanes() -> list[str]:
     return [thread.name for thread in threads() if thread.name == "draft worker"]
 
 
+@pytest.mark.release(keep=1, reason="every sampling")
 @pytest.mark.parametrize("sampling", [SamplingParams(), SAMPLED], ids=["greedy", "sampled"])
 def test_an_answer_is_what_the_target_alone_writes(
     session: Session, sampling: SamplingParams, monkeypatch: pytest.MonkeyPatch

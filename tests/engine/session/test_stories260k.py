@@ -63,6 +63,7 @@ def write(path: Path, wish: WeightFormat, opening: str) -> list[int]:
     return [token for done in plain(decoding) for token in done.tokens]
 
 
+@pytest.mark.release(keep=1, reason="every beginning")
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_it_writes_what_transformers_writes(
     in_gguf: dict[str, Path], written: dict[str, list[int]], opening: str
@@ -82,6 +83,7 @@ def test_both_files_speak_the_same_tokens(in_gguf: dict[str, Path]) -> None:
     assert (ours.bos_id, ours.adds_bos) == (theirs.bos_id, theirs.adds_bos) == (1, True)
 
 
+@pytest.mark.release(keep=2, reason="every format")
 @pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_0"])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_drafting_changes_no_token(

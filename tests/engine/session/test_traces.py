@@ -65,6 +65,7 @@ def reference(session: Session, ids: tuple[int, ...]) -> list[float]:
     return [float(row[token] / row.sum()) for row, token in zip(weights, ids, strict=True)]
 
 
+@pytest.mark.release(keep=5, reason="every loop")
 @BOTH
 def test_every_token_has_the_probability_that_a_softmax_gives_it(
     told: tuple[str, Session], answer: str

@@ -81,7 +81,7 @@ CASES = {
 }
 
 
-@pytest.mark.release(keep=2, reason="every sampling")
+@pytest.mark.release(keep=1, reason="every sampling")
 @pytest.mark.parametrize("params", CASES.values(), ids=CASES)
 def test_first_and_second_token_through_a_tree_with_siblings(params: SamplingParams) -> None:
     tree = TokenTree.build(TOKENS[-1], [(0, LIKELY, -0.1), (0, SECOND, -0.2), (1, 4, -0.5)])

@@ -111,7 +111,7 @@ def some_prompt(seed: int, length: int = 60) -> list[int]:
     return np.random.default_rng(seed).integers(3, TARGET.vocab_size, length).tolist()
 
 
-@pytest.mark.release(keep=8, reason="every head")
+@pytest.mark.release(keep=5, reason="every head")
 @pytest.mark.parametrize("sampling", ["greedy", "sampled filtered"])
 @pytest.mark.parametrize("kind", HEADS)
 def test_every_kind_of_head(kind: str, sampling: str) -> None:
@@ -191,6 +191,7 @@ def test_a_second_turn_drafts_the_trees_of_a_fresh_run(kind: str, place: str) ->
         assert again == fresh
 
 
+@pytest.mark.release(keep=3, reason="every head")
 @pytest.mark.parametrize("sampling", ["greedy", "sampled"])
 @pytest.mark.parametrize("kind", ["dgf 2", "linear", "eagle3 reduced"])
 def test_features_of_a_verified_path_are_those_of_a_forward(kind: str, sampling: str) -> None:

@@ -78,6 +78,7 @@ def assert_same_trees(one: TokenTree, many: TokenTree) -> None:
     assert one.scores == pytest.approx(many.scores, abs=2e-5)
 
 
+@pytest.mark.release(keep=2, reason="every format")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("fmt", [Format.Q4, Format.Q8], ids=lambda fmt: fmt.name)
 def test_one_call_is_level_by_level(

@@ -67,7 +67,7 @@ def random_prompt(rng: np.random.Generator, most: int = 100) -> list[int]:
     return tokens + tokens[-int(rng.integers(1, 20)) :]
 
 
-@pytest.mark.release(keep=5, reason="every sampling")
+@pytest.mark.release(keep=3, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.parametrize("kind", ["often right", "hardly ever"])
 @pytest.mark.usefixtures("scripted")
@@ -87,6 +87,7 @@ def test_at_any_pace(kind: str, sampling: SamplingParams, pairs: dict[str, Pair]
         assert accepted > 5
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_beside_a_real_thread(sampling: SamplingParams, pair: Pair) -> None:
     """The same text at whatever pace the machine has; how much is drafted is up to it."""
@@ -100,6 +101,7 @@ def test_beside_a_real_thread(sampling: SamplingParams, pair: Pair) -> None:
         assert done.tokens == plain.tokens
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.usefixtures("scripted")
 def test_turns_of_one_conversation_on_reused_states(sampling: SamplingParams, pair: Pair) -> None:
@@ -117,6 +119,7 @@ def test_turns_of_one_conversation_on_reused_states(sampling: SamplingParams, pa
             text = [*text[: len(text) // 2], 5, 6]
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 @pytest.mark.usefixtures("scripted")
 def test_the_end_token_inside_what_is_drafted(sampling: SamplingParams, pair: Pair) -> None:
@@ -135,6 +138,7 @@ def test_the_end_token_inside_what_is_drafted(sampling: SamplingParams, pair: Pa
     assert inside, "no end token was drafted"
 
 
+@pytest.mark.release(keep=3, reason="every limit")
 @pytest.mark.parametrize("max_tokens", [1, 2, 3, 7, None])
 @pytest.mark.usefixtures("scripted")
 def test_limit_and_context_end_and_a_draft_whose_context_ends_before(
@@ -159,16 +163,13 @@ def test_limit_and_context_end_and_a_draft_whose_context_ends_before(
             assert done.tokens == plain.tokens
 
 
+@pytest.mark.release(keep=1, reason="every controller")
+@pytest.mark.parametrize("wishes", [{"ahead": True}, {"forced": True}, {}], ids=str)
 @pytest.mark.usefixtures("scripted")
-def test_its_own_controller(pair: Pair) -> None:
+def test_its_own_controller(wishes: dict[str, bool], pair: Pair) -> None:
     target, draft = pair
-    rng, lane = np.random.default_rng(2), lane_of(draft)
-    controllers = [
-        ParallelController(ahead=True),
-        ParallelController(forced=True),
-        ParallelController(),
-    ]
-    for controller in controllers * 2:
+    rng, lane, controller = np.random.default_rng(2), lane_of(draft), ParallelController(**wishes)
+    for _ in range(2):
         prompt = random_prompt(rng)
         plain = decode(target, prompt, SAMPLINGS["sampled"], max_tokens=120)
         done = run(
@@ -190,15 +191,18 @@ def run_or_stopped(*arguments: Any, **wishes: Any) -> list[int]:
 
 
 @pytest.mark.release(keep=1, reason="every sampling")
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("sampling", [SAMPLINGS["greedy"], SAMPLINGS["sampled filtered"]])
 @pytest.mark.usefixtures("scripted")
-def test_stopped_at_any_moment_and_continued(sampling: SamplingParams, pair: Pair) -> None:
+def test_stopped_at_any_moment_and_continued(
+    sampling: SamplingParams, seed: int, pair: Pair
+) -> None:
     target, draft = pair
-    lane, rng = lane_of(draft), np.random.default_rng(4)
+    lane, rng = lane_of(draft), np.random.default_rng(seed)
     prompt = rng.integers(3, VOCAB, 90).tolist()
     plain = decode(target, prompt, sampling, max_tokens=40).tokens
     cuts = set()
-    for _ in range(12):
+    for _ in range(4):
         text = list(prompt)
         while left := len(prompt) + 40 - len(text):
             asked, last = count(), int(rng.integers(0, 60))
@@ -252,6 +256,7 @@ class Panic(BaseException):
     """What native extensions raise when they panic."""
 
 
+@pytest.mark.release(keep=1, reason="every kind of error")
 @pytest.mark.parametrize(
     "error",
     [RuntimeError("broken"), OutOfMemory("no memory", "close something"), Panic("broken")],
@@ -279,6 +284,7 @@ def test_a_draft_that_fails_at_any_moment(error: BaseException, pair: Pair) -> N
     assert failed >= 5
 
 
+@pytest.mark.release(keep=2, reason="every moment")
 @pytest.mark.parametrize("call", [0, 1, 4, 9])
 def test_a_draft_that_does_not_answer_holds_nobody_up(
     call: int, pair: Pair, monkeypatch: pytest.MonkeyPatch

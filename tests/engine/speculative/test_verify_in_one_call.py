@@ -69,6 +69,7 @@ def test_one_call_is_one_after_the_other_with_every_feature(
     assert_one_call_is_one_after_the_other(featured[name], SAMPLINGS["sampled"])
 
 
+@pytest.mark.release(keep=2, reason="every sampling")
 @pytest.mark.parametrize("borders", [(0,), (2,), (0, 2), (4,)], ids=str)
 def test_one_call_behind_other_segments(borders: tuple[int, ...]) -> None:
     assert_one_call_is_one_after_the_other(

@@ -47,6 +47,7 @@ def test_parameters_are_the_heads_tensors(kind: FusionKind, blocks: int) -> None
     assert named == expected
 
 
+@pytest.mark.release(keep=3, reason="every kind")
 @pytest.mark.parametrize(("kind", "blocks"), CASES)
 def test_outputs_are_those_of_the_reference(kind: FusionKind, blocks: int) -> None:
     """Step 0 over true features; then drafting on from own outputs, two steps at every pair."""

@@ -78,6 +78,7 @@ def test_a_head_learns_and_is_written(
     ]  # fmt: skip
 
 
+@pytest.mark.release(reason="a whole training")
 def test_a_distilled_model_is_a_model(chat_model: Path, data: Path, tmp_path: Path) -> None:
     shape = DraftShape(DraftKind.MODEL, blocks=1, hidden=32, heads=2, intermediate=48)
     result, reports = run(settings(chat_model, data, tmp_path / "out", shape=shape))
@@ -195,6 +196,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint(
     _assert_same(result.out, whole.out)
 
 
+@pytest.mark.release(reason="several trainings")
 def test_a_full_disk_leaves_the_last_checkpoint(
     chat_model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +256,7 @@ def test_wishes_that_cannot_be_met_are_told(chat_model: Path, data: Path, tmp_pa
     assert not out.exists()
 
 
+@pytest.mark.release(reason="several trainings")
 def test_an_error_of_the_target_ends_the_training(
     chat_model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ def _same(before: int, after: int) -> bool:
     return abs(before - after) <= 1
 
 
+@pytest.mark.release(keep=2, reason="every place")
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_while_heights_above_and_below_settle(reader: Reader, share: float) -> None:
     reader.show(400)
@@ -59,6 +60,7 @@ def test_in_the_middle_of_the_answer_being_written(reader: Reader) -> None:
     assert not reader.transcript.following
 
 
+@pytest.mark.release(keep=2, reason="every place")
 @pytest.mark.parametrize("width", [420, 560, 900])
 def test_when_the_width_changes(reader: Reader, width: int) -> None:
     reader.show(60)

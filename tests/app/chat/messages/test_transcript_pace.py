@@ -51,7 +51,7 @@ def _scroll_to(reader: Reader, row: int, below: int) -> None:
     reader.settle()
 
 
-@pytest.mark.release(keep=4, reason="every place in the text")
+@pytest.mark.release(keep=2, reason="every place in the text")
 @pytest.mark.parametrize("below", [-6, 9, 40, 83])
 def test_when_the_text_size_changes_and_changes_back(
     paced: Reader, theme: Theme, below: int
@@ -68,6 +68,7 @@ def test_when_the_text_size_changes_and_changes_back(
         assert abs(paced.place_of(bubble, position) - place) <= 1
 
 
+@pytest.mark.release(keep=2, reason="every pace")
 def test_when_the_colours_change(paced: Reader, theme: Theme) -> None:
     paced.show(14)
     _scroll_to(paced, 6, 40)
@@ -78,7 +79,7 @@ def test_when_the_colours_change(paced: Reader, theme: Theme) -> None:
         assert abs(paced.place_of(bubble, position) - place) <= 1
 
 
-@pytest.mark.release(keep=4, reason="every place in the text")
+@pytest.mark.release(keep=2, reason="every place in the text")
 @pytest.mark.parametrize("below", [-6, 9, 40, 83])
 def test_when_the_width_changes_and_changes_back(paced: Reader, below: int) -> None:
     paced.show(14)
@@ -90,6 +91,7 @@ def test_when_the_width_changes_and_changes_back(paced: Reader, below: int) -> N
         assert abs(paced.place_of(bubble, position) - place) <= 1
 
 
+@pytest.mark.release(keep=2, reason="every pace")
 def test_when_the_top_of_the_view_is_below_the_text_of_its_message(
     paced: Reader, theme: Theme
 ) -> None:
@@ -108,6 +110,7 @@ def test_when_the_top_of_the_view_is_below_the_text_of_its_message(
     assert abs(paced.place_of(bubble, position) - place) <= 1
 
 
+@pytest.mark.release(keep=2, reason="every pace")
 def test_a_text_that_takes_many_slices(paced: Reader, theme: Theme) -> None:
     long = "\n\n".join(words(number) for number in range(60))
     paced.transcript.show_messages([message(0), message(1, long), message(2)])
@@ -121,6 +124,7 @@ def test_a_text_that_takes_many_slices(paced: Reader, theme: Theme) -> None:
     assert abs(paced.place_of(bubble, position) - place) <= 1
 
 
+@pytest.mark.release(keep=2, reason="every pace")
 def test_what_is_scrolled_to_meanwhile(paced: Reader, theme: Theme) -> None:
     """The reader moves on before everything is laid out for the width and the font there is."""
     paced.show(14)

@@ -158,6 +158,7 @@ def test_the_code_of_a_chain_is_the_code() -> None:
     assert joined == "\n" + "x" * 20_000 + "\ny"
 
 
+@pytest.mark.release(keep=40, reason="every pair")
 @pytest.mark.parametrize("lines", [30, 31, 32, 33, 63, 64, 65, 96])
 @pytest.mark.parametrize("line", ["x", "", "  ", "``", "```x"])
 @pytest.mark.parametrize("rest", ["", "\n", "\n\nend", "\nend\n\n\n"])

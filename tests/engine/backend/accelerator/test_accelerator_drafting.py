@@ -193,6 +193,7 @@ def test_logits_that_are_no_numbers_draft_nothing() -> None:
     assert list(state.staged) == []
 
 
+@pytest.mark.release(reason="a whole head, interpreted")
 def test_drafting_asks_the_device_nothing() -> None:
     """But for its result, at the end: "meta" has no numbers that anybody could ask for."""
     for config in MODELS.values():

@@ -31,7 +31,7 @@ from engine.model.weights.model_weights import ModelWeights
 QUANTISED = [WeightFormat.Q4, WeightFormat.Q8]
 
 
-@pytest.mark.release(keep=6, reason="every family")
+@pytest.mark.release(keep=3, reason="every family")
 @pytest.mark.parametrize(("family", "shape"), CASES, ids=[f"{f} {s}" for f, s in CASES])
 def test_a_family_is_what_the_cpu_computes(
     tmp_path: Path, family: str, shape: dict[str, Any]
@@ -45,6 +45,7 @@ def test_a_family_is_what_the_cpu_computes(
     assert apart(got.taps[0], expected.taps[0]) < 4e-3
 
 
+@pytest.mark.release(keep=2, reason="every format")
 @pytest.mark.parametrize("fmt", QUANTISED)
 @pytest.mark.parametrize("family", ["llama", "gemma2", "phi3"])
 def test_quantised_weights_are_the_native_ones(
@@ -71,7 +72,7 @@ class Untied(RandomWeights):
         return values
 
 
-@pytest.mark.release(keep=2, reason="every feature")
+@pytest.mark.release(keep=1, reason="every feature")
 @pytest.mark.parametrize(
     ("activation", "fmt"),
     [

@@ -57,6 +57,7 @@ def test_it_takes_the_files_bytes(kind: str) -> None:
     assert on_device(kind, 48, 768).nbytes == 48 * 768 // weights * nbytes
 
 
+@pytest.mark.release(keep=5, reason="every format")
 @pytest.mark.parametrize("kind", KINDS)
 def test_products_are_those_of_the_numbers(kind: str, products: Products) -> None:
     """Also where a matrix is widened in several pieces, whose last is smaller."""

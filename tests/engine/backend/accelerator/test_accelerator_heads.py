@@ -41,6 +41,7 @@ def rows_of(reference: HeadReference, pairs: list[int]) -> tuple[Any, Any]:
     return hidden, np.array([reference.logits[pair] for pair in pairs], dtype=np.float32)
 
 
+@pytest.mark.release(keep=4, reason="every head")
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_is_its_equations(name: str) -> None:
     """A chain with the target's features in pieces, then a tree of its own outputs behind it."""

@@ -43,7 +43,7 @@ def full() -> Decoder:
     return Decoder.build(config, RandomWeights(config), backend)
 
 
-@pytest.mark.release(keep=1, reason="every family")
+@pytest.mark.release(reason="every family")
 @pytest.mark.parametrize("family", ["llama", "qwen3_moe"])
 def test_one_hash(family: str, tmp_path: Path) -> None:
     model = accelerated(write_model(tmp_path, family), WeightFormat.Q8)
@@ -119,6 +119,7 @@ def test_what_padding_writes_is_never_seen(llama: Path) -> None:
     assert np.array_equal(np.concatenate(rows), expected[:18])
 
 
+@pytest.mark.release(reason="a whole model, interpreted")
 def test_a_forward_asks_the_device_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On torch's "meta" device there are no numbers to ask for: reading one raises.
 

@@ -88,6 +88,7 @@ def peak(work: Callable[[], object]) -> int:
     return most
 
 
+@pytest.mark.release(keep=2, reason="every model")
 @pytest.mark.parametrize(
     ("name", "context"),
     [

@@ -54,6 +54,7 @@ SHARES = {
 }
 
 
+@pytest.mark.release(keep=4, reason="every border")
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("name", SHARES)
 def test_a_split_model_is_the_model(tmp_path: Path, name: str, tied: bool) -> None:

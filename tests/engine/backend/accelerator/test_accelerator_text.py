@@ -27,7 +27,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.release(keep=2, reason="every family with every sampling")
+@pytest.mark.release(keep=1, reason="every family with every sampling")
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["greedy", "sampled hot"])
 def test_trees_write_the_text_of_plain_decoding(family: str, name: str, tmp_path: Path) -> None:
@@ -65,6 +65,7 @@ def greedy(model: Decoder, prompt: list[int], count: int) -> tuple[list[int], li
     return tokens[len(prompt) :], margins
 
 
+@pytest.mark.release(reason="a whole model, interpreted")
 def test_greedy_text_of_a_trained_model() -> None:
     """As long as the CPU's best token is ahead by more than fp16 keys move it, 0.05."""
     theirs, ours = decoder(FOLDER_TARGET), accelerated(FOLDER_TARGET)

@@ -185,6 +185,7 @@ def test_without_an_accelerator_the_modes_that_need_one_are_refused(
     assert not loads(session), "the pair that is there serves all of them"
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_a_forced_mode_is_returned_to(session: Session) -> None:
     session.load(FOLDER_TARGET, simulate_gpu=GIB, mode=Mode.DOVETAIL, layers_on_gpu=3)
     home = session.of(PlanReady)[-1]
@@ -224,7 +225,7 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> boo
     return bool(request.param)
 
 
-@pytest.mark.release(keep=2, reason="every stage")
+@pytest.mark.release(keep=1, reason="every stage")
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_stop_at_any_stage(ready: Session, place: int) -> None:
@@ -239,7 +240,7 @@ def test_a_stop_at_any_stage(ready: Session, place: int) -> None:
     as_before(ready, home, after)
 
 
-@pytest.mark.release(keep=2, reason="every stage")
+@pytest.mark.release(keep=1, reason="every stage")
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("place", [1, 10])
 def test_an_answer_ends_it_and_is_written_by_the_model_of_before(
@@ -284,7 +285,7 @@ def test_an_unload_ends_it(ready: Session) -> None:
     assert not [event for event in ready.events[after:] if isinstance(event, PlanReady)]
 
 
-@pytest.mark.release(keep=1, reason="every command")
+@pytest.mark.release(reason="every command")
 @pytest.mark.parametrize("late", [Stop(), Compare(passes=1, tokens=4)])
 def test_nothing_but_another_model_keeps_it_from_coming_back(
     ready: Session, monkeypatch: pytest.MonkeyPatch, late: Command
@@ -304,6 +305,7 @@ def test_nothing_but_another_model_keeps_it_from_coming_back(
     ready.wait(Compared, after=after, count=2 if isinstance(late, Compare) else 1)
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_close_in_the_middle(ready: Session) -> None:
     with ready.holding(CompareProgress, nth(10)) as hold:
         ready.submit(FEW)
@@ -339,6 +341,7 @@ def test_a_mode_that_fails_is_told_of_and_the_others_go_on(
     as_before(ready, home, after)
 
 
+@pytest.mark.release(reason="a whole comparison for every mistake")
 def test_a_mistake_in_an_answer_ends_that_mode_only(
     ready: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -429,6 +432,7 @@ def test_loading_compare(session: Session) -> None:
     assert isinstance(first_of(session, PlanReady, CompareProgress), PlanReady)
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_generating_compare(ready: Session) -> None:
     hold = ready.write_until("Tell me a story.", max_tokens=8)
     ready.submit(FEW)
@@ -458,6 +462,7 @@ def test_comparing_calibrate(ready: Session) -> None:
     assert ready.wait(Compared).complete
 
 
+@pytest.mark.release(reason="a whole comparison in every state")
 def test_comparing_compare(ready: Session) -> None:
     with ready.holding(CompareProgress) as hold:
         ready.submit(FEW)

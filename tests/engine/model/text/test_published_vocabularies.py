@@ -74,6 +74,7 @@ def test_texts_come_back(tokenizer: Tokenizer) -> None:
         assert streamed(tokenizer, ids) == as_kept(tokenizer, text)
 
 
+@pytest.mark.release(keep=6, reason="every vocabulary")
 @given(text=st.text(max_size=30))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
@@ -81,6 +82,7 @@ def test_any_text_comes_back(tokenizer: Tokenizer, text: str) -> None:
     assert streamed(tokenizer, ids) == as_kept(tokenizer, text)
 
 
+@pytest.mark.release(keep=2, reason="every vocabulary")
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in ("llama2", "mistral")])
 def test_ids_and_texts_are_the_librarys(name: str, published_folder: Path) -> None:
     tokenizer = opened(name, published_folder)
@@ -111,6 +113,7 @@ def test_a_character_of_several_tokens_shows_at_once(tokenizer: Tokenizer) -> No
         assert "\ufffd" not in "".join(shown)
 
 
+@pytest.mark.release(keep=6, reason="every vocabulary")
 def test_ends_of_text_are_control_tokens(tokenizer: Tokenizer) -> None:
     """Whatever a file says of their kind: Phi-3's calls `</s>` a word."""
     ends = {"</s>", "<|endoftext|>", "<|end|>", "[INST]"} & set(tokenizer.vocabulary)
@@ -120,6 +123,7 @@ def test_ends_of_text_are_control_tokens(tokenizer: Tokenizer) -> None:
 NAMES = sorted({name for family in FAMILIES for name in family.controls})
 
 
+@pytest.mark.release(keep=6, reason="every vocabulary")
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_no_text_is_a_control_token(tokenizer: Tokenizer, data: st.DataObject) -> None:

@@ -185,6 +185,7 @@ def test_past_thoughts_go_as_the_template_says() -> None:
         assert "No." in text
 
 
+@pytest.mark.release(keep=5, reason="every family")
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 @given(data=st.data())
 @settings(max_examples=25)

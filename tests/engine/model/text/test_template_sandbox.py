@@ -123,7 +123,7 @@ BOMBS = [
 ]
 
 
-@pytest.mark.release(keep=20, reason="every bomb")
+@pytest.mark.release(keep=12, reason="every bomb")
 @pytest.mark.parametrize("source", BOMBS)
 def test_bombs_are_defused(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(template_sandbox, "SECONDS", 0.2)

@@ -14,7 +14,7 @@ import pytest
 
 from engine.cli import main
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
