@@ -124,4 +124,4 @@ class ChatRequest:
     raw: RawPrompt | None = None
     """Continue this in place of a conversation; `messages` then holds at most the begun answer."""
     alternatives: int = 0
-    """How many of the likeliest tokens to tell at each place (`TokenSpan.others`); it costs time."""
+    """How many likely tokens to tell at each place (`TokenSpan.others`); this costs time."""

@@ -19,7 +19,6 @@ from engine.events import Event
 from engine.language import tr
 from engine.server.activity import RequestEnded, ServerEvent
 from engine.server.reception import Reception
-from engine.server.server import Server
 from engine.server.settings import ServerSettings, kept_token, new_token
 from engine.service.engine import Engine
 
@@ -101,6 +100,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Serve until SIGINT or SIGTERM."""
+    from engine.server.server import Server  # its libraries are no other command's
+
     load = load_command(arguments)
     settings, kept = _settings(arguments)
     settings.check()

@@ -59,6 +59,7 @@ class ServerApplication:
     ) -> None:
         self._reception, self._tell = reception, tell
         self._queue = RequestQueue(settings.most_waiting)
+        self._closing = asyncio.Event()
         self._metrics = ServerMetrics()
         self._pages: dict[str, Callable[[], Response]] = {
             "/health": self._health,
@@ -67,6 +68,10 @@ class ServerApplication:
         }
         self.asgi: ASGIApp = Guard(self._serve, settings, self._refuse)
         """The application for a web server."""
+
+    def close(self) -> None:
+        """End all answers at once; called in the server's loop."""
+        self._closing.set()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that was let in; nothing of its content is logged."""
@@ -90,7 +95,7 @@ class ServerApplication:
                 await self._refuse(scope, receive, watched, wrong)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, post = scope["path"], scope["method"] == "POST"
+        path = scope["path"]
         page = self._pages.get(path)
         if page is None and path.startswith(f"{_MODELS}/"):
             name = path.removeprefix(f"{_MODELS}/")
@@ -98,8 +103,8 @@ class ServerApplication:
         dialect = DIALECTS.get(path)
         if page is None and dialect is None:
             raise HttpRefusal(404, "There is nothing here.")
-        if post is (dialect is None):
-            raise HttpRefusal(405, "This path takes POST." if dialect else "This path takes GET.")
+        if scope["method"] != (method := "GET" if dialect is None else "POST"):
+            raise HttpRefusal(405, f"This path takes {method}.")
         if page is not None:
             response = page()
             self._metrics.responded(self._known(path), response.status_code)
@@ -120,17 +125,19 @@ class ServerApplication:
         exchange = _Exchange(asked, dialect, send)
         work = asyncio.ensure_future(self._write(exchange, f"{address} {program}"))
         gone = asyncio.ensure_future(_until_gone(receive))
+        closing = asyncio.ensure_future(self._closing.wait())
+        tasks = (work, gone, closing)
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()
         except HttpRefusal as refusal:
             exchange.outcome, exchange.status = Outcome.REFUSED, refusal.status
             raise
         finally:
-            for task in (work, gone):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             if exchange.outcome is not Outcome.REFUSED:
                 self._metrics.responded(scope["path"], exchange.status)
             self._tell(

@@ -46,7 +46,7 @@ class Server:
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
         self._settings = settings
         application = ServerApplication(reception, settings, tell)
-        self._server = _Uvicorn(_config(application, settings))
+        self._server = _Uvicorn(_config(application, settings), application)
         self._socket = _listening(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
         """The port it listens on."""
@@ -73,16 +73,22 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Tells when it listens."""
+    """Tells when it listens, and ends what is being answered when it ends."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, application: ServerApplication) -> None:
         super().__init__(config)
+        self._application = application
         self.ready = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
         await super().startup(sockets)
         self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening."""
+        self._application.close()
+        await super().shutdown(sockets)
 
 
 def _config(application: ServerApplication, settings: ServerSettings) -> uvicorn.Config:
