@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -49,8 +50,8 @@ class Household:
                 self.window.append(event)
             self._news.notify_all()
 
-    def load(self, **wishes: Any) -> None:
-        self.engine.submit(Load(FOLDER_TARGET, **wishes))
+    def load(self, model: Path = FOLDER_TARGET) -> None:
+        self.engine.submit(Load(model))
         wait_for_model(self._loaded)
 
     def submit(self, command: Command) -> None:
