@@ -56,18 +56,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--token",
         metavar="TOKEN",
         help=tr(
-            "ask clients for this token (default: one that Duotail makes and keeps in the keyring)"
+            "ask clients for this access token (default: one that Duotail makes and keeps in the "
+            "keyring)"
         ),
     )
     token.add_argument(
         "--new-token",
         action="store_true",
-        help=tr("make a new token in place of the one in the keyring"),
+        help=tr("make a new access token in place of the one in the keyring"),
     )
     token.add_argument(
         "--no-token",
         action="store_true",
-        help=tr("ask for no token; only on this computer's own address"),
+        help=tr("ask for no access token; only on this computer's own address"),
     )
     parser.add_argument(
         "--allow-origin",
@@ -168,13 +169,17 @@ def _until_signal() -> Iterator[None]:
 def _lines(name: str, url: str, settings: ServerSettings, *, kept: bool) -> Iterator[str]:
     yield tr("Serving {model} at {url}").format(model=name, url=url)
     if settings.token is None:
-        yield tr("No token: every program on this computer can use it.")
+        yield tr("No access token: every program on this computer can use it.")
     else:
-        yield tr("Token: {token}").format(token=settings.token)
+        yield tr("Access token: {token}").format(token=settings.token)
     if not kept:
-        yield tr("This computer has no keyring that Duotail can use: the token is new each time.")
+        yield tr(
+            "Duotail cannot use a keyring on this computer: the access token is new each time."
+        )
     if not settings.local and settings.certificate is None:
-        yield tr("Not encrypted: others in the network can read what is sent, the token too.")
+        yield tr(
+            "Not encrypted: others in the network can read what is sent, the access token too."
+        )
     yield tr("Press Ctrl+C to stop.")
 
 

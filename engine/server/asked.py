@@ -102,7 +102,7 @@ def sampling(members: Members, model: ServedModel) -> SamplingParams:
     base = model.plan.sampling or _OPENAI
     return replace(
         base,
-        **said,  # type: ignore[arg-type]
+        **said,
         top_k=base.top_k if top_k is None else max(top_k, 0),
         seed=secrets.randbits(32) if seed is None else seed % 2**64,
     )

@@ -41,12 +41,12 @@ class Answered:
 
     @property
     def said(self) -> str:
-        """What was said."""
+        """Text that is meant for the user."""
         return "".join(piece.text for piece in self.pieces if not piece.thought)
 
     @property
     def thought(self) -> str:
-        """What was thought before."""
+        """Text of the thoughts before it."""
         return "".join(piece.text for piece in self.pieces if piece.thought)
 
 

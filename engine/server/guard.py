@@ -73,13 +73,15 @@ class Guard:
         """Refuse names that are not the server's: the page behind one could point it here."""
         named = headers.getlist("host")
         if len(named) != 1 or _host_of(named[0]) not in self._hosts:
-            raise HttpRefusal(403, "This server is not called so.", code="host_not_allowed")
+            raise HttpRefusal(
+                403, "Requests for this host name are not accepted.", code="host_not_allowed"
+            )
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuse web pages that the user has not allowed."""
         if any(each not in self._settings.origins for each in headers.getlist("origin")):
             raise HttpRefusal(
-                403, "Web pages of this origin may not ask.", code="origin_not_allowed"
+                403, "Requests from this origin are not accepted.", code="origin_not_allowed"
             )
 
     async def _check_token(self, headers: Headers) -> None:
@@ -100,13 +102,13 @@ class Guard:
         self._wrong.append(now)
         if often:
             await asyncio.sleep(_DELAY_S)
-        raise HttpRefusal(401, "The token is missing or wrong.", code="invalid_api_key")
+        raise HttpRefusal(401, "The access token is missing or wrong.", code="invalid_api_key")
 
     def _check_body(self, headers: Headers) -> None:
         """Refuse what a web page's form could send, and what is announced as too long."""
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise HttpRefusal(415, "The content type has to be application/json.")
+            raise HttpRefusal(415, "The content type must be application/json.")
         said = headers.get("content-length", "0")
         if not (said.isascii() and said.isdigit()) or int(said[:20]) > self._settings.most_bytes:
             raise too_long(self._settings.most_bytes)

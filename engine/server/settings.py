@@ -71,18 +71,18 @@ class ServerSettings:
         if self.token is None:
             if not self.local:
                 raise UserFixable(
-                    tr("Without a token, anybody in the network could use the model."),
-                    tr("Use a token, or listen on 127.0.0.1 only."),
+                    tr("Without an access token, anybody in the network could use the model."),
+                    tr("Use an access token, or listen on 127.0.0.1 only."),
                 )
         elif not is_token(self.token):
             raise UserFixable(
-                tr("This cannot be a token."),
+                tr("This cannot be an access token."),
                 tr("Use up to 400 letters, digits and signs without blanks."),
             )
         elif not self.local and len(self.token) < _SHORTEST_BEYOND:
             raise UserFixable(
-                tr("This token is too short for a server that others in the network can reach."),
-                tr("Use 16 characters or more, or leave the token to Duotail."),
+                tr("This access token is too short for a server that others in the network reach."),
+                tr("Use 16 characters or more, or leave the access token to Duotail."),
             )
         for file in (self.certificate, self.key):
             if file is not None and not file.is_file():

@@ -89,7 +89,7 @@ class MessageWriter:
     def begin(self, prompt_tokens: int) -> Iterator[bytes]:
         """Yield a message without content."""
         usage = {"input_tokens": prompt_tokens, "output_tokens": 0}
-        empty = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        empty: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
         yield self._event("message_start", message=_head(self._asked) | empty)
 
     def piece(self, piece: AnswerPiece) -> Iterator[bytes]:

@@ -113,7 +113,7 @@ class ChatWriter:
         """Yield how it ended."""
         finished = answer.finished
         more: Json = {"system_fingerprint": finished.signature, "seed": finished.seed}
-        yield self._chunk({}, reason=FINISH_REASONS[finished.reason], **more)
+        yield self._chunk({}, reason=FINISH_REASONS[finished.reason], more=more)
         if self._asked.usage:
             yield sse(self._head | more | {"choices": [], "usage": usage(answer)})
         yield sse("[DONE]")
@@ -128,13 +128,13 @@ class ChatWriter:
         *,
         reason: str | None = None,
         logprobs: Json | None = None,
-        **more: object,
+        more: Json | None = None,
     ) -> bytes:
         choice: Json = {
             "index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason,
         }  # fmt: skip
         usage_to_come: Json = {"usage": None} if self._asked.usage else {}
-        return sse(self._head | more | {"choices": [choice]} | usage_to_come)
+        return sse(self._head | (more or {}) | {"choices": [choice]} | usage_to_come)
 
 
 def _head(asked: Asked, kind: str, created: int) -> Json:

@@ -105,9 +105,7 @@ def test_a_model_that_does_not_load_ends_it(duotail: Duotail, tmp_path: Path) ->
     assert outcome.json["error"]
 
 
-def test_for_people_it_says_what_is_open(
-    duotail: Duotail, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_for_people_it_says_what_is_open(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ready, it is ended by a signal that comes with its last line."""
     shown: list[str] = []
 
@@ -121,4 +119,4 @@ def test_for_people_it_says_what_is_open(
     (text,) = shown
     assert "http://127.0.0.1:" in text
     assert "Not encrypted" in text
-    assert "no keyring" in text
+    assert "cannot use a keyring" in text

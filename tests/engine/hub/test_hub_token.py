@@ -10,6 +10,7 @@ from pathlib import Path
 import keyring
 import pytest
 from keyring.backends.fail import Keyring as NoKeyring
+from keyring.errors import KeyringLocked
 from memory_keyring import Ring
 
 from engine.errors import UserFixable

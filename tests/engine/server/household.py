@@ -9,18 +9,18 @@ from queue import SimpleQueue
 from typing import Any
 
 from engine_session import PATIENCE
+from folder_models import FOLDER_TARGET
 
 from engine.cli.loaded import wait_for_model
 from engine.commands import Command, Load
 from engine.events import Event, Finished, TextDelta
 from engine.server.activity import ServerEvent
-from engine.server.asked import ID_PREFIX
 from engine.server.application import ServerApplication
+from engine.server.asked import ID_PREFIX
 from engine.server.reception import Reception
 from engine.server.server import Server
 from engine.server.settings import ServerSettings
 from engine.service.engine import Engine
-from folder_models import FOLDER_TARGET
 
 
 class Household:

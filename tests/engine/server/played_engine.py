@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
+from folder_models import FOLDER_TARGET
+
 from engine.commands import Command, Generate, Mode, Stop
 from engine.events import (
     AnswerStats,
@@ -28,7 +30,6 @@ from engine.server.activity import ServerEvent
 from engine.server.application import ServerApplication
 from engine.server.reception import Reception
 from engine.server.settings import ServerSettings
-from folder_models import FOLDER_TARGET
 
 TOKEN = "a-token-of-the-tests"
 NAME = "Babbler"
@@ -226,5 +227,5 @@ def ask(app: Call, path: str, body: object = None, **wishes: Any) -> Reply:
 
 async def until(told: Callable[[], object]) -> None:
     """Let the loop run until something is so."""
-    while not told():
+    while not told():  # noqa: ASYNC110 - it comes from other threads
         await asyncio.sleep(0)

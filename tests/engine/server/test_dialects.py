@@ -103,7 +103,10 @@ def test_lengths_that_are_left_out() -> None:
 def test_conversations_are_read() -> None:
     turns = [
         {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "He"}, {"type": "text", "text": "y"}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "He"}, {"type": "text", "text": "y"}],
+        },
         {"role": "assistant", "content": "Good day", "reasoning_content": "Hmm."},
         {"role": "assistant", "content": None, "tool_calls": []},
         {"role": "user", "content": "Again"},
@@ -121,7 +124,11 @@ def test_conversations_of_responses_are_read() -> None:
     turns = [
         {"role": "user", "content": [{"type": "input_text", "text": "Hey"}]},
         {"type": "reasoning", "summary": []},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Hi"}],
+        },
         {"role": "user", "content": "Again"},
     ]
     request = read(RESPONSES, input=turns, instructions="Be brief.")
@@ -132,7 +139,8 @@ def test_conversations_of_anthropics_clients_are_read() -> None:
     turns = [
         {"role": "user", "content": "Hey"},
         {"role": "assistant", "content": [
-            {"type": "thinking", "thinking": "Hmm.", "signature": ""}, {"type": "text", "text": "Hi"},
+            {"type": "thinking", "thinking": "Hm.", "signature": ""},
+            {"type": "text", "text": "Hi"},
         ]},
         {"role": "user", "content": "Again"},
     ]  # fmt: skip
@@ -296,9 +304,7 @@ def test_a_stream_tells_usage_where_it_is_wanted() -> None:
         (FinishReason.CONTEXT, "length", "max_tokens", "incomplete"),
     ],
 )
-def test_reasons_of_the_end(
-    reason: FinishReason, openai: str, anthropic: str, status: str
-) -> None:
+def test_reasons_of_the_end(reason: FinishReason, openai: str, anthropic: str, status: str) -> None:
     engine = PlayedEngine(reason=reason)
     assert answered(CHAT, engine)["choices"][0]["finish_reason"] == openai
     assert answered(TEXT, engine)["choices"][0]["finish_reason"] == openai

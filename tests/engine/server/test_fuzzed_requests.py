@@ -47,7 +47,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 TEXTS = [
-    "", " ", "\x00", "\n" * 50, "<|end|>", "<think>", "</think>", "<|im_start|>assistant", "{{ 7 }}",
+    "", " ", "\x00", "\n" * 50, "<|end|>", "<think>", "</think>", "<|im_start|>", "{{ 7 }}",
     "{% for x in y %}", "\ud800", "\U0001f600" * 20, "e\u0301" * 9, "\u202e", "../../etc/passwd",
     "a" * 3000, "'; --", "data: [DONE]\n\n", "\r\nX: y", "None", "\ufeff", "\ufffe",
 ]  # fmt: skip
@@ -65,7 +65,16 @@ HEADERS: list[dict[str, str | None]] = [
     {"content-length": "abc"}, {"content-length": "-5"}, {"content-length": "9" * 30},
     {"content-length": None}, {"user-agent": "\xff\x1b[2J" * 50},
 ]  # fmt: skip
-PATHS = ["/", "/v1/models/", "/v1/models/..%2f..", "/v1/../etc/passwd", "/metrics", "/v1", "//", "*"]
+PATHS = [
+    "/",
+    "/v1/models/",
+    "/v1/models/..%2f..",
+    "/v1/../etc/passwd",
+    "/metrics",
+    "/v1",
+    "//",
+    "*",
+]
 METHODS = ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "\x00"]
 EXPECTED = {200, 204, 400, 401, 403, 404, 405, 413, 415, 429, 503}
 
@@ -76,7 +85,9 @@ def anything(random: Random) -> Any:
 
 def members_of(value: Any) -> list[tuple[Any, Any]]:
     """Every object or list below a value, with a key in it."""
-    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    keys = (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    )
     found = [(value, key) for key in keys]
     for key in keys:
         found += members_of(value[key])

@@ -104,9 +104,7 @@ def test_a_web_page_may_not_ask(engine: PlayedEngine, origin: str) -> None:
 def test_an_allowed_web_page_may_ask(engine: PlayedEngine) -> None:
     page = "https://chat.example"
     app = engine.application(origins=frozenset({page}))
-    before = ask(
-        app, CHAT, None, method="OPTIONS", headers={"origin": page, "authorization": None}
-    )
+    before = ask(app, CHAT, None, method="OPTIONS", headers={"origin": page, "authorization": None})
     assert before.status == 204
     assert "authorization" in before.headers["access-control-allow-headers"]
     reply = ask(app, CHAT, HELLO, headers={"origin": page})
@@ -232,7 +230,7 @@ def test_a_body_that_never_arrives_is_given_up(engine: PlayedEngine) -> None:
 
 
 def test_nothing_of_a_request_is_logged(
-    engine: PlayedEngine, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    engine: PlayedEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     app = engine.application()

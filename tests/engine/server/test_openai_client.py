@@ -114,9 +114,7 @@ def test_refusals_are_the_clients_own_exceptions(client: Any, server: Server, mo
 
 def test_asynchronously_and_cancelled(starting: Household, server: Server, model: str) -> None:
     async def run() -> tuple[str, str]:
-        async with openai.AsyncOpenAI(
-            base_url=server.url, api_key=TOKEN, max_retries=0
-        ) as client:
+        async with openai.AsyncOpenAI(base_url=server.url, api_key=TOKEN, max_retries=0) as client:
             create = client.chat.completions.create
             answers = await asyncio.gather(
                 *(create(model=model, messages=QUESTION, **FIXED) for _ in range(3))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import http.client
 import ipaddress
 import json
@@ -72,9 +72,10 @@ def test_a_stream_comes_as_it_is_written(household: Household, server: Server) -
         assert not any(isinstance(event, Finished) for event in household.all)
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("stream", [True, False])
 def test_when_the_client_is_gone_the_answer_stops_within_300_ms(
-    household: Household, server: Server, alone: None, stream: bool
+    household: Household, server: Server, stream: bool
 ) -> None:
     with closing(connect(server)) as connection:
         if stream:
@@ -126,9 +127,7 @@ def test_a_port_in_use_is_told_in_words(server: Server) -> None:
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "203.0.113.9", "x" * 300, "\udcff"])
-def test_a_host_that_is_none_is_told_in_words(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_is_none_is_told_in_words(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(*_: object, **__: object) -> Any:
         raise socket.gaierror("no network in tests")
 
@@ -143,12 +142,12 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Duotail's tests")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.dt.now(dt.UTC)
     address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     made = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(address, critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -170,9 +169,7 @@ def test_certificate_files_encrypt(household: Household, certificate: tuple[Path
     with closing(household.server(token=TOKEN, certificate=file, key=key)) as server:
         assert server.url.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=str(file))
-        secure = http.client.HTTPSConnection(
-            "127.0.0.1", server.port, timeout=60, context=trusting
-        )
+        secure = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=60, context=trusting)
         with closing(secure) as connection:
             assert post(connection, HELLO | {"max_tokens": 3}).status == 200
 

@@ -33,7 +33,8 @@ def test_the_token_is_made_at_the_first_start_and_kept_in_the_keyring(ring: Ring
     assert kept_token() == (token, True)
 
 
-def test_a_new_token_takes_the_place_of_the_old_one(ring: Ring) -> None:
+@pytest.mark.usefixtures("ring")
+def test_a_new_token_takes_the_place_of_the_old_one() -> None:
     old, _ = kept_token()
     new, kept = new_token()
     assert kept
