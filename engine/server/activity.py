@@ -36,11 +36,11 @@ class RequestBegan:
 
 @dataclass(frozen=True, slots=True)
 class RequestEnded:
-    """A request is over; one that was not let in has no beginning.
+    """A request is over; one without an id had no beginning.
 
     Attributes:
         at: seconds on the events' clock.
-        id: of the request; empty of one that was not let in.
+        id: of the request; empty of one that was not let in or not understood.
         address: of the client.
         outcome: how it ended.
         status: of the response; 0 where there was none.

@@ -133,13 +133,13 @@ class ServerApplication:
                 work.result()
         except HttpRefusal as refusal:
             exchange.outcome, exchange.status = Outcome.REFUSED, refusal.status
-            raise
+            await self._tell_client(scope, receive, send, refusal)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if exchange.outcome is not Outcome.REFUSED:
-                self._metrics.responded(scope["path"], exchange.status)
+            if exchange.status:
+                self._metrics.responded(began.path, exchange.status)
             self._tell(
                 RequestEnded(
                     perf_counter(),
@@ -166,9 +166,19 @@ class ServerApplication:
     async def _refuse(
         self, scope: Scope, receive: Receive, send: Send, refusal: HttpRefusal
     ) -> None:
-        path = self._known(scope["path"])
-        self._metrics.responded(path, refusal.status)
-        dialect = DIALECTS.get(path)
+        """Refuse a request that was not let in, or not understood."""
+        self._metrics.responded(self._known(scope["path"]), refusal.status)
+        address, _ = _client(scope)
+        now = perf_counter()
+        self._tell(RequestEnded(now, "", address, Outcome.REFUSED, refusal.status))
+        await self._tell_client(scope, receive, send, refusal)
+
+    @staticmethod
+    async def _tell_client(
+        scope: Scope, receive: Receive, send: Send, refusal: HttpRefusal
+    ) -> None:
+        """Respond with a refusal, in the client's dialect."""
+        dialect = DIALECTS.get(scope["path"])
         body = refusal.as_openai() if dialect is None else dialect.refusal(refusal)
         # What was not read of the request is not waited for.
         headers = refusal.headers | {"connection": "close"}

@@ -108,14 +108,24 @@ def sampling(members: Members, model: ServedModel) -> SamplingParams:
     )
 
 
-def length(members: Members, *names: str) -> int | None:
-    """Return the most tokens that are wanted: the first of several names that is there.
+def length(members: Members, *names: str, default: int | None = None) -> int | None:
+    """Return the most tokens that are wanted; None: as many as there is room for (-1 says so).
+
+    Args:
+        members: of the request.
+        names: of the member; the first one that is there counts.
+        default: where none is.
 
     Raises:
         HttpRefusal: it is no number of tokens.
     """
-    found = (members.whole(name, 1, _MOST_TOKENS) for name in names)
-    return next((each for each in found if each is not None), None)
+    for name in names:
+        found = members.whole(name, -1, _MOST_TOKENS)
+        if found == 0:
+            raise members.wrong(name, "a whole number of 1 or more")
+        if found is not None:
+            return None if found < 0 else found
+    return default
 
 
 def stops(members: Members, name: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ PUBLIC = frozenset({"/health"})
 """Paths that need no token, and tell nothing."""
 _FREE_GUESSES, _WINDOW_S, _DELAY_S = 10, 60.0, 1.0
 """Wrong tokens in a while that are refused at once, and how long the next ones take."""
-_HEADERS = "authorization, content-type, x-api-key, anthropic-version, x-stainless-*"
+_HEADERS = "authorization, content-type, x-api-key"
 _METHODS = "GET, POST, OPTIONS"
 
 Refuse = Callable[[Scope, Receive, Send, HttpRefusal], Awaitable[None]]
@@ -58,7 +58,7 @@ class Guard:
             if origin is not None:
                 send = _shared(send, origin)
             if origin is not None and scope["method"] == "OPTIONS":
-                await _answer_preflight(send)
+                await _answer_preflight(headers, send)
                 return
             if scope["path"] not in PUBLIC:
                 await self._check_token(headers)
@@ -176,10 +176,13 @@ def _shared(send: Send, origin: str) -> Send:
     return share
 
 
-async def _answer_preflight(send: Send) -> None:
+async def _answer_preflight(asked: Headers, send: Send) -> None:
+    """Let an allowed page send its headers: clients add many of their own."""
+    wanted = asked.get("access-control-request-headers", _HEADERS)
     headers = [
         (b"access-control-allow-methods", _METHODS.encode()),
-        (b"access-control-allow-headers", _HEADERS.encode()),
+        (b"access-control-allow-headers", wanted.encode("latin-1")),
+        (b"access-control-allow-private-network", b"true"),
         (b"access-control-max-age", b"600"),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": headers})

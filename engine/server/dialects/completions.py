@@ -45,7 +45,7 @@ class TextCompletions:
             new_id(),
             (),
             sampling(body, model),
-            length(body, "max_tokens") or _LENGTH,
+            length(body, "max_tokens", default=_LENGTH),
             stops(body, "stop"),
             perf_counter(),
             raw=_prompt(body),

@@ -42,10 +42,11 @@ class Household:
         self.reception.open(self.engine.submit)
 
     def _hear(self, event: Event) -> None:
-        taken = self.reception.take(event)
-        self._loaded.put(event)
         with self._news:
-            self.all.append(event)
+            self.all.append(event)  # before a client can know of it
+        self._loaded.put(event)
+        taken = self.reception.take(event)
+        with self._news:
             if not taken:
                 self.window.append(event)
             self._news.notify_all()

@@ -94,6 +94,8 @@ def test_lengths_and_stops_are_read(path: str, name: str) -> None:
 
 def test_lengths_that_are_left_out() -> None:
     assert [read(path).max_tokens for path in (CHAT, TEXT, RESPONSES)] == [None, 16, None]
+    unlimited = [read(path, max_tokens=-1).max_tokens for path in (CHAT, TEXT)]
+    assert unlimited == [None, None]  # as clients of LM Studio say it
     engine = PlayedEngine()
     reply = ask(engine.application(), MESSAGES, HELLO)
     assert (reply.status, reply.json["type"]) == (400, "error")

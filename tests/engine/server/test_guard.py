@@ -107,6 +107,10 @@ def test_an_allowed_web_page_may_ask(engine: PlayedEngine) -> None:
     before = ask(app, CHAT, None, method="OPTIONS", headers={"origin": page, "authorization": None})
     assert before.status == 204
     assert "authorization" in before.headers["access-control-allow-headers"]
+    assert before.headers["access-control-allow-private-network"] == "true"
+    wanted = {"origin": page, "access-control-request-headers": "x-stainless-lang"}
+    before = ask(app, CHAT, None, method="OPTIONS", headers=wanted)
+    assert before.headers["access-control-allow-headers"] == "x-stainless-lang"
     reply = ask(app, CHAT, HELLO, headers={"origin": page})
     assert reply.status == 200
     assert reply.headers["access-control-allow-origin"] == page

@@ -9,6 +9,7 @@ import pytest
 from played_engine import PlayedEngine, exchange, until
 
 from engine.commands import Stop
+from engine.events import Failed
 from engine.server.activity import Outcome, RequestBegan, RequestEnded
 from engine.server.queue import RequestQueue
 from engine.server.refusal import HttpRefusal
@@ -191,6 +192,23 @@ def test_requests_are_told_with_their_origin_and_without_their_content() -> None
     assert isinstance(ended, RequestEnded)
     assert (ended.outcome, ended.status, ended.tokens) == (Outcome.ANSWERED, 200, 3)
     assert "Hello" not in repr(engine.told)
+
+
+def test_refusals_are_told_too_once_each() -> None:
+    engine = PlayedEngine()
+    app = engine.application()
+
+    async def run() -> None:
+        await exchange(app, CHAT, HELLO, headers={"authorization": "Bearer guess"})
+        await exchange(app, CHAT, {"messages": []})
+        engine.failure = Failed(0.0, "", "It did not fit.", "Ask less.")
+        await exchange(app, CHAT, HELLO)
+
+    asyncio.run(run())
+    ended = [event for event in engine.told if isinstance(event, RequestEnded)]
+    assert [event.status for event in ended] == [401, 400, 400]
+    assert [bool(event.id) for event in ended] == [False, False, True]
+    assert {event.outcome for event in ended} == {Outcome.REFUSED}
 
 
 def test_metrics_count_what_was_written() -> None:

@@ -142,7 +142,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Duotail's tests")])
-    now = dt.dt.now(dt.UTC)
+    now = dt.datetime.now(dt.UTC)
     address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     made = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
