@@ -84,15 +84,11 @@ class ServerApplication:
 
         try:
             await self._route(scope, receive, watched)
-        except HttpRefusal as refusal:
-            await self._refuse(scope, receive, watched, refusal)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - a response, never a traceback
-            _log.error("a request failed: %s", type(error).__name__)
             if not started:
-                wrong = HttpRefusal(500, "Something went wrong inside Duotail.")
-                await self._refuse(scope, receive, watched, wrong)
+                await self._refuse(scope, receive, watched, _in_words(error))
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
@@ -131,9 +127,11 @@ class ServerApplication:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()
-        except HttpRefusal as refusal:
-            exchange.outcome, exchange.status = Outcome.REFUSED, refusal.status
-            await self._tell_client(scope, receive, send, refusal)
+        except Exception as error:  # noqa: BLE001 - as above
+            refusal, exchange.outcome = _in_words(error), Outcome.REFUSED
+            if not exchange.status:
+                exchange.status = refusal.status
+                await self._tell_client(scope, receive, send, refusal)
         finally:
             for task in tasks:
                 task.cancel()
@@ -258,6 +256,14 @@ class _Exchange:
 
     async def _more(self, body: bytes, *, last: bool = False) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": not last})
+
+
+def _in_words(error: Exception) -> HttpRefusal:
+    """Return an error as the refusal of a request; only its kind is logged, its words may quote."""
+    if isinstance(error, HttpRefusal):
+        return error
+    _log.error("a request failed: %s", type(error).__name__)
+    return HttpRefusal(500, "Something went wrong inside Duotail.")
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -75,7 +75,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         self._failure: Failed | None = None
         self._first: Event | None = None
         self._own = 0  # tokens of the present stretch that the model wrote
-        self._ended = False
+        self._ended = self._left = False
 
     async def __aenter__(self) -> Self:
         """Ask the engine."""
@@ -90,6 +90,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         trace: TracebackType | None,
     ) -> None:
         """Stop the engine where it is still writing."""
+        self._left = True
         self._reception.leave(self._request.id)
         if not self._ended:
             self._reception.submit(Stop(self._request.id))
@@ -104,12 +105,10 @@ class Generation(AbstractAsyncContextManager["Generation"]):
             event = await self._events.get()
             if isinstance(event, Failed):
                 self._failure = event
-            elif isinstance(event, Finished):
+                continue
+            if isinstance(event, Finished):
                 self._refuse(event)
-                if not self._goes_on(event):
-                    self._first = event
-            else:
-                self._first = event
+            self._first = event
 
     @property
     def prompt_tokens(self) -> int:
@@ -127,8 +126,6 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         while event is not None:
             match event:
                 case TextDelta():
-                    # What the template begins an answer with has no probability.
-                    self._own += sum(span.probability is not None for span in event.spans)
                     for piece in self._stream.feed(tokens_in(event)):
                         self._pieces.append(piece)
                         yield piece
@@ -136,12 +133,11 @@ class Generation(AbstractAsyncContextManager["Generation"]):
                     self._failure = event
                 case Finished():
                     self._refuse(event)
-                    if not self._goes_on(event):
-                        for piece in self._stream.finish():
-                            self._pieces.append(piece)
-                            yield piece
-                        yield Answered(tuple(self._pieces), replace(event, stats=self._all(event)))
-                        return
+                    for piece in self._stream.finish():
+                        self._pieces.append(piece)
+                        yield piece
+                    yield Answered(tuple(self._pieces), event)
+                    return
             event = await self._events.get()
 
     def _ask(self, request: ChatRequest) -> None:
@@ -155,14 +151,21 @@ class Generation(AbstractAsyncContextManager["Generation"]):
                 self._loop.call_soon_threadsafe(self._arrive, event)
 
     def _arrive(self, event: Event) -> None:
-        self._events.put_nowait(event)
-        if isinstance(event, Finished) and event.reason is not FinishReason.YIELDED:
+        """Take an event in the loop, however far the client has read."""
+        if isinstance(event, TextDelta):
+            # What the template begins an answer with has no probability.
+            self._own += sum(span.probability is not None for span in event.spans)
+        if isinstance(event, Finished):
+            if event.reason is FinishReason.YIELDED and not self._left:
+                self._go_on(event)
+                return
+            event = replace(event, stats=self._all(event))
+            self._ended = True
             self._done()
+        self._events.put_nowait(event)
 
     def _refuse(self, event: Finished) -> None:
         """Raise where the answer was ended by something else than itself or the client."""
-        if event.reason in (FinishReason.ERROR, FinishReason.STOPPED):
-            self._ended = True
         if event.reason is FinishReason.ERROR:
             if self._reception.model is None:
                 raise no_model()
@@ -173,11 +176,8 @@ class Generation(AbstractAsyncContextManager["Generation"]):
             words = "The answer was stopped at the server."
             raise HttpRefusal(503, words, code="stopped", retry_after=1)
 
-    def _goes_on(self, event: Finished) -> bool:
-        """Have an answer that made room continued; return whether it is not at its end."""
-        if event.reason is not FinishReason.YIELDED:
-            self._ended = True
-            return False
+    def _go_on(self, event: Finished) -> None:
+        """Have an answer that made room continued."""
         self._stats = self._all(event)
         request = self._request
         if event.token_ids:
@@ -187,7 +187,6 @@ class Generation(AbstractAsyncContextManager["Generation"]):
             request = replace(request, messages=continued(request, begun), max_tokens=left)
         self._own = 0
         self._ask(replace(request, clicked_at=None))
-        return True
 
     def _all(self, event: Finished) -> AnswerStats:
         return event.stats if self._stats is None else joined_stats(self._stats, event.stats)

@@ -24,19 +24,22 @@ def answers_begun_anew_after_making_room() -> None:
     """What was written before the window's user came is forgotten, and written again."""
     from engine.server.generation import Generation
 
-    honest = Generation._goes_on
+    honest = Generation._go_on
 
-    def goes_on(self: Any, event: Any) -> bool:
-        return honest(self, replace(event, token_ids=()))
+    def go_on(self: Any, event: Any) -> None:
+        honest(self, replace(event, token_ids=()))
 
-    Generation._goes_on = goes_on  # type: ignore[method-assign]
+    Generation._go_on = go_on  # type: ignore[method-assign]
 
 
 def turns_kept_until_all_is_read() -> None:
     """A client that reads slowly holds all others up."""
     from engine.server.generation import Generation
 
+    honest = Generation._arrive
+
     def arrive(self: Any, event: Any) -> None:
-        self._events.put_nowait(event)
+        self._done = lambda: None
+        honest(self, event)
 
     Generation._arrive = arrive  # type: ignore[method-assign]
