@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -80,7 +81,7 @@ EXPECTED = {200, 204, 400, 401, 403, 404, 405, 413, 415, 429, 503}
 
 
 def anything(random: Random) -> Any:
-    return random.choice(TEXTS) if random.random() < 0.4 else random.choice(VALUES)
+    return random.choice(TEXTS) if random.random() < 0.4 else deepcopy(random.choice(VALUES))
 
 
 def members_of(value: Any) -> list[tuple[Any, Any]]:
@@ -118,7 +119,7 @@ def repeat_value(random: Random, body: Any) -> None:
 
 def nest_value(random: Random, body: Any) -> None:
     holder, key = random.choice(members_of(body))
-    for _ in range(random.choice([1, 5, 500])):
+    for _ in range(random.choice([1, 5, 100])):
         holder[key] = [holder[key]]
 
 
@@ -140,7 +141,9 @@ def broken(random: Random, raw: bytes) -> bytes:
             case 2 if at < len(data):
                 data[at] ^= 1 << random.randrange(8)
             case _:
-                data[at:at] = random.choice([b"[", b"{", b"\xff", b'"', b"1e999", b"NaN", b"\x00"])
+                data[at:at] = random.choice(
+                    [b"[", b'{"a":' * 5000, b"\xff", b'"', b"1e999", b"NaN", b"\x00"]
+                )
     return bytes(data)
 
 
