@@ -195,13 +195,18 @@ class ChatPage(QWidget):
 
     def _show_conversation(self, messages: Sequence[StoredMessage]) -> None:
         self.transcript.show_messages(messages)
-        self._stack.setCurrentWidget(self.transcript if messages else self._empty)
+        self._show_page(empty=not messages)
         self._go_on_live()
 
     def _change_branch(self, first: int, messages: Sequence[StoredMessage]) -> None:
         self.transcript.replace_from(first, messages)
-        self._stack.setCurrentWidget(self.transcript if messages else self._empty)
+        self._show_page(empty=not messages)
         self._go_on_live()
+
+    def _show_page(self, *, empty: bool) -> None:
+        if empty:
+            self.greeting.set_status(self._bridge.status)
+        self._stack.setCurrentWidget(self._empty if empty else self.transcript)
 
     def _go_on_live(self) -> None:
         """The answer at the end may be the one being written."""
@@ -237,7 +242,8 @@ class ChatPage(QWidget):
 
     def _show_status(self, status: EngineStatus) -> None:
         self.status_line.show_status(status)
-        self.greeting.set_status(status)
+        if self._stack.currentWidget() is self._empty:
+            self.greeting.set_status(status)
         answer = self.transcript.last_answer()
         if answer is not None:
             answer.say(status.words)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
@@ -104,6 +104,8 @@ class EngineBridge(QObject):
     frame = TypedSignal[tuple[Event, ...]]()
     """All events of a frame, in order, as `joined` leaves them: a tuple."""
     status_changed = TypedSignal[EngineStatus]()
+    plan_changed = Signal()
+    """Another model runs, or the same one in another way, or none."""
     """The new `EngineStatus`."""
 
     def __init__(self, factory: EngineFactory = real_engine, parent: QObject | None = None) -> None:
@@ -293,8 +295,10 @@ class EngineBridge(QObject):
 
     def _set_status(self, status: EngineStatus) -> None:
         if status is not self.status and status != self.status:
-            self.status = status
+            before, self.status = self.status, status
             self.status_changed.emit(status)
+            if status.plan is not before.plan:
+                self.plan_changed.emit()
 
     def _wake(self) -> None:
         self._last_activity = time.perf_counter()

@@ -22,6 +22,7 @@ from app.performance.feed import Feed
 from app.performance.findings import findings
 from app.performance.findings_view import FindingsView
 from app.performance.frames import FramePainter, PaintedView
+from app.performance.gain import Baseline
 from app.performance.gain_view import GainView
 from app.performance.kinds_view import KindsView
 from app.performance.known_speeds import KnownSpeeds
@@ -117,7 +118,6 @@ class Dashboard(QWidget):
         )
         self._connect()
         self._show_present_lanes()
-        self.frames.describe()
 
     @property
     def views(self) -> list[PaintedView]:
@@ -211,26 +211,28 @@ class Dashboard(QWidget):
 
     def _compare_again(self) -> None:
         """Renew the texts: a new measurement may explain the speed."""
-        if self.isVisible():
-            self.gain.refresh()
-            self._say()
+        self.frames.renew(self.gain)
 
     def _say(self) -> None:
-        sight, known = self.sight, self._known
-        self.sentence.setText(wording.where_time_goes(sight.timeline, sight.tally))
-        if self._without is None:
+        sight, tally, without = self.sight, self.sight.tally, self._without
+        baseline = None
+        if without is not None:
+            baseline = without.baseline(sight.timeline, sight.whose.model)
+            ended = tally is not None and tally.stats is not None
+            if self._look.live and baseline is None and ended:
+                without.measure_soon()
+        if not self.fold.opened:
             return
-        baseline = self._without.baseline(sight.timeline, sight.whose.model)
-        tally = sight.tally
-        if self._look.live and baseline is None and tally is not None and tally.stats is not None:
-            self._without.measure_soon()
-        if self.findings is None or known is None:
-            return
+        self.sentence.setText(wording.where_time_goes(sight.timeline, tally))
+        if self.findings is not None and self._known is not None:
+            self._explain(self.findings, self._known, baseline)
+
+    def _explain(self, view: FindingsView, known: KnownSpeeds, baseline: Baseline | None) -> None:
         speed = None if baseline is None else baseline.tokens_per_s
         setting = RunFacts(known.speeds, known.threads, known.cores, speed)
-        seen = evidence(self.feed.model, sight.timeline, sight.tally, setting)
-        self.findings.show_findings(findings(seen))
-        self.findings.show_comparison()
+        seen = evidence(self.feed.model, self.sight.timeline, self.sight.tally, setting)
+        view.show_findings(findings(seen))
+        view.show_comparison()
 
 
 def _muted(name: str, parent: QWidget) -> QLabel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
@@ -36,12 +36,19 @@ class PaintedView(Painted):
         """Escape takes the cursor away before it stops an answer."""
         return (self.sight.cursor is not None and claims_escape(event)) or super().event(event)
 
+    def renew_description(self) -> None:
+        """Say in words what the picture shows now."""
+        words = self.describe()
+        if words != self.accessibleDescription():
+            self.setAccessibleDescription(words)
+
 
 class FramePainter(QObject):
     """Paints the views of one widget, two or four times a second, while it can be seen.
 
     Painting takes processor time from the engine: nothing is painted while hidden, minimised or
-    frozen, or without news.
+    frozen, or without news. Every view gets a turn of the event loop to itself, so that nothing
+    else has to wait for all of them.
 
     Args:
         feed: the measurements to show.
@@ -77,11 +84,12 @@ class FramePainter(QObject):
         self._interval = _FRAME_ON_FEW_CORES_MS if few else _FRAME_MS
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self.next)
-        self._whole = QTimer(self, singleShot=True, interval=0)
-        self._whole.timeout.connect(self.paint_all)
+        self._turns: dict[Callable[[], None], None] = {}
+        self._turn = QTimer(self, interval=0)
+        self._turn.timeout.connect(self._take_turn)
         feed.arrived.connect(self.schedule)
         feed.cleared.connect(self._cleared)
-        feed.sight.changed.connect(self._whole.start)
+        feed.sight.changed.connect(self.paint_all)
         feed.sight.turned.connect(self._cleared)
         host.installEventFilter(self)
 
@@ -91,9 +99,14 @@ class FramePainter(QObject):
         return [*self._quick, *self._answers, *self._graphs]
 
     @property
+    def painting(self) -> bool:
+        """True if views wait for their turn."""
+        return bool(self._turns)
+
+    @property
     def at_rest(self) -> bool:
         """True if nothing is to be painted."""
-        waits = self._whole.isActive() or self._feed.model.behind
+        waits = self.painting or self._feed.model.behind
         return not self._timer.isActive() and not (self._host.isVisible() and waits)
 
     def schedule(self) -> None:
@@ -114,39 +127,57 @@ class FramePainter(QObject):
         if sight.frozen:
             return
         sight.follow()
-        if ModelChange.ANSWER in self._stale:
+        answer = ModelChange.ANSWER in self._stale
+        if answer:
             self._refresh(self._quick)
         if self._count % _GRAPHS_EVERY == 0:
             self.graphs_due.emit()
             if self._stale:
-                self._refresh(self._answers if ModelChange.ANSWER in self._stale else ())
+                self._refresh(self._answers if answer else ())
                 self._refresh(self._graphs)
             self._stale = ModelChange.NOTHING
         elif self._stale:
             self._timer.start(self._interval)
         due = not self._described_at <= model.now < self._described_at + _WORDS_EVERY_S
         if due or self._described != _account(sight):
-            self.describe()
+            self._describe()
 
     def paint_all(self) -> None:
         """Paint all views, as another stretch of time is shown."""
         self.graphs_due.emit()
         self._refresh(self.views)
-        self.describe()
+        self._describe()
 
-    def describe(self) -> None:
+    def renew(self, view: PaintedView) -> None:
+        """Paint one view anew, and renew the words."""
+        self._refresh((view,))
+        self._enqueue(self.words_due.emit)
+
+    def _describe(self) -> None:
         """Renew the words."""
         self._described_at, self._described = self._feed.model.now, _account(self._feed.sight)
-        self.words_due.emit()
+        self._enqueue(self.words_due.emit)
         for view in self.views:
-            words = view.describe()
-            if words != view.accessibleDescription():
-                view.setAccessibleDescription(words)
+            self._enqueue(view.renew_description)
 
     def _refresh(self, views: Sequence[PaintedView]) -> None:
         for view in views:
             if view.isVisibleTo(self._host):
-                view.refresh()
+                self._enqueue(view.refresh)
+
+    def _enqueue(self, turn: Callable[[], None]) -> None:
+        self._turns[turn] = None
+        if not self._turn.isActive():
+            self._turn.start()
+
+    def _take_turn(self) -> None:
+        if not self._host.isVisible() or not self._turns:
+            self._turns.clear()
+            self._turn.stop()
+            return
+        turn = next(iter(self._turns))
+        del self._turns[turn]
+        turn()
 
     def _cleared(self) -> None:
         self._stale = ModelChange.ANSWER | ModelChange.TIME

@@ -83,6 +83,14 @@ def test_a_template_that_says_nothing_is_refused_in_words(
         template.prompt(_TALK[1:2], tokenizer, continue_answer=False)
 
 
+def test_a_template_that_writes_ten_million_characters_is_refused(tokenizer: Tokenizer) -> None:
+    """To encode them would take the engine's thread half a minute."""
+    source = "{{ ('<' * 9999999) | striptags }}"
+    template = ChatTemplate(template_sandbox.SandboxedTemplate(source, {}, UNDATED))
+    with pytest.raises(UserFixable, match="writes without end"):
+        template.prompt(_TALK[1:2], tokenizer, continue_answer=False)
+
+
 @pytest.mark.parametrize("value", _WRONG_TEMPLATES)
 def test_a_template_of_the_wrong_type_is_named(value: Any, tmp_path: Path) -> None:
     """Of a folder and of a GGUF file: file and key are in the words."""

@@ -43,7 +43,7 @@ class SetupControl(QObject):
         composer.thinking_chosen.connect(self._think)
         session.changed.connect(self.show)
         settings.changed.connect(lambda _: self.show())
-        bridge.status_changed.connect(lambda _: self.show())  # the model has its own preset
+        bridge.plan_changed.connect(self.show)  # the model has its own preset
         self.show()
 
     def open(self) -> None:

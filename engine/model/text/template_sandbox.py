@@ -14,6 +14,8 @@ from engine.model.text import template_renderer
 MAX_SOURCE = 1 << 20
 SECONDS = 2.0
 """CPU time to compile a template, or to render it."""
+_CHARACTERS = 1 << 20
+"""Most characters that a template adds to a conversation: many more take seconds to encode."""
 _CHARACTERS_PER_CHARACTER = 24
 """Most characters written per one of the conversation; JSON takes up to six for one."""
 
@@ -67,8 +69,9 @@ class SandboxedTemplate:
             TemplateFailure: the template objects to the conversation, in its own words.
             UserFixable: it takes too long, grows or writes too much.
         """
-        size = MAX_SOURCE + sum(len(message["content"]) for message in messages)
-        limits = SandboxLimits(SECONDS, characters=_CHARACTERS_PER_CHARACTER * size)
+        length = sum(len(message["content"]) for message in messages)
+        most = _CHARACTERS + _CHARACTERS_PER_CHARACTER * length
+        limits = SandboxLimits(SECONDS, characters=most)
         names = {**self._names, **(switches or {}), "add_generation_prompt": add_generation_prompt}
         said = _within(limits, template_renderer.render, self.source, messages, names, self._today)
         if not isinstance(said, dict) or "text" not in said:

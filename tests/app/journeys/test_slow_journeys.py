@@ -53,7 +53,6 @@ def settled(guest: Traveller, page: PerformancePage, message: StoredMessage) -> 
 
     guest.until(whole)
     assert sum(done.committed for done in page.board.sight.timeline.rounds) == committed
-    page.board.frames.describe()
 
 
 def test_why_is_it_slow(guest: Traveller) -> None:

@@ -152,6 +152,8 @@ def test_words_follow_at_most_once_a_second(qtbot: QtBot, panel: PerformancePane
     for event in scripted.answer(6):
         panel.board.feed.handle(event)
         panel.board.frames.next()
+        while panel.board.frames.painting:
+            QApplication.processEvents()
         words = view.accessibleDescription()
         if not told or told[-1][1] != words:
             told.append((panel.board.feed.model.now, words))

@@ -183,7 +183,7 @@ def test_a_draft_that_costs_more_is_told_as_soon_as_it_is_measured(
     assert "costs more" not in page.board.findings.words
     measured = desk.assembly.measured
     measured.add(replace(measured.all[-1], drafting=False, tokens_per_s=2 * tally.tokens_per_s))
-    assert "The draft costs more than it brings" in page.board.findings.words
+    desk.bot.waitUntil(lambda: "The draft costs more than it brings" in page.board.findings.words)
 
 
 def test_with_and_without_the_draft_run_side_by_side(desk: Desk, page: PerformancePage) -> None:
