@@ -107,9 +107,14 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Write an answer. Waits its turn while another one is written or a model loads."""
+    """Write an answer. Waits its turn while another one is written or a model loads.
+
+    `gives_way`: one that does not give way goes first; where this one is being written, it ends as
+    `FinishReason.YIELDED` and can be asked for again, as one that continues what there is.
+    """
 
     request: ChatRequest
+    gives_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,22 @@ class SamplingParams:
 
 
 @dataclass(frozen=True, slots=True)
+class RawPrompt:
+    """A prompt that goes to the model as it stands, without a chat template.
+
+    Attributes:
+        text: the prompt.
+        ids: its token ids, in place of a text.
+        control_tokens: whether those that are written in the text become their ids; otherwise they
+            are text like any other.
+    """
+
+    text: str = ""
+    ids: tuple[int, ...] | None = None
+    control_tokens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """One answer to write.
 
@@ -105,3 +121,7 @@ class ChatRequest:
     """Allow drafting; without it the same text comes from the target alone."""
     stop_repetition: bool = False
     """Stop an answer that keeps repeating the same passage, see `RepetitionDetector`."""
+    raw: RawPrompt | None = None
+    """Continue this in place of a conversation; `messages` then holds at most the begun answer."""
+    alternatives: int = 0
+    """How many likely tokens to tell at each place (`TokenSpan.others`); this costs time."""

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, count
 
-from app.history.code_fence import FENCE, closes
 from app.history.foreign import sensible_time
 from app.history.message import StoredMessage
 from app.history.records import ChatSetup, Conversation
-from app.history.thinking import AnswerPart, pieces_of
 from app.history.trees import Tree
 from engine.language import tr
+from engine.model.text.code_fence import FENCE, closes
+from engine.model.text.thinking import AnswerPart, pieces_of
 from engine.request import Role
 
 _WORD, _SYSTEM = "duotail", "system"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.history.thinking import parts
+from engine.model.text.thinking import parts
 
 _MAX_WORDS = 8
 _MAX_WORD = 200

@@ -114,6 +114,8 @@ class Verified:
         chances: what the target's logits give each of `tokens`, before penalties, filters and
             temperature; empty where they are not known.
         refused: the same of the first node that was on offer where none was drawn; None: no such.
+        likeliest: at the place of each of `tokens`, the likeliest tokens and what the same logits
+            give them; empty where nobody asked.
     """
 
     path: tuple[int, ...]
@@ -122,6 +124,7 @@ class Verified:
     offered: int
     chances: tuple[float, ...] = field(default=(), compare=False)
     refused: float | None = field(default=None, compare=False)
+    likeliest: tuple[tuple[tuple[int, float], ...], ...] = field(default=(), compare=False)
 
     @property
     def offered_by_depth(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The engine without a window: `duotail chat`, `bench`, `plan`, `models` and others.
+"""The engine without a window: `duotail chat`, `serve`, `bench`, `plan`, `models` and others.
 
 Exit codes: 0 done, 2 bad usage or input, 3 something optional is absent, 130 interrupted by
 Ctrl-C. With `--json` stdout holds exactly one object.
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine import language
-from engine.cli import bench, chat, hardware, hub, models, plan, train_draft
+from engine.cli import bench, chat, hardware, hub, models, plan, serve, train_draft
 from engine.cli.exit_code import ExitCode, report
 from engine.errors import Absent, UserFixable
 from engine.language import tr
@@ -53,6 +53,6 @@ def command_parser() -> argparse.ArgumentParser:
         ),
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in (chat, bench, plan, hardware, models, hub, train_draft):
+    for module in (chat, serve, bench, plan, hardware, models, hub, train_draft):
         module.add_parser(commands)
     return parser

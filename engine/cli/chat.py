@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from time import perf_counter
 
 from engine.cli.exit_code import ExitCode, on_interrupt
+from engine.cli.loaded import error_of, wait_for_model
 from engine.cli.options import (
     add_model_options,
     add_options,
@@ -19,18 +20,15 @@ from engine.cli.options import (
     sampling,
 )
 from engine.commands import Generate, Stop
-from engine.errors import Absent, OutOfMemory, UserFixable
+from engine.errors import UserFixable
 from engine.events import (
     AnswerStats,
     Event,
     Failed,
-    FailureKind,
     Finished,
     FinishReason,
-    PlanReady,
     PlanSummary,
     TextDelta,
-    Unloaded,
 )
 from engine.language import sentences, tr, tr_count
 from engine.request import ChatRequest, Message, Role
@@ -133,17 +131,7 @@ class _Conversation:
 
     def wait_for_model(self) -> PlanSummary:
         """Return the plan of the loaded model. Raises UserFixable where it was not loaded."""
-        failure: Failed | None = None
-        while True:
-            event = self._events.get()
-            if isinstance(event, PlanReady):
-                return event.plan
-            if isinstance(event, Failed):
-                failure = event
-            if isinstance(event, Unloaded):
-                if failure is not None:
-                    raise _error(failure)
-                raise UserFixable(tr("The model was not loaded."), tr("Try again."))
+        return wait_for_model(self._events).plan
 
     def ask(self, request: ChatRequest, show: Callable[[str], None]) -> Finished:
         """Wait for an answer; `show` gets its pieces. Raises UserFixable where it failed."""
@@ -158,18 +146,8 @@ class _Conversation:
                     failure = event
                 elif isinstance(event, Finished):
                     if failure is not None:
-                        raise _error(failure)
+                        raise error_of(failure)
                     return event
-
-
-def _error(failure: Failed) -> UserFixable:
-    """Return the exception for a failure of the engine."""
-    if failure.kind is FailureKind.OUT_OF_MEMORY:
-        full = OutOfMemory(failure.cause, failure.remedy, failure.details, failure.shortage)
-        full.ways_out = failure.ways_out
-        return full
-    kind = Absent if failure.kind is FailureKind.ABSENT else UserFixable
-    return kind(failure.cause, failure.remedy, failure.details)
 
 
 def _converse(messages: list[Message], ask: Callable[[list[Message]], Finished]) -> ExitCode:

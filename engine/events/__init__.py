@@ -7,6 +7,7 @@ count UTF-16 code units from the start of the answer, because that is what Qt co
 from __future__ import annotations
 
 from engine.events.answers import (
+    Alternative,
     AnswerStats,
     Counted,
     Finished,
@@ -40,6 +41,7 @@ from engine.events.models import (
 
 __all__ = [
     "AcceleratorSample",
+    "Alternative",
     "AnswerStats",
     "Calibrated",
     "CalibrationProgress",

@@ -22,6 +22,8 @@ class FinishReason(StrEnum):
     """The user stopped it."""
     REPETITION = "repetition"
     """The answer repeated itself, and the request was to stop it then."""
+    YIELDED = "yielded"
+    """It made room for another one, see `Generate.gives_way`."""
     ERROR = "error"
 
 
@@ -51,6 +53,15 @@ def hull(intervals: Sequence[Interval]) -> Interval | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """A token that might have stood at some place; `probability` is as in `TokenSpan`."""
+
+    token_id: int
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class TokenSpan:
     """The stretch of answer text one token wrote; empty for a token that completes no character."""
 
@@ -61,6 +72,8 @@ class TokenSpan:
     probability: float | None = None
     """What the target gave it, at temperature 1 and before penalties and filters; None where nobody
     told."""
+    others: tuple[Alternative, ...] = ()
+    """The likeliest tokens at this place, its own among them, where the request asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +256,8 @@ class Finished:
     stats: AnswerStats
     seed: int = 0
     signature: str = ""
+    stop: str = ""
+    """The stop string that ended it; empty where something else did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from engine.errors import UserFixable
 from engine.language import later, tr
+from engine.machine.keyring import SERVICE, keep_secret, kept_secret, system_keyring
 
-if TYPE_CHECKING:
-    from keyring.backend import KeyringBackend
-
-_SERVICE, _NAME = "Duotail", "huggingface.co"
+_NAME = "huggingface.co"
 _SHORTEST, _LONGEST = 8, 400
-_NOT_SAFE = ("keyrings.alt", "keyring.backends.fail", "keyring.backends.null")
-"""Backends that keep nothing, or keep it in a file that everybody can read."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,17 +75,9 @@ class TokenStore:
                 tr("This is not an access token."),
                 tr("Copy the whole token from the hub's page; it begins with “hf_”."),
             )
-        ring = _keyring()
-        if ring is not None:
-            try:
-                ring.set_password(_SERVICE, _NAME, token)
-            except Exception as error:  # noqa: BLE001 - each keyring has errors of its own
-                _log.warning("the keyring takes no token: %s", type(error).__name__)
-            else:
-                self._of_session = None
-                return TokenPlace.KEYRING
-        self._of_session = token
-        return TokenPlace.SESSION
+        kept = keep_secret(_NAME, token)
+        self._of_session = None if kept else token
+        return TokenPlace.KEYRING if kept else TokenPlace.SESSION
 
     def forget(self) -> None:
         """Forget it here and in the keyring.
@@ -99,43 +86,24 @@ class TokenStore:
             UserFixable: the keyring does not let go of it.
         """
         self._of_session = None
-        ring = _keyring()
+        ring = system_keyring()
         if ring is None or _from_keyring() is None:
             return
         try:
-            ring.delete_password(_SERVICE, _NAME)
-        except Exception as error:  # noqa: BLE001 - as above
+            ring.delete_password(SERVICE, _NAME)
+        except Exception as error:  # noqa: BLE001 - each keyring has errors of its own
             raise UserFixable(
                 tr("The access token is still in this computer's keyring."),
                 tr("Unlock the keyring and try again, or delete the entry “{name}” there.").format(
-                    name=_SERVICE
+                    name=SERVICE
                 ),
                 type(error).__name__,
             ) from None
 
 
 def _from_keyring() -> str | None:
-    ring = _keyring()
-    if ring is None:
-        return None
-    try:
-        token = ring.get_password(_SERVICE, _NAME)
-    except Exception as error:  # noqa: BLE001 - locked, or gone
-        _log.warning("the keyring tells no token: %s", type(error).__name__)
-        return None
+    token = kept_secret(_NAME)
     return token if token is not None and _is_token(token) else None
-
-
-def _keyring() -> KeyringBackend | None:
-    """Return the system's keyring, where it has one that can be trusted with a secret."""
-    try:
-        import keyring  # takes a moment; most people never need it
-
-        ring = keyring.get_keyring()
-    except Exception as error:  # noqa: BLE001 - whatever its parts miss on this system
-        _log.warning("there is no keyring: %s", type(error).__name__)
-        return None
-    return None if type(ring).__module__.startswith(_NOT_SAFE) else ring
 
 
 def _of_library() -> str | None:

@@ -1,7 +1,8 @@
 """Work that waits for the engine's thread, in the order in which it will be done.
 
-A change of model goes first, then the answers in the order of their asking, then a calibration,
-which has time, and a comparison of modes, whose plans rest on that. Not thread-safe: the engine's
+A change of model goes first, then the answers in the order of their asking (those that give way
+behind the others), then a calibration, which has time, and a comparison of modes, whose plans rest
+on that. Not thread-safe: the engine's
 lock is around it.
 """
 
@@ -23,6 +24,10 @@ Work = ModelChange | Dropped
 
 _ORDER: tuple[type[Dropped], ...] = (Generate, Calibrate, Compare)
 """Kinds of work that wait behind a change of model."""
+
+
+def _place(work: Dropped) -> tuple[int, bool]:
+    return _ORDER.index(type(work)), isinstance(work, Generate) and work.gives_way
 
 
 class Agenda:
@@ -48,7 +53,7 @@ class Agenda:
         if not isinstance(work, Generate):
             self._waiting = [each for each in self._waiting if type(each) is not type(work)]
         self._waiting.append(work)
-        self._waiting.sort(key=lambda each: _ORDER.index(type(each)))
+        self._waiting.sort(key=_place)
 
     def next(self) -> Work:
         """Take out what comes first.

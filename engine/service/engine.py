@@ -28,7 +28,8 @@ names what is in memory now, unless a newer Load or Unload takes its place in th
 Calibrate ends in a Calibrated, without speeds if something else came up; every Compare in a
 Compared, before which the model runs again as it did, also before the answer that ended it; while
 one is being called off, another one is not "on". Count and Preview are answered beside all this, at
-once; Count waits where there is no model.
+once; Count waits where there is no model. A Generate that gives way is stopped, as YIELDED, by one
+that does not.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ class Engine:
         self._wake = threading.Condition()
         self._current: Work | None = None
         self._cancel = threading.Event()
+        self._makes_room = False  # why it is cancelled: an answer that does not give way came
         self._manager = manager(self._cancel.is_set)
         self._closed = False
         self._slot = ModelSlot(self._manager, self._emit, self._cancel.is_set)
@@ -139,7 +141,7 @@ class Engine:
         with self._wake:
             self._closed = True
             self._agenda.clear()
-            self._cancel.set()
+            self._call_off_current()
             self._wake.notify()
         if self._monitor is not None:
             self._monitor.close()
@@ -159,15 +161,29 @@ class Engine:
         if isinstance(current, Generate):
             waits |= isinstance(command, Load) and command.after_answer
         gives_way = isinstance(current, Calibrate | Compare) and not patient
+        makes_room = (
+            isinstance(current, Generate)
+            and current.gives_way
+            and isinstance(command, Generate)
+            and not command.gives_way
+        )
         if gives_way or not waits:
+            self._call_off_current()
+        elif makes_room and not self._cancel.is_set():
+            self._makes_room = True
             self._cancel.set()
+
+    def _call_off_current(self) -> None:
+        """Cancel the current work for good."""
+        self._makes_room = False
+        self._cancel.set()
 
     def _stop(self, stop: Stop) -> list[Dropped]:
         """Cancel the current work if it is meant; returns what was taken off the agenda."""
         current = self._current
         running = current.request.id if isinstance(current, Generate) else None
         if stop.request_id in (None, running):
-            self._cancel.set()
+            self._call_off_current()
         return self._agenda.stop(stop)
 
     def _run(self) -> None:
@@ -179,6 +195,7 @@ class Engine:
                 if self._closed:
                     break
                 self._current = self._agenda.next()
+                self._makes_room = False
                 self._cancel.clear()
             self._work(self._current)
         self._slot.keep_learnt()
@@ -318,7 +335,7 @@ class Engine:
             self._close_answer(work, FinishReason.ERROR)
             return
         plan, command = pair.plan, pair.command
-        answer = Answer(pair, work.request, self._emit, self._cancel.is_set)
+        answer = Answer(pair, work.request, self._tell_of_answer, self._cancel.is_set)
         try:
             answer.write()
         except BaseException as error:  # noqa: BLE001 - reported in words
@@ -328,6 +345,14 @@ class Engine:
                 self._go_on_without(plan, command)
                 return
         self._slot.answered(answer.tokens)
+
+    def _tell_of_answer(self, event: Event) -> None:
+        """Emit an answer's event; one that was stopped to make room says so."""
+        if isinstance(event, Finished) and event.reason is FinishReason.STOPPED:
+            with self._wake:
+                if self._makes_room:
+                    event = replace(event, reason=FinishReason.YIELDED)
+        self._emit(event)
 
     def _over(self) -> None:
         """Note that the current work is done: a listener may ask for the same again."""

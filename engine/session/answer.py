@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -11,6 +12,7 @@ from time import perf_counter
 from engine.backend.round import Round
 from engine.errors import Cancelled, ContextFull, UserFixable
 from engine.events import (
+    Alternative,
     Event,
     Finished,
     FinishReason,
@@ -27,6 +29,7 @@ from engine.model.text.kinds_of_text import KindsOfText
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
+from engine.session.raw_prompt import raw_prompt
 from engine.session.repetition import RepetitionDetector
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
@@ -45,6 +48,8 @@ def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> 
         UserFixable: the template does not take the conversation.
     """
     messages = request.messages
+    if request.raw is not None:
+        return raw_prompt(request.raw, messages, tokenizer)
     continued = bool(messages) and messages[-1].role is Role.ASSISTANT
     return template.prompt(
         messages, tokenizer, continue_answer=continued, thinking=request.thinking
@@ -78,10 +83,12 @@ class Answer:
         self._share_noise = share_noise
         self._started = request.clicked_at or perf_counter()
         self._tally = Tally()
-        self._stream = TextStream(pair.tokenizer, (*request.stop, *pair.template.stop))
+        own_stop = pair.template.stop if request.raw is None else ()
+        self._stream = TextStream(pair.tokenizer, (*request.stop, *own_stop))
         self._text: list[str] = []
         self._kinds = KindsOfText()
         self._ids: list[int] = []
+        self._others: deque[tuple[Alternative, ...]] = deque()  # of tokens that are not yet shown
         self._opening: tuple[int, ...] = ()
         self._repetition = RepetitionDetector() if request.stop_repetition else None
         self._repeats = False
@@ -162,6 +169,7 @@ class Answer:
             stop_ids=pair.tokenizer.eos_ids,
             max_tokens=request.max_tokens,
             cancelled=self._cancelled,
+            alternatives=request.alternatives,
         )
         self._tally.prompt_tokens, self._tally.reused = len(prompt.ids), decoding.reused
         return decoding
@@ -170,7 +178,8 @@ class Answer:
         """The conversation as the model reads it; makes the text stream go on from there."""
         pair, messages = self._pair, self._request.messages
         continued = bool(messages) and messages[-1].role is Role.ASSISTANT
-        if not continued and not (messages and messages[-1].text.strip()):
+        said = self._request.raw is not None or (messages and messages[-1].text.strip())
+        if not continued and not said:
             raise UserFixable(tr("The message is empty."), tr("Write something and send it again."))
         prompt = read(self._request, pair.template, pair.tokenizer)
         largest, known = max(prompt.ids), pair.target.config.vocab_size
@@ -183,6 +192,8 @@ class Answer:
         if continued and (messages[-1].text or len(prompt.begun) > prompt.opening):
             self._stream.resume(prompt.begun, messages[-1].text)
             self._kinds.feed(messages[-1].text)
+        elif self._request.raw is not None:
+            self._stream.keep_spaces()
         else:
             self._opening = prompt.begun
         return prompt
@@ -202,6 +213,8 @@ class Answer:
             self._repeats = end is not None
             tokens, chances = tokens[:end], chances[:end]
         opened = self._open()
+        if self._request.alternatives:
+            self._others.extend(map(self._named, done.verified.likeliest[: len(tokens)]))
         before = self._stream.pushed
         accepted = min(done.accepted, len(tokens))
         released = self._stream.push_all(tokens, accepted, chances)
@@ -215,10 +228,26 @@ class Answer:
     def _open(self) -> Released:
         """Release what the template has begun the answer with; nothing the second time."""
         opening, self._opening = self._opening, ()
+        if self._request.alternatives:
+            self._others.extend(() for _ in opening)
         self._ids += opening
         return self._stream.open(opening) if opening else NOTHING
 
+    def _named(self, found: Sequence[tuple[int, float]]) -> tuple[Alternative, ...]:
+        """Return tokens and their probabilities with their texts."""
+        spell = self._pair.tokenizer.token_bytes
+        return tuple(
+            Alternative(token, spell(token).decode("utf-8", "replace"), probability)
+            for token, probability in found
+        )
+
     def _show(self, released: Released) -> None:
+        if self._others and released.spans:
+            spans = tuple(  # one for each token, in their order
+                replace(span, others=self._others.popleft() if self._others else ())
+                for span in released.spans
+            )
+            released = replace(released, spans=spans)
         if released.spans:
             self._text.append(released.text)
             self._kinds.feed(released.text)
@@ -302,6 +331,7 @@ class Answer:
                 ),
                 seed=self._request.sampling.seed,
                 signature=self._pair.target.signature,
+                stop=self._stream.stopped_by,
             )
         )
 

@@ -9,6 +9,7 @@ verification; SpecExec)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -82,6 +83,16 @@ def _chances(logits: Floats, token: int, other: int | None) -> tuple[float, floa
     return float(weights[token] / mass), float(weights[other] / mass) if known else None
 
 
+def likeliest(logits: Floats, count: int) -> tuple[tuple[int, float], ...]:
+    """Return the likeliest tokens by the logits with their probabilities, the best first."""
+    count = min(count, len(logits))
+    weights = np.exp(logits.astype(np.float64) - logits.max())
+    best = np.argpartition(-weights, count - 1)[:count]
+    best = best[np.lexsort((best, -weights[best]))]  # ties go to the lowest id
+    mass = weights.sum()
+    return tuple((int(token), float(weights[token] / mass)) for token in best)
+
+
 class Decoding:
     """The target's side of one answer, the same for every loop.
 
@@ -96,6 +107,7 @@ class Decoding:
         stop_ids: tokens that end the answer.
         max_tokens: most tokens to commit.
         cancelled: asked between chunks of the prefill.
+        alternatives: how many tokens `Verified.likeliest` has at each place.
     """
 
     def __init__(
@@ -108,6 +120,7 @@ class Decoding:
         stop_ids: Collection[int] = (),
         max_tokens: int | None = None,
         cancelled: Callable[[], bool] = lambda: False,
+        alternatives: int = 0,
     ) -> None:
         if not prompt:
             raise ValueError("a prompt needs at least one token")
@@ -118,6 +131,7 @@ class Decoding:
         self.cancelled = cancelled
         self._prompt_length = len(prompt)
         self._stop_ids = frozenset(stop_ids)
+        self._alternatives = alternatives
         room = state.context - len(prompt)
         self._end = len(prompt) + (room if max_tokens is None else min(room, max_tokens))
         reusable = state.reusable(min(state.common_prefix(prompt), len(prompt) - 1))
@@ -179,10 +193,13 @@ class Decoding:
         """Verify and commit: one native call where possible, else a forward and a walk."""
         target, state, stop_ids = self.target, self.state, self._stop_ids
         draws = self.sampler.native(target.config.vocab_size)
-        if draws is not None:
+        if draws is not None and not self._alternatives:
             request = VerifyRequest(tree.tokens, tree.parents, self.tokens, limit, stop_ids)
             return target.verify(state, draws, request)
         logits = target.forward(state, tree.tokens, tree.parents).logits
         verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)
         state.commit(verified.path)
+        if self._alternatives:
+            told = tuple(likeliest(logits[node], self._alternatives) for node in verified.path)
+            return replace(verified, likeliest=told)
         return verified

@@ -60,6 +60,11 @@ from planning_bugs import (
     drafts_take_no_memory,
     features_take_no_memory,
 )
+from server_bugs import (
+    answers_begun_anew_after_making_room,
+    hosts_known_by_their_beginning,
+    turns_kept_until_all_is_read,
+)
 
 ENVIRONMENT = "DUOTAIL_PLANTED_BUG"
 
@@ -431,6 +436,7 @@ def cards_matched_by_their_order() -> None:
 
 
 _DECODE = "tests/engine/speculative/"
+_SERVER = "tests/engine/server/test_"
 _MODEL = "tests/engine/model/"
 _STREAM = _MODEL + "text/test_text_stream.py::"
 _PARITY = ("tests/engine/backend/test_parity.py",)
@@ -554,6 +560,9 @@ BUGS: dict[str, Bug] = {
         Bug(sizes_taken_for_hashes, ("tests/engine/hub/test_download_parts.py",)),
         Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),
         Bug(room_for_the_largest_download_only, ("tests/engine/hub/test_download_parts.py",)),
+        Bug(hosts_known_by_their_beginning, (_SERVER + "guard.py",)),
+        Bug(answers_begun_anew_after_making_room, (_SERVER + "household.py",)),
+        Bug(turns_kept_until_all_is_read, (_SERVER + "queue.py",)),
     )
 }
 

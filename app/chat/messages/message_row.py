@@ -21,7 +21,7 @@ from app.chat.messages.row import ListRow, TextAnchor
 from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
 from app.history import StoredMessage
-from app.history.thinking import parts
+from engine.model.text.thinking import parts
 
 BELOW = 4
 """Space between the parts of a message."""

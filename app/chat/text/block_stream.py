@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from app.chat.text.dialect import MAX_NESTING, blocks_only
 from app.chat.text.markdown import BlockKind, Chain, MarkdownBlock, clean, only_adds_words, plain
-from app.history.code_fence import FENCE, closes
+from engine.model.text.code_fence import FENCE, closes
 
 _MAX_TAIL = 16_000
 """Characters that an unfinished block may have before it is given up as plain text."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.history.code_fence import FENCE, closes
+from engine.model.text.code_fence import FENCE, closes
 
 PLAIN_CHUNK = 4_000
 """Longest block of plain text or code, in characters."""

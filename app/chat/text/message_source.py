@@ -6,7 +6,7 @@ from app.chat.text.block_stream import BlockStream
 from app.chat.text.markdown import BlockKind, MarkdownBlock, clean
 from app.chat.text.source_map import Offsets, utf16_length
 from app.chat.text.typed import TypedText
-from app.history.thinking import AnswerPart, Piece, ThoughtSplitter
+from engine.model.text.thinking import AnswerPart, Piece, ThoughtSplitter
 
 
 class Thought:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from app.chat.text.markdown import PLAIN_CHUNK, BlockKind, MarkdownBlock, plain
-from app.history.code_fence import FENCE, closes
+from engine.model.text.code_fence import FENCE, closes
 
 _LONGEST_CODE = 16_000
 """Longer code is shown as plain text: it would be laid out in one go."""

@@ -32,7 +32,7 @@ from app.chat.text.table import (
     table_format,
     write_rows,
 )
-from app.history.code_fence import FENCE
+from engine.model.text.code_fence import FENCE
 
 _LINE = 4_000
 """Longest run of characters in one text block; longer lines are broken for layout only."""

@@ -61,6 +61,8 @@ class TextStream:
         """Leading tokens whose text is shown in full; less than `pushed` after a stop string."""
         self.stopped = False
         """Whether a stop string came up; later tokens must not be pushed."""
+        self.stopped_by = ""
+        """The stop string that came up."""
         self.cut_token = False
         """Whether the text ends inside a token, so that no list of ids says the same."""
 
@@ -150,7 +152,11 @@ class TextStream:
             self._shown.forget_half()
         self._position = _utf16_length(shown)
         if shown:
-            self._shown.keep_spaces()
+            self.keep_spaces()
+
+    def keep_spaces(self) -> None:
+        """Drop no leading blank: the answer goes on with a text."""
+        self._shown.keep_spaces()
 
     def open(self, token_ids: Sequence[int]) -> Released:
         """Show what the template has begun the answer with; no stop string is looked for in it."""
@@ -194,9 +200,10 @@ class TextStream:
     def _decide(self) -> Released:
         """Release every held token before the first one that may belong to a stop string."""
         text = "".join(held.text for held in self._held)
-        starts = [start for start in map(text.find, self._stop) if start >= 0]
+        starts = [(start, stop) for stop in self._stop if (start := text.find(stop)) >= 0]
         if starts:
-            return self._cut(min(starts))
+            end, self.stopped_by = min(starts)
+            return self._cut(end)
         safe = len(text) - self._possible_stop(text)
         count, length = 0, 0
         for index, held in enumerate(self._held):

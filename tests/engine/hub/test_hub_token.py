@@ -9,9 +9,9 @@ from pathlib import Path
 
 import keyring
 import pytest
-from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
-from keyring.errors import KeyringLocked, PasswordDeleteError
+from keyring.errors import KeyringLocked
+from memory_keyring import Ring
 
 from engine.errors import UserFixable
 from engine.hub.messages import Access
@@ -22,37 +22,9 @@ TOKEN = "hf_abcdefghijklmnop"
 OTHER = "hf_of_another_program"
 
 
-class Ring(KeyringBackend):
-    """A keyring in memory, which may be locked."""
-
-    priority = -1  # type: ignore[assignment]  # never chosen by itself
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: dict[tuple[str, str], str] = {}
-        self.locked = False
-
-    def get_password(self, service: str, username: str) -> str | None:
-        self._open()
-        return self.kept.get((service, username))
-
-    def set_password(self, service: str, username: str, password: str) -> None:
-        self._open()
-        self.kept[service, username] = password
-
-    def delete_password(self, service: str, username: str) -> None:
-        self._open()
-        if self.kept.pop((service, username), None) is None:
-            raise PasswordDeleteError
-
-    def _open(self) -> None:
-        if self.locked:
-            raise KeyringLocked(f"cannot open it for {TOKEN}")
-
-
 @pytest.fixture
 def ring() -> Iterator[Ring]:
-    ring = Ring()
+    ring = Ring(TOKEN)
     keyring.set_keyring(ring)
     yield ring
     keyring.set_keyring(NoKeyring())

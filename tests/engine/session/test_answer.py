@@ -279,6 +279,7 @@ def test_a_stop_string_across_tokens_and_rounds(story: Session, tokenizer: Token
     assert whole.text.find(stop) == start
     finished = story.ask(STORY, id="stop", sampling=SAMPLED, stop=("no such text", stop))
     assert (finished.reason, finished.text) == (FinishReason.STOP, whole.text[:start])
+    assert finished.stop == stop
     assert finished.token_ids is None  # the text ends inside a token
     told = "".join(delta.text for delta in story.of(TextDelta, "stop"))
     assert told == finished.text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.history.thinking import AnswerPart, ThoughtSplitter, parts
+from engine.model.text.thinking import AnswerPart, ThoughtSplitter, parts
 
 
 @pytest.mark.parametrize(

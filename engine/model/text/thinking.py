@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from app.history.code_fence import FENCE, closes
+from engine.model.text.code_fence import FENCE, closes
 
 _TAG = re.compile(r"<(/?)think(?:ing)?>")
 _CLOSING = re.compile(r"<(/)think(?:ing)?>")

@@ -1,0 +1,212 @@
+"""`duotail serve`: the OpenAI-compatible server without a window."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType
+
+from engine.cli.exit_code import ExitCode
+from engine.cli.loaded import wait_for_model
+from engine.cli.options import add_model_options, load_command, parsed
+from engine.events import Event
+from engine.language import tr
+from engine.server.activity import RequestEnded, ServerEvent
+from engine.server.reception import Reception
+from engine.server.settings import ServerSettings, kept_token, new_token
+from engine.service.engine import Engine
+
+_PORTS = range(2**16)
+
+
+class _SignalCame(BaseException):
+    """The server is to end; raised in the main thread, wherever that is."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the sub-command."""
+    parser = commands.add_parser(
+        "serve", help=tr("let other programs use the model, through an OpenAI-compatible server")
+    )
+    add_model_options(parser)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help=tr(
+            "listen on this address (default: 127.0.0.1, programs on this computer only); "
+            "0.0.0.0 lets others in the network in"
+        ),
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=0,
+        metavar="N",
+        help=tr("listen on this port (default: 0, any free one)"),
+    )
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token",
+        metavar="TOKEN",
+        help=tr(
+            "ask clients for this access token (default: one that Duotail makes and keeps in the "
+            "keyring)"
+        ),
+    )
+    token.add_argument(
+        "--new-token",
+        action="store_true",
+        help=tr("make a new access token in place of the one in the keyring"),
+    )
+    token.add_argument(
+        "--no-token",
+        action="store_true",
+        help=tr("ask for no access token; only on this computer's own address"),
+    )
+    parser.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help=tr("let web pages of this origin ask, as https://chat.example; may be repeated"),
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=tr("accept requests for this host name too; may be repeated"),
+    )
+    parser.add_argument(
+        "--tls-certificate",
+        type=Path,
+        metavar="FILE",
+        help=tr("encrypt, with the certificate in this PEM file"),
+    )
+    parser.add_argument(
+        "--tls-key",
+        type=Path,
+        metavar="FILE",
+        help=tr("private key of the certificate, if it is in a file of its own"),
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Serve until SIGINT or SIGTERM."""
+    from engine.server.server import Server  # its libraries are no other command's
+
+    load = load_command(arguments)
+    settings, kept = _settings(arguments)
+    settings.check()
+    events: SimpleQueue[Event] = SimpleQueue()
+    reception = Reception()
+    with suppress(_SignalCame), _until_signal():
+        server = Server(reception, settings, _ignore if arguments.json else _show)
+        engine = Engine(
+            lambda event: None if reception.take(event) else events.put(event),
+            sample_devices=False,
+        )
+        try:
+            reception.open(engine.submit)
+            engine.submit(load)
+            name = wait_for_model(events).model_name
+            if arguments.json:
+                _write(json.dumps({"url": server.url, "token": settings.token}))
+            else:
+                _write("\n".join(_lines(name, server.url, settings, kept=kept)))
+            while True:
+                events.get()
+        finally:
+            server.close()
+            engine.close()
+    return ExitCode.DONE
+
+
+def _settings(arguments: argparse.Namespace) -> tuple[ServerSettings, bool]:
+    """Return the settings that the options describe, and whether the keyring holds the token."""
+    token: str | None = arguments.token
+    kept = True
+    if token is None and not arguments.no_token:
+        token, kept = new_token() if arguments.new_token else kept_token()
+    settings = ServerSettings(
+        host=arguments.host,
+        port=arguments.port,
+        token=token,
+        origins=frozenset(arguments.allow_origin),
+        hosts=frozenset(arguments.allow_host),
+        certificate=arguments.tls_certificate,
+        key=arguments.tls_key,
+    )
+    return settings, kept
+
+
+@contextmanager
+def _until_signal() -> Iterator[None]:
+    """Raise `_SignalCame` in the block at the first SIGINT or SIGTERM; ignore those that follow."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def handle(_signal: int, _frame: FrameType | None) -> None:
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)
+        raise _SignalCame
+
+    before = {each: signal.signal(each, handle) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _lines(name: str, url: str, settings: ServerSettings, *, kept: bool) -> Iterator[str]:
+    yield tr("Serving {model} at {url}").format(model=name, url=url)
+    if settings.token is None:
+        yield tr("No access token: every program on this computer can use it.")
+    else:
+        yield tr("Access token: {token}").format(token=settings.token)
+    if not kept:
+        yield tr(
+            "Duotail cannot use a keyring on this computer: the access token is new each time."
+        )
+    if not settings.local and settings.certificate is None:
+        yield tr(
+            "Not encrypted: others in the network can read what is sent, the access token too."
+        )
+    yield tr("Press Ctrl+C to stop.")
+
+
+def _show(event: ServerEvent) -> None:
+    """Write a line about a request that ended; nothing of its content."""
+    if isinstance(event, RequestEnded):
+        words = tr("{address}: {outcome}, status {status}, {tokens} tokens")
+        sys.stderr.write(
+            words.format(
+                address=event.address,
+                outcome=event.outcome,
+                status=event.status,
+                tokens=event.tokens,
+            )
+            + "\n"
+        )
+
+
+def _ignore(_event: ServerEvent) -> None:
+    """Show nothing."""
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _port(text: str) -> int:
+    wrong = tr("{text!r} is not a port from 0 to 65535")
+    return parsed(text, int, lambda number: number in _PORTS, wrong)

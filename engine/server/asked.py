@@ -1,0 +1,137 @@
+"""What a request asks for, whatever its dialect, and what the server says of itself."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+
+from engine.events import PlanSummary
+from engine.request import ChatRequest, SamplingParams
+from engine.server.members import Members
+from engine.server.refusal import HttpRefusal
+
+ID_PREFIX = "server-"
+"""First characters of the ids of all answers that a server has asked for."""
+MOST_ALTERNATIVES = 20
+"""Most alternatives that may be asked for at each token."""
+_MOST_TOKENS = 2**31 - 1
+_MOST_STOPS = 16
+_OPENAI = SamplingParams(temperature=1.0)
+"""Sampling of requests that say nothing, for a model that recommends nothing."""
+_FIELDS = (
+    ("temperature", 0.0, 100.0),
+    ("top_p", 1e-6, 1.0),
+    ("min_p", 0.0, 1.0),
+    ("presence_penalty", -2.0, 2.0),
+    ("frequency_penalty", -2.0, 2.0),
+    ("repetition_penalty", 1e-3, 100.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """The loaded model, as clients see it: a name and never a path."""
+
+    name: str
+    plan: PlanSummary
+    since: int
+    """Unix time at which it was loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An answer that a client wants.
+
+    Attributes:
+        request: for the engine.
+        model: its name, as it stands in the response.
+        stream: whether it is wanted piece by piece.
+        usage: whether a stream ends with a count of tokens, where that is a matter of choice.
+        logprobs: whether to tell the probabilities of tokens.
+    """
+
+    request: ChatRequest
+    model: str
+    stream: bool
+    usage: bool = False
+    logprobs: bool = False
+
+    @property
+    def id(self) -> str:
+        """The part of the id that the dialects' own prefixes stand before."""
+        return self.request.id.removeprefix(ID_PREFIX)
+
+
+def new_id() -> str:
+    """Return the id of a new answer."""
+    return ID_PREFIX + secrets.token_hex(12)
+
+
+def check_model(members: Members, model: ServedModel) -> None:
+    """Refuse a request for another model than the loaded one.
+
+    Raises:
+        HttpRefusal: it is another one.
+    """
+    wanted = members.text("model")
+    if wanted not in (None, "", model.name):
+        raise HttpRefusal(
+            404,
+            f"The loaded model is {model.name}; models are not loaded by requests.",
+            code="model_not_found",
+            param="model",
+        )
+
+
+def sampling(members: Members, model: ServedModel) -> SamplingParams:
+    """Return the sampling that a request asks for.
+
+    What it leaves open is as the model's own files recommend, else as OpenAI has it. Without a
+    seed there is a new one, which the response tells.
+
+    Raises:
+        HttpRefusal: a value is out of its range.
+    """
+    said: dict[str, float] = {}
+    for name, low, high in _FIELDS:
+        value = members.number(name, low, high)
+        if value is not None:
+            said[name] = value
+    top_k = members.whole("top_k", -1, _MOST_TOKENS)
+    seed = members.whole("seed", -(2**63), 2**64 - 1)
+    base = model.plan.sampling or _OPENAI
+    return replace(
+        base,
+        **said,
+        top_k=base.top_k if top_k is None else max(top_k, 0),
+        seed=secrets.randbits(32) if seed is None else seed % 2**64,
+    )
+
+
+def length(members: Members, *names: str, default: int | None = None) -> int | None:
+    """Return the most tokens that are wanted; None: as many as there is room for (-1 says so).
+
+    Args:
+        members: of the request.
+        names: of the member; the first one that is there counts.
+        default: where none is.
+
+    Raises:
+        HttpRefusal: it is no number of tokens.
+    """
+    for name in names:
+        found = members.whole(name, -1, _MOST_TOKENS)
+        if found == 0:
+            raise members.wrong(name, "a whole number of 1 or more")
+        if found is not None:
+            return None if found < 0 else found
+    return default
+
+
+def stops(members: Members, name: str) -> tuple[str, ...]:
+    """Return the texts at which an answer ends.
+
+    Raises:
+        HttpRefusal: they are none, or too many.
+    """
+    return members.texts(name, _MOST_STOPS)

@@ -1,0 +1,1 @@
+"""The shapes in which clients ask and are answered, a module for each."""

@@ -1,0 +1,59 @@
+"""Probabilities of tokens, in both shapes that OpenAI's clients know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import log
+
+from engine.events import TokenSpan
+from engine.server.dialects.dialect import Json
+from engine.server.reasoning import AnswerPiece, Token
+
+_LEAST = -9999.0
+"""Logprob of tokens without a chance, as OpenAI writes it."""
+
+
+def chat_logprobs(tokens: Iterable[Token]) -> Json:
+    """Return the shape of chat completions."""
+    content = [
+        _entry(text, _logprob(span))
+        | {"top_logprobs": [_entry(other.text, _log(other.probability)) for other in span.others]}
+        for text, span in tokens
+        if span.probability is not None
+    ]
+    return {"content": content, "refusal": None}
+
+
+def text_logprobs(tokens: Sequence[Token], offset: int) -> Json:
+    """Return the shape of text completions; `offset`: characters of the answer before them."""
+    offsets = []
+    for text, _ in tokens:
+        offsets.append(offset)
+        offset += len(text)
+    return {
+        "tokens": [text for text, _ in tokens],
+        "token_logprobs": [_logprob(span) for _, span in tokens],
+        "top_logprobs": [
+            {other.text: _log(other.probability) for other in span.others} for _, span in tokens
+        ],
+        "text_offset": offsets,
+    }
+
+
+def tokens_said(pieces: Iterable[AnswerPiece]) -> list[Token]:
+    """Return the tokens that wrote what was said."""
+    return [token for piece in pieces if not piece.thought for token in piece.tokens]
+
+
+def _entry(text: str, value: float) -> Json:
+    return {"token": text, "logprob": value, "bytes": list(text.encode())}
+
+
+def _logprob(span: TokenSpan) -> float:
+    """Return a token's own logprob: the one among its alternatives, where it is there."""
+    own = (each.probability for each in span.others if each.token_id == span.token_id)
+    return _log(next(own, span.probability))
+
+
+def _log(probability: float | None) -> float:
+    return max(log(probability), _LEAST) if probability else _LEAST

@@ -1,0 +1,74 @@
+"""Counts of an answer, as clients read them."""
+
+from __future__ import annotations
+
+from engine.events import Finished, FinishReason
+from engine.server.dialects.dialect import Json
+from engine.server.generation import Answered
+
+FINISH_REASONS = {
+    FinishReason.STOP: "stop",
+    FinishReason.REPETITION: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.CONTEXT: "length",
+}
+
+
+def usage(answer: Answered) -> Json:
+    """Return the counts in the shape of OpenAI's completions."""
+    stats = answer.finished.stats
+    return {
+        "prompt_tokens": stats.prompt_tokens,
+        "completion_tokens": stats.committed,
+        "total_tokens": stats.prompt_tokens + stats.committed,
+        "prompt_tokens_details": {"cached_tokens": stats.reused_tokens},
+        "completion_tokens_details": {"reasoning_tokens": thought_tokens(answer)},
+        "speculation": speculation(answer.finished),
+    }
+
+
+def usage_in_and_out(answer: Answered) -> Json:
+    """Return the counts in the shape of OpenAI's responses."""
+    stats = answer.finished.stats
+    return {
+        "input_tokens": stats.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": stats.reused_tokens},
+        "output_tokens": stats.committed,
+        "output_tokens_details": {"reasoning_tokens": thought_tokens(answer)},
+        "total_tokens": stats.prompt_tokens + stats.committed,
+        "speculation": speculation(answer.finished),
+    }
+
+
+def usage_of_message(answer: Answered) -> Json:
+    """Return the counts in the shape of Anthropic's messages."""
+    stats = answer.finished.stats
+    return {
+        "input_tokens": stats.prompt_tokens - stats.reused_tokens,
+        "cache_read_input_tokens": stats.reused_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": stats.committed,
+        "speculation": speculation(answer.finished),
+    }
+
+
+def thought_tokens(answer: Answered) -> int:
+    """Return how many tokens wrote thoughts."""
+    return sum(len(piece.tokens) for piece in answer.pieces if piece.thought)
+
+
+def speculation(finished: Finished) -> Json:
+    """Return what was drafted and accepted, and how fast it was; as in `AnswerStats`."""
+    stats = finished.stats
+    return {
+        "mode": stats.mode,
+        "drafted": stats.drafted,
+        "accepted": stats.accepted,
+        "rounds": stats.rounds,
+        "plain_rounds": stats.plain_rounds,
+        "acceptance_length": stats.acceptance_length,
+        "tokens_per_s": stats.tokens_per_s,
+        "ttft_s": stats.ttft_s,
+        "draft_s": stats.draft_seconds,
+        "verify_s": stats.verify_seconds,
+    }

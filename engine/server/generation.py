@@ -1,0 +1,223 @@
+"""An answer that a client waits for: the engine's events in, pieces of thought and speech out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from engine.commands import Generate, Stop
+from engine.events import (
+    AnswerStats,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    PrefillProgress,
+    TextDelta,
+)
+from engine.request import ChatRequest, Message, Role
+from engine.server.asked import Asked
+from engine.server.joined_stats import joined_stats
+from engine.server.reasoning import AnswerPiece, ReasoningStream, Token
+from engine.server.reception import Reception
+from engine.server.refusal import HttpRefusal, no_model, of_failure
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A whole answer.
+
+    Attributes:
+        pieces: all of it.
+        finished: how it ended; its statistics are those of the whole answer.
+    """
+
+    pieces: tuple[AnswerPiece, ...]
+    finished: Finished
+
+    @property
+    def said(self) -> str:
+        """Text that is meant for the user."""
+        return "".join(piece.text for piece in self.pieces if not piece.thought)
+
+    @property
+    def thought(self) -> str:
+        """Text of the thoughts before it."""
+        return "".join(piece.text for piece in self.pieces if piece.thought)
+
+
+class Generation(AbstractAsyncContextManager["Generation"]):
+    """Has an answer written; leaving the block stops it, wherever it is.
+
+    One that has to make room for the window's user goes on afterwards: the text is that of an
+    uninterrupted answer (`engine.request.ChatRequest`).
+
+    Args:
+        reception: the door to the engine.
+        asked: what is wanted.
+        ended: called when the engine is done with it, which may be long before a slow client is.
+    """
+
+    def __init__(
+        self, reception: Reception, asked: Asked, ended: Callable[[], None] = lambda: None
+    ) -> None:
+        self._done = ended
+        self._reception, self._asked, self._request = reception, asked, asked.request
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._stream = ReasoningStream(asked.request)
+        self._stats: AnswerStats | None = None
+        self._pieces: list[AnswerPiece] = []
+        self._failure: Failed | None = None
+        self._first: Event | None = None
+        self._own = 0  # tokens of the present stretch that the model wrote
+        self._ended = self._left = False
+
+    async def __aenter__(self) -> Self:
+        """Ask the engine."""
+        self._reception.listen(self._request.id, self._hear)
+        self._ask(self._request)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the engine where it is still writing."""
+        self._left = True
+        self._reception.leave(self._request.id)
+        if not self._ended:
+            self._reception.submit(Stop(self._request.id))
+
+    async def begin(self) -> None:
+        """Wait until the prompt is being read.
+
+        Raises:
+            HttpRefusal: it cannot be answered.
+        """
+        while self._first is None:
+            event = await self._events.get()
+            if isinstance(event, Failed):
+                self._failure = event
+                continue
+            if isinstance(event, Finished):
+                self._refuse(event)
+            self._first = event
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Length of the prompt, once it is being read."""
+        return self._first.total if isinstance(self._first, PrefillProgress) else 0
+
+    async def pieces(self) -> AsyncIterator[AnswerPiece | Answered]:
+        """Yield what is written, and at the end the whole answer.
+
+        Raises:
+            HttpRefusal: it came to nothing.
+        """
+        await self.begin()
+        event = self._first
+        while event is not None:
+            match event:
+                case TextDelta():
+                    for piece in self._stream.feed(tokens_in(event)):
+                        self._pieces.append(piece)
+                        yield piece
+                case Failed():
+                    self._failure = event
+                case Finished():
+                    self._refuse(event)
+                    for piece in self._stream.finish():
+                        self._pieces.append(piece)
+                        yield piece
+                    yield Answered(tuple(self._pieces), event)
+                    return
+            event = await self._events.get()
+
+    def _ask(self, request: ChatRequest) -> None:
+        self._request = request
+        self._reception.submit(Generate(request, gives_way=True))
+
+    def _hear(self, event: Event) -> None:
+        """Take an event in the engine's thread."""
+        if isinstance(event, TextDelta | Failed | Finished | PrefillProgress):
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._arrive, event)
+
+    def _arrive(self, event: Event) -> None:
+        """Take an event in the loop, however far the client has read."""
+        if isinstance(event, TextDelta):
+            # What the template begins an answer with has no probability.
+            self._own += sum(span.probability is not None for span in event.spans)
+        if isinstance(event, Finished):
+            if event.reason is FinishReason.YIELDED and not self._left:
+                self._go_on(event)
+                return
+            event = replace(event, stats=self._all(event))
+            self._ended = True
+            self._done()
+        self._events.put_nowait(event)
+
+    def _refuse(self, event: Finished) -> None:
+        """Raise where the answer was ended by something else than itself or the client."""
+        if event.reason is FinishReason.ERROR:
+            if self._reception.model is None:
+                raise no_model()
+            if self._failure is None:
+                raise HttpRefusal(500, "The answer failed.")
+            raise of_failure(self._failure)
+        if event.reason is FinishReason.STOPPED:
+            words = "The answer was stopped at the server."
+            raise HttpRefusal(503, words, code="stopped", retry_after=1)
+
+    def _go_on(self, event: Finished) -> None:
+        """Have an answer that made room continued."""
+        self._stats = self._all(event)
+        request = self._request
+        if event.token_ids:
+            begun = Message(Role.ASSISTANT, event.text, event.token_ids)
+            most, own = request.max_tokens, self._own or event.stats.committed
+            left = None if most is None else max(most - own, 1)
+            request = replace(request, messages=continued(request, begun), max_tokens=left)
+        self._own = 0
+        self._ask(replace(request, clicked_at=None))
+
+    def _all(self, event: Finished) -> AnswerStats:
+        return event.stats if self._stats is None else joined_stats(self._stats, event.stats)
+
+
+def continued(request: ChatRequest, new: Message) -> tuple[Message, ...]:
+    """Return the messages of a request whose answer has grown.
+
+    Args:
+        request: as it was asked.
+        new: what has been written since.
+    """
+    *before, last = request.messages or (new,)
+    if last is new:
+        return (new,)
+    if last.role is not Role.ASSISTANT:
+        return (*request.messages, new)
+    ids = None if last.token_ids is None else (*last.token_ids, *(new.token_ids or ()))
+    return (*before, Message(Role.ASSISTANT, last.text + new.text, ids))
+
+
+def tokens_in(delta: TextDelta) -> list[Token]:
+    """Return a stretch of text as its tokens, each with what it wrote."""
+    spans = delta.spans
+    if not spans:
+        return []
+    start = spans[0].start
+    if delta.text.isascii():
+        return [(delta.text[span.start - start : span.end - start], span) for span in spans]
+    units = delta.text.encode("utf-16-le", "surrogatepass")
+    return [
+        (units[2 * (s.start - start) : 2 * (s.end - start)].decode("utf-16-le", "replace"), s)
+        for s in spans
+    ]

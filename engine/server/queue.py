@@ -1,0 +1,112 @@
+"""Turns of requests: one at a time, clients in rotation, and no longer a queue than is sensible."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from engine.server.refusal import HttpRefusal
+
+
+class Turn(AbstractContextManager["Turn"]):
+    """A turn of one request; it ends with the block, or earlier."""
+
+    def __init__(self, hand_on: Callable[[], None]) -> None:
+        self._hand_on: Callable[[], None] | None = hand_on
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it."""
+        self.end()
+
+    def end(self) -> None:
+        """Hand the turn on, if that was not done yet."""
+        hand_on, self._hand_on = self._hand_on, None
+        if hand_on is not None:
+            hand_on()
+
+
+class RequestQueue:
+    """Gives requests their turns; used in the server's loop only.
+
+    The engine's window goes before all of them (`engine.commands.Generate.gives_way`); among
+    themselves, a client with many requests waits as long for each as one with a single one.
+
+    Args:
+        most: how many may wait; others are refused.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._busy = False
+
+    @property
+    def running(self) -> int:
+        """How many requests have their turn: one or none."""
+        return int(self._busy)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn."""
+        return sum(map(len, self._waiting.values()))
+
+    async def enter(self, client: str) -> Turn:
+        """Wait for a turn.
+
+        Args:
+            client: who asks.
+
+        Raises:
+            HttpRefusal: too many wait already.
+        """
+        if self._busy:
+            await self._wait(client)
+        self._busy = True
+        return Turn(self._next)
+
+    async def _wait(self, client: str) -> None:
+        ahead = self.waiting
+        if ahead >= self._most:
+            raise HttpRefusal(
+                429,
+                f"{ahead} requests are waiting already; try again later.",
+                code="queue_full",
+                retry_after=1 + ahead,
+            )
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # the turn had just come
+                self._next()
+            else:
+                self._leave(client, turn)
+            raise
+
+    def _leave(self, client: str, turn: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(client, deque())
+        if turn in waiting:  # it may have been passed over already
+            waiting.remove(turn)
+        if not waiting:
+            self._waiting.pop(client, None)
+
+    def _next(self) -> None:
+        """Hand the turn on; the client whose turn it is goes to the end of the rotation."""
+        while self._waiting:
+            client, waiting = self._waiting.popitem(last=False)
+            turn = waiting.popleft()
+            if waiting:
+                self._waiting[client] = waiting
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._busy = False

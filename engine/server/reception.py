@@ -1,0 +1,60 @@
+"""The server's door to the engine, which a window may be using as well.
+
+    reception = Reception()
+    engine = Engine(lambda event: reception.take(event) or show(event))
+    reception.open(engine.submit)
+
+Events of the server's own answers go to whoever waits for them, and to nobody else; everything else
+is the window's, and the reception only takes note of which model is loaded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from engine.commands import Command
+from engine.events import Event, PlanReady, Unloaded
+from engine.server.asked import ID_PREFIX, ServedModel
+
+
+class Reception:
+    """Passes commands on to an engine and sorts its events."""
+
+    def __init__(self) -> None:
+        self.model: ServedModel | None = None
+        """The loaded model; None while there is none."""
+        self._submit: Callable[[Command], None] | None = None
+        self._listeners: dict[str, Callable[[Event], None]] = {}
+
+    def open(self, submit: Callable[[Command], None]) -> None:
+        """Take commands from now on, for this engine."""
+        self._submit = submit
+
+    def submit(self, command: Command) -> None:
+        """Hand a command to the engine; never blocks."""
+        if self._submit is None:
+            raise RuntimeError("no engine")
+        self._submit(command)
+
+    def listen(self, request_id: str, listener: Callable[[Event], None]) -> None:
+        """Have an answer's events told, in the engine's threads."""
+        self._listeners[request_id] = listener
+
+    def leave(self, request_id: str) -> None:
+        """Have an answer's events told no more."""
+        self._listeners.pop(request_id, None)
+
+    def take(self, event: Event) -> bool:
+        """Take an event of the engine, in whichever thread; return whether it was the server's."""
+        if isinstance(event, PlanReady):
+            self.model = ServedModel(event.model_name, event.plan, int(time.time()))
+        elif isinstance(event, Unloaded):
+            self.model = None
+        request_id: str | None = getattr(event, "request_id", None)
+        if request_id is None or not request_id.startswith(ID_PREFIX):
+            return False
+        listener = self._listeners.get(request_id)
+        if listener is not None:
+            listener(event)
+        return True

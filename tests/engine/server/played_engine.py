@@ -1,0 +1,231 @@
+"""An engine that plays an answer, and requests to a server without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+from folder_models import FOLDER_TARGET
+
+from engine.commands import Command, Generate, Mode, Stop
+from engine.events import (
+    AnswerStats,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Origin,
+    PlanReady,
+    PlanSummary,
+    PrefillProgress,
+    TextDelta,
+    TokenSpan,
+)
+from engine.request import SamplingParams
+from engine.server.activity import ServerEvent
+from engine.server.application import ServerApplication
+from engine.server.reception import Reception
+from engine.server.settings import ServerSettings
+
+TOKEN = "a-token-of-the-tests"
+NAME = "Babbler"
+
+
+def plan(sampling: SamplingParams | None = None) -> PlanReady:
+    summary = PlanSummary(
+        Mode.CPU, "cpu", "cpu", "Draft", 512, "cpu:q8", ("because",), sampling=sampling
+    )
+    return PlanReady(perf_counter(), FOLDER_TARGET, NAME, summary)
+
+
+def stats(committed: int, *, prompt: int = 5) -> AnswerStats:
+    return AnswerStats(
+        prompt_tokens=prompt,
+        reused_tokens=2,
+        committed=committed,
+        rounds=2,
+        plain_rounds=1,
+        drafted=4,
+        accepted=3,
+        drafted_by_depth=(1,),
+        accepted_by_depth=(1,),
+        acceptance_length=2.5,
+        ttft_s=0.1,
+        tokens_per_s=20.0,
+        seconds=0.5,
+        draft_seconds=0.1,
+        verify_seconds=0.2,
+        decode_seconds=0.25,
+        mode="cpu",
+    )
+
+
+@dataclass
+class PlayedEngine:
+    """Answers every request with the same tokens, at once.
+
+    Attributes:
+        tokens: the texts of the answer's tokens.
+        reason: how it ends.
+        holds: stops before the last token and waits for a Stop.
+        failure: what it fails with instead.
+        stop: the stop string that came up.
+    """
+
+    tokens: Sequence[str] = ("Good", " day", "!")
+    reason: FinishReason = FinishReason.STOP
+    holds: bool = False
+    failure: Failed | None = None
+    stop: str = ""
+    commands: list[Command] = field(default_factory=list)
+    told: list[ServerEvent] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.reception = Reception()
+        self.reception.open(self.submit)
+        self.reception.take(plan())
+
+    @property
+    def asked(self) -> Generate:
+        """The last answer that was asked for."""
+        return [each for each in self.commands if isinstance(each, Generate)][-1]
+
+    def submit(self, command: Command) -> None:
+        self.commands.append(command)
+        if isinstance(command, Stop) and command.request_id is not None:
+            self._tell(self._finished(command.request_id, FinishReason.STOPPED, self.tokens[:-1]))
+        if not isinstance(command, Generate):
+            return
+        name = command.request.id
+        if self.failure is not None:
+            self._tell(replace(self.failure, request_id=name))
+            self._tell(self._finished(name, FinishReason.ERROR, ()))
+            return
+        self._tell(PrefillProgress(perf_counter(), name, 0, 5, 2))
+        start = 0
+        for number, text in enumerate(self.tokens[:-1] if self.holds else self.tokens):
+            end = start + len(text.encode("utf-16-le")) // 2
+            span = TokenSpan(number, start, end, Origin.TARGET, 0.5)
+            self._tell(TextDelta(perf_counter(), name, text, (span,)))
+            start = end
+        if not self.holds:
+            self._tell(self._finished(name, self.reason, self.tokens))
+
+    def _tell(self, event: Event) -> None:
+        assert self.reception.take(event)
+
+    def _finished(self, name: str, reason: FinishReason, tokens: Sequence[str]) -> Finished:
+        ids = tuple(range(len(tokens)))
+        return Finished(
+            perf_counter(), name, reason, "".join(tokens), ids, stats(len(tokens)), 7, "cpu:q8",
+            self.stop,
+        )  # fmt: skip
+
+    def application(self, **settings: Any) -> Any:
+        """Return the ASGI application in front of it."""
+        known = ServerSettings(**{"token": TOKEN, **settings})
+        return ServerApplication(self.reception, known, self.told.append).asgi
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A response."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[Any]:
+        """The data of a stream of events, [DONE] left as it is."""
+        assert self.headers["content-type"].startswith("text/event-stream")
+        lines = self.body.decode().split("\n")
+        data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+        return [each if each == "[DONE]" else json.loads(each) for each in data]
+
+
+Call = Callable[..., Awaitable[None]]
+
+
+async def exchange(
+    app: Call,
+    path: str,
+    body: object = None,
+    *,
+    method: str = "",
+    headers: Mapping[str, str | None] | None = None,
+    gone: asyncio.Event | None = None,
+    pieces: int = 1,
+) -> Reply:
+    """Send a request as a web server would hand it over.
+
+    Args:
+        app: the application.
+        path: of the request.
+        body: as bytes, or what becomes JSON; None: a GET.
+        method: of HTTP, where it is not the usual one.
+        headers: besides the usual ones, or in their place; None takes one away.
+        gone: set when the client has left.
+        pieces: in how many the body arrives.
+    """
+    raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    usual = {"host": "127.0.0.1:8000", "authorization": f"Bearer {TOKEN}"}
+    if body is not None:
+        usual |= {"content-type": "application/json", "content-length": str(len(raw))}
+    sent: dict[str, str | None] = {**usual, **(headers or {})}
+    size = -(-len(raw) // pieces) or 1
+    parts = [raw[at : at + size] for at in range(0, max(len(raw), 1), size)]
+    leaves = gone or asyncio.Event()
+    status, told, received = 0, {}, b""
+
+    async def receive() -> dict[str, Any]:
+        if parts:
+            part = parts.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(parts)}
+        await leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Mapping[str, Any]) -> None:
+        nonlocal status, told, received
+        if message["type"] == "http.response.start":
+            status = message["status"]
+            told = {name.decode(): value.decode() for name, value in message["headers"]}
+        else:
+            received += message["body"]
+
+    scope = {
+        "type": "http",
+        "method": method or ("GET" if body is None else "POST"),
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "scheme": "http",
+        "client": ("127.0.0.1", 5000),
+        "server": ("127.0.0.1", 8000),
+        "headers": [
+            (name.encode("latin-1"), value.encode("latin-1"))
+            for name, value in sent.items()
+            if value is not None
+        ],
+    }
+    await app(scope, receive, send)
+    return Reply(status, told, received)
+
+
+def ask(app: Call, path: str, body: object = None, **wishes: Any) -> Reply:
+    """Send one request and wait for its response."""
+    return asyncio.run(exchange(app, path, body, **wishes))
+
+
+async def until(told: Callable[[], object]) -> None:
+    """Let the loop run until something is so."""
+    while not told():  # noqa: ASYNC110 - it comes from other threads
+        await asyncio.sleep(0)

@@ -1,0 +1,184 @@
+"""The server itself: sockets, clients that go away, encryption."""
+
+from __future__ import annotations
+
+import datetime as dt
+import http.client
+import ipaddress
+import json
+import logging
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from household import Household
+
+from engine.errors import UserFixable
+from engine.events import Finished, FinishReason
+from engine.server.reception import Reception
+from engine.server.server import Server
+from engine.server.settings import ServerSettings
+
+TOKEN = "a-token-of-the-tests"
+CHAT = "/v1/chat/completions"
+HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Tell me about the sea."}]}
+LONG = HELLO | {"max_tokens": 10_000, "temperature": 100, "seed": 1}
+"""At random among all tokens: it ends with the context."""
+
+
+@pytest.fixture
+def server(household: Household) -> Iterator[Server]:
+    with closing(household.server(token=TOKEN)) as server:
+        yield server
+
+
+def connect(server: Server) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+
+
+def post(
+    connection: http.client.HTTPConnection, body: object, token: str = TOKEN
+) -> http.client.HTTPResponse:
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+    connection.request("POST", CHAT, json.dumps(body), headers)
+    return connection.getresponse()
+
+
+def test_requests_come_over_the_network(server: Server) -> None:
+    assert server.url == f"http://127.0.0.1:{server.port}/v1"
+    with closing(connect(server)) as connection:
+        for _ in range(2):  # the connection is kept
+            response = post(connection, HELLO | {"max_tokens": 3})
+            assert response.status == 200
+            assert json.load(response)["usage"]["completion_tokens"] == 3
+        assert response.getheader("server") is None
+        response = post(connection, HELLO, token="wrong")
+        assert (response.status, response.getheader("www-authenticate")) == (401, "Bearer")
+
+
+def test_a_stream_comes_as_it_is_written(household: Household, server: Server) -> None:
+    with closing(connect(server)) as connection:
+        response = post(connection, LONG | {"stream": True})
+        assert response.getheader("content-type") == "text/event-stream; charset=utf-8"
+        assert response.readline().startswith(b'data: {"id":"chatcmpl-')
+        assert not any(isinstance(event, Finished) for event in household.all)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("stream", [True, False])
+def test_when_the_client_is_gone_the_answer_stops_within_300_ms(
+    household: Household, server: Server, stream: bool
+) -> None:
+    with closing(connect(server)) as connection:
+        if stream:
+            post(connection, LONG | {"stream": True}).readline()
+        else:
+            headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+            connection.request("POST", CHAT, json.dumps(LONG), headers)
+        household.wait_for_text()
+    left = perf_counter()
+    finished = household.wait(Finished)
+    assert finished.reason is FinishReason.STOPPED
+    assert finished.at - left < 0.3
+
+
+def test_the_end_of_the_server_ends_its_answers(household: Household) -> None:
+    server = household.server(token=None)
+    with closing(connect(server)) as connection:
+        post(connection, LONG | {"stream": True}).readline()
+        server.close()
+        assert household.wait(Finished).reason is FinishReason.STOPPED
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", server.port))
+
+
+def test_there_are_not_more_connections_than_allowed(household: Household) -> None:
+    with closing(household.server(token=None, most_connections=2)) as server:
+        idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3)]
+        with closing(connect(server)) as connection:
+            connection.request("GET", "/health")
+            assert connection.getresponse().status == 503
+        for each in idle:
+            each.close()
+
+
+def test_what_is_no_http_is_refused_and_not_logged(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    for noise in (b"private words\r\n\r\n", b"GET / HTTP/1.1\r\nHost: " + b"x" * 100_000):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+            raw.sendall(noise)
+            assert raw.recv(100).startswith(b"HTTP/1.1 400")
+    assert caplog.text == ""
+
+
+def test_a_port_in_use_is_told_in_words(server: Server) -> None:
+    with pytest.raises(UserFixable, match="cannot listen"):
+        Server(Reception(), ServerSettings(port=server.port))
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "203.0.113.9", "x" * 300, "\udcff"])
+def test_a_host_that_is_none_is_told_in_words(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_: object, **__: object) -> Any:
+        raise socket.gaierror("no network in tests")
+
+    if host.startswith("no."):
+        monkeypatch.setattr(socket, "getaddrinfo", nowhere)
+    with pytest.raises(UserFixable, match="cannot listen"):
+        Server(Reception(), ServerSettings(host=host, token="x" * 20))
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Duotail's tests")])
+    now = dt.datetime.now(dt.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(address, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return files
+
+
+def test_certificate_files_encrypt(household: Household, certificate: tuple[Path, Path]) -> None:
+    file, key = certificate
+    with closing(household.server(token=TOKEN, certificate=file, key=key)) as server:
+        assert server.url.startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context(cafile=str(file))
+        secure = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=60, context=trusting)
+        with closing(secure) as connection:
+            assert post(connection, HELLO | {"max_tokens": 3}).status == 200
+
+
+def test_a_certificate_that_is_none_is_told_in_words(
+    certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.pem"
+    broken.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n")
+    for file, key in ((broken, None), (certificate[0], broken), (certificate[0], None)):
+        with pytest.raises(UserFixable, match="cannot be used"):
+            Server(Reception(), ServerSettings(certificate=file, key=key))

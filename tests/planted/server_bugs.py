@@ -1,0 +1,45 @@
+"""Defects of the server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+
+def hosts_known_by_their_beginning() -> None:
+    """A page's own name passes, where it begins like one of this computer's."""
+    from engine.server import guard
+    from engine.server.settings import LOOPBACK_NAMES
+
+    honest = guard._host_of
+
+    def host_of(header: str) -> str:
+        name = honest(header)
+        return next((each for each in LOOPBACK_NAMES if name.startswith(each)), name)
+
+    guard._host_of = host_of
+
+
+def answers_begun_anew_after_making_room() -> None:
+    """What was written before the window's user came is forgotten, and written again."""
+    from engine.server.generation import Generation
+
+    honest = Generation._go_on
+
+    def go_on(self: Any, event: Any) -> None:
+        honest(self, replace(event, token_ids=()))
+
+    Generation._go_on = go_on  # type: ignore[method-assign]
+
+
+def turns_kept_until_all_is_read() -> None:
+    """A client that reads slowly holds all others up."""
+    from engine.server.generation import Generation
+
+    honest = Generation._arrive
+
+    def arrive(self: Any, event: Any) -> None:
+        self._done = lambda: None
+        honest(self, event)
+
+    Generation._arrive = arrive  # type: ignore[method-assign]
