@@ -19,6 +19,7 @@ from fake_engine import FakeEngine, Script
 from app.application import Assembly
 from app.data_folder.paths import Paths
 from app.notices import Notice, board
+from app.theme.style import style_sheet
 from app.theme.theme import Theme
 
 
@@ -40,11 +41,21 @@ def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:  # noqa:
 
 @pytest.fixture(scope="session")
 def theme(qapp: QApplication, request: pytest.FixtureRequest) -> Iterator[Theme]:
-    """Fonts and colours; the style sheet, half of what a window costs, before a release only."""
+    """Fonts and colours; the style sheet is half of what a window costs: see `styled`."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.config.option.release:
             patch.setattr("app.theme.theme.style_sheet", lambda *_: "")
         yield Theme(qapp)
+
+
+@pytest.fixture
+def styled(theme: Theme) -> Iterator[None]:
+    """With the style sheet, also from day to day."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.theme.theme.style_sheet", style_sheet)
+        theme._refresh()
+        yield
+    theme._refresh()
 
 
 @pytest.fixture

@@ -178,7 +178,7 @@ def test_the_sentence_names_the_idle_time(qtbot: QtBot, panel: PerformancePanel)
     assert all(word in told for word in ("useful", "wasted", "idle"))
 
 
-@pytest.mark.release(reason="needs the style sheet")
+@pytest.mark.usefixtures("styled")
 def test_the_theme_is_followed(qtbot: QtBot, panel: PerformancePanel, theme: Theme) -> None:
     for event in scripted.answer(20):
         panel.board.feed.handle(event)

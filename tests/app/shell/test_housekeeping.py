@@ -90,7 +90,7 @@ def test_the_last_conversation_is_opened_only_if_wanted(desk: Desk) -> None:
     assert desk.session.current is None
 
 
-@pytest.mark.release(reason="needs the style sheet")
+@pytest.mark.usefixtures("styled")
 def test_settings_apply_to_the_open_window(desk: Desk) -> None:
     window = desk.assembly.window
     before = window.font().pointSizeF()

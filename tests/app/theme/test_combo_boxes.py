@@ -15,7 +15,10 @@ from pytestqt.qtbot import QtBot
 
 from app.theme.theme import Theme, ThemeChoice
 
-pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+pytestmark = [
+    pytest.mark.qt_log_ignore("This plugin does not support"),
+    pytest.mark.usefixtures("styled"),
+]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.5])

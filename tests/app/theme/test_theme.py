@@ -18,6 +18,8 @@ from app.theme.style import style_sheet
 from app.theme.theme import Theme, ThemeChoice, current, mono_font, reduced_motion, ui_font
 from app.theme.tokens import DARK, LIGHT, Tokens, high_contrast
 
+pytestmark = pytest.mark.usefixtures("styled")
+
 
 @pytest.fixture(autouse=True)
 def _as_before(theme: Theme) -> Iterator[None]:
