@@ -166,7 +166,7 @@ def install_system_packages(packages: "list[str]", why: str) -> None:
 
 
 def can_build_native() -> bool:
-    """Whether the engine's core, which is C, is at hand as a wheel, or can be compiled."""
+    """Return whether the engine's core, which is C, can be compiled or comes out of a wheel."""
     if os.environ.get("DUOTAIL_LIBRARY"):
         return os.environ["DUOTAIL_LIBRARY"] != "none"
     compilers = (os.environ.get("CC", "cc").split()[0], "gcc", "clang")
