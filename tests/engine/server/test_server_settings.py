@@ -77,7 +77,6 @@ def test_the_token_is_in_no_repr() -> None:
         ServerSettings(token="x" * 401),
         ServerSettings(certificate=Path("/nowhere/certificate.pem")),
     ],
-    ids=str,
 )
 def test_what_would_be_open_or_unusable_is_refused(settings: ServerSettings) -> None:
     with pytest.raises(UserFixable):
