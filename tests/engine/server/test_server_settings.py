@@ -92,7 +92,6 @@ def test_what_would_be_open_or_unusable_is_refused(settings: ServerSettings) -> 
         ServerSettings(host="127.0.0.5"),
         ServerSettings(host="0.0.0.0", token="x" * 16),  # noqa: S104 - with a token
     ],
-    ids=str,
 )
 def test_what_is_safe_is_taken(settings: ServerSettings) -> None:
     settings.check()
