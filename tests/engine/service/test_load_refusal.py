@@ -118,8 +118,8 @@ def test_a_card_that_others_have_taken(session: Session, chat_model: Path) -> No
 
 def _wishes(load: Load) -> dict[str, object]:
     return {"model": load.model, "mode": load.mode, "context": load.context, "vram": load.vram,
-            "weights": load.weights, "layers_on_gpu": load.layers_on_gpu, "draft": load.draft,
-            "simulate_gpu": load.simulate_gpu}  # fmt: skip
+            "weights": load.weights, "kv": load.kv, "layers_on_gpu": load.layers_on_gpu,
+            "draft": load.draft, "simulate_gpu": load.simulate_gpu}  # fmt: skip
 
 
 def test_a_load_that_fails_when_it_is_built(

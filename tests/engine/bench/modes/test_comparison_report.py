@@ -169,8 +169,8 @@ def test_an_unfinished_one_says_so() -> None:
 
 def test_the_command_measures_the_same() -> None:
     load = Load(
-        Path("/a/b"), DraftChoice.LOOKUP, Mode.DUO, 2048, WeightFormat.Q4, 3 * GIB // 2, ALL_LAYERS,
-        simulate_gpu=2 * GIB,
+        Path("/a/b"), DraftChoice.LOOKUP, Mode.DUO, 2048, WeightFormat.Q4,
+        vram=3 * GIB // 2, layers_on_gpu=ALL_LAYERS, simulate_gpu=2 * GIB,
     )  # fmt: skip
     assert command_line(load, Compare(passes=3, tokens=10)) == (
         "duotail bench modes --model b --draft lookup --mode duo --context 2048 --format q4_0 "
