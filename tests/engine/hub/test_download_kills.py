@@ -15,6 +15,8 @@ from engine.hub.messages import Answer, FetchedModel, FetchProgress
 
 _FIFTY = pytest.param(42, 8, marks=pytest.mark.release(reason="every kill"))
 _WEIGHTS = random.Random(3).randbytes(4 << 20)
+_WHEN = ("at the first", "in between", "at the second")
+"""Each equally often; only after the last of them something is written for certain."""
 
 
 @pytest.fixture
@@ -30,8 +32,8 @@ def test_kills_at_random_moments(at: Desk, on_the_way: int, while_checking: int)
     moments = random.Random(50)
     model = at.publish("ann/killed", _WEIGHTS)
     partial, here = at.weights(model), 0
-    for _ in range(on_the_way):
-        _kill_on_the_way(at, model, here, moments)
+    for when in moments.sample(_WHEN, on_the_way, counts=[on_the_way // len(_WHEN)] * len(_WHEN)):
+        _kill_on_the_way(at, model, here, moments, when)
         assert not at.is_whole(at.job(model))
         written = partial.read_bytes() if partial.exists() else b""
         assert written == _WEIGHTS[: len(written)]
@@ -51,12 +53,13 @@ def test_kills_at_random_moments(at: Desk, on_the_way: int, while_checking: int)
     assert at.served(model) < 2 * len(_WEIGHTS)
 
 
-def _kill_on_the_way(at: Desk, model: Published, here: int, moments: random.Random) -> None:
+def _kill_on_the_way(
+    at: Desk, model: Published, here: int, moments: random.Random, when: str
+) -> None:
     first = here + moments.randrange(40_000)
     second = first + 1 + moments.randrange(20_000)
     stop = at.hub.trap("model.safetensors", first, Act.HOLD)
     last = at.hub.trap("model.safetensors", second, Act.HANG)
-    when = moments.choice(("at the first", "in between", "at the second"))
     started = at.start(at.job(model))
     assert stop.reached.wait(PATIENCE_S)
     if when != "at the first":
