@@ -111,6 +111,7 @@ def test_what_is_dropped_is_freed(chat_model: Path, own_session: Session) -> Non
     assert ledger.held > 0
     own_session.submit(Unload())
     own_session.wait(Unloaded)
+    own_session.at_rest()  # the thread that tells it is still where it freed the model
     gc.collect()
     assert ledger.held == 0
 
