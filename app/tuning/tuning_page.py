@@ -300,12 +300,12 @@ class TuningPage(PageFrame):
         if fresh is not None and fresh.plan is not None:
             return LoadOutcome.of_plan(fresh.plan)
         asked = None if told is None else ModelProfile.of(told.load)
-        if asked is None or _beside_ceiling(asked) != _beside_ceiling(profile):
+        if asked is None or _curve_settings(asked) != _curve_settings(profile):
             return None
         step = step_of(told, profile)
         return None if step is None else LoadOutcome.of_step(*step)
 
 
-def _beside_ceiling(profile: ModelProfile) -> tuple[object, ...]:
+def _curve_settings(profile: ModelProfile) -> tuple[object, ...]:
     """Return what changes the curves themselves."""
     return profile.draft, profile.context, profile.kv

@@ -29,8 +29,8 @@ Number = TypeVar("Number", int, float)
 
 
 def add_options(parser: argparse._ActionsContainer, *names: str, **more: object) -> None:
-    """Declare options of `_shared_options` by their names; `more`: arguments of `add_argument`."""
-    known = _shared_options()
+    """Declare options that several sub-commands have; `more`: arguments of `add_argument`."""
+    known = _load_options() | _other_options()
     for name in names:
         parser.add_argument(name, **known[name] | more)
 
@@ -47,8 +47,8 @@ def add_gpu_options(parser: argparse.ArgumentParser) -> None:
     add_options(parser, "--vram", "--layers-on-gpu", "--simulate-gpu")
 
 
-def _shared_options() -> dict[str, dict[str, Any]]:
-    """Return the arguments of `add_argument` for options that several sub-commands have."""
+def _load_options() -> dict[str, dict[str, Any]]:
+    """Return the arguments of `add_argument` for options that say what is loaded, and how."""
     modes, formats = [str(mode) for mode in Mode], [str(weights) for weights in WeightFormat]
     size = {"type": gibibytes, "metavar": "GIB"}
     return {
@@ -95,6 +95,12 @@ def _shared_options() -> dict[str, dict[str, Any]]:
             "help": tr("number of target layers to put on the GPU, or all"),
         },
         "--simulate-gpu": size | {"help": tr("simulate a GPU with this much memory, in GiB")},
+    }
+
+
+def _other_options() -> dict[str, dict[str, Any]]:
+    """Return the arguments of `add_argument` for all the others."""
+    return {
         "--hardware": {
             "type": Path,
             "metavar": "FILE.json",

@@ -1,12 +1,7 @@
 /* The kernels for NEON with dot products (SDOT) and matrix products (SMMLA) of bytes. */
 #include "target.h"
 #if defined(__aarch64__)
-#if defined(__clang__)
-#define EXTENSIONS "dotprod,i8mm"
-#else
-#define EXTENSIONS "arch=armv8.2-a+dotprod+i8mm"
-#endif
-DT_TARGET_BEGIN(EXTENSIONS)
+DT_TARGET_BEGIN("arch=armv8.2-a+dotprod+i8mm")
 #define DT_ISA 3
 #define DT_SDOT
 #define DT_SMMLA

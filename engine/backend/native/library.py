@@ -286,6 +286,13 @@ def library() -> c.CDLL:
             str(error),
         ) from error
     check_abi(lib)
+    _declare(lib)
+    _force_isa(lib)
+    return lib
+
+
+def _declare(lib: c.CDLL) -> None:
+    """Give the library's functions the types of duotail.h."""
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
     declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "dt_has_isa": (i32, (i32,)),
@@ -338,8 +345,6 @@ def library() -> c.CDLL:
     for name, (result, arguments) in declare.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
-    _force_isa(lib)
-    return lib
 
 
 def instruction_sets() -> tuple[Isa, ...]:

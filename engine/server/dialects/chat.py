@@ -20,7 +20,7 @@ from engine.server.asked import (
 from engine.server.conversation import messages
 from engine.server.dialects.dialect import Json, sse
 from engine.server.dialects.logprobs import chat_logprobs, tokens_said
-from engine.server.dialects.usage import FINISH_REASONS, usage
+from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, usage
 from engine.server.generation import Answered
 from engine.server.members import Members
 from engine.server.reasoning import AnswerPiece
@@ -51,12 +51,11 @@ class ChatCompletions:
             _thinking(body),
             alternatives=_alternatives(body) or 0,
         )
-        options = body.inner("stream_options")
         return Asked(
             asked,
             model.name,
             stream=bool(body.flag("stream")),
-            usage=options is not None and bool(options.flag("include_usage")),
+            usage=asks_for_usage(body),
             logprobs=bool(body.flag("logprobs")),
         )
 

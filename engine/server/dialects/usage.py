@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.events import Finished, FinishReason
 from engine.server.dialects.dialect import Json
 from engine.server.generation import Answered
+from engine.server.members import Members
 
 FINISH_REASONS = {
     FinishReason.STOP: "stop",
@@ -12,6 +13,12 @@ FINISH_REASONS = {
     FinishReason.LENGTH: "length",
     FinishReason.CONTEXT: "length",
 }
+
+
+def asks_for_usage(body: Members) -> bool:
+    """Return whether a stream of one of OpenAI's completions is to end with its counts."""
+    options = body.inner("stream_options")
+    return options is not None and bool(options.flag("include_usage"))
 
 
 def usage(answer: Answered) -> Json:
