@@ -177,12 +177,16 @@ class Decoder:
         Args:
             state: of the draft; the tree's inner nodes are staged in it afterwards.
             request: the tokens, and how to draft.
-            cancelled: asked between levels where each is a forward of its own.
+            cancelled: asked between levels where each is a forward of its own. In one call a
+                `CancelFlag` is looked at between blocks, and leaves the root alone.
         """
         state.discard()
         if not self.drafts_trees:
             return self.grow(state, request, cancelled)
-        drafted = self._last.draft(state.caches[0], len(state), state.slots, request)
+        cancel = cancelled if isinstance(cancelled, CancelFlag) else None
+        drafted = self._last.draft(state.caches[0], len(state), state.slots, request, cancel)
+        if drafted is None:
+            return TokenTree.root(request.pending[-1])
         state.extend(request.pending)
         if drafted.staged_tokens:
             state.adopt(drafted.staged_tokens, drafted.staged_parents)

@@ -145,8 +145,13 @@ class Segment(ABC):
         """
 
     def draft(
-        self, cache: SegmentCache, committed: int, slots: int, request: DraftRequest
-    ) -> Drafted:
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        request: DraftRequest,
+        cancel: CancelFlag | None = None,
+    ) -> Drafted | None:
         """Process committed tokens, then draft a tree behind them, in one call.
 
         Args:
@@ -154,6 +159,10 @@ class Segment(ABC):
             committed: tokens of it whose keys the cache holds.
             slots: of the cache, that may be used.
             request: the tokens behind those, and how to draft.
+            cancel: looked at on the way.
+
+        Returns:
+            The tree; None where `cancel` was set before it was done.
         """
         raise NotImplementedError("this segment cannot draft in one call")
 

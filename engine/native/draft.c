@@ -1,7 +1,6 @@
 /* A tree of drafted tokens, level by level; Decoder.grow in engine/backend/decoder.py says the same in Python. */
 #include "draft.h"
 #include "internal.h"
-#include "platform.h"
 #include "tree.h"
 
 #include <math.h>
@@ -67,7 +66,7 @@ static int32_t catch_up(draft *d)
     const dt_step step = {
         .rows = rows, .first_slot = d->to->committed, .logit_count = 1, .tokens = d->to->tokens,
         .positions = d->positions, .logit_rows = &last, .hidden_out = d->hidden, .logits = d->logits,
-        .hidden_in = d->to->features,
+        .hidden_in = d->to->features, .cancel = d->to->cancel,
     };
     return dt_forward(d->pool, d->segment, d->cache, &step);
 }
@@ -92,7 +91,7 @@ static int32_t stage(draft *d)
     const dt_step step = {
         .rows = rows, .logit_count = rows, .tokens = to->staged_tokens + first,
         .logit_rows = d->all_rows, .hidden_out = d->hidden, .logits = d->logits,
-        .hidden_in = d->own, .own = d->own != NULL,
+        .hidden_in = d->own, .cancel = to->cancel, .own = d->own != NULL,
     };
     return dt_forward_tree(d->pool, d->segment, d->cache, &step, d->start, first, to->staged_parents);
 }
@@ -136,7 +135,6 @@ static int32_t widen(draft *d, int32_t level)
 static int32_t grow(draft *d)
 {
     const dt_drafting *to = d->to;
-    const double end = dt_seconds() + to->seconds;
     int32_t result = catch_up(d);
     for (int32_t level = 0; result == DT_OK; level++) {
         result = widen(d, level);
@@ -144,8 +142,7 @@ static int32_t grow(draft *d)
         for (int32_t i = 0; i < d->beam_count; i++) mass += exp(d->nodes[d->beams[i]].score);
         const int32_t room = to->slots - d->start - to->staged;
         if (level + 1 == to->depth || mass < to->floor || !d->beam_count || d->beam_count > room) break;
-        if (dt_seconds() > end || result != DT_OK) break;
-        result = stage(d);
+        if (result == DT_OK) result = stage(d);
     }
     return result;
 }

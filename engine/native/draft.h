@@ -13,7 +13,7 @@ typedef struct {
     int32_t slots;                  /* of the cache, that may be used */
     int32_t nodes, depth, width;    /* most nodes; levels; nodes expanded per level and children of each */
     double floor;                   /* no level below paths that are less likely than this together */
-    double seconds;                 /* no level begins later than this, so that a stop is obeyed */
+    const volatile int32_t *cancel; /* as dt_step's: nothing is drafted once it is set */
     int32_t *tree_tokens, *tree_parents; /* out, [nodes + 1]: best scores first */
     double *tree_scores;
     int32_t *staged_tokens, *staged_parents; /* out, [(depth - 1) * width] */
@@ -28,7 +28,7 @@ DT_API int64_t dt_draft_bytes(const dt_segment *segment, const dt_drafting *draf
  * node i has its keys in slot committed + pending + i, and a staged node or -1 as its parent.
  * A feature head drafts on from what it puts out itself; its tokens stand one position further on in
  * the sequence than in its cache, which noise goes by.
- * `scratch` is at a 64-byte border. Returns DT_OK, DT_NO_MEMORY or DT_BAD_ARGUMENT. */
+ * `scratch` is at a 64-byte border. Returns DT_OK, DT_CANCELLED, DT_NO_MEMORY or DT_BAD_ARGUMENT. */
 DT_API int32_t dt_draft(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
                         const dt_sampling *sampling, uint8_t *scratch, dt_drafting *drafting);
 

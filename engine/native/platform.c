@@ -35,18 +35,9 @@ void dt_pages_free(void *pages, size_t bytes)
     VirtualFree(pages, 0, MEM_RELEASE);
 }
 
-double dt_seconds(void)
-{
-    LARGE_INTEGER ticks, per_second;
-    QueryPerformanceCounter(&ticks);
-    QueryPerformanceFrequency(&per_second);
-    return (double)ticks.QuadPart / (double)per_second.QuadPart;
-}
-
 #else
 
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 int dt_thread_start(dt_thread *thread, dt_thread_main *run, void *context)
@@ -79,12 +70,5 @@ void *dt_pages_new(size_t bytes)
 }
 
 void dt_pages_free(void *pages, size_t bytes) { munmap(pages, bytes); }
-
-double dt_seconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 #endif

@@ -43,7 +43,4 @@ int64_t dt_process(void);
 void *dt_pages_new(size_t bytes);
 void dt_pages_free(void *pages, size_t bytes);
 
-/* Seconds since some moment, never set back. */
-double dt_seconds(void);
-
 #endif

@@ -41,6 +41,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
+from engine.backend.native.pool import CancelFlag
 from engine.bench.modes.comparison import Comparison, Home
 from engine.bench.modes.measurement import winner
 from engine.commands import (
@@ -104,11 +105,11 @@ class Engine:
         self._agenda = Agenda()
         self._wake = threading.Condition()
         self._current: Work | None = None
-        self._cancel = threading.Event()
+        self._cancel = CancelFlag()
         self._makes_room = False  # why it is cancelled: an answer that does not give way came
-        self._manager = manager(self._cancel.is_set)
+        self._manager = manager(self._cancel)
         self._closed = False
-        self._slot = ModelSlot(self._manager, self._emit, self._cancel.is_set)
+        self._slot = ModelSlot(self._manager, self._emit, self._cancel)
         self._counter = TokenCounter(self._emit, lambda: self._slot.pair)
         self._previewer = Previewer(self._emit, self._manager, lambda: self._slot.pair)
         watch = AcceleratorWatch(simulated=self._manager.simulated)
@@ -154,7 +155,7 @@ class Engine:
         """Put it on the agenda, and make an end of what it does not wait for."""
         current = self._current
         patient = isinstance(command, Calibrate | Compare)
-        if patient and type(command) is type(current) and not self._cancel.is_set():
+        if patient and type(command) is type(current) and not self._cancel:
             return  # it is under way
         self._agenda.add(command)
         waits = isinstance(command, Dropped)
@@ -169,7 +170,7 @@ class Engine:
         )
         if gives_way or not waits:
             self._call_off_current()
-        elif makes_room and not self._cancel.is_set():
+        elif makes_room and not self._cancel:
             self._makes_room = True
             self._cancel.set()
 
@@ -229,7 +230,7 @@ class Engine:
         try:
             self._emit(LoadProgress(perf_counter(), tr("Checking the files"), 0.0))
             planned = self._plan(command)
-            if self._cancel.is_set():
+            if self._cancel:
                 raise Cancelled
             slot.build(planned)
         except Cancelled:
@@ -269,7 +270,7 @@ class Engine:
     def _calibrate(self) -> None:
         speeds: Speeds | None = None
         try:
-            speeds = self._manager.measure(self._calibration_progress, self._cancel.is_set)
+            speeds = self._manager.measure(self._calibration_progress, self._cancel)
         except Cancelled:
             pass
         except BaseException as error:  # noqa: BLE001 - reported in words
@@ -296,7 +297,7 @@ class Engine:
             come_back=lambda: self._slot.build(self._plan(load)),
             check=self._plan,
         )
-        comparison = Comparison(wish, home, self._manager, self._cancel.is_set, self._emit)
+        comparison = Comparison(wish, home, self._manager, self._cancel, self._emit)
         complete = False
         try:
             comparison.run()
@@ -335,7 +336,7 @@ class Engine:
             self._close_answer(work, FinishReason.ERROR)
             return
         plan, command = pair.plan, pair.command
-        answer = Answer(pair, work.request, self._tell_of_answer, self._cancel.is_set)
+        answer = Answer(pair, work.request, self._tell_of_answer, self._cancel)
         try:
             answer.write()
         except BaseException as error:  # noqa: BLE001 - reported in words

@@ -22,6 +22,7 @@ from download_bugs import (
 from drafting_bugs import (
     draft_keeps_rejected_keys,
     drafted_keys_below_the_wrong_node,
+    drafts_deaf_to_a_stop,
     features_left_among_rejected_nodes,
     features_of_cut_tokens,
     head_keeps_keys_of_guessed_features,
@@ -508,6 +509,7 @@ BUGS: dict[str, Bug] = {
         Bug(pairs_of_another_beginning, _HEAD),
         Bug(features_left_among_rejected_nodes, ("tests/engine/backend/test_features.py",)),
         Bug(features_of_cut_tokens, ("tests/engine/backend/test_features.py",)),
+        Bug(drafts_deaf_to_a_stop, (_DECODE + "test_one_call.py",)),
         Bug(taps_one_block_late, _FOLDERS),
         Bug(offsets_taken_for_tokens, _FOLDERS),
         Bug(borrowed_matrices_packed_again, ("tests/engine/backend/test_loans.py",)),

@@ -109,3 +109,15 @@ def orphan_parent() -> None:
 
     honest = TokenTree.build
     TokenTree.build = build  # type: ignore[method-assign]
+
+
+def drafts_deaf_to_a_stop() -> None:
+    """The native call that drafts a whole tree is not told of the user's stop."""
+    from engine.backend.native.calls import DraftCall
+
+    honest = DraftCall.__call__
+
+    def call(self: Any, *arguments: Any) -> Any:
+        return honest(self, *arguments[:4])
+
+    DraftCall.__call__ = call  # type: ignore[method-assign]

@@ -36,6 +36,7 @@ from engine.backend.accelerator.sizes import (
 )
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.native.pool import CancelFlag
 from engine.backend.round import Drafted, DraftRequest
 from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
 from engine.backend.shared import Borrowed, Loan, Shared
@@ -181,9 +182,15 @@ class AcceleratorSegment(Segment):
 
     @torch.inference_mode()
     def draft(
-        self, cache: SegmentCache, committed: int, slots: int, request: DraftRequest
-    ) -> Drafted:
-        """See `engine.backend.segment.Segment`."""
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        request: DraftRequest,
+        cancel: CancelFlag | None = None,
+    ) -> Drafted | None:
+        """See `engine.backend.segment.Segment`; it ends soon enough without a look at `cancel`."""
+        del cancel
         device_cache = own_cache(cache, DeviceCache)
         bench = self._bench
         if self._drafting is None:

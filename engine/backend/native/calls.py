@@ -113,10 +113,6 @@ class StepArrays:
         return count
 
 
-PATIENCE = 0.1
-"""Seconds after which no further level is begun, so that the user's stop is obeyed."""
-
-
 class _RankingArgument:
     """How candidates rank, as the library is told; written anew for another ranking only."""
 
@@ -150,7 +146,14 @@ class DraftCall:
         self._scratch: NDArray[np.uint8] | None = None
         self._reserve(64, 64, 64)
 
-    def __call__(self, cache: int, committed: int, slots: int, request: DraftRequest) -> Drafted:
+    def __call__(
+        self,
+        cache: int,
+        committed: int,
+        slots: int,
+        request: DraftRequest,
+        cancel: CancelFlag | None = None,
+    ) -> Drafted | None:
         """See `engine.backend.segment.Segment.draft`; `cache` is a handle."""
         pending, budget = request.pending, request.budget
         count, nodes, depth, width = len(pending), budget.nodes, budget.depth, budget.width
@@ -160,11 +163,14 @@ class DraftCall:
         native = self._struct
         native.committed, native.pending, native.slots = committed, count, slots
         native.nodes, native.depth, native.width = nodes, depth, width
-        native.floor, native.seconds = budget.floor, PATIENCE
+        native.floor, native.cancel = budget.floor, None if cancel is None else cancel.address
         native.features = pointer(request.features)
         self._tokens[:count] = list(pending)
         told, scratch = self._ranking.told(request.ranking), self._room_to_work()
-        if result := library().dt_draft(*self._before, cache, told, scratch, self._call):
+        result = library().dt_draft(*self._before, cache, told, scratch, self._call)
+        if result == CANCELLED:
+            return None
+        if result:
             raise refusal(result)
         nodes, staged = native.tree_nodes, native.staged
         tree = TokenTree(

@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 2
+ABI_VERSION = 3
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -197,10 +197,10 @@ class DraftingStruct(c.Structure):
         ("features", c.c_void_p),
         *((name, c.c_int32) for name in ("slots", "nodes", "depth", "width")),
         ("floor", c.c_double),
-        ("seconds", c.c_double),
         *(
             (name, c.c_void_p)
             for name in (
+                "cancel",
                 "tree_tokens",
                 "tree_parents",
                 "tree_scores",

@@ -41,6 +41,10 @@ class CancelFlag:
         self.address = c.addressof(self._value)
         """Address of the value; valid as long as this object lives."""
 
+    def __call__(self) -> bool:
+        """Tell whether it is set."""
+        return bool(self)
+
     def __bool__(self) -> bool:
         return bool(self._value.value)
 

@@ -252,8 +252,13 @@ class NativeSegment(Segment):
         return NativeCache(self._struct, slots, self._account)
 
     def draft(
-        self, cache: SegmentCache, committed: int, slots: int, request: DraftRequest
-    ) -> Drafted:
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        request: DraftRequest,
+        cancel: CancelFlag | None = None,
+    ) -> Drafted | None:
         """See `engine.backend.segment.Segment`."""
         handle = own_cache(cache, NativeCache).handle
         features, rows = request.features, len(request.pending)
@@ -265,7 +270,7 @@ class NativeSegment(Segment):
         if self._draft_call is None:
             self._draft_call = DraftCall(self._pool.handle, self._argument, self._account)
         self._scratch.use(max(rows, request.budget.width))
-        return self._draft_call(handle, committed, slots, request)
+        return self._draft_call(handle, committed, slots, request, cancel)
 
     def verify(
         self,

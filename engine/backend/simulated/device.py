@@ -9,7 +9,7 @@ from dataclasses import replace
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
 from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Ledger, Purpose
-from engine.backend.native.pool import ThreadPool
+from engine.backend.native.pool import CancelFlag, ThreadPool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
 from engine.backend.round import Drafted, DraftRequest, Verified, VerifyRequest
@@ -155,14 +155,21 @@ class SimulatedSegment(Segment):
         return output
 
     def draft(
-        self, cache: SegmentCache, committed: int, slots: int, request: DraftRequest
-    ) -> Drafted:
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        request: DraftRequest,
+        cancel: CancelFlag | None = None,
+    ) -> Drafted | None:
         """One call: only the tree comes back."""
         rows, features = len(request.pending), request.features
         with self._processor as device:
             device.receives(self._given(rows, features))
             kept = own_cache(cache, SimulatedCache).native
-            drafted = self._native.draft(kept, committed, slots, request)
+            drafted = self._native.draft(kept, committed, slots, request, cancel)
+            if drafted is None:
+                return None
             tokens = committed + rows
             self._computes(rows, 1, tokens)
             for level in _levels(drafted.staged_parents):

@@ -66,11 +66,8 @@ def test_models_with_pools_of_their_own_work_at_the_same_time(folder: Path) -> N
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-def test_models_that_share_a_pool_work_at_the_same_time(
-    folder: Path, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_that_share_a_pool_work_at_the_same_time(folder: Path, threads: int) -> None:
     """As target and draft do when the draft lane is at work; short forwards meet most often."""
-    monkeypatch.setattr("engine.backend.native.calls.PATIENCE", 60.0)  # no draft ends early
     pool = ThreadPool(threads)
     decoders = [native_decoder(folder, fmt, pool) for fmt in (Format.Q4, Format.Q8, Format.Q4)]
     states = [decoder.new_state(128) for decoder in decoders]

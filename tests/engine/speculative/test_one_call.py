@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from engine.backend.decoder import Decoder
-from engine.backend.native import calls
 from engine.backend.native.library import Format
+from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
-from engine.backend.round import Budget
+from engine.backend.round import Budget, DraftRequest
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
@@ -85,17 +85,12 @@ def test_one_call_is_level_by_level(
     fmt: Format,
     sampling: SamplingParams,
     native: dict[Format, tuple[Decoder, Decoder]],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calls, "PATIENCE", 60.0)
     for model in native[fmt]:
         assert_one_call_is_level_by_level(model, sampling)
 
 
-def test_one_call_is_level_by_level_with_every_feature(
-    featured: dict[str, Decoder], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calls, "PATIENCE", 60.0)
+def test_one_call_is_level_by_level_with_every_feature(featured: dict[str, Decoder]) -> None:
     for model in featured.values():
         assert_one_call_is_level_by_level(model, SAMPLINGS["sampled"])
 
@@ -144,12 +139,23 @@ def test_a_stop_during_a_long_catch_up(native: dict[Format, tuple[Decoder, Decod
     assert drafter.propose(going, Budget(9, 3, 3)).drafted == 9
 
 
-def test_a_slow_draft_stops_after_the_level_at_hand(
-    native: dict[Format, tuple[Decoder, Decoder]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calls, "PATIENCE", -1.0)
-    draft = native[Format.Q8][1]
-    drafter = StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28))
-    context = DraftContext([5, 6, 7], Sampler(SamplingParams()), lambda: False)
-    drafter.begin(context)
-    assert drafter.propose(context, Budget(9, 3, 3)).depths == (0, 1, 1, 1)
+def test_a_stop_leaves_the_root_alone(native: dict[Format, tuple[Decoder, Decoder]]) -> None:
+    """Where the draft itself looks at the user's stop; afterwards it drafts as if never stopped."""
+    draft, stop = native[Format.Q8][1], CancelFlag()
+    one, other = (
+        StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28)) for _ in range(2)
+    )
+    context = DraftContext([5, 6, 7], Sampler(SamplingParams()), stop)
+    for drafter in (one, other):
+        drafter.begin(context)
+    stop.set()
+    assert one.propose(context, Budget(9, 3, 3)) == TokenTree.root(7)
+    stop.clear()
+    assert one.propose(context, Budget(9, 3, 3)) == other.propose(context, Budget(9, 3, 3))
+
+
+def test_no_clock_cuts_a_tree(native: dict[Format, tuple[Decoder, Decoder]]) -> None:
+    """However long it takes: trees would depend on what else the processor does."""
+    draft, levels = native[Format.Q8][1], 4000
+    request = DraftRequest([5], Sampler(SamplingParams()).ranking, Budget(levels, levels, 1))
+    assert draft.draft(draft.new_state(levels), request).drafted == levels

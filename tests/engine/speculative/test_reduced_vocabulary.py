@@ -11,7 +11,6 @@ from head_models import HEADS, HeadWeights, random_features, small_target
 from numpy.typing import NDArray
 
 from engine.backend.decoder import Decoder
-from engine.backend.native import calls
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
 from engine.backend.prefix_cache import PrefixCache
@@ -102,9 +101,7 @@ def test_a_model_of_few_rows_in_one_call(
     models: tuple[Decoder, Masked],
     sampler: Sampler,
     budget: Budget,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calls, "PATIENCE", 60.0)
     few, masked = models
     assert few.drafts_trees
     assert_same(tree_of(few, sampler, budget), tree_of(masked, sampler, budget), few.ids)
@@ -129,8 +126,7 @@ def test_a_model_of_few_rows_in_the_draft_lane(
 
 @pytest.mark.parametrize("kind", ["dgf 1", "linear with bias", "eagle3"])
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
-def test_a_head_of_few_rows(kind: str, sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "PATIENCE", 60.0)
+def test_a_head_of_few_rows(kind: str, sampler: Sampler) -> None:
     config = HEADS[kind]
     assert config.fusion is not None
     config = replace(config, fusion=replace(config.fusion, own_head=True))
