@@ -25,7 +25,6 @@ QWEN3_8B = FoundRepository(
     "Qwen/Qwen3-8B-GGUF",
     (_GGUF,),
     downloads=1_284_000,
-    likes=912,
     parameters=8_190_000_000,
     updated=1_746_000_000,
     licence="apache-2.0",

@@ -96,8 +96,6 @@ QPushButton[look="danger"]:hover { background: $danger_soft; }
 QPushButton[look="example"] { text-align: left; padding: 12px 14px; border-color: $border;
     border-radius: 10px; }
 QPushButton[look="example"]:focus { border: 2px solid $accent; padding: 11px 13px; }
-QPushButton[look="pill"] { border-radius: 17px; padding: 7px 14px; }
-QPushButton[look="pill"]:focus { padding: 6px 13px; }
 QPushButton[look="choice"] { padding: 3px 12px; }
 QPushButton[look="choice"]:focus { padding: 2px 11px; }
 QPushButton[look="choice"]:checked { background: $accent_soft; border-color: $accent; }

@@ -57,7 +57,6 @@ class FoundRepository:
     repo: str
     packagings: tuple[Packaging, ...] = ()
     downloads: int = 0
-    likes: int = 0
     parameters: int | None = None
     updated: float | None = None
     licence: str | None = None

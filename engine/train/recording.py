@@ -99,7 +99,7 @@ class RecordingWriter:
         identity: of target, data and taps; files of another identity are refused.
 
     Attributes:
-        tokens, answer_tokens: recorded so far, in all runs.
+        tokens: recorded so far, in all runs.
         indices: of the examples that are recorded.
 
     Raises:
@@ -110,13 +110,12 @@ class RecordingWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._identity = folder, identity
         self._waiting: list[Recorded] = []
-        self.tokens = self.answer_tokens = 0
+        self.tokens = 0
         self.indices: set[int] = set()
         for file in shard_files(folder):
             with _opened(file, identity) as shard:
                 self.indices.update(shard.get_tensor("indices").tolist())
                 self.tokens += len(shard.get_tensor("tokens"))
-                self.answer_tokens += int(shard.get_tensor("answers").sum())
         self._shards = len(shard_files(folder))
 
     def add(self, one: Recorded) -> None:
@@ -128,7 +127,6 @@ class RecordingWriter:
         self._waiting.append(one)
         self.indices.add(one.index)
         self.tokens += len(one.tokens)
-        self.answer_tokens += int(one.answers.sum())
         if sum(len(each.tokens) for each in self._waiting) >= SHARD_TOKENS:
             self.flush()
 

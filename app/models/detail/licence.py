@@ -6,7 +6,6 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from app.models.detail.frame import say
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
@@ -24,7 +23,11 @@ class LicencePart(QWidget):
         self.words = plain_label("", self)
         self._box = QFrame(self)
         self._box.setProperty("look", "warning")
-        self.gate = plain_label("", self._box)
+        steps = tr(
+            "You must accept terms before the download: open them in the browser, accept "
+            "them with your account there, then enter an access token of that account here."
+        )
+        self.gate = plain_label(steps, self._box)
         self.read_button = text_button(
             tr("Read the licence"), self, lambda: open_link(self.link), look="choice"
         )
@@ -50,7 +53,7 @@ class LicencePart(QWidget):
         column.addWidget(self._box)
 
     def show_licence(
-        self, repo: str, licence: str | None, link: str | None, *, gated: bool, token: bool = False
+        self, repo: str, licence: str | None, link: str | None, *, gated: bool
     ) -> None:
         """Show the terms of use of this repository."""
         self._page = f"{HUB}/{repo}"
@@ -59,12 +62,6 @@ class LicencePart(QWidget):
         self.words.setText(tr("Licence: {licence}").format(licence=said))
         self.read_button.setVisible(bool(self.link))
         self._box.setVisible(gated)
-        steps = tr(
-            "You must accept terms before the download: open them in the browser, accept "
-            "them with your account there, then enter an access token of that account here."
-        )
-        done = tr("An access token is saved. If you have accepted the terms, you can download.")
-        say(self.gate, done if token else steps)
 
 
 def open_link(address: str) -> None:

@@ -81,10 +81,10 @@ class RemoteDetail(DetailFrame):
         """The one that is chosen."""
         return self.variants.current
 
-    def show_found(self, found: FoundRepository, *, token: bool = False) -> None:
+    def show_found(self, found: FoundRepository) -> None:
         """Show another model, of which no more is known than a list says."""
         self.found, self.repository, self._fits, self._busy = found, None, {}, False
-        self._say_found(found, None, token=token)
+        self._say_found(found, None)
         say(self.state, tr("Asking the hub for its files\N{HORIZONTAL ELLIPSIS}"))
         self._show_parts()
 
@@ -93,10 +93,10 @@ class RemoteDetail(DetailFrame):
         say(self.state, sentences(refused.cause, refused.remedy))
         self._show_parts(again=may_work_later(refused.kind, refused.details))
 
-    def show_repository(self, repository: Repository, *, token: bool = False) -> None:
+    def show_repository(self, repository: Repository) -> None:
         """Show all of a repository."""
         self.repository, self.found = repository, repository.found
-        self._say_found(repository.found, repository, token=token)
+        self._say_found(repository.found, repository)
         usable = bool(repository.variants)
         nothing = tr("It has no weights in GGUF or safetensors that Duotail could use.")
         say(self.state, "" if usable else nothing)
@@ -135,9 +135,7 @@ class RemoteDetail(DetailFrame):
         self._show_button()
         self.draft_chosen.emit(self.drafts.chosen)
 
-    def _say_found(
-        self, found: FoundRepository, repository: Repository | None, *, token: bool
-    ) -> None:
+    def _say_found(self, found: FoundRepository, repository: Repository | None) -> None:
         self.title.setText(breakable(name_of(found.repo)))
         say(self.about, tr("by {owner}").format(owner=owner_of(found.repo)))
         context = repository.context if repository is not None else None
@@ -157,7 +155,7 @@ class RemoteDetail(DetailFrame):
             )
         )
         link = repository.licence_link if repository is not None else None
-        self.licence.show_licence(found.repo, found.licence, link, gated=found.gated, token=token)
+        self.licence.show_licence(found.repo, found.licence, link, gated=found.gated)
 
     def _choose_variant(self) -> None:
         if self.repository is not None:

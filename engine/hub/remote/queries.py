@@ -33,7 +33,7 @@ from engine.hub.remote.variants import CONFIG, INDEX, remote_files, variants_of
 _MODELS = "/api/models"
 _TOLD = (
     "baseModels", "cardData", "config", "downloads", "gated", "gguf", "lastModified",
-    "library_name", "likes", "pipeline_tag", "safetensors", "tags",
+    "library_name", "pipeline_tag", "safetensors", "tags",
 )  # fmt: skip
 _SORT = {
     Order.DOWNLOADS: "downloads",
@@ -92,7 +92,6 @@ def found_of(model: ServerObject) -> FoundRepository | None:
         repo=str(repo),
         packagings=_packagings(model),
         downloads=model.count("downloads") or 0,
-        likes=model.count("likes") or 0,
         parameters=parameters or gguf.count("total", MOST_PARAMETERS) or None,
         updated=model.time("lastModified"),
         licence=licence_of(model),

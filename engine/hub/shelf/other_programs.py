@@ -50,12 +50,10 @@ class ShelfSearch:
     Attributes:
         seconds: after which what was found must do.
         folders: at most, all together.
-        cut_short: whether there was more to look at.
     """
 
     seconds: float = 5.0
     folders: int = 20_000
-    cut_short: bool = False
     _started: float = field(default_factory=monotonic)
     _looked: int = 0
     _seen: set[tuple[int, int]] = field(default_factory=set)
@@ -95,7 +93,6 @@ class ShelfSearch:
     def _names(self, folder: Path) -> list[str] | None:
         """Return what a folder holds; None where it was seen before, or there is no time left."""
         if self._looked >= self.folders or monotonic() - self._started > self.seconds:
-            self.cut_short = True
             return None
         try:
             stat = folder.stat()

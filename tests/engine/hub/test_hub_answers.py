@@ -50,7 +50,6 @@ GGUF_FACTS = {
     "gguf": {"total": 600_000_000, "architecture": "qwen3", "context_length": 32768,
              "chat_template": "{{ messages }}"},
     "downloads": 1000,
-    "likes": 7,
 }  # fmt: skip
 
 
@@ -100,7 +99,6 @@ def test_search_by_words(hub: LocalHub) -> None:
         repo="someone/some-gguf",
         packagings=(Packaging.GGUF,),
         downloads=1000,
-        likes=7,
         parameters=600_000_000,
         updated=1767312000.0,
         licence="mit",
@@ -172,7 +170,6 @@ def test_nonsense_about_a_model_is_left_out_not_believed(hub: LocalHub) -> None:
     facts = {
         "tags": [5, None, "gguf", "license:\x1b[2J"],
         "downloads": -5,
-        "likes": True,
         "gguf": {"total": 10**30, "architecture": 3},
         "safetensors": "none",
         "cardData": ["x"],
