@@ -54,7 +54,6 @@ class Benchmark(QObject):
     Args:
         running: applies the winner.
         kept: results of earlier runs.
-        wish: modes and answers to measure.
         now: tells the time.
     """
 
@@ -64,12 +63,11 @@ class Benchmark(QObject):
         self,
         running: Running,
         kept: KeptReports,
-        wish: Compare | None = None,
         now: Callable[[], datetime] = datetime.now,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.running, self.wish = running, wish or Compare()
+        self.running, self.wish = running, Compare()
         self._kept, self._now = kept, now
         self._bridge = running.bridge
         self._asker = Asker(self._bridge, self)

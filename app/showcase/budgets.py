@@ -164,6 +164,6 @@ def _point(
     return CurvePoint(vram, layers, came, drafting, speed, speed / 1.6, tuple(held))
 
 
-def load_of(path: str = "models/seven-billion") -> Load:
+def load_of() -> Load:
     """Return a load that asks for nothing in particular."""
-    return Load(Path(path))
+    return Load(Path("models/seven-billion"))

@@ -266,6 +266,6 @@ class Account:
         return self.ledger.take(self.owner, purpose, nbytes, touched, mapped=mapped)
 
 
-def unlimited(owner: str = "target") -> Account:
+def unlimited() -> Account:
     """An account for a model that nobody plans: a ledger of its own, without a budget."""
-    return Account(Ledger("cpu", "CPU"), owner)
+    return Account(Ledger("cpu", "CPU"), "target")

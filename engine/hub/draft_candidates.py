@@ -166,7 +166,6 @@ def candidates(
     kept: Iterable[KeptModel],
     vocabularies: Vocabularies,
     speedup: Speedup | None = None,
-    known: Curated | None = None,
 ) -> list[DraftCandidate]:
     """Return every model and head that is here or published for the target; best first.
 
@@ -177,7 +176,6 @@ def candidates(
         kept: the models on this disk.
         vocabularies: what was compared before.
         speedup: predicts what a draft that fits brings.
-        known: published pairs; None: the list that ships with Duotail.
 
     Raises:
         UserFixable: the target itself cannot be used.
@@ -188,7 +186,7 @@ def candidates(
     place = real_path(target)
     others = [model for model in kept if real_path(model.path) != place]
     found = [judge.judged(model) for model in others]
-    listed = curated() if known is None else known
+    listed = curated()
     here = {(model.repo or "").lower() for model in others}
     entry = None
     if isinstance(own.config, ModelConfig):

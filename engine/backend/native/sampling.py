@@ -25,7 +25,7 @@ from engine.request import SamplingParams
 MOST_WIDTH = 64
 """DT_MOST_WIDTH: most tokens that a row's ranking gives."""
 
-_FEW_NODES, _TOGETHER = 32, 64
+_FEW_NODES = 32
 
 
 class NativeDraws:
@@ -140,7 +140,7 @@ class NativeDraws:
         )
 
     def rank(
-        self, logits: Floats, position: int, width: int, ids: NDArray[np.int32] | None = None
+        self, logits: Floats, position: int, width: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The `width` likeliest tokens of each row and their log weights, best first.
 
@@ -148,15 +148,10 @@ class NativeDraws:
             logits: fp32 [rows, vocab], a draft's.
             position: position of the drafted tokens.
             width: at most MOST_WIDTH; where a row has fewer numbers, the token is -1.
-            ids: the tokens that the logits are of, ascending; None: all of the vocabulary.
         """
         rows = np.ascontiguousarray(logits, dtype=np.float32)
         found = np.empty((len(rows), width), dtype=[("token", np.int32), ("weight", np.float32)])
-        count = rows.shape[1] if ids is None else len(ids)
-        which = None if ids is None else np.pad(ids, (0, -len(ids) % _TOGETHER))
-        if rows.shape != (len(rows), count):
-            raise ValueError("logits of another shape than the tokens'")
-        size = (len(rows), count, pointer(which))
+        size = (*rows.shape, None)
         arguments = (pointer(rows), *size, position, width, pointer(found))
         if library().dt_rank(self._pool.handle, c.byref(self.struct), *arguments):
             raise ValueError("impossible arguments")

@@ -345,13 +345,10 @@ class SequenceBatch:
         segment: the whole model, with embedding and head.
         lanes: sequences at a time.
         length: most tokens of a sequence.
-        account: where the memory is entered.
     """
 
-    def __init__(
-        self, segment: NativeSegment, lanes: int, length: int, account: Account | None = None
-    ) -> None:
-        account = account or unlimited()
+    def __init__(self, segment: NativeSegment, lanes: int, length: int) -> None:
+        account = unlimited()
         config = segment.config
         self._segment, self._length = segment, length + -length % CHUNK
         self._cache = segment.new_cache(lanes * self._length)

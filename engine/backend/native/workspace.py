@@ -62,8 +62,9 @@ def segment_bytes(
     return _pages(scratch_bytes(config, blocks, ROWS)) + results + tables
 
 
-def verifying_bytes(config: ModelConfig, rows: int = VERIFIED_ROWS, taps: int = 0) -> int:
+def verifying_bytes(config: ModelConfig, taps: int = 0) -> int:
     """Bytes that verifying trees takes beside `segment_bytes`."""
+    rows = VERIFIED_ROWS
     results = rows_bytes(rows, config.hidden_size) + rows_bytes(rows, config.vocab_size)
     return results + (rows_bytes(taps * rows, config.hidden_size) if taps else 0)
 

@@ -93,7 +93,6 @@ def calibrate(
     *,
     progress: Progress,
     cancelled: Callable[[], bool],
-    threads: int | None = None,
     kinds: Sequence[str] = USUAL,
     devices: Mapping[str, Device] | None = None,
     clock: Callable[[], float] = perf_counter,
@@ -106,7 +105,6 @@ def calibrate(
         machine: what is here; simulated accelerators are not measured.
         progress: told where it is, several times a second.
         cancelled: asked several times a second.
-        threads: of the processor's products; None: as many as models get.
         kinds: types of weights; without the native library others, see `PORTABLE`.
         devices: opened already, by name; others are opened here.
         clock: seconds.
@@ -115,7 +113,7 @@ def calibrate(
         Cancelled: called off; nothing is left of it.
     """
     kinds = kinds if native_is_built() else PORTABLE
-    subjects = _subjects(machine, threads)
+    subjects = _subjects(machine)
     each = READING_S + COMPUTING_S + len(kinds) * (MAKING_S + KIND_S)
     total = len(subjects) * each + (len(subjects) - 1) * LINK_S + SMALL_S
     course = Course(total, clock, progress, cancelled)
@@ -140,7 +138,6 @@ def calibrate_kinds(
     machine: Machine,
     *,
     cancelled: Callable[[], bool],
-    threads: int | None = None,
     devices: Mapping[str, Device] | None = None,
     clock: Callable[[], float] = perf_counter,
 ) -> Speeds:
@@ -150,7 +147,7 @@ def calibrate_kinds(
         Cancelled: called off.
     """
     found = dict(speeds.devices)
-    for subject in _subjects(machine, threads):
+    for subject in _subjects(machine):
         known = found.get(subject.name)
         wanted = [kind for kind in kinds if known is not None and kind not in known.products]
         if known is None or not wanted or not native_is_built():
@@ -164,7 +161,7 @@ def calibrate_kinds(
     return replace(speeds, devices=found)
 
 
-def _subjects(machine: Machine, threads: int | None) -> list[_Subject]:
+def _subjects(machine: Machine) -> list[_Subject]:
     """Return the devices to measure, the processor first."""
     host = machine.host
     name = host.name or tr("the processor")
@@ -173,7 +170,7 @@ def _subjects(machine: Machine, threads: int | None) -> list[_Subject]:
         for found in machine.usable
         if not found.simulated
     ]
-    return [_Subject(CPU, name, host.memory_available, threads), *accelerators]
+    return [_Subject(CPU, name, host.memory_available, None), *accelerators]
 
 
 @contextmanager
@@ -229,7 +226,7 @@ def _small(
     subject: _Subject, devices: Mapping[str, Device], kinds: Sequence[str], course: Course
 ) -> DeviceSpeeds:
     """Measure models that fit into caches, with the threads that such targets get."""
-    subject = replace(subject, threads=subject.threads or threads_for(SMALL_BYTES))
+    subject = replace(subject, threads=threads_for(SMALL_BYTES))
     course.begin(tr("Computing small models on {name}").format(name=subject.label), SMALL_S)
     with _opened(subject, devices) as device:
 
