@@ -8,7 +8,7 @@ import pytest
 from described import DRAFTS, GIB, MACHINES, TARGETS, model
 
 from engine.backend.simulated.spec import simulated_accelerator
-from engine.commands import Mode
+from engine.commands import KvType, Mode
 from engine.errors import Absent, NotPossible, OutOfMemory
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import host_reserve
@@ -282,6 +282,15 @@ def test_layers_that_cannot_be_there() -> None:
         planned("laptop", "8B", "q4_k_m", wish=replace(AUTO, layers_on_gpu=1))
 
 
+@pytest.mark.parametrize(
+    "wish", [Wish(Mode.DOVETAIL, None, False, False), replace(AUTO, layers_on_gpu=1)]
+)
+def test_another_family_stays_on_the_cpu(wish: Wish) -> None:
+    other = replace(model("8B", "q4_k_m"), other_family="gptj")
+    with pytest.raises(NotPossible, match="through the transformers library, on the CPU only"):
+        plan(MACHINES["rtx 2080"], ASSUMED, other, [], wish)
+
+
 # ---- reasons ---------------------------------------------------------------------------------
 
 
@@ -308,6 +317,22 @@ def test_reasons(machine: str, size: str, draft: str, gib: int | None, words: st
     wish = replace(AUTO, vram=None if gib is None else gib * GIB)
     wanted = "q8_0" if size == "0.5B" else "q4_k_m"
     reasons = planned(machine, size, wanted, draft, wish).reasons
+    assert any(words in reason for reason in reasons), reasons
+
+
+@pytest.mark.parametrize(
+    ("held", "layers", "words"),
+    [
+        (KvType.Q8, 0, "The KV cache is in 8 bits, as you asked."),
+        (KvType.Q8, 7, "in 8 bits on the CPU; on RTX 2080 it stays in 16."),
+        (KvType.F16, 0, "not in 8 bits: only Duotail's native CPU backend has that."),
+    ],
+)
+def test_what_became_of_a_kv_cache_in_8_bits(held: KvType, layers: int, words: str) -> None:
+    target = model("8B", "q4_k_m")
+    target = replace(target, footprint=replace(target.footprint, kv=held))
+    wish = replace(AUTO, kv=KvType.Q8, layers_on_gpu=layers)
+    reasons = plan(MACHINES["rtx 2080"], ASSUMED, target, [], wish).reasons
     assert any(words in reason for reason in reasons), reasons
 
 
