@@ -19,9 +19,6 @@ from engine.backend.sequence import ROOT, SequenceState
 from engine.speculative.draft_tree import Node
 from engine.speculative.sampler import Sampler
 
-CATCH_UP_CHUNK = 64
-"""Committed tokens processed at once; the user's stop is obeyed in between."""
-
 BRANCHES = 8
 """Candidates of a node: DuoDecoding's theta rule looks at the first eight, too."""
 

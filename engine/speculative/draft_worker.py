@@ -22,9 +22,10 @@ from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.speculative.costs import StepSeconds
-from engine.speculative.draft_cache import CATCH_UP_CHUNK, DraftCache, Settlement
+from engine.speculative.draft_cache import DraftCache, Settlement
 from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.drafters.model import CATCH_UP_CHUNK
 
 _PATIENCE_S = 60.0
 """Longest wait for the thread at the end of an answer: at most one forward is running."""

@@ -19,6 +19,7 @@ from engine.model.config import ModelConfig, RopeConfig
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.rope import rope_frequencies
 from engine.model.tensors import expected_tensors
+from engine.model.weights.parts import GGUF_LEAVES, GGUF_OUTSIDE, WITH_OUTPUT_NORMS
 from engine.model.weights.readable import Floats, Readable, Stretch, Weights
 
 ARCHITECTURES = {
@@ -44,41 +45,19 @@ _PLAIN_PERIOD = 4
 Metadata = dict[str, str | int | float]
 Bytes = NDArray[np.uint8]
 
-_WHOLE = {
-    "model.embed_tokens.weight": "token_embd.weight",
-    "model.norm.weight": "output_norm.weight",
-    "lm_head.weight": "output.weight",
-}
-_OF_BLOCK = {
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
+_OF_BLOCK = GGUF_LEAVES | {
     "self_attn.sinks": "attn_sinks",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "mlp.router": "ffn_gate_inp",
     "mlp.experts.gate_proj": "ffn_gate_exps",
     "mlp.experts.up_proj": "ffn_up_exps",
     "mlp.experts.down_proj": "ffn_down_exps",
-}
-_GEMMA = {
-    "post_attention_layernorm": "post_attention_norm",
-    "pre_feedforward_layernorm": "ffn_norm",
-    "post_feedforward_layernorm": "post_ffw_norm",
 }
 _PHI3 = {
     **{f"self_attn.{part}_proj": "attn_qkv" for part in "qkv"},
     "mlp.gate_proj": "ffn_up",
 }
 _NAMES = {
-    "gemma2": _OF_BLOCK | _GEMMA,
-    "gemma3": _OF_BLOCK | _GEMMA,
+    "gemma2": _OF_BLOCK | WITH_OUTPUT_NORMS,
+    "gemma3": _OF_BLOCK | WITH_OUTPUT_NORMS,
     "phi3": _OF_BLOCK | _PHI3,
     "gpt-oss": _OF_BLOCK | {"post_attention_layernorm": "post_attention_norm"},
 }
@@ -289,8 +268,8 @@ def gguf_names(config: ModelConfig) -> dict[str, str]:
 
 
 def _gguf_name(name: str, names: dict[str, str]) -> str:
-    if name in _WHOLE:
-        return _WHOLE[name]
+    if name in GGUF_OUTSIDE:
+        return GGUF_OUTSIDE[name]
     words = name.removeprefix("model.layers.").split(".")
     ending = words.pop() if words[-1] in ("weight", "bias") else "weight"
     part = ".".join(word for word in words[1:] if not word.isdigit())

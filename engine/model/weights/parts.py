@@ -154,7 +154,7 @@ def _experts(config: ModelConfig) -> tuple[int, int]:
     return experts.count, experts.intermediate_size
 
 
-_GGUF = {
+GGUF_LEAVES = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
     "self_attn.q_proj": "attn_q",
@@ -168,16 +168,19 @@ _GGUF = {
     "mlp.down_proj": "ffn_down",
     "mlp.router": "ffn_gate_inp",
 }
-_WITH_OUTPUT_NORMS = {
+"""Tensors of a block by the ends of their canonical names, as GGUF files call them."""
+WITH_OUTPUT_NORMS = {
     "post_attention_layernorm": "post_attention_norm",
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-_OUTSIDE = {
+"""Those of families that norm what a block's halves add."""
+GGUF_OUTSIDE = {
     EMBEDDING: "token_embd.weight",
     FINAL_NORM: "output_norm.weight",
     HEAD: "output.weight",
 }
+"""Tensors outside the blocks."""
 _PAIRED = ("llama", "mistral", "ministral", "smollm3")
 """Families whose queries and keys llama.cpp rotates by neighbouring pairs."""
 
@@ -190,8 +193,8 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Stored
         name: canonical name of the tensor.
         shape: its shape.
     """
-    if name in _OUTSIDE:
-        yield StoredPart(_OUTSIDE[name], shape, shape)
+    if name in GGUF_OUTSIDE:
+        yield StoredPart(GGUF_OUTSIDE[name], shape, shape)
         return
     match = _PLACE.fullmatch(name)
     if match is None:
@@ -220,11 +223,11 @@ def _gguf_name(config: ModelConfig, rest: str, leaf: str) -> str:
     """A tensor's name within its block."""
     if leaf == "sinks":
         return "attn_sinks.weight"
-    if config.output_norms and rest in _WITH_OUTPUT_NORMS:
-        return f"{_WITH_OUTPUT_NORMS[rest]}.{leaf}"
+    if config.output_norms and rest in WITH_OUTPUT_NORMS:
+        return f"{WITH_OUTPUT_NORMS[rest]}.{leaf}"
     if config.family == "gpt_oss" and rest == "post_attention_layernorm":
         return "post_attention_norm.weight"
-    return f"{_GGUF[rest]}.{leaf}"
+    return f"{GGUF_LEAVES[rest]}.{leaf}"
 
 
 def _gguf_expert(
