@@ -13,9 +13,11 @@ import uvicorn
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.server.activity import ServerEvent
 from engine.server.application import ServerApplication
-from engine.server.reception import Reception
+from engine.server.connection import ClientConnection
+from engine.server.dispatcher import Dispatcher
+from engine.server.events import RequestStatus
+from engine.server.models import Catalogue
 from engine.server.settings import ServerSettings
 
 _START_S = 30.0
@@ -27,9 +29,11 @@ class Server:
     """Listens from its making until `close`.
 
     Args:
-        reception: the door to the engine.
+        dispatcher: the door to the engine.
         settings: how it is reached, and by whom.
-        tell: takes what happens, in the server's thread; must be quick.
+        on_change: takes the status of a request at each change, in the server's thread; must be
+            quick.
+        catalogue: models that requests may load; None: none.
 
     Raises:
         UserFixable: the settings do not allow it, or nothing can listen there.
@@ -37,15 +41,16 @@ class Server:
 
     def __init__(
         self,
-        reception: Reception,
+        dispatcher: Dispatcher,
         settings: ServerSettings,
-        tell: Callable[[ServerEvent], None] = lambda _: None,
+        on_change: Callable[[RequestStatus], None] = lambda _: None,
+        catalogue: Catalogue | None = None,
     ) -> None:
         settings.check()
         # Its own lines would name paths, and warn of every malformed request.
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
         self._settings = settings
-        application = ServerApplication(reception, settings, tell)
+        application = ServerApplication(dispatcher, settings, on_change, catalogue)
         self._server = _Uvicorn(_config(application, settings), application)
         self._socket = _listening(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
@@ -94,7 +99,7 @@ class _Uvicorn(uvicorn.Server):
 def _config(application: ServerApplication, settings: ServerSettings) -> uvicorn.Config:
     config = uvicorn.Config(
         application.asgi,
-        http="h11",
+        http=ClientConnection,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -102,7 +107,7 @@ def _config(application: ServerApplication, settings: ServerSettings) -> uvicorn
         access_log=False,
         proxy_headers=False,  # an address that a client claims is none
         server_header=False,
-        limit_concurrency=settings.most_connections,
+        limit_concurrency=settings.max_connections,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=_GRACE_S,
         h11_max_incomplete_event_size=64 * 1024,
