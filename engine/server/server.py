@@ -18,7 +18,7 @@ from engine.server.connection import ClientConnection
 from engine.server.dispatcher import Dispatcher
 from engine.server.events import RequestStatus
 from engine.server.models import Catalogue
-from engine.server.settings import ServerSettings
+from engine.server.settings import ServerSettings, network_address
 
 _START_S = 30.0
 _GRACE_S = 1
@@ -61,12 +61,20 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address for clients, up to and including /v1."""
-        host, port = self._settings.host, self.port
+        """The address for clients on this computer, up to and including /v1."""
+        return self._url("127.0.0.1")
+
+    @property
+    def network_url(self) -> str:
+        """The address for clients in the network."""
+        return self._url(network_address())
+
+    def _url(self, if_everywhere: str) -> str:
+        host = self._settings.host
         if host in ("0.0.0.0", "::"):  # noqa: S104 - compared with
-            host = "127.0.0.1"
+            host = if_everywhere
         named = f"[{host}]" if ":" in host else host
-        return f"{self._settings.scheme}://{named}:{port}/v1"
+        return f"{self._settings.scheme}://{named}:{self.port}/v1"
 
     def close(self, timeout: float = 5.0) -> None:
         """End all answers and stop listening."""

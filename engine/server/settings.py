@@ -130,6 +130,16 @@ def new_token() -> tuple[str, bool]:
     return token, keep_secret(_SECRET, token)
 
 
+def network_address() -> str:
+    """Return this computer's address in its network; 127.0.0.1 where it is in none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an example's address; nothing is sent
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
 def _addresses() -> set[str]:
     """Return the addresses of this computer's network cards."""
     families = (socket.AF_INET, socket.AF_INET6)
