@@ -153,7 +153,7 @@ class Assembly:
             paths, self.settings, theme, self.session, self.server, self.window
         )
         self.window.settings_asked.connect(self.house.show_settings)
-        self.window.server_indicator.clicked.connect(self.house.show_server)
+        self.window.server_indicator.clicked.connect(self.house.show_requests)
         self.server.failed.connect(self.house.tell_of_server)
         self.window.chat.prompt_menu.manage_asked.connect(self.house.show_prompts)
         self.house.forget_measured_asked.connect(self.measured.clear)

@@ -21,8 +21,8 @@ COLUMNS = (
     later("Tokens out"),
     later("Tokens/s"),
 )
-_NUMBERS = 5
-"""The first column with numbers."""
+STATE, _NUMBERS = 4, 5
+"""The column of the state, and the first one with numbers."""
 STATES = {
     RequestState.WAITING: later("Waiting"),
     RequestState.READING: later("Reading"),

@@ -81,7 +81,7 @@ class SettingsPage(QWidget):
         section: SettingsSection,
         widget: QWidget,
         rows: list[LabelledRow],
-        behind: str | None = None,
+        behind: str,
     ) -> None:
         """Show more in a section.
 
@@ -89,9 +89,9 @@ class SettingsPage(QWidget):
             section: where.
             widget: the rows together.
             rows: found by the search like others.
-            behind: setting whose row stands before them; None: below all rows.
+            behind: setting whose row stands before them.
         """
-        self._blocks[section].take(widget, rows, None if behind is None else self.rows[behind])
+        self._blocks[section].take(widget, rows, self.rows[behind])
         self._filter(self.search.text())
 
     def _arrange(self) -> None:

@@ -1,17 +1,14 @@
-"""The server in the settings: its address and access token while it runs, and its requests."""
+"""The server in the settings: how it is doing, its address and access token while it runs."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QHBoxLayout,
-    QHeaderView,
     QLabel,
     QLineEdit,
     QPushButton,
-    QTableView,
     QVBoxLayout,
     QWidget,
 )
@@ -24,14 +21,11 @@ from app.widgets.labels import LabelledRow, plain_label
 from app.widgets.text_button import text_button
 from engine.language import sentences, tr
 
-_ROWS = 8
-"""Requests that are shown without scrolling."""
-_WIDE = (1, 2, 3)
-"""Columns that share the room that the others leave."""
-
 
 class ServingPanel(QWidget):
     """How the server is doing, and what clients need to know while it runs."""
+
+    requests_asked = Signal()
 
     def __init__(
         self, server: ModelServer, settings: SettingsStore, parent: QWidget | None = None
@@ -54,13 +48,22 @@ class ServingPanel(QWidget):
             ),
         ]
         self.warning = plain_label("", self, "caution")
+        show = text_button(tr("Show…"), self, self.requests_asked.emit)
+        about = tr("Who uses the server now, and did so lately. What is asked is never kept.")
+        self.rows.append(LabelledRow(tr("Requests"), about, show, self))
+        show.setAccessibleName(tr("Show requests"))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self.status)
         layout.addWidget(self.warning)
+        self.details = QWidget(self)
+        column = QVBoxLayout(self.details)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
         for row in self.rows:
-            layout.addWidget(row)
+            column.addWidget(row)
+        layout.addWidget(self.details)
         server.changed.connect(self._show)
         settings.changed.connect(self._show)
         self._show()
@@ -74,7 +77,7 @@ class ServingPanel(QWidget):
         copy.setAccessibleName(f"{field.accessibleName()}: {copy.text()}")
         for widget in (field, copy, *buttons):
             line.addWidget(widget)
-        return LabelledRow(field.accessibleName(), about, control, self)
+        return LabelledRow(field.accessibleName(), about, control, self, wide=True)
 
     def _renew_button(self) -> QPushButton:
         return text_button(tr("New token…"), None, self._renew)
@@ -109,50 +112,7 @@ class ServingPanel(QWidget):
         if opened is not None:
             self.address.setText(opened.url)
             self.token.setText(opened.token)
-        for row in self.rows:
-            row.setVisible(opened is not None)
-
-
-class RequestTable(LabelledRow):
-    """The latest requests, as they come and go."""
-
-    def __init__(self, server: ModelServer, parent: QWidget | None = None) -> None:
-        self.view = QTableView()
-        about = tr("Who uses the server now, and did so lately. What is asked is never kept.")
-        super().__init__(tr("Requests"), about, self.view, parent or QWidget(), wide=True)
-        self._requests = server.requests
-        self.view.setModel(server.requests)
-        self.view.setAccessibleName(tr("Requests"))
-        self.view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.view.setShowGrid(False)
-        self.view.setWordWrap(False)
-        self.view.setTabKeyNavigation(False)
-        self.view.setTextElideMode(Qt.TextElideMode.ElideRight)
-        self.view.verticalHeader().hide()
-        header = self.view.horizontalHeader()
-        header.setHighlightSections(False)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        for column in _WIDE:
-            header.setSectionResizeMode(column, QHeaderView.ResizeMode.Stretch)
-        self.nothing = plain_label(tr("No requests yet."), self, "muted")
-        self._texts.addWidget(self.nothing)
-        for signal in (server.requests.rowsInserted, server.requests.rowsRemoved):
-            signal.connect(self._follow)
-        self._follow()
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Rows are as high as their text."""
-        super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
-            self._follow()
-
-    def _follow(self) -> None:
-        some = self._requests.rowCount() > 0
-        self.view.setVisible(some)
-        self.nothing.setVisible(not some)
-        line = self.view.fontMetrics().height() + 10
-        self.view.verticalHeader().setDefaultSectionSize(line)
-        self.view.setFixedHeight(line * (_ROWS + 1) + 2 * self.view.frameWidth() + 6)
+        self.details.setVisible(opened is not None)
 
 
 class _ReadOnly(QLineEdit):

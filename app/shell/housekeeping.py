@@ -47,15 +47,15 @@ class Housekeeping(QObject):
     def show_settings(self, section: SettingsSection = SettingsSection.GENERAL) -> None:
         """Open the settings at a section."""
         from app.settings_page.dialog import SettingsDialog
-        from app.settings_page.serving import RequestTable, ServingPanel
+        from app.settings_page.serving import ServingPanel
 
         dialog = SettingsDialog(self._settings, self._theme, self._paths, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         page, place = dialog.page, SettingsSection.SERVER
         panel = ServingPanel(self._server, self._settings, page)
+        panel.requests_asked.connect(dialog.close)
+        panel.requests_asked.connect(self.show_requests)
         page.take(place, panel, panel.rows, behind="serve")
-        table = RequestTable(self._server, page)
-        page.take(place, table, [table])
         page.show_section(section)
         dialog.page.restart_asked.connect(self.start_anew)
         dialog.page.privacy.delete_conversations_asked.connect(self._delete_conversations)
@@ -65,6 +65,14 @@ class Housekeeping(QObject):
     def show_server(self) -> None:
         """Open the settings of the server."""
         self.show_settings(SettingsSection.SERVER)
+
+    def show_requests(self) -> None:
+        """Open the list of requests, beside the window."""
+        from app.settings_page.requests_dialog import RequestsDialog
+
+        dialog = RequestsDialog(self._server.requests, self._window)
+        dialog.settings_asked.connect(self.show_server)
+        dialog.show()
 
     def tell_of_server(self, problem: UserFixable) -> None:
         """Report that the server could not start."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -160,6 +161,12 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _cannot_listen(host: str, port: int, error: Exception) -> UserFixable:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return UserFixable(
+            tr("Another program on this computer already uses port {port}.").format(port=port),
+            tr("Choose another port."),
+            str(error),
+        )
     return UserFixable(
         tr("Duotail cannot listen on {host}, port {port}.").format(host=host, port=port),
         tr("Choose another port, or an address of this computer."),

@@ -173,7 +173,7 @@ def test_what_is_no_http_is_refused_and_not_logged(
 
 
 def test_a_port_in_use_is_told_in_words(server: Server) -> None:
-    with pytest.raises(UserFixable, match="cannot listen"):
+    with pytest.raises(UserFixable, match=f"already uses port {server.port}"):
         Server(Dispatcher(), ServerSettings(port=server.port))
 
 
