@@ -38,7 +38,7 @@ class ServingState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ServerWish:
     """The settings that a server runs with."""
 
     port: int
@@ -48,11 +48,11 @@ class Wish:
     key: str
 
     @staticmethod
-    def of(settings: Settings) -> Wish | None:
+    def of(settings: Settings) -> ServerWish | None:
         """Return what the settings say; None: nothing is served."""
         if not settings.serve:
             return None
-        return Wish(
+        return ServerWish(
             settings.serve_port,
             settings.serve_network,
             settings.serve_load,
@@ -106,7 +106,7 @@ class ModelServer(QObject):
         self._dispatcher = Dispatcher()
         self._settings, self._catalogue = settings, catalogue
         self._queue = BackgroundQueue(self)
-        self._wish: Wish | None = None
+        self._wish: ServerWish | None = None
         self._server: Server | None = None  # touched by one call of the queue at a time
         self._token: tuple[str, bool] | None = None
         self._closed = False
@@ -149,11 +149,11 @@ class ModelServer(QObject):
         self._stop()
 
     def _follow(self, settings: Settings) -> None:
-        wish = Wish.of(settings)
+        wish = ServerWish.of(settings)
         if wish != self._wish:
             self._do(wish)
 
-    def _do(self, wish: Wish | None, *, renew: bool = False) -> None:
+    def _do(self, wish: ServerWish | None, *, renew: bool = False) -> None:
         self._wish, self.trouble = wish, None
         self._show(ServingState.OFF if wish is None else ServingState.STARTING)
         self._queue.do(
@@ -162,7 +162,7 @@ class ModelServer(QObject):
             self._refuse,
         )
 
-    def _restart(self, wish: Wish | None, *, renew: bool) -> Opened | None:
+    def _restart(self, wish: ServerWish | None, *, renew: bool) -> Opened | None:
         """Stop, and start again as wished unless that has changed meanwhile; beside the window."""
         from engine.server.server import Server
         from engine.server.settings import ServerSettings, kept_token, new_token
@@ -193,7 +193,7 @@ class ModelServer(QObject):
         if server is not None:
             server.close()
 
-    def _restarted(self, wish: Wish | None, opened: Opened | None) -> None:
+    def _restarted(self, wish: ServerWish | None, opened: Opened | None) -> None:
         if wish is None or wish != self._wish:  # another call is to come
             self._timer.stop()
             self.take()

@@ -93,7 +93,7 @@ class Choice:
 
 
 class Browse(Enum):
-    """What a text that is a path can be chosen from a dialog as."""
+    """Kinds of paths that a dialog lets the user choose."""
 
     FILE = auto()
     FOLDER = auto()

@@ -127,7 +127,7 @@ class _ReadOnly(QLineEdit):
     def copy_all(self) -> None:
         """Put the whole text on the clipboard, also one that is masked."""
         QGuiApplication.clipboard().setText(self.text())
-        tell(tr("Copied."))
+        tell(tr("Copied"))
 
 
 def _say(label: QLabel, words: str, look: str) -> None:

@@ -209,6 +209,7 @@ def test_a_server_that_starts_while_the_window_closes_does_not_stay(
     desk.bot.waitUntil(lambda: "server" not in threads() and not listens(port))
 
 
+@pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
 def test_a_word_at_the_bottom_leads_to_the_requests(holding: Desk) -> None:
     server, indicator = serve(holding), holding.assembly.window.server_indicator
     assert indicator.isVisible()
