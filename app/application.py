@@ -20,6 +20,7 @@ from app.data_folder.paths import Paths
 from app.diagnostics.logs import start_logging
 from app.diagnostics.restart import start_again
 from app.diagnostics.safe_mode import ASKED_FOR, CRASHED, LoadMark, enter_safe_mode, safe_mode_asked
+from app.engine_link.background import numpy_whole
 from app.engine_link.bridge import EngineBridge, EngineFactory, real_engine
 from app.engine_link.measured import MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
@@ -30,6 +31,7 @@ from app.models.manager import ModelManager
 from app.models.starter_offer import StarterDownload
 from app.notices import report, tell
 from app.performance.baseline import WithoutDraft
+from app.serving.model_server import ModelServer
 from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
 from app.settings.hub_access import access_of
@@ -49,6 +51,7 @@ from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
 from app.tuning.run_choice import RunChoice
+from engine.commands import Load
 from engine.events import Failed, PlanReady, Unloaded
 from engine.language import tr
 from engine.model.bundled import is_starter
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from app.performance.panel import PerformancePanel
     from app.shell.page_stack import PageMakers
     from app.widgets.page_frame import PageFrame
+    from engine.server.models import Catalogue
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +113,8 @@ class Assembly:
         self.settings.changed.connect(self._look)
         self.history = OpenHistory(paths.history)
         self.store = self.history.store
-        self.bridge = EngineBridge(factory)
+        self.server = ModelServer(self.settings, self._served)
+        self.bridge = EngineBridge(self.server.between(factory))
         self.session = ChatSession(self.store, self.bridge, self.settings)
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
@@ -124,7 +129,15 @@ class Assembly:
             self.model_manager, choosing, feed, without, self.session, self.measured, paths
         )
         services = Services(
-            self.bridge, self.session, self.settings, theme, self.models, choosing, panel, pages
+            self.bridge,
+            self.session,
+            self.settings,
+            theme,
+            self.models,
+            choosing,
+            panel,
+            pages,
+            self.server,
         )
         self.window = MainWindow(services)
         self._mark = LoadMark(paths.load_mark)
@@ -136,8 +149,12 @@ class Assembly:
         )
         self.pressure = Pressure(running, self.bridge)
         PressureNotice(self.pressure)
-        self.house = Housekeeping(paths, self.settings, theme, self.session, self.window)
+        self.house = Housekeeping(
+            paths, self.settings, theme, self.session, self.server, self.window
+        )
         self.window.settings_asked.connect(self.house.show_settings)
+        self.window.server_indicator.clicked.connect(self.house.show_requests)
+        self.server.failed.connect(self.house.tell_of_server)
         self.window.chat.prompt_menu.manage_asked.connect(self.house.show_prompts)
         self.house.forget_measured_asked.connect(self.measured.clear)
         highlight = RoundHighlight(self.session, self.window.chat.transcript, panel, self.window)
@@ -183,6 +200,7 @@ class Assembly:
         else:
             mark.set()
             self._load_first(model)
+        self.server.start()
         self.models.refresh()
         if self.paths.downloads.exists():
             self.model_manager.go_on()
@@ -202,6 +220,7 @@ class Assembly:
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""
+        self.server.close()
         self.session.stop()
         self.model_manager.close()
         if self.bridge.close() and not self._asks:
@@ -225,6 +244,23 @@ class Assembly:
             lambda: self.settings.value.hub_other_login,
         )
         return real_hub(around, listener)
+
+    def _served(self) -> Catalogue:
+        """Return what finds the models that requests may load, each by its profile."""
+        numpy_whole()
+        from engine.hub.shelf.shelf import ModelShelf
+        from engine.server.catalogue import shelf_catalogue
+
+        def command(model: Path) -> Load:
+            profile = self.settings.value.profiled(model).profile
+            return profile.put_into(Load(model, simulate_gpu=self._simulate_gpu))
+
+        def more() -> list[Path]:
+            used = [Path(path) for path in self.settings.value.recent_models]
+            starter = self._starter()
+            return used if starter is None else [*used, starter]
+
+        return shelf_catalogue(ModelShelf(self.paths.data, self._cache()), command, more)
 
     def _find_starter(self) -> Path | None:
         return self._starter()

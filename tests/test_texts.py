@@ -33,12 +33,13 @@ ENGLISH_FILES = {
     "engine/cli/bench_round.py",  # what the model is asked
     "engine/bench/modes/questions.py",  # what the model is asked
     "engine/server/application.py",  # a part of the protocol
-    "engine/server/asked.py",  # a part of the protocol
+    "engine/server/completion_request.py",  # a part of the protocol
     "engine/server/generation.py",  # a part of the protocol
-    "engine/server/guard.py",  # a part of the protocol
+    "engine/server/access.py",  # a part of the protocol
     "engine/server/members.py",  # a part of the protocol
+    "engine/server/models.py",  # a part of the protocol
     "engine/server/metrics.py",  # a part of the protocol
-    "engine/server/refusal.py",  # a part of the protocol
+    "engine/server/api_error.py",  # a part of the protocol
 }
 """Files with sentences that are none of the program's."""
 

@@ -46,7 +46,7 @@ def usable_proxy(text: str) -> bool:
     return not text or is_proxy(text)
 
 
-def usable_cache(text: str) -> bool:
+def usable_path(text: str) -> bool:
     """Return whether a text is a whole path, or nothing; writing to it is tried when it is used."""
     if not text:
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Any, Protocol
 
 
@@ -92,19 +92,26 @@ class Choice:
         return value.value
 
 
+class Browse(Enum):
+    """Kinds of paths that a dialog lets the user choose."""
+
+    FILE = auto()
+    FOLDER = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Word(_AsIs):
     """A text; `usable` says what is accepted where not everything is.
 
     `hint` is what an empty field shows, `wrong` what is said of a text that is not accepted; both
-    are texts for `tr`. A `folder` can be chosen, too.
+    are texts for `tr`. `browse`: a path, which can be chosen, too.
     """
 
     usable: Callable[[str], bool] = lambda _text: True
     longest: int = 200
     hint: str = ""
     wrong: str = ""
-    folder: bool = False
+    browse: Browse | None = None
 
     def read(self, value: object) -> str:
         """Return a usable text."""

@@ -7,8 +7,18 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.history.records import ChatSetup
-from app.settings.hub_access import usable_cache, usable_endpoint, usable_proxy
-from app.settings.kinds import Choice, Number, Prose, SettingKind, Switch, Whole, Word, Words
+from app.settings.hub_access import usable_endpoint, usable_path, usable_proxy
+from app.settings.kinds import (
+    Browse,
+    Choice,
+    Number,
+    Prose,
+    SettingKind,
+    Switch,
+    Whole,
+    Word,
+    Words,
+)
 from app.settings.presets import (
     BALANCED,
     BUILT_IN,
@@ -39,6 +49,7 @@ class SettingsSection(StrEnum):
     APPEARANCE = later("Appearance")
     CHAT = later("Chat")
     MODELS = later("Models")
+    SERVER = later("Server")
     PRIVACY = later("Data and privacy")
 
 
@@ -230,11 +241,11 @@ class Settings:
         default="",
         metadata=_row(
             Word(
-                usable_cache,
+                usable_path,
                 4096,
                 later("Default"),
                 later("Enter the full path of a folder."),
-                folder=True,
+                browse=Browse.FOLDER,
             ),
             SettingsSection.MODELS,
             later("Download folder"),
@@ -251,6 +262,81 @@ class Settings:
             SettingsSection.MODELS,
             later("Use the sign-in of the “hf” command"),
             later("Uses the access token stored by “hf auth login” if none is entered here."),
+        ),
+    )
+    serve: bool = field(
+        default=False,
+        metadata=_row(
+            Switch(),
+            SettingsSection.SERVER,
+            later("Serve models to other programs"),
+            later(
+                "Programs on this computer can use the loaded model through an OpenAI-compatible "
+                "server. Your own chats go first."
+            ),
+        ),
+    )
+    serve_network: bool = field(
+        default=False,
+        metadata=_row(
+            Switch(),
+            SettingsSection.SERVER,
+            later("Allow other devices in your network"),
+            later(
+                "Everyone in your network who has the access token can use the model. Otherwise "
+                "only programs on this computer can."
+            ),
+        ),
+    )
+    serve_load: bool = field(
+        default=False,
+        metadata=_row(
+            Switch(),
+            SettingsSection.SERVER,
+            later("Load models on request"),
+            later(
+                "A request can name any model on the Models page, which then takes the place of "
+                "the loaded one, in this window too."
+            ),
+        ),
+    )
+    serve_port: int = field(
+        default=8484,
+        metadata=_row(
+            Whole(1024, 2**16 - 1),
+            SettingsSection.SERVER,
+            later("Port"),
+            later("The number at the end of the server's address, from 1024 to 65535."),
+        ),
+    )
+    serve_certificate: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_path,
+                4096,
+                later("None"),
+                later("Enter the full path of a file."),
+                browse=Browse.FILE,
+            ),
+            SettingsSection.SERVER,
+            later("TLS certificate"),
+            later("A PEM file. With it, what programs and the server exchange is encrypted."),
+        ),
+    )
+    serve_key: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_path,
+                4096,
+                later("In the same file"),
+                later("Enter the full path of a file."),
+                browse=Browse.FILE,
+            ),
+            SettingsSection.SERVER,
+            later("TLS private key"),
+            later("The PEM file of the certificate's private key."),
         ),
     )
     model: str = field(default="", metadata=_kept(Word(longest=4096), key="last_model"))

@@ -13,11 +13,12 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QSlider,
+    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
-from app.settings.kinds import Choice, Number, Prose, Switch, Word
+from app.settings.kinds import Choice, Number, Prose, Switch, Whole, Word
 from app.settings.model import BY_MODEL, SPECS, SYSTEM, Settings
 from app.settings.store import SettingsStore
 from app.signals import TypedSignal
@@ -171,6 +172,33 @@ class NumberEditor(Editor):
             self._sample.setFont(ui_font(value))
 
 
+class _WholeBox(QSpinBox):
+    """A field for a number that leaves the mouse wheel to the page, as `_Combo` does."""
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        """Leave it to the page."""
+        event.ignore()
+
+
+class WholeEditor(Editor):
+    """A field for a whole number; what is typed applies when the field is left, or at Enter."""
+
+    def __init__(self, name: str, kind: Whole, parent: QWidget | None = None) -> None:
+        self._box = _WholeBox()
+        super().__init__(self._box, parent)
+        self._name = name
+        self._box.setRange(kind.lowest, kind.highest)
+        self._box.setKeyboardTracking(False)
+        self._box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._box.valueChanged.connect(self.chosen.emit)
+
+    def show_settings(self, settings: Settings) -> None:
+        """Show the number in force."""
+        self._box.blockSignals(True)
+        self._box.setValue(getattr(settings, self._name))
+        self._box.blockSignals(False)
+
+
 class ButtonEditor(Editor):
     """A button that opens what does not fit into a row, where it is set back too."""
 
@@ -198,6 +226,8 @@ def editor_for(name: str, store: SettingsStore, parent: QWidget | None = None) -
             return SwitchEditor(name, parent)
         case Number():
             return NumberEditor(name, kind, parent)
+        case Whole():
+            return WholeEditor(name, kind, parent)
         case Choice():
             pairs = [
                 (member, tr(text)) for member, text in zip(kind.members, kind.labels, strict=True)

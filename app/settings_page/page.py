@@ -30,6 +30,7 @@ _ICONS = {
     SettingsSection.APPEARANCE: "contrast",
     SettingsSection.CHAT: "pencil",
     SettingsSection.MODELS: "import",
+    SettingsSection.SERVER: "server",
     SettingsSection.PRIVACY: "lock",
 }
 
@@ -58,7 +59,7 @@ class SettingsPage(QWidget):
                 if isinstance(row, SettingRow):
                     self.rows[row.name] = row
                     row.restart.clicked.connect(lambda _=False: self.restart_asked.emit(False))
-        self._blocks[SettingsSection.PRIVACY].take(self.privacy)
+        self._blocks[SettingsSection.PRIVACY].take(self.privacy, self.privacy.rows)
         self._nothing = plain_label(tr("No settings found."), self, "muted")
         self._arrange()
         self.sections.currentRowChanged.connect(lambda _row: self._choose())
@@ -74,6 +75,24 @@ class SettingsPage(QWidget):
         """Go to a section."""
         self.search.clear()
         self.sections.setCurrentRow(list(SettingsSection).index(section))
+
+    def take(
+        self,
+        section: SettingsSection,
+        widget: QWidget,
+        rows: list[LabelledRow],
+        behind: str,
+    ) -> None:
+        """Show more in a section.
+
+        Args:
+            section: where.
+            widget: the rows together.
+            rows: found by the search like others.
+            behind: setting whose row stands before them.
+        """
+        self._blocks[section].take(widget, rows, self.rows[behind])
+        self._filter(self.search.text())
 
     def _arrange(self) -> None:
         side = QFrame(self)
@@ -148,7 +167,6 @@ class _Block(QWidget):
         self._layout.setSpacing(0)
         self._layout.addWidget(plain_label(tr(section.value), self, "heading"))
         self._layout.addSpacing(10)
-        self._extra: QWidget | None = None
         self.rows: list[LabelledRow] = []
         for name, spec in SPECS.items():
             if spec.section is section:
@@ -156,11 +174,11 @@ class _Block(QWidget):
                 self.rows.append(row)
                 self._layout.addWidget(row)
 
-    def take(self, page: PrivacyPage) -> None:
-        """Show a page of its own below the rows."""
-        self._extra = page
-        self.rows += page.rows
-        self._layout.addWidget(page)
+    def take(self, widget: QWidget, rows: list[LabelledRow], behind: QWidget | None = None) -> None:
+        """Show more, below the rows or behind one of them."""
+        self.rows += rows
+        place = self._layout.count() if behind is None else self._layout.indexOf(behind) + 1
+        self._layout.insertWidget(place, widget)
 
     def filter(self, words: list[str]) -> bool:
         """Show the rows that hold the words, all where the section itself does; whether any."""

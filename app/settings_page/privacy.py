@@ -266,7 +266,7 @@ class PrivacyPage(QWidget):
 
 
 def _promise(parent: QWidget) -> QFrame:
-    """Return the notice on what is sent: nothing, but in the search for models and downloads."""
+    """Return the notice on what is sent: nothing unless the user searches, downloads or serves."""
     card = QFrame(parent)
     card.setProperty("look", "notice")
     text = plain_label(
@@ -287,11 +287,18 @@ def _promise(parent: QWidget) -> QFrame:
         ),
         card,
     )
+    server = plain_label(
+        tr(
+            "The server for other programs is off until you switch it on. It keeps nothing of "
+            "what is asked or answered."
+        ),
+        card,
+    )
     layout = QVBoxLayout(card)
     layout.setContentsMargins(14, 12, 14, 12)
     layout.setSpacing(8)
-    layout.addWidget(text)
-    layout.addWidget(hub)
+    for label in (text, hub, server):
+        layout.addWidget(label)
     return card
 
 

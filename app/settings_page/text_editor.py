@@ -8,7 +8,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QPlainTextEdit, QWidget
 
-from app.settings.kinds import Prose, Word
+from app.settings.kinds import Browse, Prose, Word
 from app.settings.model import Settings
 from app.settings_page.editors import Editor
 from app.widgets.file_dialog import file_dialog
@@ -38,8 +38,8 @@ class TextEditor(Editor):
         self.column.addWidget(self.wrong)
         self._field.textEdited.connect(lambda _text: self._judge())
         self._field.editingFinished.connect(self._apply)
-        if kind.folder:
-            self._add_button()
+        if kind.browse is not None:
+            self._add_button(kind.browse)
 
     def show_settings(self, settings: Settings) -> None:
         """Show the text in force, unless another one is being typed."""
@@ -48,22 +48,28 @@ class TextEditor(Editor):
             self._field.setText(value)
             self.wrong.hide()
 
-    def _add_button(self) -> None:
-        button = text_button(tr("Choose…"), self, self._choose)
-        button.setAccessibleDescription(tr("Choose a folder"))
+    def _add_button(self, browse: Browse) -> None:
+        words = tr("Choose a folder") if browse is Browse.FOLDER else tr("Choose a file")
+        button = text_button(tr("Choose…"), self, lambda: self._choose(browse, words))
+        button.setAccessibleDescription(words)
         self.line.addWidget(button)
 
-    def _choose(self) -> None:
+    def _choose(self, browse: Browse, words: str) -> None:
         typed = self._field.text().strip()
-        folder = Path(typed) if typed else None
-        dialog = file_dialog(self.window(), tr("Choose a folder"), folder)
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        known = Path(typed) if typed else None
+        if known is not None and browse is Browse.FILE:
+            known = known.parent
+        dialog = file_dialog(self.window(), words, known)
+        if browse is Browse.FOLDER:
+            dialog.setFileMode(QFileDialog.FileMode.Directory)
+        else:
+            dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(self._take)
         dialog.open()
 
-    def _take(self, folder: str) -> None:
-        self._field.setText(folder)
+    def _take(self, chosen: str) -> None:
+        self._field.setText(chosen)
         self._apply()
 
     def _is_usable(self) -> bool:

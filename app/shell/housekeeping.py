@@ -9,8 +9,10 @@ from app.data_folder.paths import Paths
 from app.diagnostics.report_text import safe_traceback
 from app.diagnostics.reports import ReportFolder
 from app.notices import report
+from app.serving.model_server import ModelServer
 from app.session.session import ChatSession
 from app.settings import SettingsStore
+from app.settings.model import SettingsSection
 from app.theme.theme import Theme
 from engine.errors import UserFixable
 from engine.language import tr
@@ -28,6 +30,7 @@ class Housekeeping(QObject):
         settings: SettingsStore,
         theme: Theme,
         session: ChatSession,
+        server: ModelServer,
         window: QWidget,
     ) -> None:
         super().__init__(window)
@@ -35,21 +38,45 @@ class Housekeeping(QObject):
         self._settings = settings
         self._theme = theme
         self._session = session
+        self._server = server
         self._window = window
         self.reports = ReportFolder(paths)
         self.restart: bool | None = None
         """Start again when the window is closed: None: not, False: as usual, True: in safe mode."""
 
-    def show_settings(self) -> None:
-        """Open the settings."""
+    def show_settings(self, section: SettingsSection = SettingsSection.GENERAL) -> None:
+        """Open the settings at a section."""
         from app.settings_page.dialog import SettingsDialog
+        from app.settings_page.serving import ServingPanel
 
         dialog = SettingsDialog(self._settings, self._theme, self._paths, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        page, place = dialog.page, SettingsSection.SERVER
+        panel = ServingPanel(self._server, self._settings, page)
+        panel.requests_asked.connect(dialog.close)
+        panel.requests_asked.connect(self.show_requests)
+        page.take(place, panel, panel.rows, behind="serve")
+        page.show_section(section)
         dialog.page.restart_asked.connect(self.start_anew)
         dialog.page.privacy.delete_conversations_asked.connect(self._delete_conversations)
         dialog.page.privacy.forget_measured_asked.connect(self.forget_measured_asked)
         dialog.open()
+
+    def show_server(self) -> None:
+        """Open the settings of the server."""
+        self.show_settings(SettingsSection.SERVER)
+
+    def show_requests(self) -> None:
+        """Open the list of requests, beside the window."""
+        from app.settings_page.requests_dialog import RequestsDialog
+
+        dialog = RequestsDialog(self._server.requests, self._window)
+        dialog.settings_asked.connect(self.show_server)
+        dialog.show()
+
+    def tell_of_server(self, problem: UserFixable) -> None:
+        """Report that the server could not start."""
+        report(problem, (tr("Server settings"), self.show_server))
 
     def show_prompts(self) -> None:
         """Open the saved prompts."""

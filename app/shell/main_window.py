@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QMainWindow, QSplitter, QStyle, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QSplitter, QStyle, QVBoxLayout, QWidget
 
 from app.chat.page import ChatPage
 from app.conversations.sidebar import Sidebar
@@ -21,6 +21,7 @@ from app.models.file_chooser import FileChooser, dropped_model
 from app.models.model_button import ModelButton
 from app.models.starter_offer import StarterOffer
 from app.notices import report
+from app.serving.model_server import ModelServer
 from app.session.session import ChatSession
 from app.settings import SettingsStore
 from app.shell.actions import WindowActions
@@ -31,6 +32,7 @@ from app.shell.memory_strip import MemoryStrip
 from app.shell.navigation import Navigation
 from app.shell.page_names import PageName
 from app.shell.page_stack import PageMakers, PageStack
+from app.shell.server_indicator import ServerIndicator
 from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.keys import with_keys
@@ -66,6 +68,7 @@ class Services:
     performance: QWidget
     """The performance panel; shown as it is."""
     pages: PageMakers
+    server: ModelServer
 
 
 class MainWindow(QMainWindow):
@@ -109,7 +112,8 @@ class MainWindow(QMainWindow):
         centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
         self._splitter.setSizes([_SIDEBAR_WIDTH, max(centre, 300), _PERFORMANCE_WIDTH])
         self.memory = MemoryStrip(self)
-        self._stack(self._splitter, self.memory)
+        self.server_indicator = ServerIndicator(services.server, self)
+        self._stack(self._splitter, self.memory, self.server_indicator)
         self.sidebar.setVisible(settings.sidebar_visible)
         self.performance.setVisible(settings.performance_visible)
         self.commands = WindowActions(self, services)
@@ -118,14 +122,19 @@ class MainWindow(QMainWindow):
         self._recolour()
         self.chat.composer.field.setFocus()
 
-    def _stack(self, above: QWidget, below: QWidget) -> None:
+    def _stack(self, above: QWidget, *below: QWidget) -> None:
         """The line at the bottom stays, whatever is shown above it."""
         whole = QWidget(self)
         column = QVBoxLayout(whole)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(above, 1)
-        column.addWidget(below)
+        line = QHBoxLayout()
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(0)
+        for part in below:
+            line.addWidget(part)
+        column.addLayout(line)
         self.setCentralWidget(whole)
 
     def open_last(self) -> None:

@@ -74,6 +74,11 @@ QToolButton[look="floating"]:hover { background: $hover; }
 QToolButton[look="floating"]:focus { border: 2px solid $accent; }
 QToolButton[look="quiet"] { color: $muted; padding: 3px 6px; icon-size: ${icon_side}px; }
 QToolButton[look="quiet"]:hover { color: $text; }
+QToolButton[look="strip"] { background: $sidebar; color: $muted; border-radius: 0;
+    border: 2px solid $sidebar; border-top: 1px solid $border; padding: 0 10px;
+    font-size: ${small}pt; }
+QToolButton[look="strip"]:hover { background: $hover; color: $text; }
+QToolButton[look="strip"]:focus { border: 2px solid $accent; }
 QToolButton[look="chip"] { background: $sunken; border: 1px solid $border;
     border-radius: ${radius}px; padding: 0; }
 QToolButton[look="chip"]:hover { background: $hover; }

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-
-from platformdirs import user_data_path
 
 from engine.cli import hub_report
 from engine.cli.exit_code import ExitCode
@@ -18,6 +15,7 @@ from engine.hub.messages import Access, Describe, Order, Packaging, Repository, 
 from engine.hub.remote.addresses import Address, address_in, endpoint_of, is_endpoint, prepare
 from engine.hub.remote.fault_texts import about, explained
 from engine.hub.remote.faults import trouble_of
+from engine.hub.starter import user_data
 from engine.hub.token import TokenStore
 from engine.language import listed, tr
 
@@ -91,8 +89,7 @@ def joined(argv: list[str]) -> list[str]:
 
 def data_folder(arguments: argparse.Namespace) -> Path:
     """Return the user's data folder: by option, by environment, or the usual one."""
-    told = arguments.data or os.environ.get("DUOTAIL_DATA_DIR")
-    return Path(told) if told else user_data_path("Duotail", appauthor=False)
+    return Path(arguments.data) if arguments.data else user_data()
 
 
 def _add_repository(parser: argparse.ArgumentParser) -> None:

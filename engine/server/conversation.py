@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from engine.request import Message, Role
+from engine.server.api_error import bad_request
 from engine.server.members import Members, well_formed
-from engine.server.refusal import bad
 
 _ROLES = {
     "system": Role.SYSTEM,
@@ -24,10 +24,10 @@ def messages(turns: Sequence[Members]) -> tuple[Message, ...]:
     """Return the messages of a conversation.
 
     Raises:
-        HttpRefusal: it is empty, or says something else than text.
+        ApiError: it is empty, or says something else than text.
     """
     if not turns or len(turns) > _MOST_MESSAGES:
-        raise bad(f"A conversation has from 1 to {_MOST_MESSAGES} messages.", "messages")
+        raise bad_request(f"A conversation has from 1 to {_MOST_MESSAGES} messages.", "messages")
     return tuple(map(message, turns))
 
 
@@ -38,7 +38,7 @@ def message(turn: Members) -> Message:
     finds it, and keeps or drops it.
 
     Raises:
-        HttpRefusal: it has a role that is not supported, or says something else than text.
+        ApiError: it has a role that is not supported, or says something else than text.
     """
     name = turn.needed_text("role")
     if name not in _ROLES:
@@ -61,7 +61,7 @@ def content(turn: Members, name: str, *, empty: bool = False, skipped: Collectio
         skipped: types of parts that are passed over.
 
     Raises:
-        HttpRefusal: a part is no text.
+        ApiError: a part is no text.
     """
     value = turn.raw(name)
     if value is None and empty:

@@ -1,4 +1,4 @@
-"""An answer that a client waits for: the engine's events in, pieces of thought and speech out."""
+"""A completion that a client waits for: the engine's events in, deltas out."""
 
 from __future__ import annotations
 
@@ -20,58 +20,61 @@ from engine.events import (
     TextDelta,
 )
 from engine.request import ChatRequest, Message, Role
-from engine.server.asked import Asked
+from engine.server.api_error import ApiError, from_failure, no_model
+from engine.server.completion_request import CompletionRequest
+from engine.server.dispatcher import Dispatcher
 from engine.server.joined_stats import joined_stats
-from engine.server.reasoning import AnswerPiece, ReasoningStream, Token
-from engine.server.reception import Reception
-from engine.server.refusal import HttpRefusal, no_model, of_failure
+from engine.server.reasoning import CompletionDelta, ReasoningParser, Token
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A whole answer.
+class Completion:
+    """A whole completion.
 
     Attributes:
-        pieces: all of it.
-        finished: how it ended; its statistics are those of the whole answer.
+        deltas: all of it.
+        finished: how it ended; its statistics are those of the whole completion.
     """
 
-    pieces: tuple[AnswerPiece, ...]
+    deltas: tuple[CompletionDelta, ...]
     finished: Finished
 
     @property
-    def said(self) -> str:
+    def content(self) -> str:
         """Text that is meant for the user."""
-        return "".join(piece.text for piece in self.pieces if not piece.thought)
+        return "".join(delta.text for delta in self.deltas if not delta.reasoning)
 
     @property
-    def thought(self) -> str:
+    def reasoning(self) -> str:
         """Text of the thoughts before it."""
-        return "".join(piece.text for piece in self.pieces if piece.thought)
+        return "".join(delta.text for delta in self.deltas if delta.reasoning)
 
 
 class Generation(AbstractAsyncContextManager["Generation"]):
-    """Has an answer written; leaving the block stops it, wherever it is.
+    """Has a completion written; leaving the block stops it, wherever it is.
 
     One that has to make room for the window's user goes on afterwards: the text is that of an
     uninterrupted answer (`engine.request.ChatRequest`).
 
     Args:
-        reception: the door to the engine.
-        asked: what is wanted.
-        ended: called when the engine is done with it, which may be long before a slow client is.
+        dispatcher: the door to the engine.
+        request: what is wanted.
+        on_end: called when the engine is done with it, which may be long before a slow client is.
     """
 
     def __init__(
-        self, reception: Reception, asked: Asked, ended: Callable[[], None] = lambda: None
+        self,
+        dispatcher: Dispatcher,
+        request: CompletionRequest,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self._done = ended
-        self._reception, self._asked, self._request = reception, asked, asked.request
+        self._on_end = on_end
+        self._dispatcher, self._chat = dispatcher, request.chat
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
-        self._stream = ReasoningStream(asked.request)
+        self._parser = ReasoningParser(request.chat)
         self._stats: AnswerStats | None = None
-        self._pieces: list[AnswerPiece] = []
+        self._deltas: list[CompletionDelta] = []
         self._failure: Failed | None = None
         self._first: Event | None = None
         self._own = 0  # tokens of the present stretch that the model wrote
@@ -79,8 +82,8 @@ class Generation(AbstractAsyncContextManager["Generation"]):
 
     async def __aenter__(self) -> Self:
         """Ask the engine."""
-        self._reception.listen(self._request.id, self._hear)
-        self._ask(self._request)
+        self._dispatcher.listen(self._chat.id, self._hear)
+        self._ask(self._chat)
         return self
 
     async def __aexit__(
@@ -91,15 +94,15 @@ class Generation(AbstractAsyncContextManager["Generation"]):
     ) -> None:
         """Stop the engine where it is still writing."""
         self._left = True
-        self._reception.leave(self._request.id)
+        self._dispatcher.leave(self._chat.id)
         if not self._ended:
-            self._reception.submit(Stop(self._request.id))
+            self._dispatcher.submit(Stop(self._chat.id))
 
     async def begin(self) -> None:
         """Wait until the prompt is being read.
 
         Raises:
-            HttpRefusal: it cannot be answered.
+            ApiError: it cannot be answered.
         """
         while self._first is None:
             event = await self._events.get()
@@ -107,7 +110,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
                 self._failure = event
                 continue
             if isinstance(event, Finished):
-                self._refuse(event)
+                self._check(event)
             self._first = event
 
     @property
@@ -115,34 +118,34 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         """Length of the prompt, once it is being read."""
         return self._first.total if isinstance(self._first, PrefillProgress) else 0
 
-    async def pieces(self) -> AsyncIterator[AnswerPiece | Answered]:
-        """Yield what is written, and at the end the whole answer.
+    async def deltas(self) -> AsyncIterator[CompletionDelta | Completion]:
+        """Yield what is written, and at the end the whole completion.
 
         Raises:
-            HttpRefusal: it came to nothing.
+            ApiError: it came to nothing.
         """
         await self.begin()
         event = self._first
         while event is not None:
             match event:
                 case TextDelta():
-                    for piece in self._stream.feed(tokens_in(event)):
-                        self._pieces.append(piece)
-                        yield piece
+                    for delta in self._parser.feed(tokens_in(event)):
+                        self._deltas.append(delta)
+                        yield delta
                 case Failed():
                     self._failure = event
                 case Finished():
-                    self._refuse(event)
-                    for piece in self._stream.finish():
-                        self._pieces.append(piece)
-                        yield piece
-                    yield Answered(tuple(self._pieces), event)
+                    self._check(event)
+                    for delta in self._parser.finish():
+                        self._deltas.append(delta)
+                        yield delta
+                    yield Completion(tuple(self._deltas), event)
                     return
             event = await self._events.get()
 
-    def _ask(self, request: ChatRequest) -> None:
-        self._request = request
-        self._reception.submit(Generate(request, gives_way=True))
+    def _ask(self, chat: ChatRequest) -> None:
+        self._chat = chat
+        self._dispatcher.submit(Generate(chat, gives_way=True))
 
     def _hear(self, event: Event) -> None:
         """Take an event in the engine's thread."""
@@ -161,49 +164,49 @@ class Generation(AbstractAsyncContextManager["Generation"]):
                 return
             event = replace(event, stats=self._all(event))
             self._ended = True
-            self._done()
+            self._on_end()
         self._events.put_nowait(event)
 
-    def _refuse(self, event: Finished) -> None:
+    def _check(self, event: Finished) -> None:
         """Raise where the answer was ended by something else than itself or the client."""
         if event.reason is FinishReason.ERROR:
-            if self._reception.model is None:
+            if self._dispatcher.model is None:
                 raise no_model()
             if self._failure is None:
-                raise HttpRefusal(500, "The answer failed.")
-            raise of_failure(self._failure)
+                raise ApiError(500, "The answer failed.")
+            raise from_failure(self._failure)
         if event.reason is FinishReason.STOPPED:
             words = "The answer was stopped at the server."
-            raise HttpRefusal(503, words, code="stopped", retry_after=1)
+            raise ApiError(503, words, code="stopped", retry_after=1)
 
     def _go_on(self, event: Finished) -> None:
         """Have an answer that made room continued."""
         self._stats = self._all(event)
-        request = self._request
+        chat = self._chat
         if event.token_ids:
             begun = Message(Role.ASSISTANT, event.text, event.token_ids)
-            most, own = request.max_tokens, self._own or event.stats.committed
+            most, own = chat.max_tokens, self._own or event.stats.committed
             left = None if most is None else max(most - own, 1)
-            request = replace(request, messages=continued(request, begun), max_tokens=left)
+            chat = replace(chat, messages=continued(chat, begun), max_tokens=left)
         self._own = 0
-        self._ask(replace(request, clicked_at=None))
+        self._ask(replace(chat, clicked_at=None))
 
     def _all(self, event: Finished) -> AnswerStats:
         return event.stats if self._stats is None else joined_stats(self._stats, event.stats)
 
 
-def continued(request: ChatRequest, new: Message) -> tuple[Message, ...]:
+def continued(chat: ChatRequest, new: Message) -> tuple[Message, ...]:
     """Return the messages of a request whose answer has grown.
 
     Args:
-        request: as it was asked.
+        chat: as it was asked.
         new: what has been written since.
     """
-    *before, last = request.messages or (new,)
+    *before, last = chat.messages or (new,)
     if last is new:
         return (new,)
     if last.role is not Role.ASSISTANT:
-        return (*request.messages, new)
+        return (*chat.messages, new)
     ids = None if last.token_ids is None else (*last.token_ids, *(new.token_ids or ()))
     return (*before, Message(Role.ASSISTANT, last.text + new.text, ids))
 

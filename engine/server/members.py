@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
 
-from engine.server.refusal import HttpRefusal, bad
+from engine.server.api_error import ApiError, bad_request
 
 
 class Members:
@@ -20,12 +20,12 @@ class Members:
         place: where it stands, for messages: "messages[0]"; empty: the request itself.
 
     Raises:
-        HttpRefusal: it is none. So do all methods, where a member is of another type.
+        ApiError: it is none. So do all methods, where a member is of another type.
     """
 
     def __init__(self, value: object, place: str = "") -> None:
         if not isinstance(value, dict):
-            raise bad(f"{place or 'The body'} should be an object.", place or None)
+            raise bad_request(f"{place or 'The body'} should be an object.", place or None)
         self._value: Mapping[str, object] = value
         self._place = place
 
@@ -40,17 +40,17 @@ class Members:
         """Return a member as it is."""
         return self._value.get(name)
 
-    def wrong(self, name: str, expected: str) -> HttpRefusal:
-        """Return the refusal of a member that should be something else."""
+    def wrong(self, name: str, expected: str) -> ApiError:
+        """Return the error of a member that should be something else."""
         place = self.place(name)
-        return bad(f"{place} should be {expected}.", place)
+        return bad_request(f"{place} should be {expected}.", place)
 
-    def unsupported(self, name: str) -> HttpRefusal:
-        """Return the refusal of a member that is understood and not supported."""
+    def unsupported(self, name: str) -> ApiError:
+        """Return the error of a member that is understood and not supported."""
         place = self.place(name)
-        refusal = bad(f"{place} is not supported by this server with this value.", place)
-        refusal.code = "unsupported_parameter"
-        return refusal
+        error = bad_request(f"{place} is not supported by this server with this value.", place)
+        error.code = "unsupported_parameter"
+        return error
 
     def text(self, name: str) -> str | None:
         """Return a text."""
@@ -132,14 +132,14 @@ def parsed(body: bytes) -> Members:
     """Return a request's body.
 
     Raises:
-        HttpRefusal: it is no JSON object, or one that is nested too deeply.
+        ApiError: it is no JSON object, or one that is nested too deeply.
     """
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:
-        raise bad("The body is nested too deeply.") from None
+        raise bad_request("The body is nested too deeply.") from None
     except ValueError:  # the decoders' words may quote what they were given
-        raise bad("The body is not valid JSON in UTF-8.") from None
+        raise bad_request("The body is not valid JSON in UTF-8.") from None
     return Members(value)
 
 
@@ -147,14 +147,14 @@ def well_formed(value: object, place: str) -> str:
     """Return a text without half characters.
 
     Raises:
-        HttpRefusal: it is something else.
+        ApiError: it is something else.
     """
     if not isinstance(value, str):
-        raise bad(f"{place} should be a text.", place)
+        raise bad_request(f"{place} should be a text.", place)
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise bad(f"{place} holds half a character (a lone surrogate).", place) from None
+        raise bad_request(f"{place} holds half a character (a lone surrogate).", place) from None
     return value
 
 

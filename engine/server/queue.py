@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from engine.server.refusal import HttpRefusal
+from engine.server.api_error import ApiError
 
 
 class Turn(AbstractContextManager["Turn"]):
@@ -65,7 +65,7 @@ class RequestQueue:
             client: who asks.
 
         Raises:
-            HttpRefusal: too many wait already.
+            ApiError: too many wait already.
         """
         if self._busy:
             await self._wait(client)
@@ -75,7 +75,7 @@ class RequestQueue:
     async def _wait(self, client: str) -> None:
         ahead = self.waiting
         if ahead >= self._most:
-            raise HttpRefusal(
+            raise ApiError(
                 429,
                 f"{ahead} requests are waiting already; try again later.",
                 code="queue_full",

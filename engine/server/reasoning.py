@@ -1,4 +1,4 @@
-"""Thought and speech of an answer, each without the tags and blanks between them."""
+"""Reasoning and content of a completion, each without the tags and blanks between them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Token = tuple[str, TokenSpan]
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerPiece:
-    """A stretch of an answer.
+class CompletionDelta:
+    """A stretch of a completion.
 
     Attributes:
         text: of it.
-        thought: whether it is thought, not said.
+        reasoning: whether it is thought, not said.
         tokens: those that wrote it.
     """
 
     text: str
-    thought: bool
+    reasoning: bool
     tokens: tuple[Token, ...] = ()
 
 
-class ReasoningStream:
+class ReasoningParser:
     """Splits an answer while it is being written.
 
     Blanks at both ends of a thought, and those between it and what is said, are left out.
@@ -54,18 +54,18 @@ class ReasoningStream:
         self._blanks = ""  # of a thought, which may be its last
         self._begins = False  # whether a tag was the last thing that was told
 
-    def feed(self, tokens: Iterable[Token]) -> Iterator[AnswerPiece]:
-        """Yield the pieces that the next tokens complete, those of a kind as one."""
-        for thought, together in groupby(self._feed(tokens), attrgetter("thought")):
-            pieces = list(together)
-            text = "".join(piece.text for piece in pieces)
-            yield AnswerPiece(text, thought, tuple(t for piece in pieces for t in piece.tokens))
+    def feed(self, tokens: Iterable[Token]) -> Iterator[CompletionDelta]:
+        """Yield the deltas that the next tokens complete, those of a kind as one."""
+        for reasoning, together in groupby(self._feed(tokens), attrgetter("reasoning")):
+            deltas = list(together)
+            text = "".join(delta.text for delta in deltas)
+            yield CompletionDelta(text, reasoning, tuple(t for each in deltas for t in each.tokens))
 
-    def _feed(self, tokens: Iterable[Token]) -> Iterator[AnswerPiece]:
+    def _feed(self, tokens: Iterable[Token]) -> Iterator[CompletionDelta]:
         for token in tokens:
             self._tokens.append(token)
             if not self._splits:
-                yield from self._told(token[0], thought=False)
+                yield from self._told(token[0], reasoning=False)
                 continue
             for piece in self._splitter.feed(token[0]):
                 match piece.part:
@@ -74,24 +74,24 @@ class ReasoningStream:
                     case AnswerPart.THOUGHT:
                         yield from self._thought(piece.text)
                     case _:
-                        yield from self._told(piece.text, thought=False)
+                        yield from self._told(piece.text, reasoning=False)
             if self._begins:
                 self._tokens = []
 
-    def finish(self) -> Iterator[AnswerPiece]:
+    def finish(self) -> Iterator[CompletionDelta]:
         """Yield what was held back: no more tokens come."""
         for piece in self._splitter.finish():
-            yield from self._told(piece.text, thought=piece.part is AnswerPart.THOUGHT)
+            yield from self._told(piece.text, reasoning=piece.part is AnswerPart.THOUGHT)
 
-    def _thought(self, text: str) -> Iterator[AnswerPiece]:
+    def _thought(self, text: str) -> Iterator[CompletionDelta]:
         text = self._blanks + text
         told = text.rstrip()
         self._blanks = text[len(told) :] if told or not self._begins else ""
-        yield from self._told(told, thought=True)
+        yield from self._told(told, reasoning=True)
 
-    def _told(self, text: str, *, thought: bool) -> Iterator[AnswerPiece]:
+    def _told(self, text: str, *, reasoning: bool) -> Iterator[CompletionDelta]:
         text = text.lstrip() if self._begins else text
         if not text:
             return
         tokens, self._tokens, self._begins = tuple(self._tokens), [], False
-        yield AnswerPiece(text, thought, tokens)
+        yield CompletionDelta(text, reasoning, tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -13,10 +14,12 @@ import uvicorn
 
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.server.activity import ServerEvent
 from engine.server.application import ServerApplication
-from engine.server.reception import Reception
-from engine.server.settings import ServerSettings
+from engine.server.connection import ClientConnection
+from engine.server.dispatcher import Dispatcher
+from engine.server.events import RequestStatus
+from engine.server.models import Catalogue
+from engine.server.settings import ServerSettings, network_address
 
 _START_S = 30.0
 _GRACE_S = 1
@@ -27,9 +30,11 @@ class Server:
     """Listens from its making until `close`.
 
     Args:
-        reception: the door to the engine.
+        dispatcher: the door to the engine.
         settings: how it is reached, and by whom.
-        tell: takes what happens, in the server's thread; must be quick.
+        on_change: takes the status of a request at each change, in the server's thread; must be
+            quick.
+        catalogue: models that requests may load; None: none.
 
     Raises:
         UserFixable: the settings do not allow it, or nothing can listen there.
@@ -37,15 +42,16 @@ class Server:
 
     def __init__(
         self,
-        reception: Reception,
+        dispatcher: Dispatcher,
         settings: ServerSettings,
-        tell: Callable[[ServerEvent], None] = lambda _: None,
+        on_change: Callable[[RequestStatus], None] = lambda _: None,
+        catalogue: Catalogue | None = None,
     ) -> None:
         settings.check()
         # Its own lines would name paths, and warn of every malformed request.
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
         self._settings = settings
-        application = ServerApplication(reception, settings, tell)
+        application = ServerApplication(dispatcher, settings, on_change, catalogue)
         self._server = _Uvicorn(_config(application, settings), application)
         self._socket = _listening(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
@@ -56,12 +62,20 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address for clients, up to and including /v1."""
-        host, port = self._settings.host, self.port
+        """The address for clients on this computer, up to and including /v1."""
+        return self._url("127.0.0.1")
+
+    @property
+    def network_url(self) -> str:
+        """The address for clients in the network."""
+        return self._url(network_address())
+
+    def _url(self, if_everywhere: str) -> str:
+        host = self._settings.host
         if host in ("0.0.0.0", "::"):  # noqa: S104 - compared with
-            host = "127.0.0.1"
+            host = if_everywhere
         named = f"[{host}]" if ":" in host else host
-        return f"{self._settings.scheme}://{named}:{port}/v1"
+        return f"{self._settings.scheme}://{named}:{self.port}/v1"
 
     def close(self, timeout: float = 5.0) -> None:
         """End all answers and stop listening."""
@@ -94,7 +108,7 @@ class _Uvicorn(uvicorn.Server):
 def _config(application: ServerApplication, settings: ServerSettings) -> uvicorn.Config:
     config = uvicorn.Config(
         application.asgi,
-        http="h11",
+        http=ClientConnection,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -102,7 +116,7 @@ def _config(application: ServerApplication, settings: ServerSettings) -> uvicorn
         access_log=False,
         proxy_headers=False,  # an address that a client claims is none
         server_header=False,
-        limit_concurrency=settings.most_connections,
+        limit_concurrency=settings.max_connections,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=_GRACE_S,
         h11_max_incomplete_event_size=64 * 1024,
@@ -147,6 +161,12 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _cannot_listen(host: str, port: int, error: Exception) -> UserFixable:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return UserFixable(
+            tr("Another program on this computer already uses port {port}.").format(port=port),
+            tr("Choose another port."),
+            str(error),
+        )
     return UserFixable(
         tr("Duotail cannot listen on {host}, port {port}.").format(host=host, port=port),
         tr("Choose another port, or an address of this computer."),

@@ -34,10 +34,10 @@ class ServerSettings:
         hosts: names by which the server may be called, besides its own addresses.
         certificate: file of a TLS certificate; None: no encryption.
         key: file of its private key; None: it is in the same file.
-        most_bytes: of a request's body.
-        most_waiting: requests that may wait for their turn.
-        most_connections: at the same time.
-        body_seconds: in which a request has to arrive.
+        max_body_bytes: of a request's body.
+        max_waiting: requests that may wait for their turn.
+        max_connections: at the same time.
+        body_timeout: in which a request has to arrive.
     """
 
     host: str = "127.0.0.1"
@@ -47,10 +47,10 @@ class ServerSettings:
     hosts: frozenset[str] = frozenset()
     certificate: Path | None = None
     key: Path | None = None
-    most_bytes: int = 4 * 2**20
-    most_waiting: int = 8
-    most_connections: int = 64
-    body_seconds: float = 30.0
+    max_body_bytes: int = 4 * 2**20
+    max_waiting: int = 8
+    max_connections: int = 64
+    body_timeout: float = 30.0
 
     @property
     def local(self) -> bool:
@@ -128,6 +128,16 @@ def new_token() -> tuple[str, bool]:
     """Make another token in place of the kept one; returned as by `kept_token`."""
     token = secrets.token_urlsafe(32)
     return token, keep_secret(_SECRET, token)
+
+
+def network_address() -> str:
+    """Return this computer's address in its network; 127.0.0.1 where it is in none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an example's address; nothing is sent
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def _addresses() -> set[str]:

@@ -562,7 +562,7 @@ BUGS: dict[str, Bug] = {
         Bug(sizes_taken_for_hashes, ("tests/engine/hub/test_download_parts.py",)),
         Bug(notes_of_a_file_that_was_changed, ("tests/engine/hub/test_download_parts.py",)),
         Bug(room_for_the_largest_download_only, ("tests/engine/hub/test_download_parts.py",)),
-        Bug(hosts_known_by_their_beginning, (_SERVER + "guard.py",)),
+        Bug(hosts_known_by_their_beginning, (_SERVER + "access.py",)),
         Bug(answers_begun_anew_after_making_room, (_SERVER + "household.py",)),
         Bug(turns_kept_until_all_is_read, (_SERVER + "queue.py",)),
     )

@@ -8,16 +8,16 @@ from typing import Any
 
 def hosts_known_by_their_beginning() -> None:
     """A page's own name passes, where it begins like one of this computer's."""
-    from engine.server import guard
+    from engine.server import access
     from engine.server.settings import LOOPBACK_NAMES
 
-    honest = guard._host_of
+    honest = access._host_of
 
     def host_of(header: str) -> str:
         name = honest(header)
         return next((each for each in LOOPBACK_NAMES if name.startswith(each)), name)
 
-    guard._host_of = host_of
+    access._host_of = host_of
 
 
 def answers_begun_anew_after_making_room() -> None:
@@ -39,7 +39,7 @@ def turns_kept_until_all_is_read() -> None:
     honest = Generation._arrive
 
     def arrive(self: Any, event: Any) -> None:
-        self._done = lambda: None
+        self._on_end = lambda: None
         honest(self, event)
 
     Generation._arrive = arrive  # type: ignore[method-assign]

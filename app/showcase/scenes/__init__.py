@@ -14,6 +14,7 @@ from app.showcase.scenes import (
     panels,
     performance_page,
     running,
+    serving,
     tuning,
     writing,
 )
@@ -51,6 +52,7 @@ ALL = (
     performance_page.performance_page,
     panels.dialogs,
     panels.settings,
+    serving.serving,
     first.large_text,
 )
 """Every scene, in the order of the walk."""

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from time import perf_counter
 
-from engine.request import ChatRequest
-from engine.server.asked import (
+from engine.request import ChatRequest, SamplingParams
+from engine.server.completion_request import (
     MOST_ALTERNATIVES,
-    Asked,
-    ServedModel,
-    check_model,
+    CompletionRequest,
     length,
-    new_id,
     sampling,
     stops,
 )
 from engine.server.conversation import messages
-from engine.server.dialects.dialect import Json, sse
-from engine.server.dialects.logprobs import chat_logprobs, tokens_said
-from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, usage
-from engine.server.generation import Answered
+from engine.server.dialects.dialect import Dialect, Json, sse
+from engine.server.dialects.logprobs import chat_logprobs, content_tokens
+from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, provenance, usage
+from engine.server.generation import Completion
 from engine.server.members import Members
-from engine.server.reasoning import AnswerPiece
-from engine.server.refusal import HttpRefusal
+from engine.server.reasoning import CompletionDelta
 
 
-class ChatCompletions:
+class ChatCompletions(Dialect):
     """`/v1/chat/completions`."""
 
-    def read(self, body: Members, model: ServedModel) -> Asked:
-        """Return what is asked."""
-        check_model(body, model)
+    @staticmethod
+    def parse(
+        body: Members, request_id: str, recommended: SamplingParams | None
+    ) -> CompletionRequest:
+        """Return what a body asks for."""
         body.only("n", 1)
         body.only("tools", [])
         body.only("functions", [])
@@ -41,85 +37,59 @@ class ChatCompletions:
         body.only("audio")
         if (form := body.inner("response_format")) is not None:
             form.only("type", "text")
-        asked = ChatRequest(
-            new_id(),
+        chat = ChatRequest(
+            request_id,
             messages(list(body.list("messages"))),
-            sampling(body, model),
+            sampling(body, recommended),
             length(body, "max_completion_tokens", "max_tokens"),
             stops(body, "stop"),
-            perf_counter(),
-            _thinking(body),
+            thinking=_thinking(body),
             alternatives=_alternatives(body) or 0,
         )
-        return Asked(
-            asked,
-            model.name,
+        return CompletionRequest(
+            chat,
             stream=bool(body.flag("stream")),
             usage=asks_for_usage(body),
             logprobs=bool(body.flag("logprobs")),
         )
 
-    def whole(self, asked: Asked, answer: Answered) -> Json:
-        """Return an answer as one object."""
-        message: Json = {"role": "assistant", "content": answer.said, "refusal": None}
-        if answer.thought:
-            message["reasoning_content"] = answer.thought
-        told = chat_logprobs(tokens_said(answer.pieces)) if asked.logprobs else None
+    def response(self, completion: Completion) -> Json:
+        """Return a completion as one object."""
+        message: Json = {"role": "assistant", "content": completion.content, "refusal": None}
+        if completion.reasoning:
+            message["reasoning_content"] = completion.reasoning
+        tokens = content_tokens(completion.deltas)
         choice = {
             "index": 0,
             "message": message,
-            "logprobs": told,
-            "finish_reason": FINISH_REASONS[answer.finished.reason],
+            "logprobs": chat_logprobs(tokens) if self._request.logprobs else None,
+            "finish_reason": FINISH_REASONS[completion.finished.reason],
         }
-        return _head(asked, "chat.completion", int(time.time())) | {
-            "choices": [choice],
-            "usage": usage(answer),
-            "system_fingerprint": answer.finished.signature,
-            "seed": answer.finished.seed,
-        }
-
-    def writer(self, asked: Asked) -> ChatWriter:
-        """Return what streams an answer."""
-        return ChatWriter(asked)
-
-    def refusal(self, refusal: HttpRefusal) -> Json:
-        """Return the body of a refusal."""
-        return refusal.as_openai()
-
-
-class ChatWriter:
-    """Streams a chat completion."""
-
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._head = _head(asked, "chat.completion.chunk", int(time.time()))
+        counts: Json = {"choices": [choice], "usage": usage(completion)}
+        return self._head("chat.completion") | counts | provenance(completion)
 
     def begin(self, prompt_tokens: int) -> Iterator[bytes]:
         """Yield who speaks."""
         del prompt_tokens
         yield self._chunk({"role": "assistant", "content": ""})
 
-    def piece(self, piece: AnswerPiece) -> Iterator[bytes]:
-        """Yield a piece of the answer."""
-        if piece.thought:
-            yield self._chunk({"reasoning_content": piece.text})
-        elif self._asked.logprobs:
-            yield self._chunk({"content": piece.text}, logprobs=chat_logprobs(piece.tokens))
+    def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
+        """Yield the next stretch of the completion."""
+        if delta.reasoning:
+            yield self._chunk({"reasoning_content": delta.text})
+        elif self._request.logprobs:
+            yield self._chunk({"content": delta.text}, logprobs=chat_logprobs(delta.tokens))
         else:
-            yield self._chunk({"content": piece.text})
+            yield self._chunk({"content": delta.text})
 
-    def end(self, answer: Answered) -> Iterator[bytes]:
+    def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""
-        finished = answer.finished
-        more: Json = {"system_fingerprint": finished.signature, "seed": finished.seed}
-        yield self._chunk({}, reason=FINISH_REASONS[finished.reason], more=more)
-        if self._asked.usage:
-            yield sse(self._head | more | {"choices": [], "usage": usage(answer)})
+        more = provenance(completion)
+        yield self._chunk({}, reason=FINISH_REASONS[completion.finished.reason], more=more)
+        if self._request.usage:
+            counts: Json = {"choices": [], "usage": usage(completion)}
+            yield sse(self._head("chat.completion.chunk") | more | counts)
         yield sse("[DONE]")
-
-    def fail(self, refusal: HttpRefusal) -> Iterator[bytes]:
-        """Yield why it ended before its time."""
-        yield sse(refusal.as_openai())
 
     def _chunk(
         self,
@@ -132,14 +102,17 @@ class ChatWriter:
         choice: Json = {
             "index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason,
         }  # fmt: skip
-        usage_to_come: Json = {"usage": None} if self._asked.usage else {}
-        return sse(self._head | (more or {}) | {"choices": [choice]} | usage_to_come)
+        usage_to_come: Json = {"usage": None} if self._request.usage else {}
+        head = self._head("chat.completion.chunk")
+        return sse(head | (more or {}) | {"choices": [choice]} | usage_to_come)
 
-
-def _head(asked: Asked, kind: str, created: int) -> Json:
-    return {
-        "id": f"chatcmpl-{asked.id}", "object": kind, "created": created, "model": asked.model,
-    }  # fmt: skip
+    def _head(self, kind: str) -> Json:
+        return {
+            "id": f"chatcmpl-{self._id}",
+            "object": kind,
+            "created": self._created,
+            "model": self._model,
+        }
 
 
 def _alternatives(body: Members) -> int | None:

@@ -2,115 +2,90 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from time import perf_counter
 
-from engine.request import ChatRequest, RawPrompt
-from engine.server.asked import (
+from engine.request import ChatRequest, RawPrompt, SamplingParams
+from engine.server.completion_request import (
     MOST_ALTERNATIVES,
-    Asked,
-    ServedModel,
-    check_model,
+    CompletionRequest,
     length,
-    new_id,
     sampling,
     stops,
 )
-from engine.server.dialects.dialect import Json, sse
-from engine.server.dialects.logprobs import text_logprobs, tokens_said
-from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, usage
-from engine.server.generation import Answered
+from engine.server.dialects.dialect import Dialect, Json, sse
+from engine.server.dialects.logprobs import content_tokens, text_logprobs
+from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, provenance, usage
+from engine.server.generation import Completion
 from engine.server.members import Members, well_formed
-from engine.server.reasoning import AnswerPiece
-from engine.server.refusal import HttpRefusal
+from engine.server.reasoning import CompletionDelta
 
 _LENGTH = 16
-"""Most tokens of an answer whose request says nothing, as OpenAI has it."""
+"""Most tokens of a completion whose request says nothing, as OpenAI has it."""
 
 
-class TextCompletions:
+class TextCompletions(Dialect):
     """`/v1/completions`."""
 
-    def read(self, body: Members, model: ServedModel) -> Asked:
-        """Return what is asked."""
-        check_model(body, model)
+    _offset = 0
+    """Characters that were streamed."""
+
+    @staticmethod
+    def parse(
+        body: Members, request_id: str, recommended: SamplingParams | None
+    ) -> CompletionRequest:
+        """Return what a body asks for."""
         body.only("n", 1)
         body.only("best_of", 1)
         body.only("echo", False)
         body.only("suffix", "")
         body.only("logit_bias", {})
-        told = body.whole("logprobs", 0, MOST_ALTERNATIVES)
-        asked = ChatRequest(
-            new_id(),
+        alternatives = body.whole("logprobs", 0, MOST_ALTERNATIVES)
+        chat = ChatRequest(
+            request_id,
             (),
-            sampling(body, model),
+            sampling(body, recommended),
             length(body, "max_tokens", default=_LENGTH),
             stops(body, "stop"),
-            perf_counter(),
             raw=_prompt(body),
-            alternatives=told or 0,
+            alternatives=alternatives or 0,
         )
-        return Asked(
-            asked,
-            model.name,
+        return CompletionRequest(
+            chat,
             stream=bool(body.flag("stream")),
             usage=asks_for_usage(body),
-            logprobs=told is not None,
+            logprobs=alternatives is not None,
         )
 
-    def whole(self, asked: Asked, answer: Answered) -> Json:
-        """Return an answer as one object."""
-        told = text_logprobs(tokens_said(answer.pieces), 0) if asked.logprobs else None
-        finished = answer.finished
-        choice = _choice(answer.said, told, FINISH_REASONS[finished.reason])
-        return _head(asked) | {
-            "choices": [choice],
-            "usage": usage(answer),
-            "system_fingerprint": finished.signature,
-            "seed": finished.seed,
-        }
+    def response(self, completion: Completion) -> Json:
+        """Return a completion as one object."""
+        logprobs = text_logprobs(content_tokens(completion.deltas), 0)
+        reason = FINISH_REASONS[completion.finished.reason]
+        choice = _choice(completion.content, logprobs if self._request.logprobs else None, reason)
+        counts: Json = {"choices": [choice], "usage": usage(completion)}
+        return self._head() | counts | provenance(completion)
 
-    def writer(self, asked: Asked) -> CompletionWriter:
-        """Return what streams an answer."""
-        return CompletionWriter(asked)
+    def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
+        """Yield the next stretch of the completion."""
+        logprobs = text_logprobs(delta.tokens, self._offset) if self._request.logprobs else None
+        self._offset += len(delta.text)
+        yield sse(self._head() | {"choices": [_choice(delta.text, logprobs, None)]})
 
-    def refusal(self, refusal: HttpRefusal) -> Json:
-        """Return the body of a refusal."""
-        return refusal.as_openai()
-
-
-class CompletionWriter:
-    """Streams a text completion."""
-
-    def __init__(self, asked: Asked) -> None:
-        self._asked, self._head = asked, _head(asked)
-        self._offset = 0
-
-    def begin(self, prompt_tokens: int) -> Iterator[bytes]:
-        """Yield nothing: the first piece says it all."""
-        del prompt_tokens
-        yield from ()
-
-    def piece(self, piece: AnswerPiece) -> Iterator[bytes]:
-        """Yield a piece of the answer."""
-        told = text_logprobs(piece.tokens, self._offset) if self._asked.logprobs else None
-        self._offset += len(piece.text)
-        yield sse(self._head | {"choices": [_choice(piece.text, told, None)]})
-
-    def end(self, answer: Answered) -> Iterator[bytes]:
+    def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""
-        finished = answer.finished
-        more: Json = {"system_fingerprint": finished.signature, "seed": finished.seed}
-        last = _choice("", None, FINISH_REASONS[finished.reason])
-        yield sse(self._head | more | {"choices": [last]})
-        if self._asked.usage:
-            yield sse(self._head | more | {"choices": [], "usage": usage(answer)})
+        head = self._head() | provenance(completion)
+        last = _choice("", None, FINISH_REASONS[completion.finished.reason])
+        yield sse(head | {"choices": [last]})
+        if self._request.usage:
+            yield sse(head | {"choices": [], "usage": usage(completion)})
         yield sse("[DONE]")
 
-    def fail(self, refusal: HttpRefusal) -> Iterator[bytes]:
-        """Yield why it ended before its time."""
-        yield sse(refusal.as_openai())
+    def _head(self) -> Json:
+        return {
+            "id": f"cmpl-{self._id}",
+            "object": "text_completion",
+            "created": self._created,
+            "model": self._model,
+        }
 
 
 def _prompt(body: Members) -> RawPrompt:
@@ -128,12 +103,3 @@ def _prompt(body: Members) -> RawPrompt:
 
 def _choice(text: str, logprobs: Json | None, reason: str | None) -> Json:
     return {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": reason}
-
-
-def _head(asked: Asked) -> Json:
-    return {
-        "id": f"cmpl-{asked.id}",
-        "object": "text_completion",
-        "created": int(time.time()),
-        "model": asked.model,
-    }

@@ -3,56 +3,73 @@
 from __future__ import annotations
 
 import json
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
 
-from engine.server.asked import Asked, ServedModel
-from engine.server.generation import Answered
+from engine.request import SamplingParams
+from engine.server.api_error import ApiError
+from engine.server.completion_request import CompletionRequest
+from engine.server.generation import Completion
 from engine.server.members import Members
-from engine.server.reasoning import AnswerPiece
-from engine.server.refusal import HttpRefusal
+from engine.server.reasoning import CompletionDelta
 
 Json = dict[str, object]
 
 
-class EventWriter(Protocol):
-    """Writes one answer as server-sent events."""
+class Dialect(ABC):
+    """Writes the response to one request; `parse` reads the request.
+
+    Args:
+        request: as it was parsed.
+        model: name of the model that answers.
+    """
+
+    def __init__(self, request: CompletionRequest, model: str) -> None:
+        self._request, self._model = request, model
+        self._id, self._created = request.id, int(time.time())
+
+    @staticmethod
+    @abstractmethod
+    def parse(
+        body: Members, request_id: str, recommended: SamplingParams | None
+    ) -> CompletionRequest:
+        """Return what a body asks for.
+
+        Args:
+            body: of the request.
+            request_id: for the engine.
+            recommended: sampling that the model's own files recommend.
+
+        Raises:
+            ApiError: it is not understood or not supported.
+        """
+
+    @staticmethod
+    def error(error: ApiError) -> Json:
+        """Return the body of an error."""
+        return error.to_openai()
+
+    @abstractmethod
+    def response(self, completion: Completion) -> Json:
+        """Return a completion as one object."""
 
     def begin(self, prompt_tokens: int) -> Iterator[bytes]:
-        """Yield what comes before the first piece."""
-        ...
+        """Yield what a stream has before the first delta."""
+        del prompt_tokens
+        yield from ()
 
-    def piece(self, piece: AnswerPiece) -> Iterator[bytes]:
-        """Yield a piece of the answer."""
-        ...
+    @abstractmethod
+    def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
+        """Yield the next stretch of the completion."""
 
-    def end(self, answer: Answered) -> Iterator[bytes]:
+    @abstractmethod
+    def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""
-        ...
 
-    def fail(self, refusal: HttpRefusal) -> Iterator[bytes]:
+    def fail(self, error: ApiError) -> Iterator[bytes]:
         """Yield why it ended before its time."""
-        ...
-
-
-class Dialect(Protocol):
-    """Reads requests and writes answers."""
-
-    def read(self, body: Members, model: ServedModel) -> Asked:
-        """Return what is asked. Raises HttpRefusal where it is not understood or supported."""
-        ...
-
-    def whole(self, asked: Asked, answer: Answered) -> Json:
-        """Return an answer as one object."""
-        ...
-
-    def writer(self, asked: Asked) -> EventWriter:
-        """Return what streams an answer."""
-        ...
-
-    def refusal(self, refusal: HttpRefusal) -> Json:
-        """Return the body of a refusal."""
-        ...
+        yield sse(self.error(error))
 
 
 def sse(data: Json | str, name: str = "") -> bytes:

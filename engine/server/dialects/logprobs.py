@@ -7,7 +7,7 @@ from math import log
 
 from engine.events import TokenSpan
 from engine.server.dialects.dialect import Json
-from engine.server.reasoning import AnswerPiece, Token
+from engine.server.reasoning import CompletionDelta, Token
 
 _LEAST = -9999.0
 """Logprob of tokens without a chance, as OpenAI writes it."""
@@ -25,7 +25,7 @@ def chat_logprobs(tokens: Iterable[Token]) -> Json:
 
 
 def text_logprobs(tokens: Sequence[Token], offset: int) -> Json:
-    """Return the shape of text completions; `offset`: characters of the answer before them."""
+    """Return the shape of text completions; `offset`: characters of the completion before them."""
     offsets = []
     for text, _ in tokens:
         offsets.append(offset)
@@ -40,9 +40,9 @@ def text_logprobs(tokens: Sequence[Token], offset: int) -> Json:
     }
 
 
-def tokens_said(pieces: Iterable[AnswerPiece]) -> list[Token]:
-    """Return the tokens that wrote what was said."""
-    return [token for piece in pieces if not piece.thought for token in piece.tokens]
+def content_tokens(deltas: Iterable[CompletionDelta]) -> list[Token]:
+    """Return the tokens that wrote the content."""
+    return [token for delta in deltas if not delta.reasoning for token in delta.tokens]
 
 
 def _entry(text: str, value: float) -> Json:

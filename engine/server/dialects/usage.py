@@ -1,10 +1,10 @@
-"""Counts of an answer, as clients read them."""
+"""Counts of a completion, as clients read them."""
 
 from __future__ import annotations
 
 from engine.events import Finished, FinishReason
 from engine.server.dialects.dialect import Json
-from engine.server.generation import Answered
+from engine.server.generation import Completion
 from engine.server.members import Members
 
 FINISH_REASONS = {
@@ -21,47 +21,53 @@ def asks_for_usage(body: Members) -> bool:
     return options is not None and bool(options.flag("include_usage"))
 
 
-def usage(answer: Answered) -> Json:
+def usage(completion: Completion) -> Json:
     """Return the counts in the shape of OpenAI's completions."""
-    stats = answer.finished.stats
+    stats = completion.finished.stats
     return {
         "prompt_tokens": stats.prompt_tokens,
         "completion_tokens": stats.committed,
         "total_tokens": stats.prompt_tokens + stats.committed,
         "prompt_tokens_details": {"cached_tokens": stats.reused_tokens},
-        "completion_tokens_details": {"reasoning_tokens": thought_tokens(answer)},
-        "speculation": speculation(answer.finished),
+        "completion_tokens_details": {"reasoning_tokens": reasoning_tokens(completion)},
+        "speculation": speculation(completion.finished),
     }
 
 
-def usage_in_and_out(answer: Answered) -> Json:
+def provenance(completion: Completion) -> Json:
+    """Return what it takes to have the same text again: numeric signature and seed."""
+    finished = completion.finished
+    return {"system_fingerprint": finished.signature, "seed": finished.seed}
+
+
+def usage_in_and_out(completion: Completion) -> Json:
     """Return the counts in the shape of OpenAI's responses."""
-    stats = answer.finished.stats
+    stats = completion.finished.stats
     return {
         "input_tokens": stats.prompt_tokens,
         "input_tokens_details": {"cached_tokens": stats.reused_tokens},
         "output_tokens": stats.committed,
-        "output_tokens_details": {"reasoning_tokens": thought_tokens(answer)},
+        "output_tokens_details": {"reasoning_tokens": reasoning_tokens(completion)},
         "total_tokens": stats.prompt_tokens + stats.committed,
-        "speculation": speculation(answer.finished),
+        "speculation": speculation(completion.finished),
     }
 
 
-def usage_of_message(answer: Answered) -> Json:
+def usage_of_message(completion: Completion) -> Json:
     """Return the counts in the shape of Anthropic's messages."""
-    stats = answer.finished.stats
+    stats = completion.finished.stats
     return {
         "input_tokens": stats.prompt_tokens - stats.reused_tokens,
         "cache_read_input_tokens": stats.reused_tokens,
         "cache_creation_input_tokens": 0,
         "output_tokens": stats.committed,
-        "speculation": speculation(answer.finished),
+        "speculation": speculation(completion.finished),
     }
 
 
-def thought_tokens(answer: Answered) -> int:
-    """Return how many tokens wrote thoughts."""
-    return sum(len(piece.tokens) for piece in answer.pieces if piece.thought)
+def reasoning_tokens(completion: Completion) -> int:
+    """Return how many tokens wrote its reasoning."""
+    return sum(len(delta.tokens) for delta in completion.deltas if delta.reasoning)
 
 
 def speculation(finished: Finished) -> Json:

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.data_folder.paths import Paths
 from app.settings import Settings, SettingsStore
 from app.settings.file import load
-from app.settings.hub_access import access_of, usable_cache
+from app.settings.hub_access import access_of, usable_path
 from app.settings.model import SettingsSection
 from app.settings_page.dialog import SettingsDialog
 from app.settings_page.page import SettingsPage
@@ -109,8 +109,8 @@ def test_what_cannot_be_used_in_the_file_is_as_usual(tmp_path: Path, line: str, 
 
 
 def test_folders_have_whole_paths() -> None:
-    assert usable_cache("")
-    assert usable_cache("~/models")
-    assert not usable_cache("models")
-    assert not usable_cache("~nobody-of-this-name/models")
-    assert not usable_cache("/a\nb")
+    assert usable_path("")
+    assert usable_path("~/models")
+    assert not usable_path("models")
+    assert not usable_path("~nobody-of-this-name/models")
+    assert not usable_path("/a\nb")

@@ -9,17 +9,25 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Duotail, start
-from folder_models import FOLDER_TARGET
+from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 
+from engine.cli import serve
+from engine.commands import DraftChoice, Load
 from engine.server import settings
 
 NOT_WINDOWS = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 BODY = json.dumps({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3})
+
+
+@pytest.fixture
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUOTAIL_DATA_DIR", str(tmp_path))
 
 
 @pytest.fixture
@@ -95,6 +103,15 @@ def test_what_cannot_be_served_is_bad_usage(duotail: Duotail, options: list[str]
     outcome = duotail("serve", "--json", *options)
     assert outcome.code == 2
     assert outcome.err
+
+
+@pytest.mark.usefixtures("own_data")
+def test_requests_may_load_what_is_here_each_with_a_draft_of_its_own() -> None:
+    first = Load(FOLDER_TARGET, draft=FOLDER_DRAFT, context=256)
+    loads = list(serve._catalogue(first)().values())
+    assert replace(first, after_answer=True) in loads
+    others = [load for load in loads if load.model != FOLDER_TARGET]
+    assert all(load.draft is DraftChoice.AUTO and load.context == 256 for load in others)
 
 
 def test_a_model_that_does_not_load_ends_it(duotail: Duotail, tmp_path: Path) -> None:

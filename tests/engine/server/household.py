@@ -14,10 +14,10 @@ from folder_models import FOLDER_TARGET
 from engine.cli.loaded import wait_for_model
 from engine.commands import Command, Load
 from engine.events import Event, Finished, TextDelta
-from engine.server.activity import ServerEvent
 from engine.server.application import ServerApplication
-from engine.server.asked import ID_PREFIX
-from engine.server.reception import Reception
+from engine.server.completion_request import ID_PREFIX
+from engine.server.dispatcher import Dispatcher
+from engine.server.events import RequestStatus
 from engine.server.server import Server
 from engine.server.settings import ServerSettings
 from engine.service.engine import Engine
@@ -32,20 +32,20 @@ class Household:
     """
 
     def __init__(self) -> None:
-        self.reception = Reception()
+        self.dispatcher = Dispatcher()
         self.window: list[Event] = []
         self.all: list[Event] = []
-        self.told: list[ServerEvent] = []
+        self.told: list[RequestStatus] = []
         self._news = threading.Condition()
         self._loaded: SimpleQueue[Event] = SimpleQueue()
         self.engine = Engine(self._hear, sample_devices=False)
-        self.reception.open(self.engine.submit)
+        self.dispatcher.open(self.engine.submit)
 
     def _hear(self, event: Event) -> None:
         with self._news:
             self.all.append(event)  # before a client can know of it
         self._loaded.put(event)
-        taken = self.reception.take(event)
+        taken = self.dispatcher.take(event)
         with self._news:
             if not taken:
                 self.window.append(event)
@@ -89,7 +89,7 @@ class Household:
 
     def application(self, **settings: Any) -> Any:
         known = ServerSettings(**{"token": None, **settings})
-        return ServerApplication(self.reception, known, self.told.append).asgi
+        return ServerApplication(self.dispatcher, known, self.told.append).asgi
 
     def server(self, **settings: Any) -> Server:
-        return Server(self.reception, ServerSettings(**settings), self.told.append)
+        return Server(self.dispatcher, ServerSettings(**settings), self.told.append)

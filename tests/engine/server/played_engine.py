@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from folder_models import FOLDER_TARGET
 
-from engine.commands import Command, Generate, Mode, Stop
+from engine.commands import Command, Generate, Load, Mode, Stop
 from engine.events import (
     AnswerStats,
     Event,
@@ -26,20 +27,21 @@ from engine.events import (
     TokenSpan,
 )
 from engine.request import SamplingParams
-from engine.server.activity import ServerEvent
 from engine.server.application import ServerApplication
-from engine.server.reception import Reception
+from engine.server.dispatcher import Dispatcher
+from engine.server.events import RequestStatus
 from engine.server.settings import ServerSettings
 
 TOKEN = "a-token-of-the-tests"
 NAME = "Babbler"
 
 
-def plan(sampling: SamplingParams | None = None) -> PlanReady:
+def plan(sampling: SamplingParams | None = None, name: str = NAME) -> PlanReady:
     summary = PlanSummary(
         Mode.CPU, "cpu", "cpu", "Draft", 512, "cpu:q8", ("because",), sampling=sampling
     )
-    return PlanReady(perf_counter(), FOLDER_TARGET, NAME, summary)
+    path = FOLDER_TARGET if name == NAME else Path("/models") / name
+    return PlanReady(perf_counter(), path, name, summary)
 
 
 def stats(committed: int, *, prompt: int = 5) -> AnswerStats:
@@ -82,12 +84,17 @@ class PlayedEngine:
     failure: Failed | None = None
     stop: str = ""
     commands: list[Command] = field(default_factory=list)
-    told: list[ServerEvent] = field(default_factory=list)
+    told: list[RequestStatus] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.reception = Reception()
-        self.reception.open(self.submit)
-        self.reception.take(plan())
+        self.dispatcher = Dispatcher()
+        self.dispatcher.open(self.submit)
+        self.dispatcher.take(plan())
+
+    @property
+    def requests(self) -> list[RequestStatus]:
+        """The last word on each request, in the order of their arrival."""
+        return list({status.id: status for status in self.told}.values())
 
     @property
     def asked(self) -> Generate:
@@ -98,6 +105,11 @@ class PlayedEngine:
         self.commands.append(command)
         if isinstance(command, Stop) and command.request_id is not None:
             self._tell(self._finished(command.request_id, FinishReason.STOPPED, self.tokens[:-1]))
+        if isinstance(command, Load):
+            if self.failure is not None:
+                self.dispatcher.take(replace(self.failure, request_id=None))
+            known = plan(name=NAME if self.failure else command.model.name)
+            self.dispatcher.take(known)
         if not isinstance(command, Generate):
             return
         name = command.request.id
@@ -116,7 +128,7 @@ class PlayedEngine:
             self._tell(self._finished(name, self.reason, self.tokens))
 
     def _tell(self, event: Event) -> None:
-        assert self.reception.take(event)
+        assert self.dispatcher.take(event)
 
     def _finished(self, name: str, reason: FinishReason, tokens: Sequence[str]) -> Finished:
         ids = tuple(range(len(tokens)))
@@ -125,10 +137,12 @@ class PlayedEngine:
             self.stop,
         )  # fmt: skip
 
-    def application(self, **settings: Any) -> Any:
-        """Return the ASGI application in front of it."""
+    def application(self, *others: str, **settings: Any) -> Any:
+        """Return the ASGI application in front of it; `others`: models that requests may load."""
         known = ServerSettings(**{"token": TOKEN, **settings})
-        return ServerApplication(self.reception, known, self.told.append).asgi
+        loads = {name: Load(Path("/models") / name, after_answer=True) for name in others}
+        catalogue = (lambda: loads) if others else None
+        return ServerApplication(self.dispatcher, known, self.told.append, catalogue).asgi
 
 
 @dataclass(frozen=True)

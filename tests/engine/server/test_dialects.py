@@ -70,7 +70,7 @@ def test_without_a_seed_each_answer_has_its_own_and_tells_it(path: str) -> None:
 
 def test_what_is_left_open_is_as_the_model_recommends() -> None:
     engine = PlayedEngine()
-    engine.reception.take(plan(SamplingParams(temperature=0.6, top_k=20, top_p=0.95)))
+    engine.dispatcher.take(plan(SamplingParams(temperature=0.6, top_k=20, top_p=0.95)))
     ask(engine.application(), CHAT, HELLO | {"top_p": 0.5, "seed": 1})
     assert engine.asked.request.sampling == SamplingParams(0.6, 20, 0.5, seed=1)
     assert read(CHAT, seed=1).sampling == SamplingParams(1.0, seed=1)  # it recommends nothing
@@ -469,7 +469,7 @@ def test_an_answer_that_is_stopped_at_the_server_says_so(path: str) -> None:
 @pytest.mark.parametrize("path", BODIES)
 def test_without_a_model_there_is_no_answer(path: str) -> None:
     engine = PlayedEngine()
-    engine.reception.take(Unloaded(0.0))
+    engine.dispatcher.take(Unloaded(0.0))
     app = engine.application()
     reply = ask(app, path, BODIES[path])
     assert (reply.status, reply.headers["retry-after"]) == (503, "5")

@@ -190,7 +190,7 @@ def check(reply: Reply) -> None:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_broken_requests(household: Household, seed: int) -> None:
     random = Random(seed)
-    app = household.application(token=TOKEN, most_bytes=2**20)
+    app = household.application(token=TOKEN, max_body_bytes=2**20)
 
     def short(command: Command) -> None:
         """Whatever a request asks for, a word will do."""
@@ -210,9 +210,9 @@ def test_broken_requests(household: Household, seed: int) -> None:
         assert healthy.json == {"status": "ok"}
         return statuses
 
-    household.reception.open(short)
+    household.dispatcher.open(short)
     try:
         statuses = asyncio.run(run())
     finally:
-        household.reception.open(household.submit)
+        household.dispatcher.open(household.submit)
     assert {200, 400} <= set(statuses)

@@ -192,7 +192,7 @@ def test_a_crowd_gets_its_own_answers_while_the_window_streams(
     household: Household, requests: int
 ) -> None:
     """Eight at once; each answer is the one that its seed gives alone."""
-    app = household.application(most_waiting=8)
+    app = household.application(max_waiting=8)
 
     def body(seed: int) -> Any:
         return HELLO | {"seed": seed, "temperature": 1.0, "max_tokens": 6}

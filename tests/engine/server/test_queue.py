@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from played_engine import PlayedEngine, exchange, until
+from played_engine import NAME, PlayedEngine, exchange, until
 
 from engine.commands import Stop
 from engine.events import Failed
-from engine.server.activity import Outcome, RequestBegan, RequestEnded
+from engine.server.api_error import ApiError
+from engine.server.events import RequestState
 from engine.server.queue import RequestQueue
-from engine.server.refusal import HttpRefusal
 
 CHAT = "/v1/chat/completions"
 HELLO = {"messages": [{"role": "user", "content": "Hello"}]}
@@ -36,13 +36,13 @@ def test_a_client_with_many_requests_holds_up_no_other() -> None:
 
 
 def test_too_many_are_refused_and_told_when_to_come_back() -> None:
-    async def crowd() -> HttpRefusal:
+    async def crowd() -> ApiError:
         queue = RequestQueue(2)
         with await queue.enter("a"):
             waiting = [asyncio.ensure_future(queue.enter(client)) for client in "bc"]
             await asyncio.sleep(0)
             assert (queue.running, queue.waiting) == (1, 2)
-            with pytest.raises(HttpRefusal) as refused:
+            with pytest.raises(ApiError) as refused:
                 await queue.enter("d")
         for turn in waiting:
             (await turn).end()
@@ -89,14 +89,14 @@ def test_a_turn_ends_once() -> None:
 
 def test_a_request_behind_a_full_queue_is_refused() -> None:
     engine = PlayedEngine(holds=True)
-    app = engine.application(most_waiting=1)
+    app = engine.application(max_waiting=1)
 
     async def run() -> None:
         gone = asyncio.Event()
         first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=gone))
         await until(lambda: engine.commands)
         second = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=gone))
-        await until(lambda: len(engine.told) == 2)
+        await until(lambda: len(engine.requests) == 2)
         reply = await exchange(app, CHAT, HELLO)
         assert (reply.status, reply.headers["retry-after"]) == (429, "2")
         assert reply.json["error"]["code"] == "queue_full"
@@ -125,10 +125,9 @@ def test_an_answer_is_stopped_when_its_client_is_gone(stream: bool) -> None:
         assert (await exchange(app, CHAT, HELLO)).status == 200  # the turn was handed on
 
     asyncio.run(run())
-    began, ended = engine.told[:2]
-    assert isinstance(began, RequestBegan)
-    assert isinstance(ended, RequestEnded)
-    assert (ended.id, ended.outcome) == (began.id, Outcome.LEFT)
+    left, served = engine.requests
+    assert left.state is RequestState.GONE
+    assert served.state is RequestState.DONE
 
 
 def test_a_client_that_is_gone_while_it_waits_asks_the_engine_nothing() -> None:
@@ -140,7 +139,7 @@ def test_a_client_that_is_gone_while_it_waits_asks_the_engine_nothing() -> None:
         first = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=stays))
         await until(lambda: engine.commands)
         second = asyncio.ensure_future(exchange(app, CHAT, HELLO, gone=leaves))
-        await until(lambda: len(engine.told) == 2)
+        await until(lambda: len(engine.requests) == 2)
         leaves.set()
         await second
         assert len(engine.commands) == 1
@@ -188,13 +187,13 @@ def test_requests_are_told_with_their_origin_and_without_their_content() -> None
         await exchange(app, CHAT, HELLO, headers={"user-agent": agent})
 
     asyncio.run(run())
-    began, ended = engine.told
-    assert isinstance(began, RequestBegan)
-    assert (began.address, began.path) == ("127.0.0.1", CHAT)
-    assert began.program.startswith("OpenAI/Python 3.1xxx")
-    assert len(began.program) == 80
-    assert isinstance(ended, RequestEnded)
-    assert (ended.outcome, ended.status, ended.tokens) == (Outcome.ANSWERED, 200, 3)
+    assert [status.state for status in engine.told] == ["waiting", "reading", "writing", "done"]
+    (ended,) = engine.requests
+    assert (ended.address, ended.path, ended.model) == ("127.0.0.1", CHAT, NAME)
+    assert ended.user_agent.startswith("OpenAI/Python 3.1xxx")
+    assert len(ended.user_agent) == 80
+    assert (ended.code, ended.prompt_tokens, ended.tokens) == (200, 5, 3)
+    assert ended.tokens_per_s == 20
     assert "Hello" not in repr(engine.told)
 
 
@@ -209,10 +208,9 @@ def test_refusals_are_told_too_once_each() -> None:
         await exchange(app, CHAT, HELLO)
 
     asyncio.run(run())
-    ended = [event for event in engine.told if isinstance(event, RequestEnded)]
-    assert [event.status for event in ended] == [401, 400, 400]
-    assert [bool(event.id) for event in ended] == [False, False, True]
-    assert {event.outcome for event in ended} == {Outcome.REFUSED}
+    ended = [status for status in engine.told if status.state.over]
+    assert [status.code for status in ended] == [401, 400, 400]
+    assert {status.state for status in ended} == {RequestState.REFUSED}
 
 
 def test_metrics_count_what_was_written() -> None:

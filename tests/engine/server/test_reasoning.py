@@ -7,7 +7,7 @@ import pytest
 from engine.events import Origin, TextDelta, TokenSpan
 from engine.request import ChatRequest, Message, RawPrompt, Role
 from engine.server.generation import tokens_in
-from engine.server.reasoning import ReasoningStream, Token
+from engine.server.reasoning import ReasoningParser, Token
 
 ANSWERS = [
     ("Good day", "", "Good day"),
@@ -28,11 +28,11 @@ def tokens_of(text: str, size: int) -> list[Token]:
 
 
 def split(text: str, size: int, request: ChatRequest) -> tuple[str, str]:
-    stream = ReasoningStream(request)
-    pieces = [p for token in tokens_of(text, size) for p in stream.feed([token])]
-    pieces += stream.finish()
-    thought = "".join(piece.text for piece in pieces if piece.thought)
-    return thought, "".join(piece.text for piece in pieces if not piece.thought)
+    stream = ReasoningParser(request)
+    deltas = [p for token in tokens_of(text, size) for p in stream.feed([token])]
+    deltas += stream.finish()
+    thought = "".join(delta.text for delta in deltas if delta.reasoning)
+    return thought, "".join(delta.text for delta in deltas if not delta.reasoning)
 
 
 def request(*messages: Message, raw: RawPrompt | None = None) -> ChatRequest:

@@ -9,8 +9,9 @@ import json
 import logging
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,10 +21,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from household import Household
+from played_engine import PlayedEngine
 
 from engine.errors import UserFixable
 from engine.events import Finished, FinishReason
-from engine.server.reception import Reception
+from engine.server import connection
+from engine.server.dispatcher import Dispatcher
+from engine.server.events import RequestStatus
 from engine.server.server import Server
 from engine.server.settings import ServerSettings
 
@@ -45,28 +49,28 @@ def connect(server: Server) -> http.client.HTTPConnection:
 
 
 def post(
-    connection: http.client.HTTPConnection, body: object, token: str = TOKEN
+    client: http.client.HTTPConnection, body: object, token: str = TOKEN
 ) -> http.client.HTTPResponse:
     headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
-    connection.request("POST", CHAT, json.dumps(body), headers)
-    return connection.getresponse()
+    client.request("POST", CHAT, json.dumps(body), headers)
+    return client.getresponse()
 
 
 def test_requests_come_over_the_network(server: Server) -> None:
     assert server.url == f"http://127.0.0.1:{server.port}/v1"
-    with closing(connect(server)) as connection:
+    with closing(connect(server)) as client:
         for _ in range(2):  # the connection is kept
-            response = post(connection, HELLO | {"max_tokens": 3})
+            response = post(client, HELLO | {"max_tokens": 3})
             assert response.status == 200
             assert json.load(response)["usage"]["completion_tokens"] == 3
         assert response.getheader("server") is None
-        response = post(connection, HELLO, token="wrong")
+        response = post(client, HELLO, token="wrong")
         assert (response.status, response.getheader("www-authenticate")) == (401, "Bearer")
 
 
 def test_a_stream_comes_as_it_is_written(household: Household, server: Server) -> None:
-    with closing(connect(server)) as connection:
-        response = post(connection, LONG | {"stream": True})
+    with closing(connect(server)) as client:
+        response = post(client, LONG | {"stream": True})
         assert response.getheader("content-type") == "text/event-stream; charset=utf-8"
         assert response.readline().startswith(b'data: {"id":"chatcmpl-')
         assert not any(isinstance(event, Finished) for event in household.all)
@@ -77,12 +81,12 @@ def test_a_stream_comes_as_it_is_written(household: Household, server: Server) -
 def test_when_the_client_is_gone_the_answer_stops_within_300_ms(
     household: Household, server: Server, stream: bool
 ) -> None:
-    with closing(connect(server)) as connection:
+    with closing(connect(server)) as client:
         if stream:
-            post(connection, LONG | {"stream": True}).readline()
+            post(client, LONG | {"stream": True}).readline()
         else:
             headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
-            connection.request("POST", CHAT, json.dumps(LONG), headers)
+            client.request("POST", CHAT, json.dumps(LONG), headers)
         household.wait_for_text()
     left = perf_counter()
     finished = household.wait(Finished)
@@ -92,8 +96,8 @@ def test_when_the_client_is_gone_the_answer_stops_within_300_ms(
 
 def test_the_end_of_the_server_ends_its_answers(household: Household) -> None:
     server = household.server(token=None)
-    with closing(connect(server)) as connection:
-        post(connection, LONG | {"stream": True}).readline()
+    with closing(connect(server)) as client:
+        post(client, LONG | {"stream": True}).readline()
         server.close()
         assert household.wait(Finished).reason is FinishReason.STOPPED
         with pytest.raises(OSError, match="refused"):
@@ -101,13 +105,60 @@ def test_the_end_of_the_server_ends_its_answers(household: Household) -> None:
 
 
 def test_there_are_not_more_connections_than_allowed(household: Household) -> None:
-    with closing(household.server(token=None, most_connections=2)) as server:
+    with closing(household.server(token=None, max_connections=2)) as server:
         idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3)]
-        with closing(connect(server)) as connection:
-            connection.request("GET", "/health")
-            assert connection.getresponse().status == 503
+        with closing(connect(server)) as client:
+            client.request("GET", "/health")
+            assert client.getresponse().status == 503
         for each in idle:
             each.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"]
+)
+def test_a_connection_without_a_whole_head_is_closed(
+    server: Server, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(connection, "HEAD_S", 0.05)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as idle:
+        idle.sendall(sent)
+        with suppress(ConnectionResetError):
+            assert idle.recv(100) == b""
+
+
+def test_a_kept_connection_is_closed_in_the_middle_of_a_head(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as kept:
+        for _ in range(2):
+            kept.sendall(whole)
+            received = b""
+            while not received.endswith(b'"ok"}'):
+                received += kept.recv(1000)
+        monkeypatch.setattr(connection, "HEAD_S", 0.05)
+        kept.sendall(b"GET /hea")
+        with suppress(ConnectionResetError):
+            assert kept.recv(1000) == b""
+
+
+def test_a_client_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "STALLED_S", 0.05)
+    engine = PlayedEngine(tokens=["x" * 100_000] * 200)
+    ended = threading.Event()
+
+    def follow(request: RequestStatus) -> None:
+        if request.state.over:
+            ended.set()
+
+    headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+    with (
+        closing(Server(engine.dispatcher, ServerSettings(token=TOKEN), follow)) as server,
+        closing(connect(server)) as client,
+    ):
+        client.request("POST", CHAT, json.dumps(HELLO | {"stream": True}), headers)
+        assert ended.wait(60)
 
 
 def test_what_is_no_http_is_refused_and_not_logged(
@@ -122,8 +173,8 @@ def test_what_is_no_http_is_refused_and_not_logged(
 
 
 def test_a_port_in_use_is_told_in_words(server: Server) -> None:
-    with pytest.raises(UserFixable, match="cannot listen"):
-        Server(Reception(), ServerSettings(port=server.port))
+    with pytest.raises(UserFixable, match=f"already uses port {server.port}"):
+        Server(Dispatcher(), ServerSettings(port=server.port))
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "203.0.113.9", "x" * 300, "\udcff"])
@@ -134,7 +185,7 @@ def test_a_host_that_is_none_is_told_in_words(host: str, monkeypatch: pytest.Mon
     if host.startswith("no."):
         monkeypatch.setattr(socket, "getaddrinfo", nowhere)
     with pytest.raises(UserFixable, match="cannot listen"):
-        Server(Reception(), ServerSettings(host=host, token="x" * 20))
+        Server(Dispatcher(), ServerSettings(host=host, token="x" * 20))
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +221,8 @@ def test_certificate_files_encrypt(household: Household, certificate: tuple[Path
         assert server.url.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=str(file))
         secure = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=60, context=trusting)
-        with closing(secure) as connection:
-            assert post(connection, HELLO | {"max_tokens": 3}).status == 200
+        with closing(secure) as client:
+            assert post(client, HELLO | {"max_tokens": 3}).status == 200
 
 
 def test_a_certificate_that_is_none_is_told_in_words(
@@ -181,4 +232,4 @@ def test_a_certificate_that_is_none_is_told_in_words(
     broken.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n")
     for file, key in ((broken, None), (certificate[0], broken), (certificate[0], None)):
         with pytest.raises(UserFixable, match="cannot be used"):
-            Server(Reception(), ServerSettings(certificate=file, key=key))
+            Server(Dispatcher(), ServerSettings(certificate=file, key=key))

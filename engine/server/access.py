@@ -18,7 +18,7 @@ from time import monotonic
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.server.refusal import HttpRefusal
+from engine.server.api_error import ApiError
 from engine.server.settings import ServerSettings
 
 PUBLIC = frozenset({"/health"})
@@ -28,10 +28,10 @@ _FREE_GUESSES, _WINDOW_S, _DELAY_S = 10, 60.0, 1.0
 _HEADERS = "authorization, content-type, x-api-key"
 _METHODS = "GET, POST, OPTIONS"
 
-Refuse = Callable[[Scope, Receive, Send, HttpRefusal], Awaitable[None]]
+Refuse = Callable[[Scope, Receive, Send, ApiError], Awaitable[None]]
 
 
-class Guard:
+class AccessMiddleware:
     """Lets requests through to an application, or refuses them.
 
     Args:
@@ -64,8 +64,8 @@ class Guard:
                 await self._check_token(headers)
             if scope["method"] == "POST":
                 self._check_body(headers)
-        except HttpRefusal as refusal:
-            await self._refuse(scope, receive, send, refusal)
+        except ApiError as error:
+            await self._refuse(scope, receive, send, error)
             return
         await self._app(scope, _Body(receive, self._settings).receive, send)
 
@@ -73,14 +73,14 @@ class Guard:
         """Refuse names that are not the server's: the page behind one could point it here."""
         named = headers.getlist("host")
         if len(named) != 1 or _host_of(named[0]) not in self._hosts:
-            raise HttpRefusal(
+            raise ApiError(
                 403, "Requests for this host name are not accepted.", code="host_not_allowed"
             )
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuse web pages that the user has not allowed."""
         if any(each not in self._settings.origins for each in headers.getlist("origin")):
-            raise HttpRefusal(
+            raise ApiError(
                 403, "Requests from this origin are not accepted.", code="origin_not_allowed"
             )
 
@@ -102,36 +102,39 @@ class Guard:
         self._wrong.append(now)
         if often:
             await asyncio.sleep(_DELAY_S)
-        raise HttpRefusal(401, "The access token is missing or wrong.", code="invalid_api_key")
+        raise ApiError(401, "The access token is missing or wrong.", code="invalid_api_key")
 
     def _check_body(self, headers: Headers) -> None:
         """Refuse what a web page's form could send, and what is announced as too long."""
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise HttpRefusal(415, "The content type must be application/json.")
+            raise ApiError(415, "The content type must be application/json.")
         said = headers.get("content-length", "0")
-        if not (said.isascii() and said.isdigit()) or int(said[:20]) > self._settings.most_bytes:
-            raise too_long(self._settings.most_bytes)
+        if (
+            not (said.isascii() and said.isdigit())
+            or int(said[:20]) > self._settings.max_body_bytes
+        ):
+            raise too_long(self._settings.max_body_bytes)
 
 
 class _Body:
     """Counts what arrives of a body, and how long that takes."""
 
     def __init__(self, receive: Receive, settings: ServerSettings) -> None:
-        self._receive, self._most = receive, settings.most_bytes
-        self._end = monotonic() + settings.body_seconds
+        self._receive, self._most = receive, settings.max_body_bytes
+        self._end = monotonic() + settings.body_timeout
         self._seen = 0
         self._whole = False
 
     async def receive(self) -> Message:
-        """Return the next message. Raises HttpRefusal where it is too much, or too slow."""
+        """Return the next message. Raises ApiError where it is too much, or too slow."""
         if self._whole:
             return await self._receive()
         try:
             async with asyncio.timeout(self._end - monotonic()):
                 message = await self._receive()
         except TimeoutError:
-            raise HttpRefusal(408, "The request took too long to arrive.") from None
+            raise ApiError(408, "The request took too long to arrive.") from None
         self._seen += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._seen > self._most:
@@ -139,9 +142,9 @@ class _Body:
         return message
 
 
-def too_long(most: int) -> HttpRefusal:
-    """Return the refusal of a body of more bytes than are taken."""
-    return HttpRefusal(413, f"A request has at most {most} bytes.", code="request_too_large")
+def too_long(most: int) -> ApiError:
+    """Return the error for a body of more bytes than are taken."""
+    return ApiError(413, f"A request has at most {most} bytes.", code="request_too_large")
 
 
 def _digest(text: str) -> bytes:
@@ -176,9 +179,9 @@ def _shared(send: Send, origin: str) -> Send:
     return share
 
 
-async def _answer_preflight(asked: Headers, send: Send) -> None:
+async def _answer_preflight(request: Headers, send: Send) -> None:
     """Let an allowed page send its headers: clients add many of their own."""
-    wanted = asked.get("access-control-request-headers", _HEADERS)
+    wanted = request.get("access-control-request-headers", _HEADERS)
     headers = [
         (b"access-control-allow-methods", _METHODS.encode()),
         (b"access-control-allow-headers", wanted.encode("latin-1")),

@@ -1,4 +1,4 @@
-"""Requests that are not answered, in words for their sender.
+"""Errors of the API, in words for the sender of a request.
 
 These texts are part of the protocol and English, like the names of its members.
 """
@@ -19,8 +19,8 @@ _KINDS = {
 """Names of statuses; all others are the sender's mistake."""
 
 
-class HttpRefusal(Exception):
-    """A request that is refused.
+class ApiError(Exception):
+    """The error that a request is answered with.
 
     Attributes:
         status: of HTTP.
@@ -54,33 +54,33 @@ class HttpRefusal(Exception):
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         return headers | ({"www-authenticate": "Bearer"} if self.status == 401 else {})
 
-    def as_openai(self) -> dict[str, object]:
+    def to_openai(self) -> dict[str, object]:
         """Return the body in OpenAI's shape."""
         told = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
         return {"error": told}
 
-    def as_anthropic(self) -> dict[str, object]:
+    def to_anthropic(self) -> dict[str, object]:
         """Return the body in Anthropic's shape."""
         return {"type": "error", "error": {"type": self.kind, "message": self.message}}
 
 
-def bad(message: str, param: str | None = None) -> HttpRefusal:
-    """Return the refusal of a request that cannot be understood."""
-    return HttpRefusal(400, message, param=param)
+def bad_request(message: str, param: str | None = None) -> ApiError:
+    """Return the error of a request that cannot be understood."""
+    return ApiError(400, message, param=param)
 
 
-def no_model() -> HttpRefusal:
-    """Return the refusal while no model is loaded."""
-    return HttpRefusal(503, "No model is loaded.", code="no_model", retry_after=5)
+def no_model() -> ApiError:
+    """Return the error while no model is loaded."""
+    return ApiError(503, "No model is loaded.", code="no_model", retry_after=5)
 
 
-def of_failure(failure: Failed) -> HttpRefusal:
+def from_failure(failure: Failed) -> ApiError:
     """Return an engine's failure; never its details, which may quote the request."""
     words = f"{failure.cause} {failure.remedy}"
     if failure.kind is FailureKind.CONTEXT_FULL:
-        return HttpRefusal(400, words, code="context_length_exceeded", param="messages")
+        return ApiError(400, words, code="context_length_exceeded", param="messages")
     if failure.bug:
-        return HttpRefusal(500, words)
+        return ApiError(500, words)
     if failure.kind in (FailureKind.OUT_OF_MEMORY, FailureKind.ABSENT):
-        return HttpRefusal(503, words)
-    return HttpRefusal(400, words)
+        return ApiError(503, words)
+    return ApiError(400, words)

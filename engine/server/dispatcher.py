@@ -1,11 +1,11 @@
 """The server's door to the engine, which a window may be using as well.
 
-    reception = Reception()
-    engine = Engine(lambda event: reception.take(event) or show(event))
-    reception.open(engine.submit)
+    dispatcher = Dispatcher()
+    engine = Engine(lambda event: dispatcher.take(event) or show(event))
+    dispatcher.open(engine.submit)
 
 Events of the server's own answers go to whoever waits for them, and to nobody else; everything else
-is the window's, and the reception only takes note of which model is loaded.
+is the window's, and the dispatcher only takes note of which model is loaded.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from collections.abc import Callable
 
 from engine.commands import Command
 from engine.events import Event, PlanReady, Unloaded
-from engine.server.asked import ID_PREFIX, ServedModel
+from engine.server.completion_request import ID_PREFIX, ServedModel
+
+OTHERS = ""
+"""In place of a request's id: all events that are not the server's own."""
 
 
-class Reception:
+class Dispatcher:
     """Passes commands on to an engine and sorts its events."""
 
     def __init__(self) -> None:
@@ -38,11 +41,11 @@ class Reception:
         self._submit(command)
 
     def listen(self, request_id: str, listener: Callable[[Event], None]) -> None:
-        """Have an answer's events told, in the engine's threads."""
+        """Have the events of a request told, in the engine's threads."""
         self._listeners[request_id] = listener
 
     def leave(self, request_id: str) -> None:
-        """Have an answer's events told no more."""
+        """Have the events of a request told no more."""
         self._listeners.pop(request_id, None)
 
     def take(self, event: Event) -> bool:
@@ -52,9 +55,8 @@ class Reception:
         elif isinstance(event, Unloaded):
             self.model = None
         request_id: str | None = getattr(event, "request_id", None)
-        if request_id is None or not request_id.startswith(ID_PREFIX):
-            return False
-        listener = self._listeners.get(request_id)
+        served = request_id is not None and request_id.startswith(ID_PREFIX)
+        listener = self._listeners.get(request_id if request_id and served else OTHERS)
         if listener is not None:
             listener(event)
-        return True
+        return served

@@ -1,4 +1,4 @@
-"""What a request asks for, whatever its dialect, and what the server says of itself."""
+"""The request for a completion, in whatever dialect, and the model that is loaded."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from engine.events import PlanSummary
 from engine.request import ChatRequest, SamplingParams
 from engine.server.members import Members
-from engine.server.refusal import HttpRefusal
 
 ID_PREFIX = "server-"
-"""First characters of the ids of all answers that a server has asked for."""
+"""First characters of the ids of all answers that a server requests."""
 MOST_ALTERNATIVES = 20
 """Most alternatives that may be asked for at each token."""
 _MOST_TOKENS = 2**31 - 1
@@ -39,19 +38,17 @@ class ServedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An answer that a client wants.
+class CompletionRequest:
+    """The completion that a client requests.
 
     Attributes:
-        request: for the engine.
-        model: its name, as it stands in the response.
+        chat: the request for the engine.
         stream: whether it is wanted piece by piece.
         usage: whether a stream ends with a count of tokens, where that is a matter of choice.
         logprobs: whether to tell the probabilities of tokens.
     """
 
-    request: ChatRequest
-    model: str
+    chat: ChatRequest
     stream: bool
     usage: bool = False
     logprobs: bool = False
@@ -59,38 +56,22 @@ class Asked:
     @property
     def id(self) -> str:
         """The part of the id that the dialects' own prefixes stand before."""
-        return self.request.id.removeprefix(ID_PREFIX)
+        return self.chat.id.removeprefix(ID_PREFIX)
 
 
 def new_id() -> str:
-    """Return the id of a new answer."""
+    """Return the id of a new request."""
     return ID_PREFIX + secrets.token_hex(12)
 
 
-def check_model(members: Members, model: ServedModel) -> None:
-    """Refuse a request for another model than the loaded one.
-
-    Raises:
-        HttpRefusal: it is another one.
-    """
-    wanted = members.text("model")
-    if wanted not in (None, "", model.name):
-        raise HttpRefusal(
-            404,
-            f"The loaded model is {model.name}; models are not loaded by requests.",
-            code="model_not_found",
-            param="model",
-        )
-
-
-def sampling(members: Members, model: ServedModel) -> SamplingParams:
+def sampling(members: Members, recommended: SamplingParams | None) -> SamplingParams:
     """Return the sampling that a request asks for.
 
     What it leaves open is as the model's own files recommend, else as OpenAI has it. Without a
     seed there is a new one, which the response tells.
 
     Raises:
-        HttpRefusal: a value is out of its range.
+        ApiError: a value is out of its range.
     """
     said: dict[str, float] = {}
     for name, low, high in _FIELDS:
@@ -99,7 +80,7 @@ def sampling(members: Members, model: ServedModel) -> SamplingParams:
             said[name] = value
     top_k = members.whole("top_k", -1, _MOST_TOKENS)
     seed = members.whole("seed", -(2**63), 2**64 - 1)
-    base = model.plan.sampling or _OPENAI
+    base = recommended or _OPENAI
     return replace(
         base,
         **said,
@@ -117,7 +98,7 @@ def length(members: Members, *names: str, default: int | None = None) -> int | N
         default: where none is.
 
     Raises:
-        HttpRefusal: it is no number of tokens.
+        ApiError: it is no number of tokens.
     """
     for name in names:
         found = members.whole(name, -1, _MOST_TOKENS)
@@ -132,6 +113,6 @@ def stops(members: Members, name: str) -> tuple[str, ...]:
     """Return the texts at which an answer ends.
 
     Raises:
-        HttpRefusal: they are none, or too many.
+        ApiError: they are none, or too many.
     """
     return members.texts(name, _MOST_STOPS)

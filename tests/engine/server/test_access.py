@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from played_engine import TOKEN, PlayedEngine, ask, exchange
 
-from engine.server import guard
+from engine.server import access
 from engine.server.settings import ServerSettings
 
 CHAT = "/v1/chat/completions"
@@ -162,7 +162,7 @@ def test_token_guessing_becomes_slow_and_holds_nobody_else_up(
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr(guard.asyncio, "sleep", sleep)
+    monkeypatch.setattr(access.asyncio, "sleep", sleep)
     app = engine.application()
 
     async def guess() -> None:
@@ -189,7 +189,7 @@ def test_anthropics_clients_send_the_token_their_way(engine: PlayedEngine) -> No
 
 
 def test_a_body_that_is_announced_too_long_is_refused_unread(engine: PlayedEngine) -> None:
-    most = ServerSettings().most_bytes
+    most = ServerSettings().max_body_bytes
     error = refused(engine, 413, body=b"{}", headers={"content-length": str(most + 1)})
     assert error["code"] == "request_too_large"
 
@@ -202,12 +202,12 @@ def test_a_length_that_is_none_is_refused(engine: PlayedEngine, length: str) -> 
 def test_a_body_that_turns_out_too_long_is_refused(engine: PlayedEngine) -> None:
     refused(
         engine, 413, body=b" " * 101, headers={"content-length": None}, pieces=10,
-        settings={"most_bytes": 100},
+        settings={"max_body_bytes": 100},
     )  # fmt: skip
 
 
 def test_a_body_that_never_arrives_is_given_up(engine: PlayedEngine) -> None:
-    app = engine.application(body_seconds=0.01)
+    app = engine.application(body_timeout=0.01)
 
     async def stalled() -> int:
         status = 0
@@ -244,7 +244,7 @@ def test_nothing_of_a_request_is_logged(
     def broken(_command: object) -> None:
         raise ZeroDivisionError("Hello, this is private.")
 
-    engine.reception.open(broken)
+    engine.dispatcher.open(broken)
     reply = ask(app, CHAT, HELLO)
     assert reply.status == 500
     assert b"private" not in reply.body
