@@ -122,9 +122,7 @@ class RemoteAnswer:
     def _finish(self, reason: FinishReason) -> None:
         now, request = perf_counter(), self._request
         text, stats = "".join(self._text), self._stats(now)
-        self._emit(
-            Finished(now, request.id, reason, text, None, stats, request.sampling.seed)
-        )
+        self._emit(Finished(now, request.id, reason, text, None, stats, request.sampling.seed))
 
     def _stats(self, now: float) -> AnswerStats:
         """Return the server's counts, with times measured here."""
@@ -152,5 +150,3 @@ class RemoteAnswer:
             host=self._address.host,
             host_tokens_per_s=counts.tokens_per_s,
         )
-
-

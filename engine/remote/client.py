@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -197,10 +197,8 @@ async def _page(response: httpx2.Response, host: str) -> bytes:
     if response.status_code == HTTPStatus.OK:
         return page
     said = None
-    try:
+    with suppress(ValueError, RecursionError):
         said = error_message(json.loads(page))
-    except (ValueError, RecursionError):
-        pass
     raise trouble.of_status(response.status_code, host, said, response.headers)
 
 

@@ -20,7 +20,7 @@ class BadStream(ValueError):
     """What came is no stream of a chat completion."""
 
 
-class ServerSaid(Exception):  # noqa: N818 - what the server itself calls an error
+class ServerSaid(Exception):
     """The server tells of an error of its own; the text is its message."""
 
 

@@ -73,9 +73,7 @@ def _words(status: int, host: str, headers: Mapping[str, str]) -> tuple[str, str
 def _wait(headers: Mapping[str, str]) -> str:
     told = headers.get("retry-after", "").strip()
     if told.isascii() and told.isdigit() and 0 < int(told[:9]) <= _LONGEST_WAIT_S:
-        return tr_count(
-            "Try again in {n} second.", "Try again in {n} seconds.", int(told[:9])
-        )
+        return tr_count("Try again in {n} second.", "Try again in {n} seconds.", int(told[:9]))
     return tr("Try again in a moment.")
 
 

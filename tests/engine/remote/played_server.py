@@ -14,6 +14,8 @@ from typing import Any
 
 EVENTS = "text/event-stream"
 _PATIENCE = 20.0
+_HANDSHAKE = 0x16
+"""First byte of an encrypted connection, which a server of http takes for nonsense."""
 
 
 class HangUp(Exception):
@@ -128,6 +130,9 @@ def _read(connection: socket.socket) -> Heard | None:
         if not more:
             return None
         got += more
+        if got[0] == _HANDSHAKE:
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            return None
     top, _, body = got.partition(b"\r\n\r\n")
     first, *lines = top.decode("latin-1").split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
