@@ -24,9 +24,11 @@ from app.engine_link.bridge import EngineBridge, EngineFactory, real_engine
 from app.engine_link.measured import MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
+from app.engine_link.window_loop import WindowLoop
 from app.models.choice import ModelChoice
 from app.models.crash_offer import offer_starter
 from app.models.manager import ModelManager
+from app.models.server_book import ServerBook
 from app.models.starter_offer import StarterDownload
 from app.notices import report, tell
 from app.performance.baseline import WithoutDraft
@@ -49,9 +51,11 @@ from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
 from app.tuning.run_choice import RunChoice
-from engine.events import Failed, PlanReady, Unloaded
+from engine.events import Connected, Failed, PlanReady, Unloaded
 from engine.language import tr
 from engine.model.bundled import is_starter
+from engine.remote.servers import ServerKeys
+from engine.remote.switchboard import Switchboard
 
 if TYPE_CHECKING:
     from app.models.hub import Hub, HubMaker, Listener
@@ -109,7 +113,8 @@ class Assembly:
         self.settings.changed.connect(self._look)
         self.history = OpenHistory(paths.history)
         self.store = self.history.store
-        self.bridge = EngineBridge(factory)
+        self.loop, keys = WindowLoop(), ServerKeys()
+        self.bridge = EngineBridge(lambda emit: Switchboard(emit, factory, self.loop.get, keys.key))
         self.session = ChatSession(self.store, self.bridge, self.settings)
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
@@ -118,13 +123,22 @@ class Assembly:
         panel = performance_panel(feed, without, self.settings)
         running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
+        self.servers = ServerBook(paths.servers, keys, self.loop, self.bridge)
         choosing = RunChoice(running, self.bridge)
         self.model_manager = ModelManager(hub or self._real_hub, self.models, self.settings)
         pages = page_makers(
             self.model_manager, choosing, feed, without, self.session, self.measured, paths
         )
         services = Services(
-            self.bridge, self.session, self.settings, theme, self.models, choosing, panel, pages
+            self.bridge,
+            self.session,
+            self.settings,
+            theme,
+            self.models,
+            self.servers,
+            choosing,
+            panel,
+            pages,
         )
         self.window = MainWindow(services)
         self._mark = LoadMark(paths.load_mark)
@@ -173,7 +187,7 @@ class Assembly:
                 tell(tr(CRASHED if died else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
-        for answer in (PlanReady, Unloaded, Failed):
+        for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         warm_up(self.window)
         self._starter = starter or self._starter
@@ -188,8 +202,9 @@ class Assembly:
             self.model_manager.go_on()
 
     def _load_first(self, model: Path | None) -> None:
+        elsewhere = self.servers.last() if model is None else None
         if model is None:
-            self.bridge.start(lambda: self.models.first_load(self._starter))
+            self.bridge.start(lambda: elsewhere or self.models.first_load(self._starter))
         else:
             self.bridge.start()
             self.models.load_path(model)
@@ -204,6 +219,7 @@ class Assembly:
         """Stop the engine, save what it still had to say, close the files."""
         self.session.stop()
         self.model_manager.close()
+        self.loop.close()
         if self.bridge.close() and not self._asks:
             self._mark.clear()  # a start without a model is no crash either
         self.session.shut_down()

@@ -8,7 +8,6 @@ come to in tokens only a model here can tell, so `Count` waits until there is on
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +28,8 @@ from engine.language import tr
 from engine.remote.address import Address
 
 if TYPE_CHECKING:
+    import asyncio
+
     from engine.remote.answer import RemoteAnswer
     from engine.remote.client import Patience
 
@@ -103,7 +104,9 @@ class Switchboard:
                 self._emit(Connected(perf_counter(), place, _plan(place)))
 
     def _generate(self, command: Generate, place: Connect) -> None:
-        from engine.remote.answer import RemoteAnswer  # most windows never need it
+        import asyncio  # most windows never need these
+
+        from engine.remote.answer import RemoteAnswer
 
         request = command.request
         answer = RemoteAnswer(request, place, self._emit, self._key_of, self._patience)
