@@ -15,6 +15,9 @@ class QtLoop(qasync.QEventLoop):  # type: ignore[misc] - it has no types
         self._lives = True
         super().__init__(already_running=True)
         self.set_exception_handler(_report)
+        self._hooks = sys.get_asyncgen_hooks()
+        # As a loop that runs by itself does: generators that are left in the middle are closed.
+        sys.set_asyncgen_hooks(self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook)
 
     def is_running(self) -> bool:
         """Tell whether it was not closed yet."""
@@ -23,6 +26,7 @@ class QtLoop(qasync.QEventLoop):  # type: ignore[misc] - it has no types
     def close(self) -> None:
         """End it. Its own `stop` would end Qt's loop as well."""
         self._lives = False
+        sys.set_asyncgen_hooks(*self._hooks)
         asyncio._set_running_loop(None)  # noqa: SLF001 - for those who write loops
         super().close()
 

@@ -7,7 +7,7 @@ thread. Nothing else of the window is asynchronous.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,17 +66,22 @@ class WindowLoop:
 
     def close(self) -> None:
         """End all that runs in it, and let it say so."""
-        loop, self._closed = self._loop, True
+        loop, self._loop, self._closed = self._loop, None, True
         if loop is None:
             return
         import asyncio
 
+        end = time.monotonic() + _GOODBYE_S
+
+        def wait_for(tasks: Collection[asyncio.Task[Any]]) -> None:
+            while not all(task.done() for task in tasks) and time.monotonic() < end:
+                QApplication.processEvents()
+
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
-        end = time.monotonic() + _GOODBYE_S
-        while not all(task.done() for task in tasks) and time.monotonic() < end:
-            QApplication.processEvents()
+        wait_for(tasks)
+        wait_for([loop.create_task(loop.shutdown_asyncgens())])
         loop.close()
 
 

@@ -138,7 +138,9 @@ class ServerDialog(QDialog):
         except UserFixable as error:
             self._failed(error)
             return
-        self._show(DialogState.TESTING, tr("Asking {host}…").format(host=address.host), "muted")
+        self.show_state(
+            DialogState.TESTING, tr("Asking {host}…").format(host=address.host), "muted"
+        )
         self._call_off = self._book.test(
             address,
             self.key.text().strip() if self._key_changed else None,
@@ -150,13 +152,13 @@ class ServerDialog(QDialog):
     def _tested(self, address: Address, catalogue: Catalogue) -> None:
         known = self._book.server(address.url) or RemoteServer(address.url)
         self._found = known.told(catalogue)
-        self._show(DialogState.TESTED, found_words(catalogue), "")
+        self.show_state(DialogState.TESTED, found_words(catalogue), "")
         self.keep_button.setFocus()
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, UserFixable):
             raise error
-        self._show(DialogState.FAILED, sentences(error.cause, error.remedy), "danger")
+        self.show_state(DialogState.FAILED, sentences(error.cause, error.remedy), "danger")
 
     def _edited(self, *, key: bool = False) -> None:
         """What was tested is another server now."""
@@ -174,9 +176,10 @@ class ServerDialog(QDialog):
                 route = route_words(address)
                 look = "small" if address.local or address.encrypted else "caution"
         self._say(self.route, route, look)
-        self._show(DialogState.ENTERED if text else DialogState.EMPTY, "", "")
+        self.show_state(DialogState.ENTERED if text else DialogState.EMPTY, "", "")
 
-    def _show(self, state: DialogState, words: str, look: str) -> None:
+    def show_state(self, state: DialogState, words: str, look: str) -> None:
+        """Show how far it is, and what there is to say of it in a look of the style sheet."""
         self.state = state
         self._say(self.outcome, words, look)
         tested = state is DialogState.TESTED

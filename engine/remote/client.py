@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -95,7 +95,7 @@ class ServerClient:
             )
         return catalogue
 
-    async def answer(self, body: Json) -> AsyncIterator[Chunk]:
+    async def answer(self, body: Json) -> AsyncGenerator[Chunk]:
         """Ask for an answer and yield what comes of it, until it is complete.
 
         Raises:
@@ -104,16 +104,20 @@ class ServerClient:
         host, begun = self._address.host, False
         try:
             async with asyncio.timeout(self._patience.connect + self._patience.first) as limit:
-                async with self._request("POST", "/chat/completions", body) as response:
-                    async for chunk in self._chunks(response):
+                async with (
+                    self._request("POST", "/chat/completions", body) as response,
+                    aclosing(self._chunks(response)) as chunks,
+                ):
+                    async for chunk in chunks:
                         begun = True
                         limit.reschedule(None)
                         yield chunk
-                        limit.reschedule(asyncio.get_running_loop().time() + self._patience.between)
+                        now = asyncio.get_running_loop().time()
+                        limit.reschedule(now + self._patience.between)
         except TimeoutError:
             raise trouble.silent(host, begun=begun) from None
 
-    async def _chunks(self, response: httpx2.Response) -> AsyncIterator[Chunk]:
+    async def _chunks(self, response: httpx2.Response) -> AsyncGenerator[Chunk]:
         host = self._address.host
         kind = response.headers.get("content-type", "")
         if response.status_code != HTTPStatus.OK or not kind.startswith(_EVENT_STREAM):

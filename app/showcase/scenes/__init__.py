@@ -14,6 +14,7 @@ from app.showcase.scenes import (
     panels,
     performance_page,
     running,
+    servers,
     tuning,
     writing,
 )
@@ -36,6 +37,7 @@ ALL = (
     models.choosing,
     models.loading,
     models.another_family,
+    servers.servers,
     fitting.too_large,
     fitting.game,
     running.panel,

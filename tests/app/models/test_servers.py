@@ -234,13 +234,11 @@ def test_an_answer_from_a_server(desk: Desk, server: PlayedServer, answers: Answ
     sent = server.heard[-1].json
     assert sent["messages"][-1] == {"role": "user", "content": question.text}
     assert not any(isinstance(each, Generate) for each in desk.script.commands)
-    stored = desk.assembly.store.messages(answer_conversation(desk))[-1]
+    conversation = desk.session.current
+    desk.session.open(None)
+    desk.session.open(conversation)
+    stored = desk.session.messages[-1]
     assert (stored.text, stored.stats) == (answer.text, answer.stats)
-
-
-def answer_conversation(desk: Desk) -> int:
-    assert desk.session.current is not None
-    return desk.session.current.id
 
 
 def test_regenerate_and_edit_ask_the_server_again(
