@@ -127,7 +127,6 @@ class ServerDialog(QDialog):
         column.addWidget(secret)
         column.addSpacing(4)
         column.addWidget(self.outcome)
-        column.addStretch(1)
         column.addWidget(self.box)
         self.setMinimumWidth(scaled(_WIDTH))
 
@@ -187,7 +186,10 @@ class ServerDialog(QDialog):
         self.test_button.setEnabled(state not in (DialogState.EMPTY, DialogState.TESTING))
         self.keep_button.setDefault(tested)
         self.test_button.setDefault(not tested)
-        self.adjustSize()
+        width = max(self.width(), self.minimumWidth())
+        layout = self.layout()
+        assert layout is not None  # noqa: S101 - told to the type checker
+        self.resize(width, layout.totalHeightForWidth(width))
 
     def _say(self, label: QWidget, words: str, look: str) -> None:
         label.setVisible(bool(words))

@@ -34,12 +34,12 @@ def _words(status: int, host: str, headers: Mapping[str, str]) -> tuple[str, str
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return (
             tr("{host} does not accept the key.").format(host=host),
-            tr("Check the key of this server under “Servers” in the model menu."),
+            tr("Check its key (model menu, “Servers”)."),
         )
     if status == HTTPStatus.NOT_FOUND:
         return (
             tr("{host} does not know this address or this model.").format(host=host),
-            tr("Test the server under “Servers” in the model menu; its models may have changed."),
+            tr("Test the server again (model menu, “Servers”): its models may have changed."),
         )
     if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.GATEWAY_TIMEOUT):
         return (

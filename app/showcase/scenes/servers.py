@@ -65,7 +65,9 @@ def servers(stage: Stage, shoot: Shoot) -> None:
     stage.tell(Connected(perf_counter(), place, _PLAN))
     catch_up()
     shoot("server-ready")
+    stage.window.commands.toggle_performance()
     _answers(stage, shoot)
+    stage.window.commands.toggle_performance()
     for server in (_BIG, _OLLAMA):
         book.remove(server.url)
     stage.window.banners.clear()

@@ -33,9 +33,9 @@ def failed(view: Elsewhere, url: str) -> Finished:
 @pytest.mark.parametrize(
     ("status", "body", "headers", "cause", "remedy"),
     [
-        (401, {"error": {"message": "bad key"}}, {}, "does not accept the key", "Check the key"),
-        (403, {"detail": "no"}, {}, "does not accept the key", "Check the key"),
-        (404, {"error": {"message": "no model m"}}, {}, "no model m", "Test the server"),
+        (401, {"error": {"message": "bad key"}}, {}, "does not accept the key", "Check its key"),
+        (403, {"detail": "no"}, {}, "does not accept the key", "Check its key"),
+        (404, {"error": {"message": "no model m"}}, {}, "no model m", "Test the server again"),
         (408, {}, {}, "took too long", "still be loading"),
         (413, {}, {}, "too long for", "attach less"),
         (429, {}, {"retry_after": "7"}, "takes no more requests", "Try again in 7 seconds."),
