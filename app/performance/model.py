@@ -241,7 +241,8 @@ class PerformanceModel:
         """Start a new answer's account, unless this one is under way already."""
         if self.tally is not None and self.tally.request_id == request_id:
             return False
-        self.tally = AnswerTally(request_id, self._asked_at)
+        host = "" if self._loaded is None else self._loaded.host
+        self.tally = AnswerTally(request_id, self._asked_at, host)
         self.timeline = Timeline(request_id)
         self.plan, self.written = self._loaded, WrittenAnswer()
         self.answer_began = at if self._asked_at is None else self._asked_at

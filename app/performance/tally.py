@@ -37,6 +37,8 @@ class AnswerTally:
 
     request_id: str
     asked_at: float | None = None
+    host: str = ""
+    """The server that writes it; "" where it is written here."""
     committed: int = 0
     rounds: int = 0
     plain_rounds: int = 0
