@@ -25,9 +25,11 @@ from app.engine_link.bridge import EngineBridge, EngineFactory, real_engine
 from app.engine_link.measured import MeasuredSpeeds
 from app.engine_link.measured_file import MeasuredFile
 from app.engine_link.running import Running
+from app.engine_link.window_loop import WindowLoop
 from app.models.choice import ModelChoice
 from app.models.crash_offer import offer_starter
 from app.models.manager import ModelManager
+from app.models.server_book import ServerBook
 from app.models.starter_offer import StarterDownload
 from app.notices import report, tell
 from app.performance.baseline import WithoutDraft
@@ -52,9 +54,11 @@ from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
 from app.tuning.run_choice import RunChoice
 from engine.commands import Load
-from engine.events import Failed, PlanReady, Unloaded
+from engine.events import Connected, Failed, PlanReady, Unloaded
 from engine.language import tr
 from engine.model.bundled import is_starter
+from engine.remote.servers import ServerKeys
+from engine.remote.switchboard import Switchboard
 
 if TYPE_CHECKING:
     from app.models.hub import Hub, HubMaker, Listener
@@ -113,8 +117,10 @@ class Assembly:
         self.settings.changed.connect(self._look)
         self.history = OpenHistory(paths.history)
         self.store = self.history.store
-        self.server = ModelServer(self.settings, self._served)
-        self.bridge = EngineBridge(self.server.between(factory))
+        self.model_server = ModelServer(self.settings, self._served)
+        self.loop, keys = WindowLoop(), ServerKeys()
+        here = self.model_server.between(factory)
+        self.bridge = EngineBridge(lambda emit: Switchboard(emit, here, self.loop.get, keys.key))
         self.session = ChatSession(self.store, self.bridge, self.settings)
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
@@ -123,6 +129,7 @@ class Assembly:
         panel = performance_panel(feed, without, self.settings)
         running = Running(self.bridge, self.settings, simulate_gpu)
         self.models = ModelChoice(running, self.settings)
+        self.servers = ServerBook(paths.servers, keys, self.loop, self.bridge)
         choosing = RunChoice(running, self.bridge)
         self.model_manager = ModelManager(hub or self._real_hub, self.models, self.settings)
         pages = page_makers(
@@ -134,10 +141,11 @@ class Assembly:
             self.settings,
             theme,
             self.models,
+            self.servers,
             choosing,
             panel,
             pages,
-            self.server,
+            self.model_server,
         )
         self.window = MainWindow(services)
         self._mark = LoadMark(paths.load_mark)
@@ -150,11 +158,11 @@ class Assembly:
         self.pressure = Pressure(running, self.bridge)
         PressureNotice(self.pressure)
         self.house = Housekeeping(
-            paths, self.settings, theme, self.session, self.server, self.window
+            paths, self.settings, theme, self.session, self.model_server, self.window
         )
         self.window.settings_asked.connect(self.house.show_settings)
         self.window.server_indicator.clicked.connect(self.house.show_requests)
-        self.server.failed.connect(self.house.tell_of_server)
+        self.model_server.failed.connect(self.house.tell_of_server)
         self.window.chat.prompt_menu.manage_asked.connect(self.house.show_prompts)
         self.house.forget_measured_asked.connect(self.measured.clear)
         highlight = RoundHighlight(self.session, self.window.chat.transcript, panel, self.window)
@@ -190,7 +198,7 @@ class Assembly:
                 tell(tr(CRASHED if died else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
-        for answer in (PlanReady, Unloaded, Failed):
+        for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         warm_up(self.window)
         self._starter = starter or self._starter
@@ -200,14 +208,15 @@ class Assembly:
         else:
             mark.set()
             self._load_first(model)
-        self.server.start()
+        self.model_server.start()
         self.models.refresh()
         if self.paths.downloads.exists():
             self.model_manager.go_on()
 
     def _load_first(self, model: Path | None) -> None:
+        elsewhere = self.servers.last() if model is None else None
         if model is None:
-            self.bridge.start(lambda: self.models.first_load(self._starter))
+            self.bridge.start(lambda: elsewhere or self.models.first_load(self._starter))
         else:
             self.bridge.start()
             self.models.load_path(model)
@@ -220,9 +229,10 @@ class Assembly:
 
     def close(self) -> None:
         """Stop the engine, save what it still had to say, close the files."""
-        self.server.close()
+        self.model_server.close()
         self.session.stop()
         self.model_manager.close()
+        self.loop.close()
         if self.bridge.close() and not self._asks:
             self._mark.clear()  # a start without a model is no crash either
         self.session.shut_down()

@@ -105,6 +105,38 @@ class Load:
         return self.draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
 
 
+class ServerKind(StrEnum):
+    """Programs that serve models to others, as far as their differences matter."""
+
+    DUOTAIL = "duotail"
+    VLLM = "vllm"
+    RAY = "ray serve"
+    SGLANG = "sglang"
+    LLAMA_SERVER = "llama-server"
+    LM_STUDIO = "lm studio"
+    OLLAMA = "ollama"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Have a model on a server answer from now on; the one in memory is unloaded.
+
+    Nothing is sent before an answer is asked for.
+
+    Attributes:
+        url: address of the server's interface, as in `engine.remote.address.Address`.
+        model: name of the model there.
+        kind: program that serves it.
+        context: tokens that its context holds; None: not known.
+    """
+
+    url: str
+    model: str
+    kind: ServerKind = ServerKind.OTHER
+    context: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Generate:
     """Write an answer. Waits its turn while another one is written or a model loads.
@@ -181,4 +213,4 @@ class Compare:
 Question = Count | Preview
 """Commands that are answered beside everything else."""
 
-Command = Load | Generate | Question | Stop | Unload | Calibrate | Compare
+Command = Load | Connect | Generate | Question | Stop | Unload | Calibrate | Compare

@@ -97,7 +97,8 @@ class Benchmark(QObject):
     def possible(self) -> bool:
         """True if there is a model to measure, or will be in a moment."""
         loading = self.status.phase in (Phase.LOADING, Phase.PREPARING)
-        return self.stage is BenchmarkStage.IDLE and (self.status.plan is not None or loading)
+        here = self.status.plan is not None and not self.status.plan.host
+        return self.stage is BenchmarkStage.IDLE and (here or loading)
 
     @property
     def rows(self) -> tuple[ModeRow, ...]:

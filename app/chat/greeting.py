@@ -155,6 +155,9 @@ class Greeting(QWidget):
             return tr("The message below says why and how to fix it.")
         if status.plan is None:
             return tr("Load a model to chat. You can also drop a model file here.")
+        if status.plan.host:
+            words = tr("What you write is sent to {host} and answered there.")
+            return words.format(host=status.plan.host)
         return f"{_draft_words(status)}\n{machine_words(status.machine)}"
 
 

@@ -53,6 +53,11 @@ class Paths:
         return self.data / "measured.json"
 
     @property
+    def servers(self) -> Path:
+        """The servers that were added, without their keys."""
+        return self.data / "servers.json"
+
+    @property
     def benchmarks(self) -> Path:
         """Return the folder of benchmark results, a file for each model."""
         return self.data / "benchmarks"

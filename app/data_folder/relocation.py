@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _STAYS = {"window.lock", "loading"}
 _OURS = (
     *("history.sqlite3*", "duotail.log*", "crash.log", "loading", "window.lock"),
-    *("measured.json", "benchmarks/*.json", "reports/*.txt"),
+    *("measured.json", "servers.json", "benchmarks/*.json", "reports/*.txt"),
 )
 _RESERVE = 64 << 20
 _CHUNK = 1 << 20

@@ -18,8 +18,9 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
 from app.signals import TypedSignal
-from engine.commands import Command, Load, Question, QuestionId
+from engine.commands import Command, Connect, Load, Question, QuestionId
 from engine.events import (
+    Connected,
     Counted,
     DeviceSample,
     Event,
@@ -238,8 +239,8 @@ class EngineBridge(QObject):
 
     def _note(self, command: Command) -> None:
         """Follow a command that was sent."""
-        if isinstance(command, Load):
-            self.last_load = command
+        if isinstance(command, Load | Connect):
+            self.last_load = command if isinstance(command, Load) else None
         if self.status.phase is not Phase.BROKEN:
             self._set_status(self.status.told(command))
 
@@ -282,6 +283,8 @@ class EngineBridge(QObject):
         elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it
             if isinstance(event, PlanReady) and event.load is not None:
                 self.last_load = event.load
+            elif isinstance(event, Connected):
+                self.last_load = None
             self._set_status(self.status.after(event))
         for callback in self._subscribers.get(type(event), ()):
             self._call(callback, event)

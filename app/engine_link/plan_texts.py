@@ -81,6 +81,8 @@ def kind_of_card(machine: Machine | None) -> str:
 
 def _said(plan: PlanSummary, cards: list[str], draft: str | None) -> str:
     """`cards`: what the graphics card is called when it is named first, and afterwards."""
+    if plan.host:
+        return tr("on {host}").format(host=plan.host)
     mode, drafts_on_cpu = mode_name(plan.mode), plan.draft_device in (None, _CPU_NAME)
     if plan.caveat:
         return tr("{mode} through the transformers library").format(mode=mode)

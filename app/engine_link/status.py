@@ -13,6 +13,7 @@ from engine.events import (
     CalibrationProgress,
     Compared,
     CompareProgress,
+    Connected,
     Event,
     Failed,
     Finished,
@@ -111,6 +112,8 @@ class EngineStatus:
                 return replace(self, compared=None)
             case PlanReady(model_name=name, plan=plan):
                 return replace(self, model_name=name, plan=plan).settled()
+            case Connected(place=place, plan=plan):
+                return replace(self, model_name=place.model, plan=plan).settled()
             case Unloaded():
                 return replace(self, model_name="", plan=None).settled()
             case PrefillProgress(done=done, total=total) if self._moves(event.request_id):

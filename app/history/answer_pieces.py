@@ -43,7 +43,7 @@ class AnswerPieces:
         text, ids, marks = self.of(row[ID])
         grown = list(row)
         grown[TEXT] += text
-        grown[TOKEN_IDS] = _joined(grown[TOKEN_IDS], ids)
+        grown[TOKEN_IDS] = _joined_ids(grown[TOKEN_IDS], ids, text)
         grown[MARKS] = _joined(grown[MARKS], marks)
         return tuple(grown)
 
@@ -68,9 +68,19 @@ class AnswerPieces:
             self._file.to_index(message_id)
             self._file.connection.execute(
                 "UPDATE message SET text = ?, token_ids = ?, marks = ? WHERE id = ?",
-                (text + more_text, _joined(ids, more_ids), _joined(marks, more_marks), message_id),
+                (
+                    text + more_text,
+                    _joined_ids(ids, more_ids, more_text),
+                    _joined(marks, more_marks),
+                    message_id,
+                ),
             )
         self._file.connection.execute("DELETE FROM answer_piece")
+
+
+def _joined_ids(ids: bytes | None, more: bytes, text: str) -> bytes | None:
+    """Return the token ids of an answer; of text that came without them, only the text is known."""
+    return None if text and not more else _joined(ids, more)
 
 
 def _joined(blob: bytes | None, more: bytes) -> bytes | None:

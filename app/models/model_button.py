@@ -12,6 +12,8 @@ from app.engine_link.status import EngineStatus, Phase
 from app.models.choice import ModelChoice
 from app.models.file_chooser import ask_for_model
 from app.models.model_texts import kind_beside
+from app.models.server_book import ServerBook
+from app.models.server_menu import ServerMenu
 from app.theme.keys import with_keys
 from engine.language import tr
 from engine.language.units import file_size
@@ -28,9 +30,12 @@ class ModelButton(QToolButton):
     running_asked = Signal()
     """The panel on how the model runs is asked for."""
 
-    def __init__(self, choice: ModelChoice, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, choice: ModelChoice, servers: ServerBook, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self._choice = choice
+        self.servers = ServerMenu(servers, choice.bridge, self)
         self.setProperty("look", "quiet")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -51,10 +56,14 @@ class ModelButton(QToolButton):
         menu.setAccessibleName(tr("Model"))
         menu.setToolTipsVisible(True)
         _add_heading(menu, tr("Model"))
-        self._add_models(menu)
+        group = QActionGroup(menu)
+        self._add_models(menu, group)
+        self.servers.add_models(menu, group)
+        menu.addSeparator()
         menu.addAction(tr("Open a model file…"), self.ask_file)
         menu.addAction(tr("Open a model folder…"), self.ask_folder)
         menu.addAction(tr("Find more models…"), self.more_asked.emit)
+        self.servers.add_servers(menu)
         menu.addSeparator()
         running = menu.addAction(tr("Mode, draft and GPU memory…"), self.running_asked.emit)
         running.setEnabled(self._choice.running.possible)
@@ -62,8 +71,7 @@ class ModelButton(QToolButton):
         unload.setEnabled(self._choice.bridge.status.plan is not None)
         return menu
 
-    def _add_models(self, menu: QMenu) -> None:
-        group = QActionGroup(menu)
+    def _add_models(self, menu: QMenu, group: QActionGroup) -> None:
         last = self._choice.bridge.last_load
         for model in self._choice.models:
             if model.head:  # drafts for a model, and cannot answer

@@ -9,7 +9,7 @@ from app.performance import wording
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares
 from engine.commands import Mode
-from engine.language import number, sentences, tr, tr_count
+from engine.language import listed, number, sentences, tr, tr_count
 
 PAYS = 1.05
 """Speed relative to that without a draft from which on drafting is said to help."""
@@ -49,18 +49,22 @@ class Gain:
         bars: the speeds with the draft and without it.
         counts: tokens and the verifications that they took.
         why: the reason, for people without any background.
+        drafts: whether the bars are the speeds with the draft and without it.
     """
 
     figure: str
     bars: tuple[SpeedBar, ...] = ()
     counts: str = ""
     why: str = ""
+    drafts: bool = True
 
     @property
     def words(self) -> str:
         """Return all of it as sentences."""
         figure, known = self.figure, [bar for bar in self.bars if bar.tokens_per_s is not None]
-        if len(known) > 1:
+        if not self.drafts:
+            figure = listed(f"{bar.name}: {bar.value}" for bar in known) or figure
+        elif len(known) > 1:
             figure = tr("{gain}: {now}, {plain} without the draft").format(
                 gain=figure,
                 now=known[0].value,
@@ -85,6 +89,8 @@ def gain_of(
         mode: of the plan, where it is known.
         note: why the speed of the target alone is not known.
     """
+    if tally is not None and tally.host:
+        return _elsewhere(tally)
     if tally is None or not tally.rounds:
         return Gain(tr("No answer yet"), why=tr("Here it says how fast the answer is, and why."))
     now = tally.tokens_per_s
@@ -108,6 +114,22 @@ def gain_of(
     slower = tr("{ratio}x the speed without the draft").format(ratio=number(ratio, ".2f"))
     costs = tr("Drafting costs more time than it saves here.")
     return Gain(slower, bars, counts, sentences(costs, _paused(tally)))
+
+
+def _elsewhere(tally: AnswerTally) -> Gain:
+    """Return what is known of an answer that a server writes."""
+    now, stats = tally.tokens_per_s, tally.stats
+    counts = _tokens(tally) if tally.committed else ""
+    if tally.acceptance_length is not None:
+        length = wording.rate(tally.acceptance_length)
+        counts = tr("{tokens}, acceptance length {length}").format(tokens=counts, length=length)
+    why = tr("Written on {host}. Times are measured at this end, with the network.")
+    bars: tuple[SpeedBar, ...] = ()
+    if stats is not None and stats.host_tokens_per_s is not None:
+        own = SpeedBar(tr("As the server tells it"), stats.host_tokens_per_s)
+        bars = (SpeedBar(tr("Measured at this end"), now, tr("not measured yet")), own)
+    figure = SpeedBar("", now, tr("No speed yet")).value
+    return Gain(figure, bars, counts, why.format(host=tally.host), drafts=False)
 
 
 def _tokens(tally: AnswerTally) -> str:

@@ -15,12 +15,14 @@ from app.performance.timeline import Timeline
 from app.performance.wording import ABSENT, GIB, memory, percent, rate
 from app.performance.written import KindsByModel, WrittenAnswer
 from engine.events import (
+    Connected,
     DeviceSample,
     Event,
     Finished,
     PlanReady,
     PlanSummary,
     PrefillProgress,
+    Received,
     RoundFinished,
     TextDelta,
 )
@@ -29,8 +31,17 @@ from engine.language import later, number, tr
 _DEVICE_GAP_S = 3.0
 _SPACING_S = 0.1
 """Graphs are at most so fine: thousands of rounds a second fit no screen."""
-_OF_INTEREST = (PlanReady, TextDelta, RoundFinished, DeviceSample, PrefillProgress, Finished)
-_UNSEEN = (TextDelta, PlanReady)
+_OF_INTEREST = (
+    PlanReady,
+    Connected,
+    TextDelta,
+    RoundFinished,
+    Received,
+    DeviceSample,
+    PrefillProgress,
+    Finished,
+)
+_UNSEEN = (TextDelta, PlanReady, Connected)
 """Events that show nothing before another one comes."""
 _MOST_WAITING = 50_000
 _LOOK_AT_CLOCK = 64
@@ -199,6 +210,8 @@ class PerformanceModel:
         match event:
             case RoundFinished():
                 self._round(event)
+            case Received():
+                self._receive(event)
             case DeviceSample():
                 self._sample(event)
             case PrefillProgress():
@@ -211,6 +224,9 @@ class PerformanceModel:
                 return ModelChange.NOTHING
             case PlanReady():
                 self._loaded, self.kinds.model = event.plan, event.model_name
+                return ModelChange.NOTHING
+            case Connected():
+                self._loaded, self.kinds.model = event.plan, event.place.model
                 return ModelChange.NOTHING
             case _:
                 return ModelChange.NOTHING
@@ -225,7 +241,8 @@ class PerformanceModel:
         """Start a new answer's account, unless this one is under way already."""
         if self.tally is not None and self.tally.request_id == request_id:
             return False
-        self.tally = AnswerTally(request_id, self._asked_at)
+        host = "" if self._loaded is None else self._loaded.host
+        self.tally = AnswerTally(request_id, self._asked_at, host)
         self.timeline = Timeline(request_id)
         self.plan, self.written = self._loaded, WrittenAnswer()
         self.answer_began = at if self._asked_at is None else self._asked_at
@@ -251,6 +268,15 @@ class PerformanceModel:
             self.acceptance.series[0].append(done.at, recent)
             self.acceptance.value = rate(recent)
 
+    def _receive(self, event: Received) -> None:
+        """Take in how much has come from a server; of how it was written nothing is known."""
+        self._begin(event.request_id, event.at)
+        assert self.tally is not None  # noqa: S101 - _begin has just made it
+        self.tally.receive(event)
+        if self.tally.now is not None:
+            self.speed.series[0].append(event.at, self.tally.now)
+            self.speed.value = rate(self.tally.now)
+
     def _hear(self) -> None:
         assert self.tally is not None  # noqa: S101 - only while there is an answer
         for delta in self._heard:
@@ -262,6 +288,8 @@ class PerformanceModel:
         self._begin(event.request_id, event.at)
         assert self.tally is not None  # noqa: S101 - _begin has just made it
         self.tally.finish(event.stats)
+        if event.stats.host and event.stats.acceptance_length is not None:
+            self.acceptance.series[0].append(event.at, event.stats.acceptance_length)
         self.answer_ended = event.at
         self._hear()
         self.written.tokens.finish()

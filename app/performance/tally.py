@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from engine.events import AnswerStats, RoundFinished
+from engine.events import AnswerStats, Received, RoundFinished
 
 _RATE_WINDOW_S = 1.0
 _RECENT_ROUNDS = 16
@@ -37,6 +37,8 @@ class AnswerTally:
 
     request_id: str
     asked_at: float | None = None
+    host: str = ""
+    """The server that writes it; "" where it is written here."""
     committed: int = 0
     rounds: int = 0
     plain_rounds: int = 0
@@ -73,6 +75,12 @@ class AnswerTally:
         self._recent.append(done.committed)
         _add_up(self.drafted_by_depth, done.drafted_by_depth)
         _add_up(self.accepted_by_depth, done.accepted_by_depth)
+
+    def receive(self, event: Received) -> None:
+        """Count what has come from a server."""
+        self.now = self._rate.add(event.at, event.tokens - self.committed)
+        self.committed, self._last_at = event.tokens, event.at
+        self._first_at = event.at if self._first_at is None else self._first_at
 
     def finish(self, stats: AnswerStats) -> None:
         """Take over the engine's account."""

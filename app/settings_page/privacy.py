@@ -271,17 +271,18 @@ def _promise(parent: QWidget) -> QFrame:
     card.setProperty("look", "notice")
     text = plain_label(
         tr(
-            "Everything you write stays on this computer, and answers are computed here. "
-            "Duotail sends no messages, statistics or crash reports and does not check for "
-            "updates."
+            "Everything you write stays on this computer, and answers are computed here, unless "
+            "you choose a model on a server that you have added: then the conversation is sent "
+            "there, and the badge above it names the server. Duotail sends no statistics or "
+            "crash reports and does not check for updates."
         ),
         card,
     )
     hub = plain_label(
         tr(
-            "Only the Models page uses the network, when you search for models or download "
-            "one. The model hub (huggingface.co, or the address in the settings) then sees "
-            "your search words, the models you choose, your IP address and, if you entered "
+            "Besides, only the Models page uses the network, when you search for models or "
+            "download one. The model hub (huggingface.co, or the address in the settings) then "
+            "sees your search words, the models you choose, your IP address and, if you entered "
             "one, your access token; nothing else. The token is stored in your system's "
             "keyring."
         ),

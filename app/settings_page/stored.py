@@ -65,9 +65,9 @@ def _own(paths: Paths) -> list[Stored]:
         Stored(
             StoredData.SETTINGS,
             later("Settings"),
-            later("Your settings and presets, with their system prompts."),
+            later("Your settings and presets, with their system prompts, and your servers."),
             paths.settings,
-            lambda: [paths.settings],
+            lambda: [paths.settings, paths.servers],
         ),
         Stored(
             StoredData.LOG,

@@ -18,7 +18,9 @@ from app.engine_link.bridge import EngineBridge
 from app.history import Conversation, Hit
 from app.models.choice import ModelChoice
 from app.models.file_chooser import FileChooser, dropped_model
+from app.models.host_badge import HostBadge
 from app.models.model_button import ModelButton
+from app.models.server_book import ServerBook
 from app.models.starter_offer import StarterOffer
 from app.notices import report
 from app.serving.model_server import ModelServer
@@ -64,11 +66,12 @@ class Services:
     settings: SettingsStore
     theme: Theme
     models: ModelChoice
+    servers: ServerBook
     choosing: RunChoice
     performance: QWidget
     """The performance panel; shown as it is."""
     pages: PageMakers
-    server: ModelServer
+    model_server: ModelServer
 
 
 class MainWindow(QMainWindow):
@@ -91,9 +94,11 @@ class MainWindow(QMainWindow):
         self.chat = ChatPage(
             services.session, services.bridge, services.settings, self.starter_offer, self
         )
-        self.model_button = ModelButton(services.models, self)
+        self.model_button = ModelButton(services.models, services.servers, self)
+        self.host_badge = HostBadge(services.bridge, self)
         self.run_button = RunButton(services.choosing, self)
         self.chat.add_to_header(self.model_button)
+        self.chat.add_to_header(self.host_badge)
         self.chat.add_to_header(self.run_button)
         self.performance = services.performance
         self.pages = PageStack(self.chat, services.pages, self)
@@ -112,7 +117,7 @@ class MainWindow(QMainWindow):
         centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
         self._splitter.setSizes([_SIDEBAR_WIDTH, max(centre, 300), _PERFORMANCE_WIDTH])
         self.memory = MemoryStrip(self)
-        self.server_indicator = ServerIndicator(services.server, self)
+        self.server_indicator = ServerIndicator(services.model_server, self)
         self._stack(self._splitter, self.memory, self.server_indicator)
         self.sidebar.setVisible(settings.sidebar_visible)
         self.performance.setVisible(settings.performance_visible)
@@ -208,7 +213,12 @@ class MainWindow(QMainWindow):
                 area.hide()
             elif 0 < before < limit <= now:
                 area.setVisible(wanted and not self._replaces(area))
-        self.run_button.setVisible(now >= scaled(_ROOM_FOR_MODE))
+        self._show_run_button()
+
+    def _show_run_button(self) -> None:
+        """Show how the model runs where there is room, and where it runs here."""
+        elsewhere = bool(self.host_badge.host)
+        self.run_button.setVisible(self.width() >= scaled(_ROOM_FOR_MODE) and not elsewhere)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Remember the size; the rest is saved by whoever owns it.
@@ -261,6 +271,7 @@ class MainWindow(QMainWindow):
         self.model_button.more_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.run_button.page_asked.connect(lambda: self.pages.open(PageName.TUNING))
         bridge = self._services.bridge
+        bridge.plan_changed.connect(self._show_run_button)
         bridge.subscribe_newest(DeviceSample, self.memory.take_sample)
         bridge.subscribe_newest(MemoryHeld, self.memory.take_held)
         bridge.subscribe_newest(MachineFound, self.memory.take_machine)
@@ -303,6 +314,7 @@ class MainWindow(QMainWindow):
 
     def _recolour(self) -> None:
         self.sidebar.recolour()
+        self.host_badge.recolour()
         names = {
             ThemeChoice.SYSTEM: ("contrast", tr("Theme: same as system")),
             ThemeChoice.LIGHT: ("sun", tr("Theme: light")),

@@ -79,14 +79,16 @@ class RunButton(QToolButton):
     def _show(self) -> None:
         running = self._running
         status = running.bridge.status
-        words = chosen_words(running.profile.mode, status.plan)
+        plan = status.plan
+        elsewhere = plan is not None and plan.host != ""
+        words = chosen_words(running.profile.mode, plan)
         if running.pending:
             words = tr("Next: {mode}").format(mode=mode_name(running.profile.mode))
         self.setText(f"{words} {_OPENER}")
         self.setEnabled(running.possible)
         self.setAccessibleName(tr("How the model runs: {mode}").format(mode=words))
         told = [with_keys(tr("How the model runs"), KEYS)]
-        if status.plan is not None:
+        if status.plan is not None and not elsewhere:
             if self._panel is None and not self._making:
                 self._making = True
                 QTimer.singleShot(0, self, self._make_panel)

@@ -16,6 +16,7 @@ from engine.events.answers import (
     Interval,
     Origin,
     PrefillProgress,
+    Received,
     RoundFinished,
     TextDelta,
     TokenSpan,
@@ -31,6 +32,7 @@ from engine.events.measurements import (
     ModeRun,
 )
 from engine.events.models import (
+    Connected,
     LoadProgress,
     MachineFound,
     PlanReady,
@@ -47,6 +49,7 @@ __all__ = [
     "CalibrationProgress",
     "CompareProgress",
     "Compared",
+    "Connected",
     "Counted",
     "DeviceHeld",
     "DeviceSample",
@@ -67,6 +70,7 @@ __all__ = [
     "PlanSummary",
     "PrefillProgress",
     "Previewed",
+    "Received",
     "RoundFinished",
     "TextDelta",
     "TokenSpan",
@@ -80,9 +84,11 @@ Event = (
     | MachineFound
     | Previewed
     | PlanReady
+    | Connected
     | Unloaded
     | PrefillProgress
     | TextDelta
+    | Received
     | RoundFinished
     | Counted
     | CalibrationProgress

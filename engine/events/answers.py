@@ -103,6 +103,15 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class Received:
+    """Tokens of an answer that have come from a server by now; told a few times a second."""
+
+    at: float
+    request_id: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Guess:
     """A drafted token on the verified way: those that were accepted, then the first that was not.
 
@@ -205,6 +214,11 @@ class AnswerStats:
     open when the answer ended."""
     plain_round_s: float | None = None
     """Typical seconds of a round without a draft, from one commit to the next; None: too few."""
+    host: str = ""
+    """Server that wrote it, "" where it was written here. Times are then measured at this end, and
+    counts are the server's own."""
+    host_tokens_per_s: float | None = None
+    """The server's own figure of its speed; None where it tells none."""
 
     @property
     def draft_idle(self) -> float | None:

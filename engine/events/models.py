@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.commands import KvType, Load, Mode, QuestionId
+from engine.commands import Connect, KvType, Load, Mode, QuestionId
 from engine.events.failures import Failed
 from engine.machine.facts import Machine
 from engine.machine.memory import DeviceMemory
@@ -110,6 +110,8 @@ class PlanSummary:
     """Type of keys and values on the CPU."""
     sampling: SamplingParams | None = None
     """Sampling that the model's own files recommend; None where they recommend none."""
+    host: str = ""
+    """Server that computes, as in "192.168.1.5:8000"; "" where this computer's engine does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,18 @@ class PlanReady:
     load: Load | None = None
     """What was asked for; after a load that came to nothing, what the present model was loaded as.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A model on a server answers from now on; nothing has been sent to it yet.
+
+    `plan` says where (`PlanSummary.host`); of how it runs there it knows nothing.
+    """
+
+    at: float
+    place: Connect
+    plan: PlanSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,3 +51,15 @@ def keep_secret(name: str, secret: str) -> bool:
         _log.warning("the keyring takes no token: %s", type(error).__name__)
         return False
     return True
+
+
+def forget_secret(name: str) -> None:
+    """Take what stands under a name out of the keyring, if anything does."""
+    ring = system_keyring()
+    if ring is None:
+        return
+    try:
+        if ring.get_password(SERVICE, name) is not None:
+            ring.delete_password(SERVICE, name)
+    except Exception as error:  # noqa: BLE001 - locked, or gone
+        _log.warning("the keyring does not let go of a key: %s", type(error).__name__)

@@ -305,7 +305,7 @@ class Outgoing(QObject):
 
     def _count(self) -> None:
         plan = self._bridge.status.plan
-        if plan is None:
+        if plan is None or plan.host:  # what a server would count is known once it has answered
             self._asker.forget()
             self._composer.meter.show_fill(None)
             return

@@ -31,12 +31,15 @@ def answer_numbers(stats: AnswerStats) -> tuple[str, ...]:
     told = stats.tokens_per_s is not None and stats.committed >= FEWEST_TOKENS
     if told and stats.tokens_per_s is not None:
         parts.append(_speed(stats.tokens_per_s))
-    parts.append(tr_count("{n} token", "{n} tokens", stats.committed))
+    if not stats.host or stats.tokens_per_s is not None:  # else nobody has counted to the end
+        parts.append(tr_count("{n} token", "{n} tokens", stats.committed))
     if stats.acceptance_length is not None:
         length = number(stats.acceptance_length, ".2f")
         parts.append(tr("acceptance length {length}").format(length=length))
     if stats.mode:
         parts.insert(int(told), mode_name(stats.mode))
+    if stats.host:
+        parts.insert(int(told), tr("on {host}").format(host=stats.host))
     if stats.ttft_s is not None:
         parts.append(tr("first after {time}").format(time=duration(stats.ttft_s)))
     return tuple(parts)
@@ -57,6 +60,8 @@ def answer_table(message: StoredMessage) -> list[tuple[str, str]]:
     if stats is not None:
         if stats.mode:
             lines.append((tr("Mode"), mode_name(stats.mode)))
+        if stats.host:
+            lines.append((tr("Server"), stats.host))
         lines += [*_speeds(stats), *_drafting(stats)]
     if message.signature:
         lines.append((tr("Numeric signature"), message.signature))
@@ -69,6 +74,9 @@ def _speeds(stats: AnswerStats) -> list[tuple[str, str]]:
         kept=number(stats.reused_tokens),
     )
     lines = [(tr("Tokens written"), number(stats.committed)), (tr("Prompt"), prompt)]
+    if stats.host_tokens_per_s is not None:
+        own = tr("{speed} tokens/s").format(speed=number(stats.host_tokens_per_s, ".1f"))
+        lines.insert(0, (tr("Speed, as the server tells it"), own))
     if stats.tokens_per_s is not None:
         lines.insert(
             0, (tr("Speed"), tr("{speed} tokens/s").format(speed=number(stats.tokens_per_s, ".1f")))
@@ -76,6 +84,8 @@ def _speeds(stats: AnswerStats) -> list[tuple[str, str]]:
     if stats.ttft_s is not None:
         lines.append((tr("First token after"), duration(stats.ttft_s)))
     lines.append((tr("Total time"), duration(stats.seconds)))
+    if stats.host:
+        lines.append((tr("Times"), tr("measured at this end, with the network")))
     return lines
 
 
@@ -87,7 +97,7 @@ def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:
     passes = tr("{all}, {plain} of them without drafted tokens").format(
         all=number(stats.rounds), plain=number(stats.plain_rounds)
     )
-    lines = [(tr("Forward passes"), passes)]
+    lines = [(tr("Forward passes"), passes)] if stats.rounds or not stats.host else []
     if stats.drafted:
         accepted = tr("{accepted} of {drafted} drafted tokens ({share})").format(
             accepted=number(stats.accepted),

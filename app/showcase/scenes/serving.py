@@ -19,7 +19,7 @@ _TOKEN = "x" * 43
 
 def serving(stage: Stage, shoot: Shoot) -> None:
     """Show the section of the settings in every state, and the word at the window's bottom."""
-    server, settings = stage.assembly.server, stage.assembly.settings
+    server, settings = stage.assembly.model_server, stage.assembly.settings
     house = stage.assembly.house
     house.show_server()
     settle()

@@ -11,11 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.performance import wording
+from app.performance.gain import gain_of
 from app.performance.model import USUAL, ModelChange, PerformanceModel
 from app.performance.tables import of_draft_time, of_rounds
 from app.performance.tally import RateMeter
 from app.performance.timeline import Lane, Stretch, Timeline, blocks, overlaps
-from engine.events import AcceleratorSample, Event, Interval, RoundFinished, TextDelta, Unloaded
+from app.showcase.script import PLAN, stats
+from engine.commands import Connect, ServerKind
+from engine.events import (
+    AcceleratorSample,
+    Connected,
+    Event,
+    Finished,
+    FinishReason,
+    Interval,
+    Received,
+    RoundFinished,
+    TextDelta,
+    Unloaded,
+)
 
 
 def fed(*events: Event) -> PerformanceModel:
@@ -385,3 +399,34 @@ def test_the_drafts_time_in_words_and_as_a_table() -> None:
     )
     (row,) = of_rounds("t", timeline).rows
     assert row[2:7] == ("2000.00", "4000.00", "2000.00", "1000.00", "500.00")
+
+
+def connected(host: str = "192.168.1.5:8000") -> Connected:
+    plan = replace(PLAN, host=host, draft=None)
+    return Connected(0.0, Connect(f"http://{host}/v1", "m", ServerKind.DUOTAIL), plan)
+
+
+def test_the_speed_of_an_answer_from_a_server_is_what_came_in_a_second() -> None:
+    model = PerformanceModel()
+    model.handle(connected())
+    model.asked(0.5)
+    for step in range(31):
+        model.handle(Received(1.0 + step / 10, "a", 1 + 4 * step))
+    assert model.tally is not None
+    assert model.speed.series[0].last == pytest.approx(40.0)
+    assert model.tally.tokens_per_s == pytest.approx(40.0)
+    assert model.tally.ttft_s == pytest.approx(0.5)
+    assert not model.timeline.rounds
+
+
+def test_the_servers_own_figures_stand_beside_what_was_measured_here() -> None:
+    model = PerformanceModel()
+    model.handle(connected())
+    own = replace(stats(40), host="192.168.1.5:8000", host_tokens_per_s=55.0, acceptance_length=2.9)
+    model.handle(Finished(2.0, "a", FinishReason.STOP, "", None, own))
+    gain = gain_of(model.tally, None, None, None)
+    assert [bar.tokens_per_s for bar in gain.bars] == [own.tokens_per_s, 55.0]
+    assert "acceptance length 2.9" in gain.counts
+    assert "192.168.1.5:8000" in gain.why
+    assert "without the draft" not in gain.words
+    assert model.acceptance.series[0].nearest(2.0) == (2.0, 2.9)

@@ -64,7 +64,7 @@ def free_port() -> int:
 
 def serve(desk: Desk) -> ModelServer:
     """Switch the server on and wait until it listens."""
-    server = desk.assembly.server
+    server = desk.assembly.model_server
     desk.assembly.settings.change(serve=True, serve_port=free_port())
     desk.bot.waitUntil(lambda: server.state is ServingState.ON)
     return server

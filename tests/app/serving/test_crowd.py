@@ -123,7 +123,7 @@ def test_nobody_gets_anothers_answer_and_memory_stays(desk: Desk, requests: int)
         window_answers(desk, lambda written: mixed.done() and written > 0)
         assert mixed.result() == []
     assert min(resident(desk, program, alone)) - before < GROWTH
-    server = desk.assembly.server
+    server = desk.assembly.model_server
     desk.bot.waitUntil(lambda: server.requests.active == 0)
     assert {request.code for request in server.requests.requests} == {200}
 

@@ -41,7 +41,7 @@ def shown_settings(desk: Desk) -> SettingsDialog:
 
 
 def test_nothing_is_served_before_the_user_says_so(desk: Desk) -> None:
-    assert desk.assembly.server.state is ServingState.OFF
+    assert desk.assembly.model_server.state is ServingState.OFF
     assert not desk.assembly.window.server_indicator.isVisible()
     assert "server" not in threads()
 
@@ -54,7 +54,7 @@ def test_one_key_serves_the_windows_model(desk: Desk) -> None:
     switch = dialog.page.rows["serve"].editor.control
     assert switch.isVisible()
     desk.bot.keyClick(switch, Qt.Key.Key_Space)
-    server = desk.assembly.server
+    server = desk.assembly.model_server
     desk.bot.waitUntil(lambda: server.state is ServingState.ON)
     assert opened(server).url == f"http://127.0.0.1:{port}/v1"
     answer = client(server).answer(HELLO | {"model": "default"})
@@ -103,7 +103,7 @@ def test_with_the_switch_on_the_next_window_serves_with_the_same_token(
     assert before.kept
     first.assembly.close()
     assert not listens(int(before.url.removesuffix("/v1").rpartition(":")[2]))
-    server = open_desk(None).assembly.server
+    server = open_desk(None).assembly.model_server
     first.bot.waitUntil(lambda: server.state is ServingState.ON)
     assert server.opened == before
 
@@ -124,7 +124,7 @@ def test_a_port_in_use_is_told_and_the_switch_goes_off(desk: Desk, notices: list
         port = other.getsockname()[1]
         desk.assembly.settings.change(serve=True, serve_port=port)
         desk.bot.waitUntil(lambda: not desk.assembly.settings.value.serve)
-    server = desk.assembly.server
+    server = desk.assembly.model_server
     assert server.state is ServingState.OFF
     assert server.trouble is not None
     assert f"already uses port {port}" in server.trouble.cause

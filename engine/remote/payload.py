@@ -1,0 +1,115 @@
+"""A request for an answer, as a server's chat completions take it."""
+
+from __future__ import annotations
+
+from engine.commands import Connect, ServerKind
+from engine.errors import NotPossible
+from engine.language import tr
+from engine.model.text.thinking import AnswerPart, parts, pieces_of
+from engine.request import ChatRequest, Role, SamplingParams
+
+Json = dict[str, object]
+
+_VLLM_LIKE = frozenset({ServerKind.VLLM, ServerKind.RAY, ServerKind.SGLANG})
+_MORE_SAMPLING = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER, ServerKind.LM_STUDIO}
+"""Servers that know top-k, min-p and a repetition penalty; others may refuse what is not OpenAI's.
+"""
+_SWITCH_THINKING = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER}
+_CONTINUE = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER}
+"""Servers that go on with an answer that ends the conversation."""
+
+
+def payload(request: ChatRequest, place: Connect) -> Json:
+    """Return the body of a request to `/chat/completions`, whose response is streamed.
+
+    Thoughts of earlier answers stay here, as chat templates leave them out.
+
+    Raises:
+        NotPossible: the server cannot go on with an answer that was begun.
+    """
+    body: Json = {
+        "model": place.model,
+        "messages": [_message(message.role, message.text) for message in request.messages],
+        "stream": True,
+        "stream_options": _stream_options(place.kind),
+        **_sampling(request.sampling, place.kind),
+    }
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if place.kind is ServerKind.LLAMA_SERVER:
+        body["timings_per_token"] = True
+    if request.thinking is not None:
+        body |= _thinking(place.kind, think=request.thinking)
+    if request.messages and request.messages[-1].role is Role.ASSISTANT:
+        body |= _continuing(request, place)
+    return body
+
+
+def _message(role: Role, text: str) -> Json:
+    return {"role": str(role), "content": parts(text)[1] if role is Role.ASSISTANT else text}
+
+
+def _stream_options(kind: ServerKind) -> Json:
+    options: Json = {"include_usage": True}
+    if kind in _VLLM_LIKE:
+        options["continuous_usage_stats"] = True
+    return options
+
+
+def _sampling(sampling: SamplingParams, kind: ServerKind) -> Json:
+    """Return what is asked of the sampler, without filters and penalties that are off."""
+    told: Json = {"temperature": sampling.temperature, "seed": sampling.seed}
+    if sampling.top_p != 1:
+        told["top_p"] = sampling.top_p
+    if sampling.presence_penalty:
+        told["presence_penalty"] = sampling.presence_penalty
+    if sampling.frequency_penalty:
+        told["frequency_penalty"] = sampling.frequency_penalty
+    if kind in _MORE_SAMPLING:
+        if sampling.top_k:
+            told["top_k"] = sampling.top_k
+        if sampling.min_p:
+            told["min_p"] = sampling.min_p
+        if sampling.repetition_penalty != 1:
+            of_llama = kind in (ServerKind.LLAMA_SERVER, ServerKind.LM_STUDIO)
+            name = "repeat_penalty" if of_llama else "repetition_penalty"
+            told[name] = sampling.repetition_penalty
+    return told
+
+
+def _thinking(kind: ServerKind, *, think: bool) -> Json:
+    if kind in _SWITCH_THINKING:
+        return {"chat_template_kwargs": {"enable_thinking": think}}
+    if kind is ServerKind.OLLAMA and not think:
+        return {"reasoning_effort": "none"}
+    return {}
+
+
+def _continuing(request: ChatRequest, place: Connect) -> Json:
+    """Return what makes the server go on with the answer that ends the conversation."""
+    *earlier, begun = request.messages
+    pieces = pieces_of(begun.text)
+    thinks = any(piece.part is not AnswerPart.SAID for piece in pieces)
+    said = "".join(piece.text for piece in pieces if piece.part is AnswerPart.SAID)
+    said = said.lstrip() if thinks else said
+    if not said:
+        raise NotPossible(
+            tr("The answer was interrupted while the model was still thinking."),
+            tr("Regenerate it: a server goes on with an answer, not with thoughts."),
+        )
+    if place.kind not in _CONTINUE:
+        raise NotPossible(
+            tr("This server cannot go on with an answer that was begun."),
+            tr("Regenerate it, or send “Please go on” as a message."),
+        )
+    told: Json = {
+        "messages": [
+            *(_message(message.role, message.text) for message in earlier),
+            {"role": str(Role.ASSISTANT), "content": said},
+        ]
+    }
+    if place.kind in _VLLM_LIKE:
+        told |= {"add_generation_prompt": False, "continue_final_message": True}
+    return told

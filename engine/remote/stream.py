@@ -1,0 +1,203 @@
+"""Server-sent events of a chat completion, and what they say."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LONGEST_EVENT = 1 << 20
+"""Most characters of one event; a token takes a few hundred."""
+DONE = "[DONE]"
+_LINE_END = re.compile(r"\r\n|\n|\r(?!$)")
+"""A carriage return at the very end may be the first half of a line end."""
+_MOST = 1 << 53
+
+
+class BadStream(ValueError):
+    """What came is no stream of a chat completion."""
+
+
+class ServerSaid(Exception):
+    """The server tells of an error of its own; the text is its message."""
+
+
+class EventStream:
+    """Splits bytes into the data of server-sent events, in whatever pieces they come."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self._data: list[str] = []
+
+    def feed(self, more: bytes) -> Iterator[str]:
+        """Yield the data of the events that these bytes complete.
+
+        Raises:
+            BadStream: an event is far too long.
+        """
+        *lines, self._rest = _LINE_END.split(self._rest + self._decoder.decode(more))
+        if len(self._rest) + sum(map(len, self._data)) > LONGEST_EVENT:
+            raise BadStream("an event without an end")
+        for line in lines:
+            if line:
+                self._take(line)
+            elif self._data:
+                yield self._event()
+
+    def finish(self) -> Iterator[str]:
+        """Yield the data of an event that the end of the stream completes."""
+        if self._rest.rstrip("\r"):
+            self._take(self._rest.rstrip("\r"))
+        if self._data:
+            yield self._event()
+
+    def _take(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        if name == "data":
+            self._data.append(value.removeprefix(" "))
+
+    def _event(self) -> str:
+        data, self._data = "\n".join(self._data), []
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts of an answer so far, as a server tells them; None: it does not.
+
+    Attributes:
+        prompt: tokens of the prompt, `cached` of them from a cache.
+        completion: tokens of the answer.
+        tokens_per_s: the server's own figure, like those that follow.
+        drafted: drafted tokens, `accepted` of them accepted.
+        rounds: forward passes, `plain_rounds` of them without a drafted token.
+    """
+
+    prompt: int | None = None
+    cached: int | None = None
+    completion: int | None = None
+    tokens_per_s: float | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+    rounds: int | None = None
+    plain_rounds: int | None = None
+    acceptance_length: float | None = None
+    draft_s: float | None = None
+    verify_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One step of an answer.
+
+    Attributes:
+        said, thought: text that came.
+        reason: why the answer ended, in the server's word; None while it goes on.
+        counts: None where the chunk tells none.
+    """
+
+    said: str = ""
+    thought: str = ""
+    reason: str | None = None
+    counts: Counts | None = None
+
+
+def read_chunk(data: str) -> Chunk:
+    """Return what the data of an event say; members that are not known are ignored.
+
+    Raises:
+        BadStream: it is not JSON, or no chunk.
+        ServerSaid: it is an error of the server's.
+    """
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BadStream("not JSON") from None
+    if not isinstance(body, dict):
+        raise BadStream("not an object")
+    if (said := error_message(body)) is not None:
+        raise ServerSaid(said)
+    choices = body.get("choices")
+    if not isinstance(choices, list):
+        raise BadStream("no choices")
+    choice = choices[0] if choices and isinstance(choices[0], dict) else {}
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        delta = choice.get("message")  # of an answer that is not streamed
+    delta = delta if isinstance(delta, dict) else {}
+    reason = choice.get("finish_reason")
+    return Chunk(
+        _text(delta.get("content")),
+        _text(delta.get("reasoning_content")) or _text(delta.get("reasoning")),
+        reason if isinstance(reason, str) else None,
+        _counts(body),
+    )
+
+
+def error_message(body: object) -> str | None:
+    """Return the message of an error's body, in the shapes that servers use; None: it is none."""
+    if not isinstance(body, dict):
+        return None
+    error = body.get("error")
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("type") or ""
+    elif error is None and (body.get("object") == "error" or "detail" in body):
+        error = body.get("message") or body.get("detail")
+    return None if error is None else str(error)
+
+
+def _counts(body: dict[str, object]) -> Counts | None:
+    usage, timings = body.get("usage"), body.get("timings")
+    if isinstance(usage, dict):
+        details, own = usage.get("prompt_tokens_details"), usage.get("speculation")
+        details = details if isinstance(details, dict) else {}
+        own = own if isinstance(own, dict) else {}
+        told = Counts(
+            prompt=_whole(usage.get("prompt_tokens")),
+            cached=_whole(details.get("cached_tokens")),
+            completion=_whole(usage.get("completion_tokens")),
+            tokens_per_s=_number(own.get("tokens_per_s")),
+            drafted=_whole(own.get("drafted")),
+            accepted=_whole(own.get("accepted")),
+            rounds=_whole(own.get("rounds")),
+            plain_rounds=_whole(own.get("plain_rounds")),
+            acceptance_length=_number(own.get("acceptance_length")),
+            draft_s=_number(own.get("draft_s")),
+            verify_s=_number(own.get("verify_s")),
+        )
+        return told if not isinstance(timings, dict) else _with_timings(told, timings)
+    return _with_timings(Counts(), timings) if isinstance(timings, dict) else None
+
+
+def _with_timings(told: Counts, timings: dict[str, object]) -> Counts:
+    """Add what llama-server tells of its work."""
+    cached, read = _whole(timings.get("cache_n")), _whole(timings.get("prompt_n"))
+    prompt = told.prompt
+    if prompt is None and read is not None:
+        prompt = read + (cached or 0)
+    return Counts(
+        prompt=prompt,
+        cached=cached if told.cached is None else told.cached,
+        completion=_whole(timings.get("predicted_n")) or told.completion,
+        tokens_per_s=_number(timings.get("predicted_per_second")),
+        drafted=_whole(timings.get("draft_n")),
+        accepted=_whole(timings.get("draft_n_accepted")),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _whole(value: object) -> int | None:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+    return value if fits and isinstance(value, int) else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < _MOST else None

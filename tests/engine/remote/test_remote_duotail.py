@@ -1,0 +1,175 @@
+"""Our client against our own server, in a process of its own, and against llama.cpp's."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from elsewhere import QUESTION, Elsewhere
+
+from engine.commands import Connect, Stop
+from engine.events import Connected, Failed, Finished, FinishReason, TextDelta
+from engine.remote.address import Address
+from engine.remote.catalogue import Catalogue
+from engine.remote.servers import RemoteServer
+from engine.request import ChatRequest, Message, Role, SamplingParams
+from tests.folder_models import FOLDER_TARGET
+
+Views = Callable[..., Elsewhere]
+_ROOT = Path(__file__).parents[3]
+_PATIENCE_S = 120.0
+_LONG = ChatRequest("long", QUESTION, max_tokens=400)
+
+
+@contextmanager
+def process(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """A child that is killed at the end, if it still runs."""
+    paths = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    child = subprocess.Popen(
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONPATH": paths},
+        cwd=_ROOT,
+    )
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait(_PATIENCE_S)
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+@pytest.fixture
+def duotail() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """`duotail serve` with the small model: process, address, key."""
+    with process("-m", "app", "serve", "--model", str(FOLDER_TARGET), "--json") as child:
+        assert child.stdout is not None
+        told = json.loads(child.stdout.readline())
+        yield child, told["url"], told["token"]
+
+
+def place(url: str, key: str | None) -> Connect:
+    """The command for the first model of a server, by its own list."""
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    request = urllib.request.Request(f"{url}/models", headers=headers)  # noqa: S310 - our own
+    with urllib.request.urlopen(request) as response:  # noqa: S310
+        catalogue = Catalogue.read(json.load(response))
+    return RemoteServer(Address.typed(url).url).told(catalogue).connect(catalogue.models[0])
+
+
+def test_a_duotail_answers_another(
+    duotail: tuple[subprocess.Popen[str], str, str], elsewhere: Views
+) -> None:
+    _, url, key = duotail
+    view = elsewhere(key=key)
+    view.board.submit(place(url, key))
+    view.wait(Connected)
+    asked = SamplingParams(temperature=0.8, seed=5)
+    whole = view.answer(ChatRequest("whole", QUESTION, asked, max_tokens=60))
+    assert not any(isinstance(each, Failed) for each in view.events), view.events
+    assert whole.text == view.text
+    stats = whole.stats
+    assert 8 < stats.committed <= 60
+    assert stats.prompt_tokens > 0
+    assert stats.host_tokens_per_s is not None
+    assert stats.tokens_per_s is not None
+    assert stats.rounds > 0
+    assert (stats.acceptance_length is not None) == (stats.drafted > 0)
+
+    # An answer that was stopped and goes on is the answer that was not stopped.
+    half = view.answer(ChatRequest("half", QUESTION, asked, max_tokens=8))
+    begun = (*QUESTION, Message(Role.ASSISTANT, half.text))
+    rest = view.answer(ChatRequest("rest", begun, asked, max_tokens=52))
+    assert whole.text.startswith(half.text)
+    assert half.reason is FinishReason.LENGTH
+    assert half.text + rest.text == whole.text
+
+
+def test_stop_reaches_the_engine_of_the_server(
+    duotail: tuple[subprocess.Popen[str], str, str], elsewhere: Views
+) -> None:
+    _, url, key = duotail
+    view = elsewhere(key=key)
+    view.board.submit(place(url, key))
+    view.wait(Connected)
+    view.ask(_LONG)
+    view.wait(TextDelta)
+    began = time.perf_counter()
+    view.board.submit(Stop(_LONG.id))
+    stopped = view.wait(Finished)
+    assert stopped.reason is FinishReason.STOPPED
+    assert stopped.at - began < 0.3
+    again = view.answer(ChatRequest("again", QUESTION, max_tokens=3))  # it has its turn at once
+    assert again.reason is FinishReason.LENGTH
+
+
+def test_a_server_that_is_killed_in_the_middle_leaves_what_came(
+    duotail: tuple[subprocess.Popen[str], str, str], elsewhere: Views
+) -> None:
+    child, url, key = duotail
+    view = elsewhere(key=key)
+    view.board.submit(place(url, key))
+    view.wait(Connected)
+    view.ask(_LONG)
+    view.wait(TextDelta)
+    child.send_signal(signal.SIGKILL)
+    finished = view.wait(Finished)
+    assert finished.reason is FinishReason.ERROR
+    assert finished.text == view.text != ""
+    assert "broke before the answer was complete" in view.failure.cause
+
+
+def test_a_wrong_key_is_told(
+    duotail: tuple[subprocess.Popen[str], str, str], elsewhere: Views
+) -> None:
+    _, url, key = duotail
+    view = elsewhere(key="wrong")
+    view.board.submit(place(url, key))
+    view.wait(Connected)
+    assert view.answer().reason is FinishReason.ERROR
+    assert "does not accept the key" in view.failure.cause
+
+
+@pytest.mark.release(reason="a peer, where it is installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
+)
+def test_llama_cpp_answers(starter: Path, elsewhere: Views) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with process(
+        "-m", "llama_cpp.server", "--model", str(starter), "--port", str(port), "--n_ctx", "1024"
+    ):
+        url = f"http://127.0.0.1:{port}/v1"
+        end = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                connect = place(url, None)
+                break
+            except OSError:
+                assert time.monotonic() < end
+                time.sleep(0.2)
+        view = elsewhere()
+        view.board.submit(connect)
+        view.wait(Connected)
+        greedy = ChatRequest("a", QUESTION, max_tokens=40)
+        first, second = (
+            view.answer(each) for each in (greedy, ChatRequest("b", QUESTION, max_tokens=40))
+        )
+        assert first.text == second.text != ""
+        assert first.reason in (FinishReason.LENGTH, FinishReason.STOP)
+        assert first.stats.ttft_s is not None

@@ -1,0 +1,171 @@
+"""Streams of known programs become the events of an answer, and their lists of models are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from elsewhere import QUESTION, Elsewhere
+from played_server import DONE, Heard, PlayedServer, event, head, said
+
+from engine.commands import ServerKind
+from engine.events import FinishReason, Received, TextDelta
+from engine.model.text.thinking import parts
+from engine.remote.catalogue import Catalogue, RemoteModel
+from engine.request import ChatRequest
+
+WIRE = Path(__file__).parents[2] / "data" / "wire"
+LISTS = json.loads((WIRE / "models.json").read_text())["lists"]
+
+Play = Callable[..., PlayedServer]
+Views = Callable[..., Elsewhere]
+
+
+def recorded(name: str) -> bytes:
+    return (WIRE / f"{name}.sse").read_bytes()
+
+
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+@pytest.mark.parametrize(
+    ("name", "thought", "text", "prompt", "tokens"),
+    [
+        ("vllm", "The user asks about rain.", "Rain is water that falls from clouds. ☔", 14, 16),
+        ("sglang", "The user asks.", "Rain is water from clouds.", 11, 11),
+        ("ollama", "Okay, rain.", "Rain is water from clouds.", 16, 11),
+        ("llama_server", "", "Rain is water from clouds.", 14, 7),
+    ],
+)
+def test_known_streams(
+    play: Play, elsewhere: Views, size: int, name: str, thought: str, text: str, prompt: int,
+    tokens: int,
+) -> None:  # fmt: skip
+    stream = recorded(name)
+    pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+    server = play(lambda _: [head(), *pieces])
+    view = elsewhere()
+    view.connect(server.url)
+    finished = view.answer()
+    assert finished.reason is FinishReason.STOP
+    assert view.text == finished.text
+    assert parts(finished.text) == (thought, text)
+    assert finished.token_ids is None
+    stats = finished.stats
+    assert (stats.prompt_tokens, stats.committed) == (prompt, tokens)
+    assert stats.host == f"127.0.0.1:{server.port}"
+    assert stats.ttft_s is not None
+    assert stats.ttft_s > 0
+    assert stats.mode is None
+
+
+def test_what_the_servers_tell_of_their_own_work(play: Play, elsewhere: Views) -> None:
+    server = play(lambda _: [head(), recorded("llama_server")])
+    view = elsewhere()
+    view.connect(server.url)
+    stats = view.answer().stats
+    assert (stats.drafted, stats.accepted, stats.reused_tokens) == (8, 5, 4)
+    assert stats.host_tokens_per_s == 40.0
+    assert stats.acceptance_length is None  # it does not tell in how many rounds
+
+
+def test_the_figures_of_a_duotail(play: Play, elsewhere: Views) -> None:
+    own = {
+        "mode": "cpu", "drafted": 30, "accepted": 20, "rounds": 12, "plain_rounds": 2,
+        "acceptance_length": 2.9, "tokens_per_s": 55.5, "ttft_s": 0.2, "draft_s": 0.3,
+        "verify_s": 0.6,
+    }  # fmt: skip
+    usage = {"prompt_tokens": 9, "completion_tokens": 33, "speculation": own}
+    server = play(lambda _: [head(), said("Rain", "stop"), event(choices=[], usage=usage), DONE])
+    view = elsewhere()
+    view.connect(server.url, ServerKind.DUOTAIL)
+    stats = view.answer().stats
+    assert (stats.acceptance_length, stats.host_tokens_per_s) == (2.9, 55.5)
+    assert (stats.rounds, stats.plain_rounds, stats.drafted, stats.accepted) == (12, 2, 30, 20)
+    assert (stats.draft_seconds, stats.verify_seconds) == (0.3, 0.6)
+
+
+def test_the_speed_is_measured_here_and_only_over_counted_tokens(
+    play: Play, elsewhere: Views
+) -> None:
+    def script(heard: Heard) -> list[bytes]:
+        usage = {"prompt_tokens": 9, "completion_tokens": 40}
+        counts = [event(choices=[], usage=usage)] if heard.json["model"] == "counts" else []
+        return [head(), said("Rain"), said(" falls"), said("", "stop"), *counts, DONE]
+
+    server = play(script)
+    view = elsewhere()
+    view.connect(server.url, model="counts")
+    stats = view.answer(ChatRequest("a", QUESTION)).stats
+    assert stats.committed == 40
+    assert stats.tokens_per_s == pytest.approx(39 / stats.decode_seconds)
+    view.connect(server.url, model="does not")
+    silent = view.answer(ChatRequest("b", QUESTION)).stats
+    assert (silent.committed, silent.tokens_per_s) == (2, None)
+
+
+def test_how_much_has_come_is_told_while_it_comes(play: Play, elsewhere: Views) -> None:
+    server = play(lambda _: [head(), recorded("vllm")])
+    view = elsewhere()
+    view.connect(server.url)
+    view.answer()
+    told = [each.tokens for each in view.events if isinstance(each, Received)]
+    assert told
+    assert told == sorted(told)
+    assert len(told) < sum(isinstance(each, TextDelta) for each in view.events)
+
+
+@pytest.mark.parametrize(
+    ("kind", "models"),
+    [
+        ("vllm", [RemoteModel("Qwen/Qwen3-4B", 40960)]),
+        ("sglang", [RemoteModel("Qwen/Qwen3.5-4B", 16384)]),
+        ("ray serve", [RemoteModel("qwen-0_5b", 8192)]),
+        ("ollama", [RemoteModel("qwen3:8b"), RemoteModel("mine:latest")]),
+        ("llama-server", [RemoteModel("qwen3-8b", 8192)]),
+        ("lm studio", [RemoteModel("qwen/qwen3-4b")]),
+        ("other", [RemoteModel("starter.gguf")]),
+    ],
+)
+def test_known_lists_of_models(kind: str, models: list[RemoteModel]) -> None:
+    catalogue = Catalogue.read(LISTS[kind])
+    assert catalogue.kind is ServerKind(kind)
+    assert list(catalogue.models) == models
+
+
+def test_every_kind_but_our_own_is_recorded() -> None:
+    assert {*LISTS} == {*ServerKind} - {ServerKind.DUOTAIL}
+
+
+def test_an_ollama_without_models_is_an_empty_list() -> None:
+    assert Catalogue.read({"object": "list", "data": None}).models == ()
+
+
+@pytest.mark.parametrize("body", [None, [], {}, {"data": "x"}, {"object": "error"}])
+def test_what_is_no_list_of_models(body: object) -> None:
+    with pytest.raises(ValueError, match="no list of models"):
+        Catalogue.read(body)
+
+
+@pytest.mark.parametrize("name", [None, 3, "", "a\nb", "x" * 1000])
+def test_models_without_a_usable_name_are_left_out(name: object) -> None:
+    data = [{"id": name, "owned_by": "vllm"}, {"id": "m"}, "nothing"]
+    assert Catalogue.read({"data": data}).models == (RemoteModel("m"),)
+
+
+def test_the_key_goes_along_and_nothing_else(play: Play, elsewhere: Views) -> None:
+    server = play(lambda _: [head(), said("Rain", "stop"), DONE])
+    for view, sent in ((elsewhere(key="k1"), "Bearer k1"), (elsewhere(), None)):
+        view.connect(server.url)
+        view.answer()
+        assert server.heard[-1].headers.get("authorization") == sent
+        assert server.heard[-1].path == "/v1/chat/completions"
+
+
+def test_connecting_sends_nothing(play: Play, elsewhere: Views) -> None:
+    server = play(lambda _: [head(), said("Rain", "stop"), DONE])
+    view = elsewhere()
+    view.connect(server.url)
+    view.connect(server.url, model="another")
+    view.answer()
+    assert [heard.json["model"] for heard in server.heard] == ["another"]
