@@ -120,7 +120,7 @@ def _device(device: DeviceSpeeds, link: LinkSpeed | None) -> Iterator[str]:
     times = device.forward_s, device.block_s, device.row_s
     forward, block, row = (_microseconds(seconds) for seconds in times)
     yield "  " + beside.format(forward=forward, block=block, row=row)
-    attention = _giga(1 / device.attending.seconds_per_byte(1))
+    attention = _giga(1 / device.attending().seconds_per_byte(1))
     yield "  " + tr("KV cache: {speed} GB/s").format(speed=attention)
     if link is not None:
         copies = tr("copies: {to} GB/s to the device, {back} GB/s back, latency {latency}")

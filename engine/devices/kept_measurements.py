@@ -19,7 +19,7 @@ from engine.plan.plan import Plan
 from engine.speculative.costs import Learnt
 from engine.typed_json import WrongMember
 
-SPEEDS_VERSION = 2
+SPEEDS_VERSION = 3
 """Version of the method of measuring: speeds of another version are worthless."""
 LEARNT_VERSION = 1
 """Version of what is learnt; that of another version counts as absent."""

@@ -119,6 +119,8 @@ def _check_device(device: DeviceSpeeds, place: str) -> None:
         _check_product(product, f"{place}.products.{kind}")
     if device.attention is not None:
         _check_product(device.attention, f"{place}.attention")
+    if device.attention8 is not None:
+        _check_product(device.attention8, f"{place}.attention8")
     if device.small is not None:
         _check_device(device.small, f"{place}.small")
 

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.commands import KvType
+
 SMALL_BYTES = 16 << 20
 """Of the weights of targets that two threads serve, or one."""
 
@@ -49,6 +51,7 @@ class DeviceSpeeds:
         row_s: the same for every further row.
         attention: bytes of keys and values per second; its "rows" are queries that meet the same
             keys: rows of the forward times heads of queries per head of keys. See `attending`.
+        attention8: the same with keys and values in 8 bits; None: per byte as fast as others.
         threads: that computed; 0 where the device has none to choose.
         small: the same with a target that is small: caches hold it, few threads serve it.
     """
@@ -60,6 +63,7 @@ class DeviceSpeeds:
     block_s: float = 0.0
     row_s: float = 0.0
     attention: ProductSpeed | None = None
+    attention8: ProductSpeed | None = None
     threads: int = 0
     small: DeviceSpeeds | None = None
 
@@ -77,10 +81,10 @@ class DeviceSpeeds:
                 return self.products[known]
         return ProductSpeed((1,), (self.read_bytes_per_s,))
 
-    @property
-    def attending(self) -> ProductSpeed:
+    def attending(self, kv: KvType = KvType.F16) -> ProductSpeed:
         """The speed of attention; plain reading where it was not measured."""
-        return self.attention or ProductSpeed((1,), (self.read_bytes_per_s,))
+        own = self.attention8 if kv is KvType.Q8 else None
+        return own or self.attention or ProductSpeed((1,), (self.read_bytes_per_s,))
 
 
 _RELATIVES: Mapping[str, tuple[str, ...]] = {

@@ -4,10 +4,12 @@
  * waiting. What is added in which order does not depend on it. */
 enum { SIDE_BY_SIDE = 4 };
 
-/* Each step of the scores' sums takes a cache line of the chunk, and asks for one of the next chunk: left to
- * itself, the processor waits for memory half of the time where a sequence is long. */
-ALWAYS_INLINE const char *fetch_lines(const char *next, const int32_t lines)
+/* Every second step of the scores' sums, and of the values', takes two cache lines of the chunk and asks for
+ * as many of the next chunk: left to itself, the processor waits for memory half of the time, and asked for
+ * all of them by the scores alone, it waits there. */
+ALWAYS_INLINE const char *fetch_lines(const char *next, int32_t step, const int32_t lines)
 {
+    if (step % 2) return next;
     for (int32_t i = 0; i < lines; i++) DT_PREFETCH(next + i * 64);
     return next + lines * 64;
 }
@@ -20,7 +22,7 @@ ALWAYS_INLINE const char *score(const uint16_t *keys, const char *next, int32_t 
     UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
     for (int32_t d = 0; d < dim; d++) {
-        next = fetch_lines(next, wide);
+        next = fetch_lines(next, d, wide);
         UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) {
             const v16 key = v_load_f16(keys + d * DT_CHUNK + 16 * g);
@@ -75,15 +77,16 @@ ALWAYS_INLINE void weigh(float (*share)[DT_CHUNK], const dt_span *visible, const
     }
 }
 
-/* Numbers [d, d + 16 * wide) of what the values that are seen make together. */
-ALWAYS_INLINE void mix(const uint16_t *values, int32_t dim, int32_t d, dt_span seen,
-                       float (*share)[DT_CHUNK], const int32_t rows, const int32_t wide, const float *kept,
-                       const float *fresh, float *const *mixed)
+/* Numbers [d, d + 16 * wide) of what the values that are seen make together; returns where `next` has come to. */
+ALWAYS_INLINE const char *mix(const uint16_t *values, const char *next, int32_t dim, int32_t d, dt_span seen,
+                              float (*share)[DT_CHUNK], const int32_t rows, const int32_t wide, const float *kept,
+                              const float *fresh, float *const *mixed)
 {
     v16 acc[MOST_ROWS * SIDE_BY_SIDE];
     UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
-    for (int32_t k = seen.from; k < seen.to; k++)
+    for (int32_t k = seen.from; k < seen.to; k++) {
+        next = fetch_lines(next, k, wide);
         UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) {
             const v16 value = v_load_f16(values + k * dim + d + 16 * g);
@@ -91,6 +94,7 @@ ALWAYS_INLINE void mix(const uint16_t *values, int32_t dim, int32_t d, dt_span s
             for (int32_t m = 0; m < rows; m++)
                 acc[m * wide + g] = v_fma(v_set1(share[m][k]), value, acc[m * wide + g]);
         }
+    }
     UNROLL_SUMS
     for (int32_t m = 0; m < rows; m++)
         UNROLL_SUMS
@@ -99,6 +103,7 @@ ALWAYS_INLINE void mix(const uint16_t *values, int32_t dim, int32_t d, dt_span s
             const v16 old = v_mul(v_load(place), v_set1(kept[m]));
             v_store(place, v_add(old, v_mul(acc[m * wide + g], v_set1(fresh[m]))));
         }
+    return next;
 }
 
 /* One chunk of 64 keys for `rows` queries that share a key/value head, merged into the running
@@ -120,8 +125,9 @@ ALWAYS_INLINE void attend_rows(
     for (; k < end; k += 16) next = score(keys + k, next, dim, query, rows, 1, share, k);
     weigh(share, visible, rows, cap, peak, total, kept, fresh);
     int32_t d = 0;
-    for (; d + 16 * wide <= dim; d += 16 * wide) mix(values, dim, d, seen, share, rows, wide, kept, fresh, mixed);
-    for (; d < dim; d += 16) mix(values, dim, d, seen, share, rows, 1, kept, fresh, mixed);
+    for (; d + 16 * wide <= dim; d += 16 * wide)
+        next = mix(values, next, dim, d, seen, share, rows, wide, kept, fresh, mixed);
+    for (; d < dim; d += 16) next = mix(values, next, dim, d, seen, share, rows, 1, kept, fresh, mixed);
 }
 
 static void attend_chunk(dt_chunk chunk, const void *next, int32_t dim,

@@ -56,7 +56,7 @@ ALWAYS_INLINE const char *score8(const int8_t *keys, const uint16_t *scales, con
         for (int32_t i = 0; i < rows * wide; i++) sum[i] = vi_set1(0);
         const int32_t to = from + DT_BLOCK < dim ? from + DT_BLOCK : dim;
         for (int32_t d = from; d < to; d += 2) {
-            next = fetch_lines(next, wide);
+            next = fetch_lines(next, d / 2, wide);
             for (int32_t g = 0; g < wide; g++) {
                 const v32w key = vw_from_i8(keys + d * DT_CHUNK + 2 * (k + 16 * g));
                 for (int32_t m = 0; m < rows; m++)
@@ -76,25 +76,28 @@ ALWAYS_INLINE const char *score8(const int8_t *keys, const uint16_t *scales, con
 }
 
 /* Numbers [d, d + 16 * wide) of what the values that are seen make together; step: what an integer
- * stands for. */
-ALWAYS_INLINE void mix8(const int8_t *values, int32_t dim, int32_t d, dt_span seen,
-                        int16_t (*words)[DT_CHUNK], const int32_t rows, const int32_t wide,
-                        const float *kept, const float *step, float *const *mixed)
+ * stands for. Returns where `next` has come to. */
+ALWAYS_INLINE const char *mix8(const int8_t *values, const char *next, int32_t dim, int32_t d, dt_span seen,
+                               int16_t (*words)[DT_CHUNK], const int32_t rows, const int32_t wide,
+                               const float *kept, const float *step, float *const *mixed)
 {
     v16i acc[MOST_ROWS * SIDE_BY_SIDE];
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = vi_set1(0);
-    for (int32_t k = seen.from / 2 * 2; k < seen.to; k += 2)
+    for (int32_t k = seen.from / 2 * 2; k < seen.to; k += 2) {
+        next = fetch_lines(next, k / 2, wide);
         for (int32_t g = 0; g < wide; g++) {
             const v32w value = vw_from_i8(values + k * dim + 2 * (d + 16 * g));
             for (int32_t m = 0; m < rows; m++)
                 acc[m * wide + g] = vi_dot_pairs(acc[m * wide + g], value, words[m] + k);
         }
+    }
     for (int32_t m = 0; m < rows; m++)
         for (int32_t g = 0; g < wide; g++) {
             float *place = mixed[m] + d + 16 * g;
             const v16 old = v_mul(v_load(place), v_set1(kept[m]));
             v_store(place, v_add(old, v_mul(v_from_int(acc[m * wide + g]), v_set1(step[m]))));
         }
+    return next;
 }
 
 /* As attend_rows, with keys [dim / 2][64][2] and values [32][dim][2], and behind them their scales in
@@ -126,8 +129,9 @@ ALWAYS_INLINE void attend_rows8(
         fresh[m] *= to_words(weighted, DT_CHUNK, words[m]);
     }
     int32_t d = 0;
-    for (; d + 16 * wide <= dim; d += 16 * wide) mix8(values, dim, d, seen, words, rows, wide, kept, fresh, mixed);
-    for (; d < dim; d += 16) mix8(values, dim, d, seen, words, rows, 1, kept, fresh, mixed);
+    for (; d + 16 * wide <= dim; d += 16 * wide)
+        next = mix8(values, next, dim, d, seen, words, rows, wide, kept, fresh, mixed);
+    for (; d < dim; d += 16) next = mix8(values, next, dim, d, seen, words, rows, 1, kept, fresh, mixed);
 }
 
 static void attend_chunk8(dt_chunk chunk, const void *next, int32_t dim,

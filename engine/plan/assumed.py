@@ -5,30 +5,38 @@ Classes, not names of products: what a device of that size usually has. Calibrat
 
 from __future__ import annotations
 
+from math import inf
+
 from engine.backend.simulated.spec import SimulatedSpec, simulated_speeds
 from engine.machine.facts import CPU, Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 _GIGA = 1e9
-_ROWS = (1, 2, 4, 8, 16)
+_ROWS = tuple(range(1, 17))
 
-_CORE_BYTES_PER_S = {
-    "amx_int8": 13 * _GIGA,
-    "avx512_vnni": 12 * _GIGA,
-    "avx2": 6 * _GIGA,
-    "asimddp": 6 * _GIGA,
-    "asimd": 2 * _GIGA,
+_CORES = {
+    "amx_int8": (13 * _GIGA, 140 * _GIGA),
+    "avx512_vnni": (12 * _GIGA, 96 * _GIGA),
+    "avx2": (9 * _GIGA, 45 * _GIGA),
+    "asimddp": (6 * _GIGA, 33 * _GIGA),
+    "asimd": (2 * _GIGA, 17 * _GIGA),
 }
-"""Weights that a core gets through with one row, by the best instruction set that it has."""
-_PORTABLE_BYTES_PER_S = 0.5 * _GIGA
-_ROWS_COST = {"amx_int8": 0.06, "avx512_vnni": 0.07}
-"""Cost of a further row in a product with 4-bit weights, as a share of the first row's."""
-_USUAL_ROWS_COST, _PORTABLE_ROWS_COST = 0.12, 0.9
+"""What a core reads from memory per second, and what it multiplies: bytes of 4-bit weights times
+rows; by the best instruction set that it has."""
+_PORTABLE_CORE = 2 * _GIGA, 2 * _GIGA
+_OPENING = 0.45
+"""Rows that could be multiplied in the time in which weights are got ready for all rows."""
+_FURTHER_ROW = 0.02
+"""Cost of a further row where reading takes the time, as a share of the first row's."""
+_EXPOSED = 0.25
+"""Share of the shorter one, reading or multiplying, that the longer one does not hide."""
+_EIGHT_BITS = 544 / 288
+"""Bytes of 8-bit weights beside as many 4-bit ones, which take as long to multiply."""
+_ATTENDED = 0.7
+"""Bytes of keys and values times queries that are got through, beside weights times rows."""
 
 _FROM_CACHES = 2
-"""Speed of a core on weights in its caches, relative to weights in memory."""
-_ROWS_FROM_CACHES = 4
-"""Factor on the cost of a further row there: multiplying takes the time, not reading."""
+"""Speed of a core that reads from its caches, relative to memory."""
 _FEW_CORES = 2
 """Most cores that compute with weights in their caches."""
 
@@ -61,52 +69,57 @@ def assumed_speeds(machine: Machine) -> Speeds:
 
 def _processor(host: Host, unified: Accelerator | None) -> DeviceSpeeds:
     cores = host.fast_cores or host.cores
-    best = next((name for name in _CORE_BYTES_PER_S if name in host.instruction_sets), "")
+    best = next((_CORES[name] for name in _CORES if name in host.instruction_sets), _PORTABLE_CORE)
     memory = _DESKTOP_BYTES_PER_S if cores < _SERVER_CORES else _SERVER_BYTES_PER_S
     if unified is not None:
         memory = _bandwidth(unified) * _OF_UNIFIED
-    per_core = _CORE_BYTES_PER_S.get(best, _PORTABLE_BYTES_PER_S)
-    usual = _USUAL_ROWS_COST if best else _PORTABLE_ROWS_COST
-    reading, computing = min(memory, cores * per_core * 1.5), cores * per_core
-    added = _ROWS_COST.get(best, usual)
-    four = _product(min(reading, computing), added)
-    eight = _product(min(reading, computing * 1.5), added * 0.6)
-    floats = _product(min(reading, computing), 0.5)
+    reads, rate = best
+    reading = min(memory, cores * reads)
+    four = _product(reading, cores * rate)
+    eight = _product(reading, cores * rate * _EIGHT_BITS)
     return DeviceSpeeds(
         CPU,
         read_bytes_per_s=reading,
-        products={"Q4_0": four, "Q4_K": four, "Q6_K": four, "Q8_0": eight, "BF16": floats},
+        products={"Q4_0": four, "Q4_K": four, "Q6_K": four, "Q8_0": eight, "BF16": four},
         forward_s=70e-6,
         block_s=25e-6,
         row_s=5e-6,
-        attention=_product(reading / 2, 0.05),
-        small=_few_cores(min(cores, _FEW_CORES), per_core, min(added * _ROWS_FROM_CACHES, 1.0)),
+        attention=_product(reading, cores * rate * _ATTENDED),
+        small=_few_cores(min(cores, _FEW_CORES), *best),
     )
 
 
-def _few_cores(cores: int, per_core: float, added: float) -> DeviceSpeeds:
+def _few_cores(cores: int, reads: float, rate: float) -> DeviceSpeeds:
     """Return speeds of few cores with weights that fit into their caches."""
-    cached = cores * per_core * _FROM_CACHES
-    product = _product(cached, added)
+    cached = cores * reads * _FROM_CACHES
+    four = _product(cached, cores * rate)
     return DeviceSpeeds(
         CPU,
         read_bytes_per_s=cached,
-        products={"Q4_0": product, "Q8_0": product, "BF16": _product(cached / 2, 0.5)},
+        products={"Q4_0": four, "Q8_0": _product(cached, cores * rate * _EIGHT_BITS), "BF16": four},
         forward_s=40e-6,
         block_s=3e-6,
         row_s=2e-6,
-        attention=_product(cached, 0.05),
+        attention=_product(cached, cores * rate * _ATTENDED),
         threads=cores,
     )
 
 
-def _product(bytes_per_s: float, added: float) -> ProductSpeed:
-    return ProductSpeed(_ROWS, tuple(bytes_per_s / (1 + added * (rows - 1)) for rows in _ROWS))
+def _product(reads: float, multiplies: float = inf) -> ProductSpeed:
+    """Return the speed of products, which read weights while they multiply others.
+
+    Seconds are max(reading, multiplying) and a share of the shorter one; README explains it.
+    """
+    seconds = []
+    for rows in _ROWS:
+        both = (1 + _FURTHER_ROW * (rows - 1)) / reads, (rows + _OPENING) / multiplies
+        seconds.append(max(both) + _EXPOSED * min(both))
+    return ProductSpeed(_ROWS, tuple(1 / each for each in seconds))
 
 
 def _accelerator(found: Accelerator) -> DeviceSpeeds:
     bandwidth = _bandwidth(found)
-    product = _product(bandwidth * _EFFICIENCY.get(found.vendor, _USUAL_EFFICIENCY), 0.02)
+    product = _product(bandwidth * _EFFICIENCY.get(found.vendor, _USUAL_EFFICIENCY))
     return DeviceSpeeds(
         found.device,
         read_bytes_per_s=bandwidth,
@@ -114,7 +127,7 @@ def _accelerator(found: Accelerator) -> DeviceSpeeds:
         forward_s=200e-6,
         block_s=30e-6,
         row_s=1e-6,
-        attention=_product(bandwidth / 3, 0.02),
+        attention=_product(bandwidth / 3),
     )
 
 

@@ -57,7 +57,8 @@ def slower(speeds: DeviceSpeeds, factor: float) -> DeviceSpeeds:
         speeds,
         products={kind: product(speed) for kind, speed in speeds.products.items()},
         read_bytes_per_s=speeds.read_bytes_per_s / factor,
-        attention=product(speeds.attending),
+        attention=product(speeds.attending()),
+        attention8=speeds.attention8 and product(speeds.attention8),
     )
 
 
@@ -123,7 +124,7 @@ class Forwards:
         """Return seconds of attention of all rows to the KV cache of one token in one block."""
         held = self._held
         queries = rows * held.queries_per_key
-        seconds = held.kv_bytes_per_block * speeds.attending.seconds_per_byte(queries)
+        seconds = held.kv_bytes_per_block * speeds.attending(held.kv).seconds_per_byte(queries)
         busy = min(held.key_heads * -(-queries // _TOGETHER), speeds.threads)
         return seconds * max(min(speeds.threads, _USUAL_KEY_HEADS) / max(busy, 1), 1.0)
 

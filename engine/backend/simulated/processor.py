@@ -89,7 +89,7 @@ class Work:
     def attention(self, rows: int, tokens: int, speeds: DeviceSpeeds) -> float:
         """Seconds of a forward's attention to a sequence of so many tokens, new ones included."""
         keys = sum(nbytes * min(window or tokens, tokens) for nbytes, window in self.kv)
-        return keys * speeds.attending.seconds_per_byte(rows)
+        return keys * speeds.attending().seconds_per_byte(rows)
 
     @property
     def kv_bytes(self) -> int:

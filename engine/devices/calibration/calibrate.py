@@ -10,7 +10,8 @@ from time import perf_counter
 
 from engine.backend.cpu import CpuDevice, native_is_built, threads_for
 from engine.backend.device import Device
-from engine.devices.calibration.fit import Beside, fit_beside, fit_product
+from engine.commands import KvType
+from engine.devices.calibration.fit import Beside, fit_attention, fit_beside, fit_product
 from engine.devices.calibration.small_model import (
     CONTEXT,
     NARROW,
@@ -42,7 +43,7 @@ PORTABLE = ("F32",)
 
 ROWS = (1, 2, 4, 5, 8, 9, 16, 32, 64)
 """Among them those where the native products begin another group of rows, which takes a step."""
-BLOCKS_OF_NARROW = 24, 4
+BLOCKS_OF_NARROW, BLOCKS_OF_EIGHT = (24, 4), 12
 MOST_QUERIES = ROWS[-1] * WIDE.heads // WIDE.kv_heads
 
 READING_S, MAKING_S, COMPUTING_S, KIND_S, LINK_S, SMALL_S = 0.15, 0.08, 0.5, 0.3, 0.1, 0.2
@@ -216,9 +217,17 @@ def _measure(
         SmallModel(device, first, NARROW, blocks, context=CONTEXT, check=course.check)
         for blocks in BLOCKS_OF_NARROW
     )
+    eight = None
+    if subject.is_host and native_is_built():
+        eight = SmallModel(
+            *(device, first, NARROW, BLOCKS_OF_EIGHT),
+            context=CONTEXT,
+            kv=KvType.Q8,
+            check=course.check,
+        )
     stage = tr("Computing small models on {name}").format(name=subject.label)
     course.begin(stage, planned, max(end - course.clock(), planned * LEAST_SHARE))
-    found = _computed(subject, wide, (deep, shallow), ROWS, course)
+    found = _computed(subject, wide, (deep, shallow), ROWS, course, eight)
     return replace(found, read_bytes_per_s=max(read, found.read_bytes_per_s))
 
 
@@ -244,18 +253,24 @@ def _computed(
     narrow: tuple[SmallModel, SmallModel],
     rows: Sequence[int],
     course: Course,
+    eight: SmallModel | None = None,
 ) -> DeviceSpeeds:
-    """Measure a wide model of each type of weights, and a deep and a shallow one of the first."""
+    """Measure a wide model of each type of weights, and a deep and a shallow one of the first.
+
+    `eight`: another of the first with keys and values in 8 bits, where there are any.
+    """
     first, *others = wide.values()
     deep, shallow = narrow
     telling = [(first, 0), (first, CONTEXT), (deep, 0), (deep, CONTEXT), (shallow, 0)]
     timings = Timings(course)
-    timings.first([*telling, *((model, 0) for model in others)], rows)
+    behind = [(eight, CONTEXT)] if eight else []
+    timings.first([*telling, *behind, *((model, 0) for model in others)], rows)
     timings.repeat()
     beside = fit_beside(timings.samples(telling))
     products = {
         kind: fit_product(timings.samples([(model, 0)]), beside) for kind, model in wide.items()
     }
+    first_product = next(iter(products.values()))
     return DeviceSpeeds(
         device=subject.name,
         # What products read can be read.
@@ -265,6 +280,7 @@ def _computed(
         block_s=beside.block,
         row_s=beside.row,
         attention=beside.attention(MOST_QUERIES),
+        attention8=fit_attention(timings.samples(behind), beside, first_product, MOST_QUERIES),
         threads=_threads(subject),
     )
 
@@ -316,7 +332,7 @@ def _threads(subject: _Subject) -> int:
 
 def _beside_of(speeds: DeviceSpeeds) -> Beside:
     """Recover `Beside` from kept speeds."""
-    attention = speeds.attending
+    attention = speeds.attending()
     first, second = attention.seconds_per_byte(1), attention.seconds_per_byte(2)
     query = second - first
     return Beside(speeds.forward_s, speeds.block_s, speeds.row_s, first - query, query)

@@ -8,7 +8,7 @@ another speed, for every query that meets them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,30 @@ def fit_beside(samples: Sequence[Sample]) -> Beside:
         equation[5 + columns.index(sample.rows)] = sample.weight_bytes
         equation[:] /= sample.seconds  # so that shares of each count, not seconds
     return Beside(*map(float, least_squares(equations, np.ones(len(samples)))[:5]))
+
+
+def fit_attention(
+    samples: Sequence[Sample], beside: Beside, product: ProductSpeed, most_queries: int
+) -> ProductSpeed | None:
+    """Fit the speed of attention to keys and values of another type, all else being known.
+
+    None where nothing was measured.
+    """
+    if not samples:
+        return None
+    known = replace(beside, kv_byte=0.0, query_byte=0.0)
+    equations = np.array([_beside(sample)[3:] for sample in samples])
+    rest = [
+        sample.seconds
+        - known.seconds(sample)
+        - sample.weight_bytes * product.seconds_per_byte(sample.rows)
+        for sample in samples
+    ]
+    shares = np.array([sample.seconds for sample in samples])
+    found = least_squares(equations / shares[:, None], np.array(rest) / shares)
+    return replace(known, kv_byte=float(found[0]), query_byte=float(found[1])).attention(
+        most_queries
+    )
 
 
 def fit_product(samples: Sequence[Sample], beside: Beside) -> ProductSpeed:

@@ -9,9 +9,10 @@ import numpy as np
 
 from engine.backend.cpu import native_is_built
 from engine.backend.device import Device
+from engine.backend.native.workspace import kv_token_bytes
 from engine.backend.segment import SegmentCache
 from engine.backend.step import Step
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
@@ -123,6 +124,7 @@ class SmallModel:
         form: of the blocks.
         blocks: how many.
         context: tokens that forwards may look back on.
+        kv: type of keys and values, on the processor with the native library.
         check: called several times a second; may raise `Cancelled`.
 
     Raises:
@@ -137,13 +139,17 @@ class SmallModel:
         blocks: int,
         *,
         context: int = 0,
+        kv: KvType = KvType.F16,
         check: Callable[[], None],
     ) -> None:
         config = form.config(blocks)
         portable = device.name == CPU and not native_is_built()
-        backend = device.backend(WeightFormat.F32 if portable else WeightFormat.STORED, OWNER)
+        backend = device.backend(
+            WeightFormat.F32 if portable else WeightFormat.STORED, OWNER, kv=kv
+        )
         self.form, self.blocks = form, blocks
-        self.kv_bytes = 2 * form.kv_heads * HEAD_DIM * (4 if portable else 2)
+        numbers = 2 * form.kv_heads * HEAD_DIM
+        self.kv_bytes = numbers * 4 if portable else kv_token_bytes(form.kv_heads, HEAD_DIM, kv)
         self._segment = backend.compile(
             config, _Weights(config, kind, check), range(blocks), embed=False, head=False
         )

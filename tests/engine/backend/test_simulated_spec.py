@@ -62,7 +62,7 @@ def test_a_device_that_only_reads_or_only_multiplies(products_per_s: float) -> N
 
 def test_keys_are_read_once_whatever_the_rows(speeds: DeviceSpeeds) -> None:
     for queries in (1, 8, 4096):
-        assert speeds.attending.seconds_per_byte(queries) == pytest.approx(1 / 9e9)
+        assert speeds.attending().seconds_per_byte(queries) == pytest.approx(1 / 9e9)
 
 
 def test_copies_are_declared() -> None:

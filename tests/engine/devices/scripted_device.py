@@ -9,9 +9,10 @@ from math import prod
 import numpy as np
 
 from engine.backend.ledger import Ledger
+from engine.backend.native.workspace import kv_token_bytes
 from engine.backend.segment import SegmentOutput
 from engine.backend.step import Step
-from engine.commands import WeightFormat
+from engine.commands import KvType, WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.tensors import expected_tensors
@@ -36,6 +37,8 @@ class Costs:
     row: float = 5e-6
     kv_byte: float = 4e-11
     query_byte: float = 6e-12
+    kv8_byte: float = 5e-11
+    query8_byte: float = 9e-12
 
 
 class ScriptedCache:
@@ -46,8 +49,11 @@ class ScriptedCache:
 
 
 class ScriptedSegment:
-    def __init__(self, device: ScriptedDevice, config: ModelConfig, kind: str, nbytes: int) -> None:
+    def __init__(
+        self, device: ScriptedDevice, config: ModelConfig, kind: str, nbytes: int, kv: KvType
+    ) -> None:
         self._device, self._config, self._kind, self.weight_bytes = device, config, kind, nbytes
+        self._kv = kv
 
     def new_cache(self, _: int) -> ScriptedCache:
         return ScriptedCache()
@@ -58,10 +64,13 @@ class ScriptedSegment:
         assert hidden.shape == (rows, config.hidden_size)
         blocks, queries = config.num_layers, config.num_heads // config.num_kv_heads
         positions = float(np.mean(step.positions)) + 1
-        kv = 4 * config.num_kv_heads * config.head_dim * positions
+        kv = kv_token_bytes(config.num_kv_heads, config.head_dim, self._kv) * positions
+        eight = self._kv is KvType.Q8
+        byte = costs.kv8_byte if eight else costs.kv_byte
+        query_byte = costs.query8_byte if eight else costs.query_byte
         seconds = costs.forward + self.weight_bytes * costs.product(self._kind, rows)
         seconds += blocks * (costs.block + costs.row * (rows - 1))
-        seconds += blocks * kv * (costs.kv_byte + rows * queries * costs.query_byte)
+        seconds += blocks * kv * (byte + rows * queries * query_byte)
         self._device.spend(seconds)
         return SegmentOutput(hidden, None, {})
 
@@ -73,6 +82,8 @@ class ScriptedDevice:
     costs: Costs
     disturbed: Callable[[int], float] = lambda _: 1.0
     """How much longer a forward takes, by its number."""
+    making: Callable[[ModelConfig], float] = lambda _: 0.0
+    """Seconds to make a model's weights."""
     forwards: int = 0
     failing: Exception | None = None
 
@@ -80,13 +91,26 @@ class ScriptedDevice:
     def ledger(self) -> Ledger:
         return Ledger(self.name, self.name)
 
-    def backend(self, weights: WeightFormat, _: str) -> ScriptedDevice:
+    def backend(self, weights: WeightFormat, _: str, *, kv: KvType = KvType.F16) -> ScriptedBackend:
         assert weights is WeightFormat.STORED
-        return self
+        return ScriptedBackend(self, kv)
+
+    def spend(self, seconds: float) -> None:
+        if self.failing is not None:
+            raise self.failing
+        self.forwards += 1
+        self.clock.now += seconds * self.disturbed(self.forwards)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedBackend:
+    device: ScriptedDevice
+    kv: KvType
 
     def compile(
         self, config: ModelConfig, weights: Weights, _: range, *, embed: bool, head: bool
     ) -> ScriptedSegment:
+        self.device.clock.now += self.device.making(config)
         assert not embed
         assert not head
         assert isinstance(weights, Readable)
@@ -98,10 +122,4 @@ class ScriptedDevice:
             if len(shape) == 2 and name.startswith("model.layers.")
         )
         nbytes = sum(matrices) * stored.nbytes // stored.numbers
-        return ScriptedSegment(self, config, kind, nbytes)
-
-    def spend(self, seconds: float) -> None:
-        if self.failing is not None:
-            raise self.failing
-        self.forwards += 1
-        self.clock.now += seconds * self.disturbed(self.forwards)
+        return ScriptedSegment(self.device, config, kind, nbytes, self.kv)

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import nnls
-from scripted_device import Clock, Costs, ScriptedDevice, ScriptedSegment
+from scripted_device import Clock, Costs, ScriptedDevice
 
+from engine.commands import KvType
 from engine.devices.calibration import calibrate as calibration
 from engine.devices.calibration.calibrate import ROWS, USUAL, calibrate, calibrate_kinds
 from engine.devices.calibration.fit import least_squares
 from engine.devices.calibration.small_model import WIDE
 from engine.errors import Cancelled, OutOfMemory
-from engine.machine.facts import Accelerator, Host, Machine
+from engine.machine.facts import CPU, Accelerator, Host, Machine
 from engine.machine.speeds import LinkSpeed, Speeds
-from engine.model.config import ModelConfig
 
 GIB = 2**30
 HOST = Machine(Host(cores=4, memory_total=16 * GIB, memory_available=8 * GIB, name="Scripted"))
@@ -76,7 +76,11 @@ def _check(speeds: Speeds, device: ScriptedDevice, tolerance: float) -> None:
     assert found.row_s == about(costs.row, rel=5 * tolerance)
     for queries in (1, 16, 128):
         cost = costs.kv_byte + queries * costs.query_byte
-        assert found.attending.seconds_per_byte(queries) == about(cost, rel=10 * tolerance)
+        assert found.attending().seconds_per_byte(queries) == about(cost, rel=10 * tolerance)
+        cost = costs.kv8_byte + queries * costs.query8_byte if found.attention8 else cost
+        own = found.attending(KvType.Q8)
+        assert own.seconds_per_byte(queries) == about(cost, rel=10 * tolerance)
+    assert (found.attention8 is not None) == (device.name == CPU)
 
 
 def test_the_costs_behind_the_times_are_found() -> None:
@@ -193,13 +197,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
 def test_slowly_made_weights_leave_less_time_to_compute() -> None:
     clock = Clock()
     device = _device(clock)
-    compiled = device.compile
-
-    def slowly(config: ModelConfig, *others: object, **parts: bool) -> ScriptedSegment:
-        clock.now += 0.2 if config.hidden_size == WIDE.hidden else 0.01
-        return compiled(config, *others, **parts)  # type: ignore[arg-type]
-
-    device.compile = slowly  # type: ignore[method-assign]
+    device.making = lambda config: 0.2 if config.hidden_size == WIDE.hidden else 0.01
     _check(_calibrated(device), device, 1e-3)
     assert clock.now < 3.3
 

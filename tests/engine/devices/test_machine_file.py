@@ -58,6 +58,7 @@ def _speeds(draw: st.DrawFn) -> Speeds:
         name: DeviceSpeeds(
             *(name, draw(_POSITIVE), draw(products), draw(times), draw(times)),
             attention=draw(st.none() | _products()),
+            attention8=draw(st.none() | _products()),
             small=DeviceSpeeds(name, draw(_POSITIVE), draw(products)) if draw(small) else None,
         )
         for name in names
