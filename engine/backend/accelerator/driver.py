@@ -56,7 +56,10 @@ class Driver:
 
     @property
     def computes_apart(self) -> bool:
-        """Tell whether it is a separate device, whose copies need not be waited for."""
+        """Tell whether it is a separate device with marks, so that copies need not be waited for.
+
+        Apple's has none here, and what nobody waits for would be read before it arrives.
+        """
         return self._module is not None
 
     @property
@@ -127,15 +130,26 @@ class Driver:
             torch.mps.empty_cache()
 
     def mark(self) -> DeviceMark:
-        """Return a mark for this device; it does nothing where copies are waited for anyway."""
+        """Return a mark for this device; it does nothing where copies are waited for anyway.
+
+        Who waits for it sleeps, where the device can wake its host: a draft may need the core.
+        """
         module, device = self._module, self.device
-        event = None if module is None else module.Event()
+        event = None
+        if module is not None:
+            event = module.Event(blocking=True) if device.type == "cuda" else module.Event()
         return DeviceMark(event, lambda: module.current_stream(device))
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Copy between host and device; the copy is there when a mark behind it is reached."""
+        target.copy_(source, non_blocking=self.computes_apart)
 
     def wait(self) -> None:
         """Wait until all queued work is done."""
         if self._module is not None:
-            self._module.synchronize(self.device)
+            end = self.mark()
+            end.set()
+            end.wait()
         elif self._apple:
             torch.mps.synchronize()
 
