@@ -235,19 +235,16 @@ class _HostLooks(TorchFunctionMode):
 
 
 @contextmanager
-def fake_card(
-    monkeypatch: pytest.MonkeyPatch, *, marks: bool = True, capability: tuple[int, int] = (8, 6)
-) -> Iterator[FakeCard]:
+def fake_card(monkeypatch: pytest.MonkeyPatch, *, marks: bool = True) -> Iterator[FakeCard]:
     """Within, torch has a card "cuda:0" with 8 GiB; without marks it is driven like Apple's."""
     card = FakeCard(marks=marks)
-    facts = SimpleNamespace(total_memory=8 * GIB, uuid="12-34", gcnArchName="")
+    facts = SimpleNamespace(total_memory=8 * GIB, uuid="12-34", major=8, minor=6)
     for name, found in {
         "synchronize": card.synchronize,
         "Event": card.event,
         "current_stream": lambda _device=None: None,
         "device": lambda _device: nullcontext(),
         "get_device_name": lambda _device: "A card",
-        "get_device_capability": lambda _device: capability,
         "get_device_properties": lambda _device: facts,
         "mem_get_info": lambda _device: (7 * GIB, 8 * GIB),
         "memory_allocated": lambda _device: 0,
