@@ -188,6 +188,27 @@ def check_compiler() -> None:
     )
 
 
+def check_kernels() -> None:
+    """The kernels for NVIDIA's cards are compiled when they are first used; without, it is slow."""
+    if not wants_cuda():
+        return
+    code = "import sysconfig; print(sysconfig.get_path('include'))"
+    told = subprocess.run([str(PYTHON), "-c", code], stdout=subprocess.PIPE)
+    packages = [] if any(map(shutil.which, ("gcc", "clang"))) else ["gcc", "libc6-dev"]
+    if not Path(told.stdout.decode().strip(), "Python.h").is_file():
+        packages.append("python{}.{}-dev".format(*(_version(str(PYTHON)) or OLDEST)))
+    if not packages:
+        return
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        install_system_packages(packages, "The GPU's kernels need a C compiler and headers.")
+        return
+    say(
+        "The GPU will be slow, or not be used: its kernels need a C compiler and Python's headers. "
+        "To mend that, run `sudo apt-get install {}` (or what your system has), then "
+        "make.".format(" ".join(packages))
+    )
+
+
 def make_venv() -> None:
     """Create `.venv` with a suitable Python, or keep the one that is there and works."""
     if venv_works():
@@ -337,6 +358,7 @@ def set_up(dev: bool, platforms: "list[str]", screen: bool) -> None:
     started = time.monotonic()
     check_compiler()
     make_venv()
+    check_kernels()
     install(dev)
     check_native()
     check_qt(platforms)

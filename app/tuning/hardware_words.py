@@ -42,7 +42,7 @@ class DeviceWords:
     Attributes:
         facts: short pieces, to be shown in a row.
         speeds: measured speeds, or declared ones of a simulated device; empty without any.
-        trouble: why it is not used; empty where it is.
+        trouble: why it is not used, or slow; empty where it is neither.
         missing: facts that could not be found out, and why.
     """
 
@@ -92,7 +92,9 @@ def _accelerator(found: Accelerator, speeds: Speeds | None) -> DeviceWords:
     if found.link is not None:
         parts += _link(found.link)
     trouble = tr("Not used: {reason}.").format(reason=found.unusable) if found.unusable else ""
-    measured = "" if trouble else _measured(found.device, speeds, declared=found.simulated)
+    if found.without_kernels and not trouble:
+        trouble = tr("Slow here: {reason}").format(reason=found.without_kernels)
+    measured = "" if found.unusable else _measured(found.device, speeds, declared=found.simulated)
     return DeviceWords(found.name, tuple(parts), measured, trouble, _missing(found.missing))
 
 

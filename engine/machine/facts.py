@@ -76,6 +76,8 @@ class Accelerator:
         identity: what stays the same from start to start (a UUID, a bus address).
         bus: address on the PCI bus, "0000:01:00.0"; empty where it has none.
         architecture: what kernels are built for: "8.9" of NVIDIA's, "gfx1100" of AMD's.
+        without_kernels: why weights are widened before every product there, which is slow: a
+            sentence; empty where kernels read them as they are.
         software: bytes that its own software was measured to take; None: by what is usual.
     """
 
@@ -93,6 +95,7 @@ class Accelerator:
     architecture: str = ""
     link: PcieLink | None = None
     missing: tuple[Missing, ...] = ()
+    without_kernels: str = ""
     software: int | None = None
 
     @property

@@ -129,7 +129,9 @@ class Planning:
 
     def _best_search(self) -> PlacementSearch:
         """Return the placements with the accelerator that serves best; the first one of equals."""
-        usable: Sequence[Accelerator | None] = self._machine.usable
+        usable: Sequence[Accelerator | None] = [
+            found for found in self._machine.usable if self._counts(found)
+        ]
         if self._wish.mode is Mode.CPU or self._target.other_family or not usable:
             usable = [None]
         found = [self._placements(each) for each in usable]
@@ -140,6 +142,12 @@ class Planning:
         # What stays idle does not say how long a conversation may be.
         longer = self._placements(best.accelerator, limits_context=False)
         return longer if longer.possible else best
+
+    def _counts(self, found: Accelerator) -> bool:
+        """Tell whether an accelerator is planned with: without kernels only as it was measured."""
+        wish = self._wish
+        asked = wish.mode in (Mode.DOVETAIL, Mode.DUO) or bool(wish.layers_on_gpu)
+        return asked or not found.without_kernels or found.device in self._speeds.devices
 
     def _placements(
         self, found: Accelerator | None, *, limits_context: bool = True

@@ -280,15 +280,20 @@ def _draft_left_out(told: Told) -> Iterator[str]:
 def _accelerators(told: Told) -> Iterator[str]:
     """Explain why accelerators that are here do nothing."""
     machine, used = told.machine, told.plan.accelerator
+    on_cpu = told.wish.mode is Mode.CPU or bool(told.target.other_family)
+    unmeasured = told.search.accelerator is None and not on_cpu  # all of them, without kernels
     for found in machine.accelerators:
         if found.unusable:
             said = tr("{name} is not used: {reason}.")
             yield said.format(name=found.name, reason=found.unusable.removesuffix("."))
+        elif unmeasured and found in machine.usable:
+            said = tr("{name} is not used before its speed has been measured. {reason}")
+            yield said.format(name=found.name, reason=found.without_kernels)
         elif found.device != used and used is not None:
             yield tr(
                 "{name} is not used: a model runs on one GPU only, and {device} is faster."
             ).format(name=found.name, device=told.device)
-    if used is not None or not machine.usable or told.target.other_family:
+    if used is not None or unmeasured or not machine.usable or told.target.other_family:
         return
     name = told.device or machine.usable[0].name
     if told.wish.mode is Mode.CPU:

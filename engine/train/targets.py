@@ -72,7 +72,7 @@ class TrainingDevice:
         """Return the device of a name; "auto" is a GPU where there is one.
 
         Args:
-            name: "auto", "cpu" or "cuda:0".
+            name: "auto", "cpu", "cuda" for the first GPU, or "cuda:0".
             halves: None: where products in bf16 are faster than in fp32.
 
         Raises:
@@ -88,8 +88,10 @@ class TrainingDevice:
                 tr("Choose auto, cpu or cuda:0."),
                 str(error)[:500],
             ) from error
+        if device.type == "cuda":  # torch limits the memory of numbered devices alone
+            device = torch.device("cuda", device.index or 0)
         if device.type not in ("cpu", "cuda") or (
-            device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
+            device.type == "cuda" and device.index >= torch.cuda.device_count()
         ):
             raise UserFixable(
                 tr("There is no device “{name}” here that can train.").format(name=name[:100]),

@@ -181,6 +181,28 @@ def test_a_wheel_or_any_compiler_will_do(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not bootstrap.can_build_native()
 
 
+def test_where_a_card_computes_its_kernels_can_be_compiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho {tmp_path}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(bootstrap, "PYTHON", python)
+    monkeypatch.setattr(bootstrap, "_version", lambda _: (3, 12))
+    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(bootstrap, "wants_cuda", lambda: False)
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: None)
+    bootstrap.check_kernels()
+    assert not capsys.readouterr().out
+    monkeypatch.setattr(bootstrap, "wants_cuda", lambda: True)
+    bootstrap.check_kernels()
+    assert "apt-get install gcc libc6-dev python3.12-dev" in capsys.readouterr().out
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: name)
+    (tmp_path / "Python.h").touch()
+    bootstrap.check_kernels()
+    assert not capsys.readouterr().out
+
+
 def test_a_native_library_that_does_not_load_ends_the_set_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -118,7 +118,7 @@ class Drafting:
             work = partial(self._level, tree, chunks, cache, manner)
             resources.graphs.run(cache.recordings, ("level", chunks, known), work)
         resources.graphs.run(cache.recordings, ("end", width), tree.close)
-        table.result.copy_(tree.result, non_blocking=True)
+        resources.driver.copy(table.result, tree.result)
         table.arrived.set()
         table.arrived.wait()
         return _read(table.result.numpy(), width, pending[-1], budget.nodes)

@@ -1,16 +1,9 @@
-"""Torch's view of a device, whichever its kind: memory, names, limits, and errors in words.
-
-Its products may go through kernels, which need Triton: that comes with torch's builds for NVIDIA,
-AMD and Intel on Linux. DUOTAIL_KERNELS=off leaves them out, for tests and for tracking down wrong
-numbers.
-"""
+"""Torch's view of a device, whichever its kind: memory, names, limits, and errors in words."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +13,8 @@ from engine.backend.device import Transfers
 from engine.backend.ledger import GIB, Ledger
 from engine.errors import DeviceLost, OutOfMemory
 from engine.language import sentences, tr
+from engine.machine.facts import Vendor
+from engine.machine.kernels import reason_against_kernels
 
 
 class DeviceMark:
@@ -56,7 +51,10 @@ class Driver:
 
     @property
     def computes_apart(self) -> bool:
-        """Tell whether it is a separate device, whose copies need not be waited for."""
+        """Tell whether it is a separate device with marks, so that copies need not be waited for.
+
+        Apple's has none here, and what nobody waits for would be read before it arrives.
+        """
         return self._module is not None
 
     @property
@@ -65,6 +63,16 @@ class Driver:
         if self.device.type == "cuda" and torch.version.hip:
             return "rocm"
         return "torch-cpu" if self.device.type in ("cpu", "meta") else self.device.type
+
+    @property
+    def architecture(self) -> str:
+        """What kernels are built for: "8.6" of NVIDIA's, "gfx1100" of AMD's; else empty."""
+        if self.device.type != "cuda":
+            return ""
+        facts = torch.cuda.get_device_properties(self.device)
+        if self.kind == "rocm":
+            return str(facts.gcnArchName).partition(":")[0]
+        return f"{facts.major}.{facts.minor}"
 
     @property
     def label(self) -> str:
@@ -127,15 +135,26 @@ class Driver:
             torch.mps.empty_cache()
 
     def mark(self) -> DeviceMark:
-        """Return a mark for this device; it does nothing where copies are waited for anyway."""
+        """Return a mark for this device; it does nothing where copies are waited for anyway.
+
+        Who waits for it sleeps, where the device can wake its host: a draft may need the core.
+        """
         module, device = self._module, self.device
-        event = None if module is None else module.Event()
+        event = None
+        if module is not None:
+            event = module.Event(blocking=True) if device.type == "cuda" else module.Event()
         return DeviceMark(event, lambda: module.current_stream(device))
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Copy between host and device; the copy is there when a mark behind it is reached."""
+        target.copy_(source, non_blocking=self.computes_apart)
 
     def wait(self) -> None:
         """Wait until all queued work is done."""
         if self._module is not None:
-            self._module.synchronize(self.device)
+            end = self.mark()
+            end.set()
+            end.wait()
         elif self._apple:
             torch.mps.synchronize()
 
@@ -217,21 +236,9 @@ def _full(driver: Driver, ledger: Ledger, needed: int | None, details: str) -> O
     )
 
 
-_LEAST_CAPABILITY = (8, 0)  # of NVIDIA's: copies ahead of the arithmetic
+_MAKERS = {"cuda": Vendor.NVIDIA, "rocm": Vendor.AMD, "xpu": Vendor.INTEL}
 
 
 def reason_against(driver: Driver) -> str:
     """Return why there are no kernels for a device; empty where there are."""
-    if driver.kind not in ("cuda", "rocm", "xpu"):
-        return tr("There are no kernels for this kind of device.")
-    if os.environ.get("DUOTAIL_KERNELS", "").lower() == "off":
-        return tr("Kernels are switched off by DUOTAIL_KERNELS.")
-    if find_spec("triton") is None:
-        return tr("Triton is not installed.")
-    if driver.kind == "cuda":
-        found = torch.cuda.get_device_capability(driver.device)
-        if found < _LEAST_CAPABILITY:
-            return tr("Kernels need compute capability {least}; this card has {found}.").format(
-                least="{}.{}".format(*_LEAST_CAPABILITY), found="{}.{}".format(*found)
-            )
-    return ""
+    return reason_against_kernels(_MAKERS.get(driver.kind, Vendor.OTHER), driver.architecture)

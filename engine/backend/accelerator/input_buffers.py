@@ -40,7 +40,7 @@ class Staged:
     """
 
     def __init__(self, driver: Driver, shape: Sequence[int], dtype: torch.dtype) -> None:
-        pinned = driver.computes_apart
+        self._driver, pinned = driver, driver.computes_apart
         self.device = torch.zeros(tuple(shape), dtype=dtype, device=driver.device)
         self._sides = [
             (torch.zeros(tuple(shape), dtype=dtype, pin_memory=pinned), driver.mark())
@@ -57,7 +57,7 @@ class Staged:
     def send(self) -> None:
         """Have the device take over what was written."""
         host, read = self._sides[0]
-        self.device.copy_(host, non_blocking=True)
+        self._driver.copy(self.device, host)
         read.set()
 
 
@@ -65,13 +65,13 @@ _KEPT_BYTES = 16 << 20
 
 
 class Outbox:
-    """Arrays for results; smaller ones are kept, as page-locked memory if asked, and never move.
+    """Arrays for results; smaller ones are kept, page-locked where that helps, and never move.
 
     What lies there is valid until the next forward.
     """
 
-    def __init__(self, *, pinned: bool) -> None:
-        self._pinned = pinned
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._kept: dict[tuple[str, int], torch.Tensor] = {}
 
     def room(self, name: str, rows: int, width: int) -> torch.Tensor:
@@ -81,13 +81,13 @@ class Outbox:
         kept = 1 << max(rows - 1, 0).bit_length()
         room = self._kept.get((name, kept))
         if room is None:
-            room = torch.empty(kept, width, pin_memory=self._pinned)
+            room = torch.empty(kept, width, pin_memory=self._driver.computes_apart)
             self._kept[name, kept] = room
         return room[:rows]
 
     def take(self, place: torch.Tensor, found: torch.Tensor) -> None:
         """Have the first rows of a result brought here; they are there after `Driver.wait`."""
-        place.copy_(found[: len(place)], non_blocking=True)
+        self._driver.copy(place, found[: len(place)])
 
 
 @dataclass(frozen=True, slots=True)

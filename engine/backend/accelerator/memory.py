@@ -52,6 +52,15 @@ class DeviceAllocator:
             entry.release()
             raise
 
+    def brought(self, numbers: Sequence[int]) -> torch.Tensor:
+        """A few whole numbers on the device, int64, in memory that torch takes and gives back.
+
+        Page-locked memory is not used anew before the device has read it: torch sees to that.
+        """
+        apart = self._driver.computes_apart
+        host = torch.tensor(numbers, dtype=torch.long, pin_memory=apart)
+        return host.to(self.device, non_blocking=apart)
+
     def keep(self, purpose: Purpose, tensor: torch.Tensor) -> torch.Tensor:
         """A copy on the device."""
         kept = self.zeros(purpose, tensor.shape, tensor.dtype)
@@ -172,7 +181,7 @@ class DeviceCache:
         if not sources:
             return
         with self._memory.in_words():
-            source = torch.tensor(sources, dtype=torch.long).to(self._data.device)
+            source = self._memory.brought(sources)
             place = torch.arange(target, target + len(sources), device=self._data.device)
             rows = self._data[:, :, source // CHUNK, :, source % CHUNK]
             self._data[:, :, place // CHUNK, :, place % CHUNK] = rows

@@ -131,7 +131,7 @@ class AcceleratorSegment(Segment):
         self._reach(CHUNK)
         self._network = Network(config, loader, bench.products, blocks, embed=embed, head=head)
         self._inputs = SegmentInputs(bench.driver, memory, given_width(config))
-        self._outbox = Outbox(pinned=bench.driver.computes_apart)
+        self._outbox = Outbox(bench.driver)
         self._memory = memory
         self._drafting: Drafting | None = None
 

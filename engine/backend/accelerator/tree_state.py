@@ -250,8 +250,10 @@ def gumbel(keys: torch.Tensor, positions: torch.Tensor, count: int) -> torch.Ten
 def of_words(word: torch.Tensor) -> torch.Tensor:
     """The noise that random words of 32 bits, int64 of any shape, stand for, in fp32."""
     # The half of the unit interval that is nearer to 1 is counted from there: fp32 is denser at 0.
-    upper = word > _WORD // 2
-    near = torch.where(upper, _WORD - word, word).float().add_(0.5).mul_(2.0**-32)
+    upper, end = word > _WORD // 2, _WORD - word
+    near = torch.minimum(word, end, out=end).float()
+    del word, end  # twice as large
+    near.add_(0.5).mul_(2.0**-32)
     return torch.where(upper, near.neg().log1p_(), near.log()).neg_().log_().neg_()
 
 
@@ -259,18 +261,23 @@ def words(keys: torch.Tensor, positions: torch.Tensor, count: int) -> torch.Tens
     """The 32 random bits of each token at each position, int64 [positions, count].
 
     Sixty-four neighbours share 16 counters of four words: token 64 g + 16 j + i has word j of
-    counter 16 g + i. Products of 32-bit words are taken modulo 2^64, as integers wrap around.
+    counter 16 g + i.
     """
     groups = -(-count // 64)
     shape = len(positions), groups * 16
     key = (keys.long() & _WORD).view(ROUNDS, 2)
-    c0 = torch.arange(groups * 16, dtype=torch.int64, device=keys.device).expand(shape)
-    c1 = (positions & _WORD).unsqueeze(1).expand(shape)
-    c2 = c3 = torch.zeros(shape, dtype=torch.int64, device=keys.device)
+    zero = torch.zeros(shape, dtype=torch.int64, device=keys.device)
+    counters = torch.arange(groups * 16, dtype=torch.int64, device=keys.device).expand(shape)
+    four = [counters, (positions & _WORD).unsqueeze(1).expand(shape), zero, zero]
     for number in range(ROUNDS):
-        a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0 = (b >> 32 & _WORD) ^ c1 ^ key[number, 0]
-        c2 = (a >> 32 & _WORD) ^ c3 ^ key[number, 1]
-        c1, c3 = b & _WORD, a & _WORD
-    four = [word.view(-1, groups, 16) for word in (c0, c1, c2, c3)]
-    return torch.stack(four, dim=2).view(len(positions), -1)[:, :count]
+        four = _mixed(*four, key[number])
+    apart = [word.view(-1, groups, 16) for word in four]
+    return torch.stack(apart, dim=2).view(len(positions), -1)[:, :count]
+
+
+def _mixed(
+    c0: torch.Tensor, c1: torch.Tensor, c2: torch.Tensor, c3: torch.Tensor, key: torch.Tensor
+) -> list[torch.Tensor]:
+    """One round; products of 32-bit words are taken modulo 2^64, as integers wrap around."""
+    a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+    return [(b >> 32 & _WORD) ^ c1 ^ key[0], b & _WORD, (a >> 32 & _WORD) ^ c3 ^ key[1], a & _WORD]

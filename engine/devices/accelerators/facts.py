@@ -114,6 +114,7 @@ def _of_nvidia(
         memory_free=free,
         unified=bool(device and device.unified),
         unusable=device.unusable if device else why_not(seen, Vendor.NVIDIA),
+        without_kernels=device.without_kernels if device else "",
         driver=seen.driver,
     )
     if device is not None and card.memory_total is None:
@@ -144,6 +145,7 @@ def _of_bus(seen: Seen, gpu: Accelerator, device: Accelerator | None) -> Acceler
             unusable=device.unusable,
             driver=device.driver or gpu.driver,
             architecture=device.architecture,
+            without_kernels=device.without_kernels,
         )
     )
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.language import tr
 from engine.machine.facts import Accelerator, Vendor
+from engine.machine.kernels import reason_against_kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +138,18 @@ def _cuda(torch: ModuleType) -> Iterable[Accelerator]:
         else:
             architecture = f"{facts.major}.{facts.minor}"
             unusable = not_built_for((facts.major, facts.minor), built_for)
+        vendor = Vendor.AMD if amd else Vendor.NVIDIA
         yield Accelerator(
             device=f"cuda:{index}",
             name=facts.name,
-            vendor=Vendor.AMD if amd else Vendor.NVIDIA,
+            vendor=vendor,
             identity=plain_uuid(str(getattr(facts, "uuid", ""))),
             bus=_bus(facts),
             memory_total=int(facts.total_memory),
             architecture=architecture,
             unified=bool(getattr(facts, "is_integrated", False)),
             unusable=unusable,
+            without_kernels=reason_against_kernels(vendor, architecture),
         )
 
 
@@ -165,6 +168,7 @@ def _xpu(torch: ModuleType) -> Iterable[Accelerator]:
             unified=bool(getattr(facts, "is_integrated_gpu", False)),
             memory_free=_free_on_xpu(torch, index),
             driver=str(getattr(facts, "driver_version", "")),
+            without_kernels=reason_against_kernels(Vendor.INTEL, ""),
         )
 
 
@@ -185,6 +189,7 @@ def _mps(torch: ModuleType) -> Iterable[Accelerator]:
             vendor=Vendor.APPLE,
             memory_total=int(torch.mps.recommended_max_memory()),
             unified=True,
+            without_kernels=reason_against_kernels(Vendor.APPLE, ""),
         )
 
 

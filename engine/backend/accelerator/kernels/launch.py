@@ -117,7 +117,8 @@ class StoredProducts:
             PAIR=pair,
             WHOLE=splits == 1,
             STAGES=cut.stages,
-            num_warps=cut.warps,
+            num_warps=cut.warps
+            * (2 if torch.version.hip else 1),  # of 32 lanes, and fewer registers
             num_stages=cut.stages,
         )
         if splits > 1:

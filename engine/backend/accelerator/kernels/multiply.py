@@ -282,7 +282,7 @@ def sum_stretches(
         each: steps of a stretch.
     """
     split, tiles = tl.program_id(1), tl.program_id(2)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)  # times words: beyond 32 bits
     inside = tl.minimum(row, rows - 1)
     n, k = tl.arange(0, 16), tl.arange(0, 32)
     width = steps * PARTS * 32
@@ -339,7 +339,7 @@ def make_ready(
         order: see `shapes.order`.
         peaks: what the products have to be multiplied with, [n]; 1 but where LARGE.
     """
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     x += row * stride
     out += row * width
     if LARGE:

@@ -6,6 +6,7 @@ import os
 import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -37,8 +38,10 @@ class Module:
     def memory_reserved(self, _device: torch.device) -> int:
         return 10 * MIB
 
-    def synchronize(self, _device: torch.device) -> None:
-        pass
+    def current_stream(self, _device: torch.device) -> None:
+        return None
+
+    Event = MagicMock
 
 
 def driver_of(module: Module) -> Driver:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,16 @@ from tiny_models import write_model
 
 from engine.backend.accelerator import device as devices
 from engine.backend.accelerator.device import TorchDevice
-from engine.backend.accelerator.memory import MOST_RECORDINGS, DeviceCache, Recordings
+from engine.backend.accelerator.driver import Driver
+from engine.backend.accelerator.graphs import CudaRecorder, Graphs
+from engine.backend.accelerator.memory import (
+    MOST_RECORDINGS,
+    DeviceCache,
+    Recordings,
+    Workspace,
+)
 from engine.backend.decoder import Decoder
+from engine.backend.ledger import Account, Ledger
 from engine.backend.sequence import SequenceState
 from engine.commands import WeightFormat
 
@@ -151,15 +160,16 @@ def test_the_oldest_recording_goes() -> None:
 
 
 class Failing:
-    """A card whose driver will not record."""
+    """A card whose driver does not record: the given attempts, counted from 1, or none at all."""
 
-    def __init__(self) -> None:
-        self.asked = 0
+    def __init__(self, attempts: Collection[int] | None = None) -> None:
+        self.asked, self._attempts, self._tape = 0, attempts, TapeRecorder()
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
-        del work
         self.asked += 1
-        raise RuntimeError("operation not permitted when stream is capturing")
+        if self._attempts is None or self.asked in self._attempts:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return self._tape.record(work)
 
 
 def test_what_cannot_be_recorded_is_done_the_usual_way(
@@ -169,5 +179,125 @@ def test_what_cannot_be_recorded_is_done_the_usual_way(
     failing = Failing()
     monkeypatch.setattr(devices, "recorder_for", lambda _driver: failing)
     same(a_while(accelerated(llama)), expected)
-    assert failing.asked == 1
+    assert failing.asked == 3
     assert [record.message for record in caplog.records if "not recorded" in record.message]
+
+
+def test_a_recording_that_fails_is_tried_again(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And those that were made stay in use when no more are tried."""
+    failing = Failing({1, 2, 4, 5, 6})
+    monkeypatch.setattr(devices, "recorder_for", lambda _driver: failing)
+    model = accelerated(llama)
+    state = model.new_state(64)
+
+    def use(count: int) -> None:
+        model.forward(state, [5] * count)
+        state.discard()
+
+    for _ in range(6):
+        use(3)
+    assert (failing.asked, len(recordings(state))) == (3, 1)
+    for _ in range(6):
+        use(5)
+    assert (failing.asked, len(recordings(state))) == (6, 1)
+    before = failing._tape.replays
+    use(3)
+    assert failing._tape.replays == before + 1
+
+
+def test_what_replays_has_memory_of_its_own(recorder: TapeRecorder) -> None:
+    """The driver's, which torch does not count."""
+    ledger, driver, used = Ledger("cuda:0", "A card"), Driver("cpu"), iter((100, 107, 200, 205))
+    driver.free_and_total = lambda: (1000 - next(used), 1000)  # type: ignore[method-assign]
+    graphs = Graphs(driver, Workspace(Account(ledger, "device")), recorder)
+    kept = Recordings()
+    for key in ("one", "other"):
+        for _ in range(2):
+            graphs.run(kept, key, lambda: None)
+    assert ledger.held == 7 + 5
+
+
+class Capturing:
+    """torch.cuda where graphs, streams and pools are concerned.
+
+    A pool that has had recordings cannot be used again after the last of them. A capture that fails
+    does not give its stream back.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.current, self.pools = "usual", 0
+        self.dead: set[int] = set()
+        self.used: dict[int, int] = {}
+        for name in ("graph", "stream", "CUDAGraph"):
+            monkeypatch.setattr(torch.cuda, name, getattr(self, name))
+        monkeypatch.setattr(torch.cuda, "Stream", lambda _device: "capture")
+        monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda _device=None: self.current)
+        monkeypatch.setattr(torch.cuda, "graph_pool_handle", self.handle)
+
+    def handle(self) -> int:
+        self.pools += 1
+        return self.pools
+
+    def CUDAGraph(self) -> Any:  # noqa: N802
+        return _Graph(self)
+
+    @contextmanager
+    def stream(self, stream: str) -> Iterator[None]:
+        before, self.current = self.current, stream
+        try:
+            yield
+        finally:
+            self.current = before
+
+    @contextmanager
+    def graph(self, graph: Any, *, pool: int, stream: str, **_mode: str) -> Iterator[None]:
+        assert pool not in self.dead, "no such pool"
+        graph.taken = pool
+        self.used[pool] = self.used.get(pool, 0) + 1
+        before, self.current = self.current, stream
+        yield  # and where that raises, so does the end of the capture
+        self.current = before
+
+
+class _Graph:
+    def __init__(self, cuda: Capturing) -> None:
+        self._cuda, self.taken = cuda, 0
+
+    def replay(self) -> None:
+        """As what replays does, it keeps the recording alive."""
+
+    def pool(self) -> int:
+        return self.taken
+
+    def __del__(self) -> None:
+        if self.taken:
+            self._cuda.used[self.taken] -= 1
+            if not self._cuda.used[self.taken]:
+                self._cuda.dead.add(self.taken)
+
+
+def test_captures_share_a_living_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Capturing(monkeypatch)
+    recorder = CudaRecorder(torch.device("cuda:0"))
+    kept = [recorder.record(lambda: None) for _ in range(3)]
+    assert cuda.pools == 1
+    del kept[:2]
+    kept.append(recorder.record(lambda: None))
+    assert cuda.pools == 1
+    kept.clear()
+    recorder.record(lambda: None)
+    assert cuda.pools == 2, "the first one ended with its last recording"
+
+
+def test_a_failed_capture_gives_the_stream_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Capturing(monkeypatch)
+
+    def work() -> None:
+        raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="luck"):
+        CudaRecorder(torch.device("cuda:0")).record(work)
+    assert cuda.current == "usual"

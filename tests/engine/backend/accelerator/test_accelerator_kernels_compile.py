@@ -1,7 +1,8 @@
-"""What the interpreter runs is also what compilers take: for NVIDIA's chips, without one at hand.
+"""What the interpreter runs is also what compilers take: for NVIDIA's and AMD's chips, none at hand.
 
 And the machine code is what makes a product as fast as memory: weights are copied 16 bytes at a
-time ahead of the arithmetic, go to the matrix units, and no register is spilled.
+time ahead of the arithmetic, go to the matrix units in few instructions, no register is spilled,
+and two programs share a multiprocessor. Where they lie is counted in 64 bits.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ from engine.backend.accelerator.kernels.shapes import CUTS
 
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 compiler = pytest.importorskip("triton.backends.nvidia.compiler", reason="no compiler for NVIDIA")
+TOOLS = Path(compiler.__file__).parent / "bin"
+
+NVIDIA = (80, 86, 89, 90, 120)
+AMD = ("gfx1100", "gfx942")
+INSTRUCTIONS = {
+    "Q4_0": 4.0, "Q8_0": 5.5, "Q4_K": 6.5, "Q5_K": 9.0, "Q6_K": 6.5, "F16": 4.0, "BF16": 5.0,
+}  # fmt: skip
+"""Most of a thread for each weight and 16 rows, loads and products included."""
 
 _TYPES = {
     torch.int32: "*i32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32",
@@ -39,7 +48,7 @@ class Asked:
 
         return start
 
-    def compiled(self, capability: int) -> Any:
+    def compiled(self, chip: int | str) -> Any:
         """As Triton would compile it for what it was started with."""
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
@@ -54,7 +63,10 @@ class Asked:
             if (value.data_ptr() if tensor else value) % 16 == 0:
                 attributes[(place,)] = [["tt.divisibility", 16]]
         source = ASTSource(self.kernel, signature, constants, attributes)
-        return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch)
+        target = GPUTarget("cuda", chip, 32)
+        if isinstance(chip, str):
+            target = GPUTarget("hip", chip, 64 if chip.startswith("gfx9") else 32)
+        return triton.compile(source, target=target, options=launch)
 
 
 @pytest.fixture
@@ -77,29 +89,74 @@ def start(kind: str, count: int, rows: int, cols: int, *, large: bool = False) -
     stored.multiply(torch.empty(count, cols), matrix, torch.empty(count, rows), large=large)
 
 
-def stack_bytes(code: bytes, folder: Path) -> int:
-    """Where spilled registers go."""
+def told_by(tool: str, option: str, code: bytes, folder: Path) -> str:
     file = folder / "kernel.cubin"
     file.write_bytes(code)
-    tool = Path(compiler.__file__).parent / "bin" / "cuobjdump"
-    if not tool.is_file():
-        return 0
-    command = [tool, "--dump-resource-usage", file]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command = [TOOLS / tool, option, file]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def stack_bytes(code: bytes, folder: Path) -> int:
+    """Where spilled registers go."""
+    told = told_by("cuobjdump", "--dump-resource-usage", code, folder)
     return int(re.findall(r"STACK:(\d+)", told)[-1])
 
 
-@pytest.mark.release(keep=1, reason="every kernel is compiled")
+def longest_loop(code: bytes, folder: Path) -> int:
+    """Instructions of the longest stretch that is jumped back over."""
+    begins, longest, count = dict[str, int](), 0, 0
+    for line in told_by("nvdisasm", "-c", code, folder).splitlines():
+        if label := re.match(r"(\.L_x_\d+):", line):
+            begins[label[1]] = count
+        if re.search(r"/\*[0-9a-f]{4,}\*/ +[@A-Z]", line):
+            count += 1
+            back = re.search(r"BRA.*`\((\.L_x_\d+)\)", line)
+            if back and back[1] in begins:
+                longest = max(longest, count - begins[back[1]])
+    return longest
+
+
+@pytest.mark.release(keep=2, reason="every kernel is compiled")
 @pytest.mark.parametrize("kind", list(CUTS))
+@pytest.mark.parametrize("chip", NVIDIA)
 def test_weights_stream_to_the_matrix_units(
-    kind: str, asked: dict[str, Asked], tmp_path: Path
+    chip: int, kind: str, asked: dict[str, Asked], tmp_path: Path
 ) -> None:
     start(kind, 16, 128, 2048)
-    found = asked["sum_stretches"].compiled(86)
+    found = asked["sum_stretches"].compiled(chip)
     assert "mma.sync" in found.asm["ptx"]
     assert re.search(r"cp\.async\.cg\.shared\.global .* 0x10", found.asm["ptx"])
     assert stack_bytes(found.asm["cubin"], tmp_path) == 0
     assert 2 * (found.metadata.shared + 1024) <= 100 << 10, "two on a multiprocessor of any card"
+    cut = CUTS[kind]
+    weights = cut.rows * cut.numbers / (32 * cut.warps)
+    assert 0 < longest_loop(found.asm["cubin"], tmp_path) / weights <= INSTRUCTIONS[kind]
+
+
+@pytest.mark.release(keep=1, reason="every kernel is compiled")
+@pytest.mark.parametrize("kind", list(CUTS))
+@pytest.mark.parametrize("chip", AMD)
+def test_they_do_on_amds(
+    chip: str, kind: str, asked: dict[str, Asked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    start(kind, 16, 128, 2048)
+    found = asked["sum_stretches"].compiled(chip)
+    code = found.asm["amdgcn"]
+    assert re.search("v_mfma" if chip.startswith("gfx9") else "v_wmma", code)
+    for fact in ("vgpr_spill_count", "sgpr_spill_count", "private_segment_fixed_size"):
+        assert re.findall(rf"\.{fact}: +(\d+)", code) == ["0"], fact
+    assert 2 * found.metadata.shared <= 64 << 10
+
+
+def test_weights_beyond_two_thousand_million(asked: dict[str, Asked]) -> None:
+    """Of a stack of experts, words that no 32 bits could count."""
+    start("Q4_K", 16, 128, 512)
+    code = asked["sum_stretches"].compiled(80).asm["ttir"]
+    planes = re.findall(r"(%\S+) = tt\.splat %(?:codes|packed|scales)\S* ", code)
+    offsets = re.findall(r"tt\.addptr (%\S+), .*: tensor<.*>, tensor<128x.*?(i\d+)>", code)
+    kinds = [kind for plane, kind in offsets if plane in planes]
+    assert set(kinds) == {"i64"}, code
 
 
 @pytest.mark.release(reason="every kernel is compiled")

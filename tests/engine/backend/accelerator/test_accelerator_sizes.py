@@ -19,6 +19,7 @@ from engine.backend.accelerator.sizes import (
 )
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.ledger import Purpose
+from engine.backend.round import Budget, DraftRequest, Ranking
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
@@ -121,6 +122,23 @@ def test_a_forward_takes_no_more_than_is_entered(name: str, context: int) -> Non
         taken.append(peak(work))
     assert max(taken) <= entered
     assert max(taken) >= entered / 3
+
+
+def test_a_draft_takes_no_more_than_is_entered() -> None:
+    """Neither does its noise, though its words have 64 bits."""
+    config = shaped(**SHAPES["many tokens"])
+    model = loaded(config, TorchDevice("cpu"))
+    state = model.new_state(100)
+    request = DraftRequest([5, 6], Ranking(0.7, 5, share_noise=True), Budget(9, 3, 3))
+    (segment,) = model.segments
+
+    def draft() -> None:
+        segment.draft(state.caches[0], 0, state.slots, request)
+
+    draft()  # takes what is kept from then on
+    taken = peak(draft)
+    entered = working_bytes(config, range(1), 100 + MAX_TREE, head=True)
+    assert entered / 2 <= taken <= entered
 
 
 def test_planning_with_it_needs_no_torch() -> None:

@@ -107,6 +107,8 @@ def test_devices_of_amd() -> None:
         card("6700", (10, 3), 12 * GIB, gcnArchName="gfx1031:xnack-"),
     ]
     first, second = look(torch_with(cuda=cards, hip="6.4", built_for="gfx1030 gfx1100")).devices
+    assert "matrix units" not in first.without_kernels
+    assert "gfx1031) has none" in second.without_kernels
     assert (first.vendor, first.architecture, first.unusable) == (Vendor.AMD, "gfx1100", "")
     assert (
         second.unusable == "the PyTorch installed here has no kernels for its architecture, gfx1031"
