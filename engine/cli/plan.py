@@ -87,9 +87,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Plan and print."""
-    machine, speeds = known_machine(
-        arguments.hardware, arguments.simulate_gpu, arguments.device
-    )
+    machine, speeds = known_machine(arguments.hardware, arguments.simulate_gpu, arguments.device)
     planning = _planning(arguments, machine, speeds)
     try:
         plan = planning.plan()

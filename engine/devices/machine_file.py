@@ -1,12 +1,13 @@
 """A machine and its speeds as a JSON file: to keep, to send, to plan for a machine elsewhere.
 
-    {"accelerators": [{"id": "cuda:0", "name": "...", "software": false, "usable": true, "reason": ""}],
+    {"accelerators": [{"id": "cuda:0", "name": "...", "software": false, ...}],
      "machine": {"host": {"cores": 8, "memory_total": ..., "memory_available": ...},
                  "accelerators": [{"device": "cuda:0", "name": "...", ...}]},
      "speeds": {"devices": {"cpu": {"device": "cpu", "read_bytes_per_s": ..., ...}}, ...}}
 
-The first list is a summary for scripts, which nobody reads here. Members are those of `engine.machine.facts` and `engine.machine.speeds`; what has a default there
-may be left out, the speeds altogether.
+The first list is a summary for scripts, which nobody reads here. Members are those of
+`engine.machine.facts` and `engine.machine.speeds`; what has a default there may be left out, the
+speeds altogether.
 """
 
 from __future__ import annotations

@@ -14,8 +14,10 @@ from engine.language import tr
 from engine.machine.facts import WEBGPU
 
 _DRIVERS = {"Metal": "Metal", "Vulkan": "Vulkan", "D3D12": "DX12"}
-"""Interfaces that compute in full, by what adapters call them, the best first. OpenGL's is left out:
-it lists the same hardware once more."""
+"""Interfaces that compute in full, by what adapters call them, the best first.
+
+OpenGL's is left out: it lists the same hardware once more.
+"""
 
 
 def is_installed() -> bool:

@@ -62,7 +62,7 @@ class WebGpuDevice:
         self,
         weights: WeightFormat,
         owner: str,
-        loan: Loan | None = None,  # noqa: ARG002 - feature heads are not served yet
+        loan: Loan | None = None,
         kv: KvType = KvType.F16,  # noqa: ARG002 - keys and values are 16-bit floats here
     ) -> Backend:
         """Compiles segments whose allocations are entered for `owner`.
@@ -72,7 +72,7 @@ class WebGpuDevice:
         """
         if self.gpu is None:
             raise ValueError(f"{self.name} is closed")
-        return WebGpuBackend(weights, self.gpu, Account(self.ledger, owner), self._tile)
+        return WebGpuBackend(weights, self.gpu, Account(self.ledger, owner), self._tile, loan)
 
     def close(self) -> None:
         """Give all memory back; segments and caches must be dropped before."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, MutableMapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -15,6 +14,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.matrix import TYPES, ggml_rows, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import shared_pool
+from engine.backend.shared import Borrowed
 from engine.backend.webgpu.formats import FORMATS
 from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.matrix import LANES, GpuMatrix, upload
@@ -24,6 +24,7 @@ from engine.model.tensors import expected_tensors
 from engine.model.weights.readable import Readable, Stretch, Weights
 
 _STRETCH_BYTES = 16 << 20
+_PACKED = {kind: fmt for fmt, kind in TYPES.items()}
 _NUMBERS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 
@@ -41,9 +42,11 @@ class GpuLoader:
         gpu: the device.
         account: where they are entered.
         alone: where matrices are noted that other segments share.
+        borrowed: of a head, those of its target.
 
     Attributes:
         matrices: everything that was brought, for counting.
+        kinds: the types of everything that is computed with.
         vector_bytes: of all vectors.
         held: keeps the vectors' entries in the ledger.
     """
@@ -56,13 +59,15 @@ class GpuLoader:
         gpu: Gpu,
         account: Account,
         alone: MutableMapping[Hashable, GpuMatrix],
+        borrowed: Borrowed[GpuMatrix],
     ) -> None:
         self._weights, self._gpu, self._account = weights, gpu, account
         self._shapes = expected_tensors(config)
         self._native = NATIVE_FORMATS.get(fmt)
         self._stored = fmt is WeightFormat.STORED
-        self._alone = alone
+        self._alone, self._borrowed = alone, borrowed
         self.matrices: list[GpuMatrix] = []
+        self.kinds: set[str] = set()
         self.vector_bytes = 0
         self.held = Held()
 
@@ -77,18 +82,21 @@ class GpuLoader:
 
     def side_by_side(self, names: Sequence[str]) -> list[GpuMatrix]:
         """Load matrices with one input; those of one kind that are neighbours are one matrix."""
-        return [
-            self._stacked(kind, list(alike)) for kind, alike in groupby(names, self._kind_here)
-        ]
+        return [self._stacked(kind, list(alike)) for kind, alike in groupby(names, self._kind_here)]
 
     def matrix(self, name: str) -> GpuMatrix:
-        """Load one matrix by itself: the embedding, the head; once for all segments of a model."""
-        found = self._alone.get(name)
-        if found is None:
+        """Load one matrix by itself: the embedding, the head; a target's own where it lies here."""
+        lent = self._borrowed.lent.get(name)
+        found = self._alone.get(name) if lent is None else self._borrowed.find(name)
+        if found is not None:
+            self.kinds.add(found.kind)
+            return found
+        if lent is None:
             found = self._alone[name] = self._stacked(self._kind_here(name), [name])
-        elif found not in self.matrices:
-            self.matrices.append(found)
-        return found
+            return found
+        kind = lent.kind if lent.kind in FORMATS else "F32"
+        native = None if self._kind_of(name) == kind else _PACKED.get(kind)
+        return self._stacked(kind, [name], native)
 
     def _kind_here(self, name: str) -> str:
         """Kind in which a tensor is held on the device."""
@@ -100,19 +108,18 @@ class GpuLoader:
     def _kind_of(self, name: str) -> str:
         return self._weights.kind(name) if isinstance(self._weights, Readable) else "F32"
 
-    def _stacked(self, kind: str, names: Sequence[str]) -> GpuMatrix:
+    def _stacked(self, kind: str, names: Sequence[str], native: Format | None = None) -> GpuMatrix:
         shapes = [self._shapes[name] for name in names]
         shape = sum(rows for rows, _ in shapes), shapes[0][1]
-        stretches = self._stretches(kind, names)
+        native = native or self._native
+        stretches = self._packed(names, native) if native else self._stretches(kind, names)
         matrix = upload(self._gpu, self._account, kind, shape, stretches, names[0])
         self.matrices.append(matrix)
+        self.kinds.add(kind)
         return matrix
 
     def _stretches(self, kind: str, names: Sequence[str]) -> Iterator[Stretch]:
         """Rows of the named matrices, one below the other, as `kind` has them."""
-        if self._native is not None:
-            yield from self._packed(names, self._native)
-            return
         for name in names:
             if isinstance(self._weights, Readable) and self._kind_of(name) == kind:
                 yield from self._weights.stretches(name)

@@ -64,9 +64,7 @@ class GpuMatrix:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(
-            sum(_piece_bytes(self.form, piece.rows, self.cols)) for piece in self.pieces
-        )
+        return sum(sum(_piece_bytes(self.form, piece.rows, self.cols)) for piece in self.pieces)
 
 
 def matrix_bytes(kind: str, rows: int, cols: int) -> int:
@@ -82,7 +80,12 @@ def _piece_bytes(form: BlockFormat, rows: int, cols: int) -> tuple[int, int]:
 
 
 def upload(
-    gpu: Gpu, account: Account, kind: str, shape: tuple[int, int], stretches: Iterable[Stretch], name: str
+    gpu: Gpu,
+    account: Account,
+    kind: str,
+    shape: tuple[int, int],
+    stretches: Iterable[Stretch],
+    name: str,
 ) -> GpuMatrix:
     """Bring a matrix to the device.
 

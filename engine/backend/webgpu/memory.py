@@ -19,7 +19,7 @@ from engine.model.config import ModelConfig
 
 
 class GpuCache:
-    """Keys [chunks, kv heads, dim / 8, CHUNK, 8] and values [chunks, kv heads, CHUNK, dim] of blocks.
+    """Keys [chunks, kv heads, dim / 8, CHUNK, 8], values [chunks, kv heads, CHUNK, dim] of blocks.
 
     Numbers are fp16. Slot s lies in chunk s // CHUNK at offset s % CHUNK; heads are padded to whole
     words of 16 bytes.

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 import numpy as np
 
-from engine.backend.ledger import Account, Purpose
+from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
-from engine.backend.segment import Segment, SegmentCache, SegmentOutput, own_cache
-from engine.backend.shared import Shared
-from engine.backend.step import CHUNK, Ints, Step
+from engine.backend.segment import (
+    Segment,
+    SegmentCache,
+    SegmentOutput,
+    check_head,
+    features_are_own,
+    own_cache,
+)
+from engine.backend.shared import Borrowed, Loan, Shared
+from engine.backend.step import CHUNK, Step
 from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.memory import GpuCache
-from engine.backend.webgpu.network import Dispatch, Extent, GpuNetwork, GpuRoom
-from engine.backend.webgpu.sizes import LOGIT_ROWS, PATH_SLOTS, TREE_ROWS, input_offsets, up
+from engine.backend.webgpu.network import GpuNetwork
+from engine.backend.webgpu.passes import GpuPass, Outbox, Recorder, passes
+from engine.backend.webgpu.room import GpuRoom
+from engine.backend.webgpu.served import why_not_served
+from engine.backend.webgpu.sizes import up
+from engine.backend.webgpu.stages import Dispatch, Extent
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
 from engine.language import tr
-from engine.model.config import ModelConfig, RopeConfig
-from engine.model.rope import rotations
+from engine.model.config import ModelConfig
 from engine.model.weights.readable import Floats, Weights
-
-_LARGEST_HEAD, _MOST_HEADS = 256, 256
-_EVERYWHERE = 2**31 - 1
-
-
-def check_served(config: ModelConfig) -> None:
-    """Refuse models that there are no shaders for.
-
-    Raises:
-        NotPossible: in words.
-    """
-    dense = all(block.experts is None for block in config.blocks)
-    small = config.head_dim <= _LARGEST_HEAD and config.num_heads <= _MOST_HEADS
-    if config.fusion is not None or not dense or not small:
-        raise NotPossible(
-            tr("The WebGPU path does not serve models of this kind yet."),
-            tr("Run the model on the CPU."),
-        )
 
 
 class WebGpuBackend:
@@ -53,11 +45,20 @@ class WebGpuBackend:
         gpu: the device.
         account: where everything is entered.
         tile: rows that products take together at most.
+        loan: what a feature head has of its target.
     """
 
-    def __init__(self, fmt: WeightFormat, gpu: Gpu, account: Account, tile: int) -> None:
+    def __init__(
+        self, fmt: WeightFormat, gpu: Gpu, account: Account, tile: int, loan: Loan | None = None
+    ) -> None:
         self._format, self._gpu, self._account, self._tile = fmt, gpu, account, tile
+        self._loan = loan or Loan({})
         self._shared: Shared[GpuMatrix] = Shared()
+
+    @property
+    def kept(self) -> Mapping[Hashable, GpuMatrix]:
+        """Embedding and output matrix of the model compiled last, by their names."""
+        return self._shared.kept
 
     def compile(
         self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
@@ -68,23 +69,39 @@ class WebGpuBackend:
             NotPossible: there are no shaders for such a model.
             OutOfMemory: beyond the budget, or more than the device has.
         """
-        check_served(config)
-        alone = self._shared.of(weights)
-        loader = GpuLoader(config, weights, self._format, self._gpu, self._account, alone)
-        network = GpuNetwork(
-            config, loader, self._gpu, self._account, blocks, embed=embed, head=head
-        )
-        return WebGpuSegment(config, network, self._gpu, self._account, blocks, self._tile)
+        if reason := why_not_served(config):
+            raise NotPossible(
+                tr("{device} cannot run this model: {reason}.").format(
+                    device=self._account.ledger.name, reason=reason
+                ),
+                tr("Run the model on the CPU."),
+            )
+        check_head(config, blocks, embed=embed, head=head)
+        lender = self._loan.lender
+        lent = Borrowed(self._loan.lent, lender.kept if isinstance(lender, WebGpuBackend) else {})
+        gpu, account, alone = self._gpu, self._account, self._shared.of(weights)
+        with gpu.in_words():
+            loader = GpuLoader(config, weights, self._format, gpu, account, alone, lent)
+            network = GpuNetwork(config, loader, gpu, account, blocks, embed=embed, head=head)
+            return WebGpuSegment(config, network, gpu, account, blocks, self._tile)
 
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """Dispatches of a segment's forwards but for those that a cache is bound to."""
+    """Buffers of a segment's forwards, and dispatches but for those that a cache is bound to."""
 
+    room: GpuRoom
     enter: list[Dispatch]
+    enter_own: list[Dispatch]
     blocks: list[tuple[list[Dispatch], list[Dispatch]]]
     end: list[Dispatch]
     logits: list[Dispatch]
+
+    @property
+    def every(self) -> Iterator[Dispatch]:
+        """All dispatches."""
+        lists = chain.from_iterable(self.blocks)
+        return chain.from_iterable((self.enter, self.enter_own, *lists, self.end, self.logits))
 
 
 class WebGpuSegment(Segment):
@@ -102,7 +119,7 @@ class WebGpuSegment(Segment):
         super().__init__(blocks)
         self._config, self._network, self._gpu = config, network, gpu
         self._account, self._tile = account, tile
-        self._room: GpuRoom | None = None
+        self._program: _Program | None = None
         self._reach(CHUNK)
 
     @property
@@ -113,7 +130,9 @@ class WebGpuSegment(Segment):
     @property
     def signature(self) -> str:
         """Everything that the arithmetic depends on."""
-        names = "+".join(fmt.name.lower() for fmt in sorted(NATIVE_KINDS[k] for k in self._network.kinds))
+        names = "+".join(
+            fmt.name.lower() for fmt in sorted(NATIVE_KINDS[k] for k in self._network.kinds)
+        )
         return f"webgpu:{names}/kv-f16"
 
     @property
@@ -128,46 +147,41 @@ class WebGpuSegment(Segment):
             OutOfMemory: beyond the budget, or more than the device has.
             NotPossible: longer than what the device binds at once.
         """
-        cache = GpuCache(self._gpu, self._account, self._config, len(self.blocks), slots)
-        self._reach(slots)
+        with self._gpu.in_words():
+            cache = GpuCache(self._gpu, self._account, self._config, len(self.blocks), slots)
+            self._reach(slots)
         return cache
 
-    def _reach(self, slots: int) -> GpuRoom:
+    def _reach(self, slots: int) -> _Program:
         """Have buffers for sequences with so many slots."""
         slots = up(slots, CHUNK)
-        if self._room is None or self._room.slots < slots:
-            self._room = None  # its buffers go before larger ones come
-            self._room = GpuRoom(
-                self._gpu, self._account, self._config, slots, self._tables(slots),
-                blocks=len(self.blocks), head=self._network.heads,
-            )  # fmt: skip
-            network = self._network
-            self._program = _Program(
-                network.enter(self._room),
-                network.blocks(self._room),
-                network.end(self._room),
-                network.logits(self._room),
-            )
-        return self._room
-
-    def _tables(self, slots: int) -> dict[RopeConfig, Buffer]:
-        """Rotations for so many positions, (cos, sin) [positions, rotated / 2]."""
-        tables = {}
-        for rope in dict.fromkeys(self._config.blocks[index].rope for index in self.blocks):
-            if rope is not None:
-                turns = np.stack(rotations(rope, slots), axis=2)
-                buffer = tables[rope] = self._gpu.buffer(turns.nbytes)
-                self._gpu.write(buffer, 0, turns)
-        return tables
+        if self._program is not None and self._program.room.slots >= slots:
+            return self._program
+        self._program = None  # its buffers go before larger ones come
+        network, heads = self._network, self._network.heads
+        room = GpuRoom(self._gpu, self._account, self._config, self.blocks, slots, head=heads)
+        program = _Program(
+            room,
+            network.enter(room),
+            network.enter(room, own=True) if network.fuser else [],
+            network.blocks(room),
+            network.end(room),
+            network.logits(room),
+        )
+        for dispatch in program.every:
+            dispatch.compile(self._tile)
+        self._program = program
+        return program
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward: one list of work and one wait for each pass, which most have one of."""
         kept, rows = own_cache(cache, GpuCache), len(step.tokens)
         if hidden is None and not self._network.embeds:
             raise ValueError("this segment has no embedding and was given no hidden states")
+        own = features_are_own(self._config, hidden, rows)
         asked = range(rows) if step.logit_rows is None else step.logit_rows
         wanted = list(asked) if self._network.heads else []
-        room = self._reach(kept.slots)
+        program = self._reach(kept.slots)
         taps = [tap for tap in step.taps if tap in self.blocks]
         size = self._config.hidden_size
         found = SegmentOutput(
@@ -177,84 +191,90 @@ class WebGpuSegment(Segment):
             else None,
             {tap: np.empty((rows, size), dtype=np.float32) for tap in taps},
         )
-        for some in _passes(step, room.rows, wanted):
-            chosen = [row for row in wanted if row in some]
-            first = wanted.index(chosen[0]) if chosen else 0
-            self._run(room, kept, step, some, chosen, hidden, found, first)
+        for part in passes(step, program.room.rows, wanted, hidden, own=own):
+            self._run(program, kept, part, found)
         return found
 
-    def _run(
-        self,
-        room: GpuRoom,
-        cache: GpuCache,
-        step: Step,
-        some: range,
-        chosen: Sequence[int],
-        hidden: Floats | None,
-        found: SegmentOutput,
-        first: int,
-    ) -> None:
-        """Compute some rows of a step; their logits go to rows `first`... of what is found."""
-        gpu, size = self._gpu, self._config.hidden_size
-        gpu.write(room["inputs"], 0, _inputs(room.rows, step, some, chosen))
-        if hidden is not None:
-            gpu.write(room["hidden"], 0, hidden[some.start : some.stop])
-        keys = int(step.positions[some.start : some.stop].max()) + 1
-        extent = Extent(len(some), len(chosen), keys, self._tile)
-        outbox = _Outbox()
+    def _run(self, program: _Program, cache: GpuCache, part: GpuPass, found: SegmentOutput) -> None:
+        """Compute a pass; its results go to their rows of what is found."""
+        gpu, room, some = self._gpu, program.room, part.rows
+        gpu.write(room["inputs"], 0, part.inputs(room.rows))
+        if part.hidden is not None:
+            gpu.write(self._given(room, own=part.own), 0, self._rows(part.hidden, own=part.own))
+        extent = Extent(len(some), len(part.wanted), part.keys, self._tile)
+        outbox = Outbox()
         results = room.results(self._result_bytes(extent, len(found.taps)))
         gpu.submit(
             lambda encoder: self._record(
-                _Recorder(gpu, encoder, extent, results), room, cache, hidden is None, found, outbox
+                Recorder(gpu, encoder, extent, results), program, cache, part, found.taps, outbox
             )
         )
         read = gpu.read(results, outbox.nbytes)
-        place = slice(some.start, some.stop)
         for name, begin, end in outbox.parts:
             numbers = read[begin // 4 : end // 4]
             if name == "logits" and found.logits is not None:
-                logits = numbers.reshape(len(chosen), -1)
-                found.logits[first : first + len(chosen)] = logits
-            elif isinstance(name, int):
-                found.taps[name][place] = numbers.reshape(len(some), -1)
-            else:
-                found.hidden[place] = numbers.reshape(len(some), -1)[:, :size]
+                place = slice(part.first_wanted, part.first_wanted + len(part.wanted))
+                found.logits[place] = numbers.reshape(len(part.wanted), -1)
+                continue
+            rows = numbers.reshape(len(some), -1)[:, : self._config.hidden_size]
+            kept = found.taps[name] if isinstance(name, int) else found.hidden
+            kept[some.start : some.stop] = rows
 
     def _record(
         self,
-        work: _Recorder,
-        room: GpuRoom,
+        work: Recorder,
+        program: _Program,
         cache: GpuCache,
-        enters: bool,
-        found: SegmentOutput,
-        outbox: _Outbox,
+        part: GpuPass,
+        taps: Collection[int],
+        outbox: Outbox,
     ) -> None:
         """Record a pass: its dispatches, and copies of what the host wants."""
-        program, heads, extent = self._program, self._network.heads, work.extent
+        room, heads, extent = program.room, self._network.heads, work.extent
         rows = extent.rows * self._config.hidden_size * 4
-        work.add(program.enter if enters else [])
-        before = None
+        work.add(self._enter(program, part))
+        before = -1
         for index, (first, behind), (placed, looked) in zip(
             self.blocks, program.blocks, self._attention(room, cache), strict=True
         ):
             work.add(first[:1])
-            if before in found.taps:
+            if before in taps:
                 work.copy(room["hidden"], rows, outbox.place(before, rows))
             work.add([*first[1:], placed, looked, *behind])
             before = index
         work.add(program.end)
-        if before in found.taps:
+        if before in taps:
             work.copy(room["hidden"], rows, outbox.place(before, rows))
-        if heads:
+        if heads and self._network.fuser is None:
             normed = extent.rows * up(self._config.hidden_size, 8) * 4
             work.copy(room["normed"], normed, outbox.place("hidden", normed))
-            if extent.wanted:
-                work.add(program.logits)
-                nbytes = extent.wanted * self._config.head_rows * 4
-                work.copy(room["logits"], nbytes, outbox.place("logits", nbytes))
         else:
             work.copy(room["hidden"], rows, outbox.place("hidden", rows))
+        if heads and extent.wanted:
+            work.add(program.logits)
+            nbytes = extent.wanted * self._config.head_rows * 4
+            work.copy(room["logits"], nbytes, outbox.place("logits", nbytes))
         work.end()
+
+    def _enter(self, program: _Program, part: GpuPass) -> list[Dispatch]:
+        """Dispatches that a pass begins with."""
+        if self._network.fuser is None:
+            return [] if part.hidden is not None else program.enter
+        return program.enter_own if part.own else program.enter
+
+    def _given(self, room: GpuRoom, *, own: bool) -> Buffer:
+        """Return where hidden states, features or a head's own outputs go."""
+        fuser = self._network.fuser
+        if fuser is None:
+            return room["hidden"]
+        return fuser.own_place(room) if own else room["features"]
+
+    def _rows(self, rows: Floats, *, own: bool) -> Floats:
+        """Return rows as their kernel reads them: features in whole eights."""
+        fusion = self._config.fusion
+        if fusion is None or own or fusion.kind == "linear" or fusion.width % 8 == 0:
+            return rows
+        return np.pad(rows, ((0, 0), (0, -fusion.width % 8)))
 
     def _result_bytes(self, extent: Extent, taps: int) -> int:
         """Bytes that the host reads of a pass."""
@@ -269,87 +289,3 @@ class WebGpuSegment(Segment):
             cache.bound.clear()
             found = cache.bound[room] = self._network.attention(room, cache)
         return found
-
-
-class _Outbox:
-    """Places of a pass's results in the buffer that the host reads, by what they are.
-
-    Attributes:
-        parts: block or name, first byte, end.
-        nbytes: of all.
-    """
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[int | str, int, int]] = []
-        self.nbytes = 0
-
-    def place(self, name: int | str, nbytes: int) -> int:
-        """Return the first byte for so many more."""
-        begin, self.nbytes = self.nbytes, self.nbytes + nbytes
-        self.parts.append((name, begin, self.nbytes))
-        return begin
-
-
-class _Recorder:
-    """Appends dispatches and copies to an encoder; copies stand between compute passes."""
-
-    def __init__(self, gpu: Gpu, encoder: Any, extent: Extent, results: Buffer) -> None:  # noqa: ANN401
-        self.extent = extent
-        self._gpu, self._encoder, self._results = gpu, encoder, results
-        self._work: Any = None
-
-    def add(self, dispatches: Sequence[Dispatch]) -> None:
-        """Append dispatches."""
-        for dispatch in dispatches:
-            if self._work is None:
-                self._work = self._encoder.begin_compute_pass()
-            dispatch.encode(self._gpu, self._work, self.extent)
-
-    def copy(self, source: Buffer, nbytes: int, place: int) -> None:
-        """Append a copy to what the host reads."""
-        self.end()
-        self._encoder.copy_buffer_to_buffer(source, 0, self._results, place, nbytes)
-
-    def end(self) -> None:
-        """End the compute pass."""
-        if self._work is not None:
-            self._work.end()
-            self._work = None
-
-
-def _passes(step: Step, most: int, wanted: Sequence[int]) -> Iterator[range]:
-    """Ranges of rows that are computed together; later ones see the keys of earlier ones."""
-    if step.tree is not None:
-        most = min(most, TREE_ROWS)
-    if len(wanted) > LOGIT_ROWS:
-        most = min(most, LOGIT_ROWS)
-    rows = len(step.tokens)
-    for start in range(0, rows, most):
-        yield range(start, min(start + most, rows))
-
-
-def _inputs(most: int, step: Step, some: range, chosen: Sequence[int]) -> Ints:
-    """Return the facts of a pass's rows, those whose logits are wanted, and the paths of a tree.
-
-    A row's facts are its token, its position, its slot, and where its path begins.
-    """
-    wanted, paths, end = (place // 4 for place in input_offsets(most))
-    count, tree = len(some), step.tree
-    used = paths + 1 if tree is None else end
-    words = np.zeros(used, dtype=np.int32)
-    facts = words[: 4 * count].reshape(count, 4)
-    facts[:, 0] = step.tokens[some.start : some.stop]
-    facts[:, 1] = step.positions[some.start : some.stop]
-    facts[:, 2] = range(step.first_slot + some.start, step.first_slot + some.stop)
-    words[wanted : wanted + len(chosen)] = [row - some.start for row in chosen]
-    words[paths] = _EVERYWHERE
-    if tree is not None:
-        words[paths] = tree.base
-        width = tree.slots.shape[1]
-        if width > PATH_SLOTS:
-            raise ValueError("a tree deeper than there is room for")
-        ways, places = np.unique(tree.row_path[some.start : some.stop], return_inverse=True)
-        facts[:, 3] = 1 + places * width
-        begin = paths + 1
-        words[begin : begin + ways.size * width] = tree.slots[ways].reshape(-1)
-    return words

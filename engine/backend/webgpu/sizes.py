@@ -6,7 +6,7 @@ Plain arithmetic, without wgpu. Weights take what they take in their files.
 from __future__ import annotations
 
 from engine.backend.step import CHUNK
-from engine.model.config import ModelConfig
+from engine.model.config import ModelConfig, RopeConfig
 
 PASS_ROWS = 256
 """Most rows of a chain that are computed together."""
@@ -19,7 +19,7 @@ SPAN = 4 * CHUNK
 PATH_SLOTS = 6 * CHUNK
 """Positions in which a row of a tree may have a path of its own."""
 PARTS_BYTES = 32 << 20
-"""Parts of attention that a pass may have; longer sequences are computed by fewer rows at a time."""
+"""Bytes of a pass's parts of attention; over long sequences fewer rows are computed at a time."""
 LARGEST_TILE = 16
 """Rows of a product that share one reading of the weights; a pass is a multiple of them."""
 ALIGNED = 256
@@ -74,8 +74,11 @@ def input_offsets(rows: int) -> tuple[int, int, int]:
 
 def most_inner(config: ModelConfig) -> int:
     """Return the most numbers of a row that a product reads."""
-    queries = config.num_heads * config.head_dim
-    return max(config.hidden_size, config.intermediate_size, queries)
+    hidden, queries = config.hidden_size, config.num_heads * config.head_dim
+    inner = max(hidden, config.intermediate_size, queries)
+    if config.fusion is None:
+        return inner
+    return max(inner, 2 * hidden, hidden + config.fusion.width)
 
 
 def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict[str, int]:
@@ -83,7 +86,8 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
 
     hidden: residual stream; added: results of products that are added to it; floats, codes,
     factors: activations as products take them; qkv, queries, gates: results of other products;
-    mixed: parts of attention; inputs: see `input_offsets`; results: for the host.
+    mixed: parts of attention; inputs: see `input_offsets`; results: for the host. Of a feature
+    head: features, embedded tokens, first and second of what its fusion joins, and their gate.
     """
     rows = pass_rows(config, slots)
     hidden, inner = config.hidden_size, most_inner(config)
@@ -103,6 +107,14 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
             "gates": rows * 2 * config.intermediate_size,
             "mixed": rows * row_parts_bytes(config, slots) // _NUMBER,
         }
+    if config.fusion is not None:
+        numbers |= {
+            "features": rows * up(config.fusion.width, 8),
+            "embedded": rows * hidden,
+            "first": rows * up(hidden, 8),
+            "second": rows * up(hidden, 8),
+            "gate": rows * hidden,
+        }
     if head:
         numbers["normed"] = rows * up(hidden, 8)
         numbers["logits"] = LOGIT_ROWS * config.head_rows
@@ -111,10 +123,15 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
     return sizes | {"inputs": input_offsets(rows)[2]}
 
 
+def ropes_of(config: ModelConfig, blocks: range) -> tuple[RopeConfig, ...]:
+    """Return the ways in which some blocks rotate, each once."""
+    every = dict.fromkeys(config.blocks[index].rope for index in blocks)
+    return tuple(rope for rope in every if rope is not None)
+
+
 def table_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
     """Return the bytes of rotations for so many positions."""
-    ropes = {config.blocks[index].rope for index in blocks}
-    return sum(slots * rope.dim * _NUMBER for rope in ropes if rope is not None)
+    return sum(slots * rope.dim * _NUMBER for rope in ropes_of(config, blocks))
 
 
 # ---- as plans ask ------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-// The rows whose logits are wanted, for the output matrix.
+// Rows for the next product: those that are wanted, or all.
 struct Picked {
     size: u32,
     stride: u32,
     blocks: u32,
+    all: u32,
 }
 @group(0) @binding(0) var<uniform> shape: Picked;
 @group(0) @binding(1) var<storage, read> wanted: array<u32>;
@@ -20,7 +21,11 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     if (block >= shape.blocks) {
         return;
     }
-    let start = wanted[at.y] * shape.stride + block * 32u;
+    var row = at.y;
+    if (shape.all == 0u) {
+        row = wanted[at.y];
+    }
+    let start = row * shape.stride + block * 32u;
     let count = min(shape.size - block * 32u, 32u);
     var values: array<f32, 32>;
     for (var i = 0u; i < count; i++) {

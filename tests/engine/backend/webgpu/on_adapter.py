@@ -6,10 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from engine.backend.decoder import Decoder
-from engine.backend.webgpu.adapters import adapters
 from engine.backend.webgpu.device import WebGpuDevice
 from engine.commands import WeightFormat
 from engine.model.families import open_config
@@ -17,19 +15,6 @@ from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.readable import Floats
 
 NAME = "webgpu:0"
-
-
-@cache
-def reason_against() -> str:
-    """Why there is nothing to test on; empty where there is."""
-    try:
-        import wgpu  # noqa: F401
-    except ImportError:
-        return "wgpu is not installed"
-    return "" if adapters() else "no WebGPU adapter here (Debian: mesa-vulkan-drivers)"
-
-
-needs_adapter = pytest.mark.skipif(bool(reason_against()), reason=reason_against() or "none")
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from on_adapter import NAME, needs_adapter
+from on_adapter import NAME
 from stored_models import Stored, stored_config
 from tiny_models import write_model
 
@@ -17,8 +17,6 @@ from engine.model.config import ModelConfig
 from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.readable import Weights
-
-pytestmark = needs_adapter
 
 MOST_DISPATCHES = 12
 """Of a dense block, even where queries, keys and values are stored in three formats."""
@@ -41,9 +39,7 @@ def counted(
 
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_a_forward_is_one_list_of_work_and_one_wait(
-    family: str, rows: int, tmp_path: Path
-) -> None:
+def test_a_forward_is_one_list_of_work_and_one_wait(family: str, rows: int, tmp_path: Path) -> None:
     folder = write_model(tmp_path, family)
     config = open_config(folder)
     counts, results = counted(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from native_models import native_decoder
-from on_adapter import NAME, apart, needs_adapter, on_adapter, shared_device
+from on_adapter import NAME, apart, on_adapter, shared_device
 from test_native_one_arithmetic import hashes
 from test_one_arithmetic import after_commit_logits, chain_logits, prefilled, prompt, tree_logits
 from tiny_models import write_model
@@ -23,8 +23,6 @@ from engine.machine.facts import CPU
 from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 
-pytestmark = needs_adapter
-
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -34,7 +32,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.release(keep=1, reason="every family")
 @pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3"])
 def test_one_hash(family: str, tmp_path: Path) -> None:
-    """Prompts in chunks, chains, trees, what follows a commit; in fresh states and in reused ones."""
+    """Prompts in chunks, chains, trees, what follows a commit; in fresh and in reused states."""
     model = on_adapter(write_model(tmp_path, family), WeightFormat.Q8)
     found = hashes(model, (1, 7, 64, 512) if family == "qwen3" else (7, 512))
     assert len(set(found.values())) == 1, found
@@ -92,9 +90,10 @@ def test_a_matrix_in_several_pieces(llama: Path, monkeypatch: pytest.MonkeyPatch
     tokens = prompt(on_adapter(llama), 20)
     expected = in_chunks(on_adapter(llama, WeightFormat.Q8), tokens, 20)
     device = WebGpuDevice(NAME)
-    monkeypatch.setattr(type(device.gpu), "most_bound", 9000)
-    found = in_chunks(on_adapter(llama, WeightFormat.Q8, device), tokens, 20)
-    assert np.array_equal(found, expected)
+    with monkeypatch.context() as small:
+        small.setattr(type(device.gpu), "most_bound", 9000)
+        model = on_adapter(llama, WeightFormat.Q8, device)
+    assert np.array_equal(in_chunks(model, tokens, 20), expected)
 
 
 SHARES = {
