@@ -18,5 +18,5 @@ def why_not_served(config: ModelConfig) -> str:
     fusion = config.fusion
     odd = fusion is not None and fusion.kind == "eagle3" and config.hidden_size % 8
     if config.head_dim > LARGEST_HEAD or config.num_heads > MOST_HEADS or odd:
-        return tr("its attention heads are larger than Duotail's shaders are made for")
+        return tr("Duotail's shaders are not made for its sizes")
     return ""
