@@ -98,6 +98,7 @@ class Assembly:
     """Window and services of one run. `close` saves and frees everything, in the right order.
 
     `simulate_gpu`: bytes of a simulated accelerator that takes the place of real ones.
+    `device`: name of the only accelerator to use, as in "webgpu:0"; None: whichever is of use.
     `hub`: makes what the Models page works with; None: the real one.
     """
 
@@ -109,6 +110,7 @@ class Assembly:
         settings: SettingsStore | None = None,
         simulate_gpu: int | None = None,
         hub: HubMaker | None = None,
+        device: str | None = None,
     ) -> None:
         self.paths, self._simulate_gpu = paths, simulate_gpu
         self.settings = settings or SettingsStore(paths.settings)
@@ -127,7 +129,7 @@ class Assembly:
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
         without = WithoutDraft(self.bridge, self.session, self.measured, parent=self.bridge)
         panel = performance_panel(feed, without, self.settings)
-        running = Running(self.bridge, self.settings, simulate_gpu)
+        running = Running(self.bridge, self.settings, simulate_gpu, device=device)
         self.models = ModelChoice(running, self.settings)
         self.servers = ServerBook(paths.servers, keys, self.loop, self.bridge)
         choosing = RunChoice(running, self.bridge)
@@ -397,12 +399,13 @@ def run(
     model: Path | None = None,
     measure: bool = False,
     simulate_gpu: int | None = None,
+    device: str | None = None,
 ) -> int:
     """Open the window and stay until it is closed; the exit code.
 
     `painted` is called once the window is on the screen and its engine has been told to start.
     `language` is spoken instead of the one in the settings. `model` and `measure`: see
-    `Assembly.start`, `simulate_gpu`: see `Assembly`.
+    `Assembly.start`, `simulate_gpu` and `device`: see `Assembly`.
     """
     application = make_application()
     settings = SettingsStore(paths.settings)
@@ -416,7 +419,8 @@ def run(
             return 0
         sys.stderr.write(tr("Duotail is already running but does not answer; end it first.") + "\n")
         return 1
-    assembly = Assembly(paths, Theme(application), factory, settings, simulate_gpu)
+    theme = Theme(application)
+    assembly = Assembly(paths, theme, factory, settings, simulate_gpu, device=device)
     errors.arrived.connect(assembly.house.tell_of_error)
     assembly.house.tell_of_last_crash()
     if trouble is not None:

@@ -45,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
         model=options.model,
         measure=True,
         simulate_gpu=options.simulate_gpu,
+        device=options.device,
     )
 
 
@@ -92,6 +93,11 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="GIB",
         type=_gibibytes,
         help=tr("simulate a GPU with this much memory, in GiB, on the CPU"),
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help=tr("use this device, such as webgpu:0; `duotail hardware` lists them"),
     )
     return parser
 

@@ -69,7 +69,8 @@ class Load:
     `vram`: bytes of an accelerator that may be used at most (None: as many as are useful);
     `threads`: of the CPU (None: by the size of its share);
     `layers_on_gpu`: exactly so many target blocks on it (None: the planner chooses);
-    `simulate_gpu`: plan with a simulated accelerator of so many bytes instead of real ones.
+    `simulate_gpu`: plan with a simulated accelerator of so many bytes instead of real ones;
+    `device`: use this device by its name, "webgpu:0", and no other accelerator.
     `after_answer`: an answer in progress is written to its end first. So the split of a model is
     changed between answers: the same model again with another budget.
     `unless_so`: nothing is done, only told, where the present model was loaded just like this: a
@@ -86,6 +87,7 @@ class Load:
     layers_on_gpu: int | None = None
     threads: int | None = None
     simulate_gpu: int | None = None
+    device: str | None = None
     after_answer: bool = False
     unless_so: bool = False
 

@@ -25,6 +25,7 @@ class Running(QObject):
         bridge: to the engine.
         settings: where the profiles are kept.
         simulate_gpu: bytes of a simulated accelerator that takes the place of real ones.
+        device: name of the only accelerator to use; None: whichever is of use.
     """
 
     changed = Signal()
@@ -40,11 +41,13 @@ class Running(QObject):
         settings: SettingsStore,
         simulate_gpu: int | None = None,
         parent: QObject | None = None,
+        *,
+        device: str | None = None,
     ) -> None:
         super().__init__(parent)
         self.bridge = bridge
         self._settings = settings
-        self._simulate_gpu = simulate_gpu
+        self._simulate_gpu, self._device = simulate_gpu, device
         self._asked: Load | None = None
         self._wanted: ModelProfile | None = None
         """The profile to keep once `_asked` runs; None: the one it runs with."""
@@ -105,7 +108,8 @@ class Running(QObject):
             profile = replace(profile, draft=draft)
         if isinstance(profile.draft, Path) and not profile.draft.exists():
             profile = replace(profile, draft=DraftChoice.AUTO)
-        load = profile.put_into(Load(model, simulate_gpu=self._simulate_gpu))
+        usual = Load(model, simulate_gpu=self._simulate_gpu, device=self._device)
+        load = profile.put_into(usual)
         self._kept = replace(load, after_answer=False)
         if draft is not None:
             self._asked, self._wanted = self._kept, profile
@@ -220,7 +224,9 @@ class Running(QObject):
         self._in_force, self.falls_back = present, False
         only_draft = ModelProfile.of(kept) == ModelProfile(draft=kept.draft)
         draft = DraftChoice.AUTO if only_draft else kept.draft
-        self._kept = Load(kept.model, draft=draft, simulate_gpu=self._simulate_gpu)
+        self._kept = Load(
+            kept.model, draft=draft, simulate_gpu=self._simulate_gpu, device=self._device
+        )
         self.bridge.submit(self._kept)
         self._refused = refused
         self.changed.emit()

@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         trees=arguments.trees,
     )
     placing = Placing(mode, arguments.vram, arguments.layers_on_gpu)
-    known = known_machine(arguments.hardware, arguments.simulate_gpu)
+    known = known_machine(arguments.hardware, arguments.simulate_gpu, arguments.device)
     plan = plan_models(known, pair, placing, options)
     measured = measure_shape(
         pair,

@@ -16,7 +16,7 @@ from engine.devices import machine_file
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
 from engine.language import tr
-from engine.loading.devices import DeviceManager
+from engine.loading.devices import DeviceManager, with_device
 from engine.loading.load import LoadedPair, load
 from engine.loading.planned_load import plan_load
 from engine.machine.facts import Machine
@@ -43,8 +43,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_gpu_options(parser: argparse.ArgumentParser) -> None:
-    """Declare --vram, --layers-on-gpu and --simulate-gpu; sizes come as bytes."""
-    add_options(parser, "--vram", "--layers-on-gpu", "--simulate-gpu")
+    """Declare --vram, --layers-on-gpu, --simulate-gpu and --device; sizes come as bytes."""
+    add_options(parser, "--vram", "--layers-on-gpu", "--simulate-gpu", "--device")
 
 
 def _load_options() -> dict[str, dict[str, Any]]:
@@ -93,6 +93,10 @@ def _load_options() -> dict[str, dict[str, Any]]:
             "type": layers,
             "metavar": "N|all",
             "help": tr("number of target layers to put on the GPU, or all"),
+        },
+        "--device": {
+            "metavar": "NAME",
+            "help": tr("use this device, such as webgpu:0; `duotail hardware` lists them"),
         },
         "--simulate-gpu": size | {"help": tr("simulate a GPU with this much memory, in GiB")},
     }
@@ -177,6 +181,7 @@ def load_command(arguments: argparse.Namespace) -> Load:
         vram=arguments.vram,
         layers_on_gpu=arguments.layers_on_gpu,
         simulate_gpu=arguments.simulate_gpu,
+        device=arguments.device,
     )
 
 
@@ -191,25 +196,31 @@ def options_of(load: Load) -> list[str]:
         ("--vram", None if load.vram is None else f"{load.vram / GIB:g}"),
         ("--layers-on-gpu", "all" if load.layers_on_gpu == ALL_LAYERS else load.layers_on_gpu),
         ("--simulate-gpu", None if load.simulate_gpu is None else f"{load.simulate_gpu / GIB:g}"),
+        ("--device", load.device),
     ]
     return [word for name, value in said if value is not None for word in (name, str(value))]
 
 
-def known_machine(described: Path | None, simulate_gpu: int | None) -> tuple[Machine, Speeds]:
+def known_machine(
+    described: Path | None, simulate_gpu: int | None, device: str | None = None
+) -> tuple[Machine, Speeds]:
     """Return the machine in a file, or this one, and its speeds.
 
     Args:
         described: a file that `duotail hardware --json` has written; None: this machine.
         simulate_gpu: memory of a simulated GPU in place of the machine's own, in bytes.
+        device: the accelerator to plan with, by name; None: whichever is of use.
 
     Raises:
-        UserFixable: the file describes no machine.
+        UserFixable: the file describes no machine, or there is no such device.
     """
     manager = DeviceManager()
     if described is None:
-        machine = manager.look(simulate_gpu)
+        machine = manager.look(simulate_gpu, device)
         return machine, manager.speeds(machine)
     machine, speeds = machine_file.read(described)
+    if device is not None:
+        machine = with_device(machine, device)
     if simulate_gpu is None:
         return machine, speeds
     machine = replace(machine, accelerators=(simulated_accelerator(simulate_gpu),))
@@ -225,7 +236,7 @@ def load_pair(arguments: argparse.Namespace) -> LoadedPair:
         UserFixable: a model is unknown, or its files cannot be used.
     """
     command, manager = load_command(arguments), DeviceManager()
-    machine = manager.look(command.simulate_gpu)
+    machine = manager.look(command.simulate_gpu, command.device)
     return load(plan_load(command, machine, manager.speeds(machine)), manager.open)
 
 

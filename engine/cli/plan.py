@@ -87,7 +87,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Plan and print."""
-    machine, speeds = known_machine(arguments.hardware, arguments.simulate_gpu)
+    machine, speeds = known_machine(arguments.hardware, arguments.simulate_gpu, arguments.device)
     planning = _planning(arguments, machine, speeds)
     try:
         plan = planning.plan()
@@ -202,7 +202,9 @@ def _as_typed(load: Load, arguments: argparse.Namespace) -> Load:
     given = arguments.format
     same = load.weights is WeightFormat.AUTO and given in set(WeightFormat)
     weights = WeightFormat(given) if same else load.weights
-    return replace(load, weights=weights, simulate_gpu=arguments.simulate_gpu)
+    return replace(
+        load, weights=weights, simulate_gpu=arguments.simulate_gpu, device=arguments.device
+    )
 
 
 def _evenly(curve: Curve) -> Iterator[_Sample]:

@@ -1,11 +1,13 @@
 """A machine and its speeds as a JSON file: to keep, to send, to plan for a machine elsewhere.
 
-    {"machine": {"host": {"cores": 8, "memory_total": ..., "memory_available": ...},
+    {"accelerators": [{"id": "cuda:0", "name": "...", "software": false, ...}],
+     "machine": {"host": {"cores": 8, "memory_total": ..., "memory_available": ...},
                  "accelerators": [{"device": "cuda:0", "name": "...", ...}]},
      "speeds": {"devices": {"cpu": {"device": "cpu", "read_bytes_per_s": ..., ...}}, ...}}
 
-Members are those of `engine.machine.facts` and `engine.machine.speeds`; what has a default there
-may be left out, the speeds altogether.
+The first list is a summary for scripts, which nobody reads here. Members are those of
+`engine.machine.facts` and `engine.machine.speeds`; what has a default there may be left out, the
+speeds altogether.
 """
 
 from __future__ import annotations
@@ -42,7 +44,18 @@ def write(path: Path, machine: Machine, speeds: Speeds) -> None:
 
 def text(machine: Machine, speeds: Speeds) -> str:
     """Return the file's content, one line."""
-    return json.dumps(encoded(DescribedMachine(machine, speeds)), allow_nan=False) + "\n"
+    listed = [
+        {
+            "id": found.device,
+            "name": found.name,
+            "software": found.emulated,
+            "usable": not found.unusable,
+            "reason": found.unusable,
+        }
+        for found in machine.accelerators
+    ]
+    told = {"accelerators": listed, "machine": encoded(machine), "speeds": encoded(speeds)}
+    return json.dumps(told, allow_nan=False) + "\n"
 
 
 def read(path: Path) -> tuple[Machine, Speeds]:
@@ -63,7 +76,7 @@ def read(path: Path) -> tuple[Machine, Speeds]:
     try:
         if len(content) > MOST_BYTES:
             raise WrongMember(tr("it is too large"))
-        found = decoded(DescribedMachine, _without_corrections(json.loads(content)), "file")
+        found = decoded(DescribedMachine, _without_summary(json.loads(content)), "file")
         _check(found)
     except WrongMember as error:
         raise _not_of_a_machine(path, str(error)) from error
@@ -72,8 +85,10 @@ def read(path: Path) -> tuple[Machine, Speeds]:
     return found.machine, found.speeds
 
 
-def _without_corrections(content: object) -> object:
-    """Drop what files of earlier versions say besides: factors for predicted memory."""
+def _without_summary(content: object) -> object:
+    """Drop the summary, and what files of earlier versions say besides: factors for memory."""
+    if isinstance(content, dict):
+        content.pop("accelerators", None)
     if isinstance(content, dict) and isinstance(machine := content.get("machine"), dict):
         machine.pop("corrections", None)
     return content

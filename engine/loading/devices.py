@@ -22,6 +22,7 @@ from engine.commands import Mode
 from engine.devices.kept_estimates import KeptEstimates
 from engine.devices.kept_measurements import KeptLearnt, KeptSpeeds
 from engine.devices.probe import probe_host, probe_machine
+from engine.errors import Absent
 from engine.language import tr
 from engine.machine.cores import default_threads
 from engine.machine.facts import CPU, Accelerator, Machine
@@ -58,16 +59,22 @@ class DeviceManager:
         """The simulated accelerator that a load has opened, as long as it is in use."""
         return self._simulated()
 
-    def look(self, simulate_gpu: int | None = None) -> Machine:
+    def look(self, simulate_gpu: int | None = None, device: str | None = None) -> Machine:
         """Return what is here now.
 
         Args:
             simulate_gpu: bytes of a simulated accelerator that takes the place of real ones.
+            device: the accelerator to use, by name, and no other; None: whichever is of use.
+
+        Raises:
+            Absent: there is no device of that name.
         """
         if simulate_gpu is None:
             machine = probe_machine()
         else:
             machine = Machine(probe_host(), (self._simulation(simulate_gpu),))
+        if device is not None:
+            machine = with_device(machine, device)
         usable = tuple(map(self._unless_lost, machine.accelerators))
         return self.estimates.apply(replace(machine, accelerators=usable))
 
@@ -147,6 +154,10 @@ class DeviceManager:
             device.processor.interrupted = self._cancelled
             self._simulated = weakref.ref(device)
             return device
+        if found.webgpu:
+            from engine.backend.webgpu.device import WebGpuDevice
+
+            return WebGpuDevice(found.device, budget, found.name)
         from engine.backend.accelerator.device import TorchDevice  # imports torch
 
         return TorchDevice(found.device, budget, found.name)
@@ -163,6 +174,27 @@ class DeviceManager:
             return found
         reason = tr("it stopped working; starting Duotail again may help")
         return replace(found, unusable=reason)
+
+
+def with_device(machine: Machine, name: str) -> Machine:
+    """Return the machine with one device by name in use, and no other accelerator.
+
+    Raises:
+        Absent: there is no such device.
+    """
+    if name != CPU and _found(machine, name) is None:
+        raise Absent(
+            tr("There is no device {name} on this computer.").format(name=name),
+            tr("`duotail hardware` lists the devices."),
+        )
+    other = tr("another device was chosen by name")
+    chosen = tuple(
+        replace(each, unusable="" if each.by_name else each.unusable, by_name=False)
+        if each.device == name
+        else replace(each, unusable=each.unusable or other)
+        for each in machine.accelerators
+    )
+    return replace(machine, accelerators=chosen)
 
 
 def whole(layers: int, device: str) -> tuple[Share, ...]:

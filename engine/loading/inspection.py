@@ -4,7 +4,7 @@ So an unusable model costs nothing, and the one in memory can stay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.backend.cpu import choose_format, native_is_built
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
+from engine.backend.webgpu.served import why_not_served
 from engine.commands import DraftChoice, KvType, Load, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.hub.curated import starter_draft
@@ -243,7 +244,8 @@ class Inspection:
             draft = _draft(command.draft, target, text.tokenizer, memory)
         if draft is not None:
             draft = replace(draft, kv=command.kv)
-        return cls(command, target, draft, text, machine)
+        models = [target] if draft is None else [target, draft]
+        return cls(command, target, draft, text, _that_serves(machine, models))
 
     def changed_to(self, load: Load) -> Inspection:
         """Return what looking at the same files for another load would come to."""
@@ -256,6 +258,19 @@ class Inspection:
         target = replace(target, kv=load.kv)
         draft = None if draft is None else replace(draft, kv=load.kv)
         return replace(self, command=load, target=target, draft=draft)
+
+
+def _that_serves(machine: Machine, models: Sequence[InspectedModel]) -> Machine:
+    """Return the machine, its WebGPU devices unusable where they cannot run these models."""
+    configs = [model.config for model in models if isinstance(model.config, ModelConfig)]
+    reason = next(filter(None, map(why_not_served, configs)), "")
+    return replace(
+        machine,
+        accelerators=tuple(
+            replace(found, unusable=found.unusable or reason) if found.webgpu else found
+            for found in machine.accelerators
+        ),
+    )
 
 
 def _draft(

@@ -153,6 +153,9 @@ def planning_for(
     """
     drafting = command.mode is not Mode.PLAIN and not target.other_family
     layers = command.layers_on_gpu
+    named = command.device not in (None, CPU) and command.mode in (Mode.AUTO, Mode.PLAIN)
+    if layers is None and named:  # who names a device wants the model there
+        layers = ALL_LAYERS
     wish = Wish(
         command.mode,
         command.context,

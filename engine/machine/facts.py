@@ -8,6 +8,9 @@ from enum import StrEnum
 CPU = "cpu"
 """The device that is always there; accelerators are called as torch calls them, "cuda:0"."""
 
+WEBGPU = "webgpu:"
+"""Begins the names of devices that WebGPU drives; the number of the adapter follows."""
+
 _DECLARED_SHARE = 32
 """A simulated accelerator's own software takes this part of its memory."""
 
@@ -69,7 +72,8 @@ class Accelerator:
     """A GPU, or what is simulated to be one; bytes.
 
     Attributes:
-        device: torch's name of it; "simulated:0" of a simulated one; empty where torch sees none.
+        device: torch's name of it; "simulated:0" of a simulated one, "webgpu:0" of one that WebGPU
+            drives; empty where nobody does.
         memory_free: what our process could hold on it, what it holds already included.
         unified: it works in the host's memory, so that both budgets are one.
         unusable: why this Duotail cannot use it; empty where it can.
@@ -79,6 +83,8 @@ class Accelerator:
         without_kernels: why weights are widened before every product there, which is slow: a
             sentence; empty where kernels read them as they are.
         software: bytes that its own software was measured to take; None: by what is usual.
+        emulated: a software adapter, which computes on the CPU.
+        by_name: it is used where the user names it, and for no other reason.
     """
 
     device: str
@@ -97,11 +103,18 @@ class Accelerator:
     missing: tuple[Missing, ...] = ()
     without_kernels: str = ""
     software: int | None = None
+    emulated: bool = False
+    by_name: bool = False
 
     @property
     def shares_host_memory(self) -> bool:
         """Tell whether its memory is memory of the host."""
         return self.unified or self.simulated
+
+    @property
+    def webgpu(self) -> bool:
+        """Tell whether WebGPU drives it: without torch, in buffers that are counted exactly."""
+        return self.device.startswith(WEBGPU)
 
     @property
     def takes_core(self) -> bool:

@@ -28,6 +28,7 @@ from engine.backend.native.workspace import (
     segment_bytes,
     verifying_bytes,
 )
+from engine.backend.webgpu import sizes as webgpu_sizes
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
 from engine.language import tr
@@ -80,6 +81,8 @@ def runtime_bytes(found: Accelerator) -> int:
     """Return the bytes of a device's software and fixed memory: measured, or else the usual."""
     if found.declared_software is not None:
         return found.declared_software
+    if found.webgpu:
+        return webgpu_sizes.RUNTIME
     if found.software is not None:
         return min(max(found.software, device_sizes.shared_bytes()), _MOST_RUNTIME)
     return device_sizes.shared_bytes() + _RUNTIMES.get(found.vendor, 0)
@@ -87,7 +90,7 @@ def runtime_bytes(found: Accelerator) -> int:
 
 def with_slack(found: Accelerator, nbytes: Bytes) -> Bytes:
     """Add what torch's allocator loses by rounding to numbers of bytes."""
-    return nbytes if found.takes_core else nbytes + nbytes // _SLACK
+    return nbytes if found.takes_core or found.webgpu else nbytes + nbytes // _SLACK
 
 
 # ---- how long the context is -------------------------------------------------------------------
@@ -134,7 +137,7 @@ def context_for(
 def _that_leave_room(found: Accelerator, models: Sequence[Footprint], tokens: int) -> int:
     """Return how many tokens let all models just fit on an accelerator; at most `tokens`."""
     usable = int((found.memory_total or 0) * _USUALLY_FREE) - device_reserve(found)
-    rooms = [_device_room(held, tokens, heads=True) for held in models]
+    rooms = [_device_room(held, tokens, found, heads=True) for held in models]
     usable -= sum(room.own for room in rooms) + max((room.shared for room in rooms), default=0)
     usable -= usable // _SLACK + runtime_bytes(found)
     usable -= sum(held.weight_bytes for held in models)
@@ -212,8 +215,7 @@ def on_cpu(held: Footprint, context: int, *, alone: bool) -> PlannedMemory:
 def on_accelerator(held: Footprint, context: int, found: Accelerator) -> PlannedMemory:
     """Return the memory of a target on an accelerator."""
     blocks, count = _cumulated(held), len(held.blocks)
-    kv_bytes = held.kv_bytes if found.takes_core else held.device_kv_bytes
-    kv = [kv_bytes(context, cut) if cut else 0 for cut in range(count + 1)]
+    kv = [_kv_bytes(held, context, cut, found) if cut else 0 for cut in range(count + 1)]
     some, whole = (_room(held, context, found, heads=heads) for heads in (False, True))
     rooms = [_NO_ROOM, *[some] * count, whole]
     return PlannedMemory.of(
@@ -238,6 +240,8 @@ def draft_on_accelerator(held: Footprint, context: int, found: Accelerator) -> P
     whole = on_accelerator(held, context, found).at(-1)
     weights = np.array([held.weight_bytes], dtype=np.int64)
     if held.config is None:
+        return replace(whole, weights=weights)
+    if found.webgpu:
         return replace(whole, weights=weights)
     if not found.takes_core:
         work = whole.workspace + device_sizes.drafting_bytes(held.config)
@@ -305,15 +309,25 @@ _NO_ROOM = _Room(0, 0)
 def _room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> _Room:
     if found.takes_core:
         return _Room(_native_room(held, 0, context, embeds=False, heads=heads), 0)
-    return _device_room(held, context, heads=heads)
+    return _device_room(held, context, found, heads=heads)
 
 
-def _device_room(held: Footprint, context: int, *, heads: bool) -> _Room:
-    """Return the workspace of a torch segment with all blocks of a model."""
+def _kv_bytes(held: Footprint, context: int, blocks: int, found: Accelerator) -> int:
+    """Return the bytes of one sequence's KV cache in so many blocks."""
+    if found.webgpu and held.config is not None:
+        return webgpu_sizes.cache_bytes(held.config, blocks, context + MAX_TREE)
+    kv_bytes = held.kv_bytes if found.takes_core else held.device_kv_bytes
+    return kv_bytes(context, blocks)
+
+
+def _device_room(held: Footprint, context: int, found: Accelerator, *, heads: bool) -> _Room:
+    """Return the workspace of a segment on a real device with all blocks of a model."""
     config, slots = held.config, context + MAX_TREE
     if config is None:
         return _NO_ROOM
     blocks = range(config.num_layers)
+    if found.webgpu:
+        return _Room(webgpu_sizes.segment_bytes(config, blocks, slots, head=heads), shared=0)
     working = device_sizes.working_bytes(config, blocks, slots, head=heads)
     recorded = device_sizes.recorded_bytes(config, blocks, slots, head=heads)
     return _Room(device_sizes.segment_bytes(config, blocks, slots), shared=working + recorded)

@@ -224,7 +224,7 @@ class PlacementSearch:
         vram = np.where(used, with_slack(device, vram + runtime_bytes(device)), 0)
         if device.shares_host_memory:
             ram = ram + vram
-        if not device.takes_core:
+        if not (device.takes_core or device.webgpu):
             ram = ram + used * TORCH_BYTES
         return _Option(found, ram, vram)
 

@@ -247,7 +247,7 @@ class Engine:
         slot.announce()
 
     def _plan(self, command: Load) -> PlannedLoad:
-        machine = self._manager.look(command.simulate_gpu)
+        machine = self._manager.look(command.simulate_gpu, command.device)
         self._emit(MachineFound(perf_counter(), machine))
         if self._monitor is not None:
             self._monitor.learn(machine)

@@ -157,7 +157,7 @@ class ModelSlot:
         if not isinstance(error, OutOfMemory):
             return refused(error, None)
         try:
-            machine = self._manager.look(command.simulate_gpu)
+            machine = self._manager.look(command.simulate_gpu, command.device)
             if planned is not None:
                 whole = machine if self.pair is None else self.pair.machine_without_it(machine)
                 look_for_ways_out(error, planned, whole, self._manager.speeds(machine))

@@ -162,7 +162,7 @@ class Previewer(SideQuestions[Preview, Previewed]):
     def answer(self, question: Preview) -> Previewed:
         """Plan a load, and what every ceiling of graphics memory would give."""
         load = question.load
-        machine = self._manager.look(load.simulate_gpu)
+        machine = self._manager.look(load.simulate_gpu, load.device)
         pair, known = self._pair(), None
         if pair is not None:
             machine, known = pair.machine_without_it(machine), pair.text

@@ -170,6 +170,8 @@ def command_line(load: Load, wish: Compare) -> str:
         words += ["--format", str(load.weights)]
     for option, nbytes in (("--vram", load.vram), ("--simulate-gpu", load.simulate_gpu)):
         words += [] if nbytes is None else [option, f"{nbytes / GIB:g}"]
+    if load.device is not None:
+        words += ["--device", load.device]
     if load.layers_on_gpu is not None:
         layers = load.layers_on_gpu
         words += ["--layers-on-gpu", "all" if layers == ALL_LAYERS else str(layers)]

@@ -75,7 +75,23 @@ def test_json_is_the_file_to_plan_with(duotail: Duotail, tmp_path: Path) -> None
     done = duotail("hardware", "--json")
     assert done.json["speeds"]["measured"] is False
     done = duotail("hardware", "--calibrate", "--json")
-    assert set(done.json) == {"machine", "speeds"}
+    assert set(done.json) == {"accelerators", "machine", "speeds"}
+    assert done.json["accelerators"] == [
+        {
+            "id": "cuda:0",
+            "name": "GeForce RTX 2080",
+            "software": False,
+            "usable": True,
+            "reason": "",
+        },
+        {
+            "id": "",
+            "name": "GeForce GTX 680",
+            "software": False,
+            "usable": False,
+            "reason": "its architecture is too old for this torch",
+        },
+    ]
     path.write_text(done.out, "utf-8")
     assert machine_file.read(path) == (Machine(HOST, (GPU, OLD)), SPEEDS)
 

@@ -1,0 +1,84 @@
+"""A WebGPU device as a load opens it: a budget, and backends."""
+
+from __future__ import annotations
+
+import gc
+
+from engine.backend.device import Transfers
+from engine.backend.ledger import Account, Allocation, Ledger, Purpose
+from engine.backend.segment import Backend
+from engine.backend.shared import Loan
+from engine.backend.webgpu.adapters import adapter_named, is_software
+from engine.backend.webgpu.gpu import Gpu
+from engine.backend.webgpu.segment import WebGpuBackend
+from engine.backend.webgpu.sizes import LARGEST_TILE, RUNTIME
+from engine.commands import KvType, WeightFormat
+
+_SOFTWARE_TILE = 4
+"""A software adapter takes seconds to compile products of 16 rows."""
+
+
+class WebGpuDevice:
+    """See `engine.backend.device.Device`. Opening one starts the adapter's driver.
+
+    Args:
+        name: of the device in plans: "webgpu:0".
+        budget: most bytes that this process may hold on it; None: no limit of ours.
+        label: for people; None: what the driver calls it.
+        tile: rows that products take together at most; None: what suits the adapter.
+
+    Raises:
+        Absent: there is no such adapter.
+        OutOfMemory: the budget does not even hold the driver.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        budget: int | None = None,
+        label: str | None = None,
+        tile: int | None = None,
+    ) -> None:
+        adapter = adapter_named(name)
+        software = is_software(adapter)
+        self.ledger = Ledger(name, label or adapter.info["device"], budget)
+        self._own = Account(self.ledger, "device")
+        self._entries: list[Allocation] = [self._own.take(Purpose.RUNTIME, RUNTIME)]
+        self.gpu: Gpu | None = Gpu(adapter, self.ledger)
+        self._tile = tile or (_SOFTWARE_TILE if software else LARGEST_TILE)
+        self._transfers = Transfers()
+
+    @property
+    def name(self) -> str:
+        """Name of the device in plans."""
+        return self.ledger.device
+
+    @property
+    def transfers(self) -> Transfers:
+        """Copies to it that somebody waited for: none, they are a part of the forward."""
+        return self._transfers
+
+    def backend(
+        self,
+        weights: WeightFormat,
+        owner: str,
+        loan: Loan | None = None,
+        kv: KvType = KvType.F16,  # noqa: ARG002 - keys and values are 16-bit floats here
+    ) -> Backend:
+        """Compiles segments whose allocations are entered for `owner`.
+
+        Raises:
+            ValueError: the device is closed.
+        """
+        if self.gpu is None:
+            raise ValueError(f"{self.name} is closed")
+        return WebGpuBackend(weights, self.gpu, Account(self.ledger, owner), self._tile, loan)
+
+    def close(self) -> None:
+        """Give all memory back; segments and caches must be dropped before."""
+        gpu, self.gpu = self.gpu, None
+        gc.collect()
+        while self._entries:
+            self._entries.pop().release()
+        if gpu is not None:
+            gpu.close()

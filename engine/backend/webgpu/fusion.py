@@ -1,0 +1,94 @@
+"""The first layer of a feature head on a WebGPU device; see `engine.model.config.Fusion`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.backend.webgpu.gpu import Buffer
+from engine.backend.webgpu.loading import GpuLoader
+from engine.backend.webgpu.room import GpuRoom
+from engine.backend.webgpu.sizes import up
+from engine.backend.webgpu.stages import Dispatch, Linear, Stages
+from engine.model.config import Fusion, FusionKind, ModelConfig
+
+_MATRICES: dict[FusionKind, tuple[str, ...]] = {
+    "dgf": ("feature", "token", "gate"),
+    "linear": ("linear",),
+    "eagle3": ("features",),
+}
+_FIRST = "model.layers.0."
+
+
+class GpuFuser:
+    """Weights of a head's fusion, and its steps from embedded tokens to hidden states."""
+
+    def __init__(
+        self, config: ModelConfig, fusion: Fusion, loader: GpuLoader, stages: Stages
+    ) -> None:
+        self._fusion, self._stages, self._hidden = fusion, stages, config.hidden_size
+        biased = fusion.bias and fusion.kind == "linear"
+        self._matrices = [
+            Linear(
+                loader.side_by_side([f"fusion.{name}.weight"]),
+                loader.vector(f"fusion.{name}.bias") if biased else None,
+            )
+            for name in _MATRICES[fusion.kind]
+        ]
+        names: tuple[str, ...] = ()
+        if fusion.kind == "dgf":
+            names = ("fusion.norm.weight",)
+        elif fusion.kind == "eagle3":
+            names = f"{_FIRST}input_layernorm.weight", f"{_FIRST}hidden_norm.weight"
+        self._norms = [loader.vector(name) for name in names]
+
+    @property
+    def feeds_attention(self) -> bool:
+        """Tell whether its last step brings to the first block's attention what that sees."""
+        return self._fusion.kind == "eagle3"
+
+    def own_place(self, room: GpuRoom) -> Buffer:
+        """Return where the head's own outputs go in place of features."""
+        return room["gate"] if self._fusion.residual_normed else room["hidden"]
+
+    def steps(self, room: GpuRoom, *, own: bool) -> Iterator[Dispatch]:
+        """Turn what lies in `embedded` and `features` into hidden states.
+
+        `own`: the head's own outputs lie in `own_place` instead of features.
+        """
+        if self._fusion.kind == "dgf":
+            yield from self._gated(room)
+        elif self._fusion.kind == "linear":
+            sizes = self._hidden, self._fusion.width
+            yield self._stages.joined(room, room["embedded"], room["features"], sizes, sizes)
+            yield from self._stages.products(room, self._matrices[0], room["hidden"])
+        else:
+            yield from self._beside(room, own=own)
+
+    def _gated(self, room: GpuRoom) -> Iterator[Dispatch]:
+        """z * a + (1 - z) * b."""
+        stages, hidden = self._stages, self._hidden
+        feature, token, gate = self._matrices
+        yield stages.picked(room, room["features"], self._fusion.width)
+        yield from stages.products(room, feature, room["first"])
+        yield stages.normed(room, room["embedded"], self._norms[0])
+        yield from stages.products(room, token, room["second"])
+        both = hidden, hidden
+        yield stages.joined(room, room["first"], room["second"], both, both, silu=True)
+        yield from stages.products(room, gate, room["gate"])
+        kernel = stages.gpu.kernel("blend")
+        bound = stages.uniform(hidden), room["first"], room["second"], room["gate"]
+        group = kernel.group(*bound, room["hidden"])
+        yield Dispatch(kernel, group, lambda extent: (-(-hidden // 64), extent.rows, 1))
+
+    def _beside(self, room: GpuRoom, *, own: bool) -> Iterator[Dispatch]:
+        stages, hidden = self._stages, self._hidden
+        x = self.own_place(room)
+        if not own:
+            yield stages.picked(room, room["features"], self._fusion.width)
+            yield from stages.products(room, self._matrices[0], x)
+        of_token, of_feature = self._norms
+        normed = room["hidden"] if self._fusion.residual_normed else room["second"]
+        yield stages.normed(room, room["embedded"], of_token, result=room["first"])
+        yield stages.normed(room, x, of_feature, result=normed)
+        strides = up(hidden, 8), up(hidden, 8)
+        yield stages.joined(room, room["first"], normed, (hidden, hidden), strides)

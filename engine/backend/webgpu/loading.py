@@ -1,0 +1,137 @@
+"""Loading a model's files onto a device: matrices as stored, or packed as on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, MutableMapping, Sequence
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.cpu import NATIVE_FORMATS
+from engine.backend.ledger import Account, Purpose
+from engine.backend.native.library import Format
+from engine.backend.native.matrix import TYPES, ggml_rows, pack
+from engine.backend.native.memory import Arena
+from engine.backend.native.pool import shared_pool
+from engine.backend.shared import Borrowed
+from engine.backend.webgpu.formats import FORMATS
+from engine.backend.webgpu.gpu import Buffer, Gpu
+from engine.backend.webgpu.matrix import LANES, GpuMatrix, upload
+from engine.commands import WeightFormat
+from engine.model.config import ModelConfig
+from engine.model.tensors import expected_tensors
+from engine.model.weights.readable import Readable, Stretch, Weights
+
+_STRETCH_BYTES = 16 << 20
+_PACKED = {kind: fmt for fmt, kind in TYPES.items()}
+_NUMBERS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+
+
+class Held:
+    """Lives as long as vectors on a device are in use; their entries in the ledger go with it."""
+
+
+class GpuLoader:
+    """Brings what a segment needs of a model's weights to a device.
+
+    Args:
+        config: of the model.
+        weights: of the model.
+        fmt: of all matrices; STORED leaves every matrix as it is.
+        gpu: the device.
+        account: where they are entered.
+        alone: where matrices are noted that other segments share.
+        borrowed: of a head, those of its target.
+
+    Attributes:
+        matrices: everything that was brought, for counting.
+        kinds: the types of everything that is computed with.
+        vector_bytes: of all vectors.
+        held: keeps the vectors' entries in the ledger.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        fmt: WeightFormat,
+        gpu: Gpu,
+        account: Account,
+        alone: MutableMapping[Hashable, GpuMatrix],
+        borrowed: Borrowed[GpuMatrix],
+    ) -> None:
+        self._weights, self._gpu, self._account = weights, gpu, account
+        self._shapes = expected_tensors(config)
+        self._native = NATIVE_FORMATS.get(fmt)
+        self._stored = fmt is WeightFormat.STORED
+        self._alone, self._borrowed = alone, borrowed
+        self.matrices: list[GpuMatrix] = []
+        self.kinds: set[str] = set()
+        self.vector_bytes = 0
+        self.held = Held()
+
+    def vector(self, *names: str) -> Buffer:
+        """Load norms' weights, biases or sinks, side by side, in fp32."""
+        numbers = np.concatenate([self._weights.float32(name).reshape(-1) for name in names])
+        self._account.take(Purpose.WEIGHTS, numbers.nbytes).lasts_as_long_as(self.held)
+        self.vector_bytes += numbers.nbytes
+        buffer = self._gpu.buffer(numbers.nbytes)
+        self._gpu.write(buffer, 0, numbers)
+        return buffer
+
+    def side_by_side(self, names: Sequence[str]) -> list[GpuMatrix]:
+        """Load matrices with one input; those of one kind that are neighbours are one matrix."""
+        return [self._stacked(kind, list(alike)) for kind, alike in groupby(names, self._kind_here)]
+
+    def matrix(self, name: str) -> GpuMatrix:
+        """Load one matrix by itself: the embedding, the head; a target's own where it lies here."""
+        lent = self._borrowed.lent.get(name)
+        found = self._alone.get(name) if lent is None else self._borrowed.find(name)
+        if found is not None:
+            self.kinds.add(found.kind)
+            return found
+        if lent is None:
+            found = self._alone[name] = self._stacked(self._kind_here(name), [name])
+            return found
+        kind = lent.kind if lent.kind in FORMATS else "F32"
+        native = None if self._kind_of(name) == kind else _PACKED.get(kind)
+        return self._stacked(kind, [name], native)
+
+    def _kind_here(self, name: str) -> str:
+        """Kind in which a tensor is held on the device."""
+        if self._native is not None:
+            return TYPES[self._native]
+        kind = self._kind_of(name) if self._stored else "F32"
+        return kind if kind in FORMATS else "F32"
+
+    def _kind_of(self, name: str) -> str:
+        return self._weights.kind(name) if isinstance(self._weights, Readable) else "F32"
+
+    def _stacked(self, kind: str, names: Sequence[str], native: Format | None = None) -> GpuMatrix:
+        shapes = [self._shapes[name] for name in names]
+        shape = sum(rows for rows, _ in shapes), shapes[0][1]
+        native = native or self._native
+        stretches = self._packed(names, native) if native else self._stretches(kind, names)
+        matrix = upload(self._gpu, self._account, kind, shape, stretches, names[0])
+        self.matrices.append(matrix)
+        self.kinds.add(kind)
+        return matrix
+
+    def _stretches(self, kind: str, names: Sequence[str]) -> Iterator[Stretch]:
+        """Rows of the named matrices, one below the other, as `kind` has them."""
+        for name in names:
+            if isinstance(self._weights, Readable) and self._kind_of(name) == kind:
+                yield from self._weights.stretches(name)
+            else:
+                yield self._weights.float32(name)
+
+    def _packed(self, names: Sequence[str], fmt: Format) -> Iterator[NDArray[np.uint8]]:
+        """Yield what the native backend packs, so that the weights are the CPU's, bit for bit."""
+        packed = pack(shared_pool(), self._weights, names, fmt, Arena())
+        struct = packed.struct
+        step = max(_STRETCH_BYTES * struct.rows // packed.nbytes // LANES, 1) * LANES
+        number = _NUMBERS.get(TYPES[fmt])
+        for first in range(0, struct.rows, step):
+            rows = ggml_rows(struct, first, min(step, struct.rows - first))
+            yield rows if number is None else rows.view(number)[:, : struct.cols]

@@ -1,0 +1,239 @@
+"""A segment's blocks as lists of dispatches, at most twelve for each dense block.
+
+Every list is made once: what changes from forward to forward are numbers on the device, and how
+many rows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.backend.ledger import Account
+from engine.backend.webgpu.fusion import GpuFuser
+from engine.backend.webgpu.gpu import Buffer, Gpu
+from engine.backend.webgpu.loading import GpuLoader
+from engine.backend.webgpu.matrix import GpuMatrix
+from engine.backend.webgpu.memory import GpuCache
+from engine.backend.webgpu.room import GpuRoom
+from engine.backend.webgpu.sizes import SPAN, padded_head, parts_of, up
+from engine.backend.webgpu.stages import Dispatch, Linear, Stages
+from engine.model.config import BlockConfig, ModelConfig
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, segment_tensors
+
+_BLOCK = 32
+_KINDS = {"silu": 0, "gelu_tanh": 1, "swiglu_oai": 2}
+
+
+class _BlockWeights:
+    """Weights of a block."""
+
+    def __init__(self, config: ModelConfig, loader: GpuLoader, index: int) -> None:
+        prefix = f"model.layers.{index}."
+
+        def linear(layers: Sequence[str], *, bias: bool) -> Linear:
+            names = [prefix + layer for layer in layers]
+            biases = loader.vector(*(f"{name}.bias" for name in names)) if bias else None
+            return Linear(loader.side_by_side([f"{name}.weight" for name in names]), biases)
+
+        def norm(name: str) -> Buffer:
+            return loader.vector(f"{prefix}{name}.weight")
+
+        self.config: BlockConfig = config.blocks[index]
+        self.qkv = linear([f"self_attn.{part}_proj" for part in "qkv"], bias=config.qkv_bias)
+        self.out = linear(["self_attn.o_proj"], bias=config.attention_out_bias)
+        self.gate_up = linear(["mlp.gate_proj", "mlp.up_proj"], bias=config.mlp_bias)
+        self.down = linear(["mlp.down_proj"], bias=config.mlp_bias)
+        self.before_attention = None
+        if config.fusion is None or index > 0:  # a head's first block sees what its fusion gives
+            self.before_attention = norm("input_layernorm")
+        self.after_attention = self.after_feed_forward = None
+        if config.output_norms:
+            self.after_attention = norm("post_attention_layernorm")
+            self.before_feed_forward = norm("pre_feedforward_layernorm")
+            self.after_feed_forward = norm("post_feedforward_layernorm")
+        else:
+            self.before_feed_forward = norm("post_attention_layernorm")
+        self.head_norms = None
+        if config.qk_norm:
+            names = (f"{prefix}self_attn.{part}_norm.weight" for part in "qk")
+            self.head_norms = loader.vector(*names)
+        self.sinks = loader.vector(f"{prefix}self_attn.sinks") if config.sinks else None
+
+
+class GpuNetwork:
+    """Weights of a segment, and the dispatches of its forwards.
+
+    Attributes:
+        kinds: how its matrices are stored.
+        weight_bytes: of all weights.
+        fuser: of a feature head.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        loader: GpuLoader,
+        gpu: Gpu,
+        account: Account,
+        blocks: range,
+        *,
+        embed: bool,
+        head: bool,
+    ) -> None:
+        self._config, self._gpu = config, gpu
+        self._stages = Stages(gpu, account, config)
+        self._blocks = [_BlockWeights(config, loader, index) for index in blocks]
+        self.fuser: GpuFuser | None = None
+        if config.fusion is not None:
+            self.fuser = GpuFuser(config, config.fusion, loader, self._stages)
+        self._head: GpuMatrix | None = None
+        self._norm: Buffer | None = None
+        self._embedding: GpuMatrix | None = None
+        if head:
+            self._head = loader.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
+            if FINAL_NORM in segment_tensors(config, blocks, embed=embed, head=head):
+                self._norm = loader.vector(FINAL_NORM)
+        if embed:
+            self._embedding = loader.matrix(EMBEDDING)
+        self.kinds = loader.kinds
+        self.weight_bytes = loader.vector_bytes + sum(each.nbytes for each in loader.matrices)
+        self._held = loader.held
+
+    @property
+    def embeds(self) -> bool:
+        """Tell whether it begins with tokens."""
+        return self._embedding is not None
+
+    @property
+    def heads(self) -> bool:
+        """Tell whether it ends with logits."""
+        return self._head is not None
+
+    def enter(self, room: GpuRoom, *, own: bool = False) -> list[Dispatch]:
+        """Return the dispatches that turn tokens, and a head's features, into hidden states.
+
+        `own`: a head is given its own outputs in place of features.
+        """
+        if self._embedding is None:
+            return []
+        place = room["hidden"] if self.fuser is None else room["embedded"]
+        found = list(self._stages.embedded(room, self._embedding, place))
+        if self.fuser is not None:
+            found += self.fuser.steps(room, own=own)
+        return found
+
+    def blocks(self, room: GpuRoom) -> list[tuple[list[Dispatch], list[Dispatch]]]:
+        """Return, for each block, the dispatches before its keys are kept and behind its attention.
+
+        The first dispatch of all but the first block ends the hidden states of the block before.
+        """
+        every, before = [], None
+        for block in self._blocks:
+            stages, first = self._stages, list[Dispatch]()
+            if before is not None or self.fuser is None or not self.fuser.feeds_attention:
+                after = None if before is None else before.after_feed_forward
+                weight, adds = block.before_attention, before is not None
+                first.append(
+                    stages.normed(room, room["hidden"], weight, added=adds, added_weight=after)
+                )
+            first += stages.products(room, block.qkv, room["qkv"])
+            behind = [self._combined(room, block)]
+            behind += stages.products(room, block.out, room["added"])
+            weight, after = block.before_feed_forward, block.after_attention
+            behind.append(
+                stages.normed(room, room["hidden"], weight, added=True, added_weight=after)
+            )
+            behind += stages.products(room, block.gate_up, room["gates"])
+            behind.append(self._activated(room))
+            behind += stages.products(room, block.down, room["added"])
+            every.append((first, behind))
+            before = block
+        return every
+
+    def end(self, room: GpuRoom) -> list[Dispatch]:
+        """Return the dispatches that end the hidden states: the last sum, and the final norm."""
+        before = self._blocks[-1] if self._blocks else None
+        if not self.heads and before is None:
+            return []
+        after = None if before is None else before.after_feed_forward
+        return [
+            self._stages.normed(
+                room,
+                room["hidden"],
+                self._norm,
+                added=before is not None,
+                added_weight=after,
+                result=room["normed"] if self.heads else None,
+            )
+        ]
+
+    def logits(self, room: GpuRoom) -> list[Dispatch]:
+        """Return the dispatches from normed rows to logits of the wanted ones."""
+        if self._head is None:
+            return []
+        config, stages = self._config, self._stages
+        found = [stages.picked(room, room["normed"], config.hidden_size, room.wanted)]
+        linear = Linear([self._head], None)
+        found += stages.products(room, linear, room["logits"], rows=lambda extent: extent.wanted)
+        if config.logit_softcap:
+            rows = config.head_rows
+            cap = self._gpu.kernel("softcap")
+            bound = stages.uniform(rows, rows, float(config.logit_softcap)), room["logits"]
+            many = -(-rows // 64)
+            found.append(Dispatch(cap, cap.group(*bound), lambda extent: (many, extent.wanted, 1)))
+        return found
+
+    def attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:
+        """Return, for each block, what puts keys and values in place, and what looks there."""
+        config, stages, found = self._config, self._stages, []
+        heads, kv_heads, padded = config.num_heads, config.num_kv_heads, padded_head(config)
+        rotate, attend = self._gpu.kernel("rotate"), self._gpu.kernel("attend")
+        every = heads + 2 * kv_heads
+        for block, keys, values in zip(self._blocks, cache.keys, cache.values, strict=True):
+            rope, window = block.config.rope, block.config.window
+            shape = stages.uniform(
+                heads, kv_heads, config.head_dim, padded, 0 if rope is None else rope.dim,
+                int(config.qk_norm), float(config.rms_norm_eps), float(config.attention_scale),
+            )  # fmt: skip
+            group = rotate.group(
+                shape, room.row_facts, room["qkv"], stages.or_nothing(block.head_norms),
+                stages.or_nothing(None if rope is None else room.tables[rope]),
+                room["queries"], keys, values,
+            )  # fmt: skip
+            placed = Dispatch(rotate, group, lambda extent: (every, extent.rows, 1))
+            shape = stages.uniform(
+                heads, kv_heads, padded, parts_of(room.slots), window,
+                float(config.attention_softcap),
+            )  # fmt: skip
+            group = attend.group(
+                shape, room.row_facts, room.paths, room["queries"], keys, values, room["mixed"]
+            )
+            looked = Dispatch(
+                attend, group, lambda extent: (-(-extent.keys // SPAN), heads, extent.rows)
+            )
+            found.append((placed, looked))
+        return found
+
+    def _combined(self, room: GpuRoom, block: _BlockWeights) -> Dispatch:
+        """The parts of attention together, for the next product."""
+        config, stages = self._config, self._stages
+        size = config.num_heads * config.head_dim
+        shape = stages.uniform(
+            config.num_heads, config.head_dim, padded_head(config), parts_of(room.slots),
+            block.config.window, int(config.sinks), -(-size // _BLOCK), up(size, 8),
+        )  # fmt: skip
+        kernel = self._gpu.kernel("quantise", "combine")
+        bound = shape, room.row_facts, room["mixed"], stages.or_nothing(block.sinks)
+        group = kernel.group(*bound, *room.activations)
+        return Dispatch(kernel, group, lambda extent: (extent.rows, 1, 1))
+
+    def _activated(self, room: GpuRoom) -> Dispatch:
+        """The gated numbers of a feed-forward, for the next product."""
+        config = self._config
+        size = config.intermediate_size
+        blocks = -(-size // _BLOCK)
+        shape = self._stages.uniform(size, blocks, up(size, 8), _KINDS[config.activation])
+        kernel = self._gpu.kernel("quantise", "activate")
+        groups = -(-blocks // 64)
+        group = kernel.group(shape, room["gates"], *room.activations)
+        return Dispatch(kernel, group, lambda extent: (groups, extent.rows, 1))

@@ -1,0 +1,291 @@
+"""A run of decoder blocks on a WebGPU device: one list of work and one wait a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from engine.backend.ledger import Account
+from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.segment import (
+    Segment,
+    SegmentCache,
+    SegmentOutput,
+    check_head,
+    features_are_own,
+    own_cache,
+)
+from engine.backend.shared import Borrowed, Loan, Shared
+from engine.backend.step import CHUNK, Step
+from engine.backend.webgpu.gpu import Buffer, Gpu
+from engine.backend.webgpu.loading import GpuLoader
+from engine.backend.webgpu.matrix import GpuMatrix
+from engine.backend.webgpu.memory import GpuCache
+from engine.backend.webgpu.network import GpuNetwork
+from engine.backend.webgpu.passes import GpuPass, Outbox, Recorder, passes
+from engine.backend.webgpu.room import GpuRoom
+from engine.backend.webgpu.served import why_not_served
+from engine.backend.webgpu.sizes import up
+from engine.backend.webgpu.stages import Dispatch, Extent
+from engine.commands import WeightFormat
+from engine.errors import NotPossible
+from engine.language import tr
+from engine.model.config import ModelConfig
+from engine.model.weights.readable import Floats, Weights
+
+
+class WebGpuBackend:
+    """Compiles segments for one device.
+
+    Args:
+        fmt: of all matrices.
+        gpu: the device.
+        account: where everything is entered.
+        tile: rows that products take together at most.
+        loan: what a feature head has of its target.
+    """
+
+    def __init__(
+        self, fmt: WeightFormat, gpu: Gpu, account: Account, tile: int, loan: Loan | None = None
+    ) -> None:
+        self._format, self._gpu, self._account, self._tile = fmt, gpu, account, tile
+        self._loan = loan or Loan({})
+        self._shared: Shared[GpuMatrix] = Shared()
+
+    @property
+    def kept(self) -> Mapping[Hashable, GpuMatrix]:
+        """Embedding and output matrix of the model compiled last, by their names."""
+        return self._shared.kept
+
+    def compile(
+        self, config: ModelConfig, weights: Weights, blocks: range, *, embed: bool, head: bool
+    ) -> WebGpuSegment:
+        """Build the segment `blocks`, with the embedding before and the head after it if asked.
+
+        Raises:
+            NotPossible: there are no shaders for such a model.
+            OutOfMemory: beyond the budget, or more than the device has.
+        """
+        if reason := why_not_served(config):
+            raise NotPossible(
+                tr("{device} cannot run this model: {reason}.").format(
+                    device=self._account.ledger.name, reason=reason
+                ),
+                tr("Run the model on the CPU."),
+            )
+        check_head(config, blocks, embed=embed, head=head)
+        lender = self._loan.lender
+        lent = Borrowed(self._loan.lent, lender.kept if isinstance(lender, WebGpuBackend) else {})
+        gpu, account, alone = self._gpu, self._account, self._shared.of(weights)
+        with gpu.in_words():
+            loader = GpuLoader(config, weights, self._format, gpu, account, alone, lent)
+            network = GpuNetwork(config, loader, gpu, account, blocks, embed=embed, head=head)
+            return WebGpuSegment(config, network, gpu, account, blocks, self._tile)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """Buffers of a segment's forwards, and dispatches but for those that a cache is bound to."""
+
+    room: GpuRoom
+    enter: list[Dispatch]
+    enter_own: list[Dispatch]
+    blocks: list[tuple[list[Dispatch], list[Dispatch]]]
+    end: list[Dispatch]
+    logits: list[Dispatch]
+
+    @property
+    def every(self) -> Iterator[Dispatch]:
+        """All dispatches."""
+        lists = chain.from_iterable(self.blocks)
+        return chain.from_iterable((self.enter, self.enter_own, *lists, self.end, self.logits))
+
+
+class WebGpuSegment(Segment):
+    """See `engine.backend.segment.Segment`."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        network: GpuNetwork,
+        gpu: Gpu,
+        account: Account,
+        blocks: range,
+        tile: int,
+    ) -> None:
+        super().__init__(blocks)
+        self._config, self._network, self._gpu = config, network, gpu
+        self._account, self._tile = account, tile
+        self._program: _Program | None = None
+        self._reach(CHUNK)
+
+    @property
+    def device(self) -> str:
+        """Device name for people."""
+        return self._account.ledger.name
+
+    @property
+    def signature(self) -> str:
+        """Everything that the arithmetic depends on."""
+        names = "+".join(
+            fmt.name.lower() for fmt in sorted(NATIVE_KINDS[k] for k in self._network.kinds)
+        )
+        return f"webgpu:{names}/kv-f16"
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of weights held."""
+        return self._network.weight_bytes
+
+    def new_cache(self, slots: int) -> GpuCache:
+        """An empty cache with room for `slots` tokens, taken whole.
+
+        Raises:
+            OutOfMemory: beyond the budget, or more than the device has.
+            NotPossible: longer than what the device binds at once.
+        """
+        with self._gpu.in_words():
+            cache = GpuCache(self._gpu, self._account, self._config, len(self.blocks), slots)
+            self._reach(slots)
+        return cache
+
+    def _reach(self, slots: int) -> _Program:
+        """Have buffers for sequences with so many slots."""
+        slots = up(slots, CHUNK)
+        if self._program is not None and self._program.room.slots >= slots:
+            return self._program
+        self._program = None  # its buffers go before larger ones come
+        network, heads = self._network, self._network.heads
+        room = GpuRoom(self._gpu, self._account, self._config, self.blocks, slots, head=heads)
+        program = _Program(
+            room,
+            network.enter(room),
+            network.enter(room, own=True) if network.fuser else [],
+            network.blocks(room),
+            network.end(room),
+            network.logits(room),
+        )
+        for dispatch in program.every:
+            dispatch.compile(self._tile)
+        self._program = program
+        return program
+
+    def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
+        """One forward: one list of work and one wait for each pass, which most have one of."""
+        kept, rows = own_cache(cache, GpuCache), len(step.tokens)
+        if hidden is None and not self._network.embeds:
+            raise ValueError("this segment has no embedding and was given no hidden states")
+        own = features_are_own(self._config, hidden, rows)
+        asked = range(rows) if step.logit_rows is None else step.logit_rows
+        wanted = list(asked) if self._network.heads else []
+        program = self._reach(kept.slots)
+        taps = [tap for tap in step.taps if tap in self.blocks]
+        size = self._config.hidden_size
+        found = SegmentOutput(
+            np.empty((rows, size), dtype=np.float32),
+            np.empty((len(wanted), self._config.head_rows), dtype=np.float32)
+            if self._network.heads
+            else None,
+            {tap: np.empty((rows, size), dtype=np.float32) for tap in taps},
+        )
+        for part in passes(step, program.room.rows, wanted, hidden, own=own):
+            self._run(program, kept, part, found)
+        return found
+
+    def _run(self, program: _Program, cache: GpuCache, part: GpuPass, found: SegmentOutput) -> None:
+        """Compute a pass; its results go to their rows of what is found."""
+        gpu, room, some = self._gpu, program.room, part.rows
+        gpu.write(room["inputs"], 0, part.inputs(room.rows))
+        if part.hidden is not None:
+            gpu.write(self._given(room, own=part.own), 0, self._rows(part.hidden, own=part.own))
+        extent = Extent(len(some), len(part.wanted), part.keys, self._tile)
+        outbox = Outbox()
+        results = room.results(self._result_bytes(extent, len(found.taps)))
+        gpu.submit(
+            lambda encoder: self._record(
+                Recorder(gpu, encoder, extent, results), program, cache, part, found.taps, outbox
+            )
+        )
+        read = gpu.read(results, outbox.nbytes)
+        for name, begin, end in outbox.parts:
+            numbers = read[begin // 4 : end // 4]
+            if name == "logits" and found.logits is not None:
+                place = slice(part.first_wanted, part.first_wanted + len(part.wanted))
+                found.logits[place] = numbers.reshape(len(part.wanted), -1)
+                continue
+            rows = numbers.reshape(len(some), -1)[:, : self._config.hidden_size]
+            kept = found.taps[name] if isinstance(name, int) else found.hidden
+            kept[some.start : some.stop] = rows
+
+    def _record(
+        self,
+        work: Recorder,
+        program: _Program,
+        cache: GpuCache,
+        part: GpuPass,
+        taps: Collection[int],
+        outbox: Outbox,
+    ) -> None:
+        """Record a pass: its dispatches, and copies of what the host wants."""
+        room, heads, extent = program.room, self._network.heads, work.extent
+        rows = extent.rows * self._config.hidden_size * 4
+        work.add(self._enter(program, part))
+        before = -1
+        for index, (first, behind), (placed, looked) in zip(
+            self.blocks, program.blocks, self._attention(room, cache), strict=True
+        ):
+            work.add(first[:1])
+            if before in taps:
+                work.copy(room["hidden"], rows, outbox.place(before, rows))
+            work.add([*first[1:], placed, looked, *behind])
+            before = index
+        work.add(program.end)
+        if before in taps:
+            work.copy(room["hidden"], rows, outbox.place(before, rows))
+        if heads and self._network.fuser is None:
+            normed = extent.rows * up(self._config.hidden_size, 8) * 4
+            work.copy(room["normed"], normed, outbox.place("hidden", normed))
+        else:
+            work.copy(room["hidden"], rows, outbox.place("hidden", rows))
+        if heads and extent.wanted:
+            work.add(program.logits)
+            nbytes = extent.wanted * self._config.head_rows * 4
+            work.copy(room["logits"], nbytes, outbox.place("logits", nbytes))
+        work.end()
+
+    def _enter(self, program: _Program, part: GpuPass) -> list[Dispatch]:
+        """Dispatches that a pass begins with."""
+        if self._network.fuser is None:
+            return [] if part.hidden is not None else program.enter
+        return program.enter_own if part.own else program.enter
+
+    def _given(self, room: GpuRoom, *, own: bool) -> Buffer:
+        """Return where hidden states, features or a head's own outputs go."""
+        fuser = self._network.fuser
+        if fuser is None:
+            return room["hidden"]
+        return fuser.own_place(room) if own else room["features"]
+
+    def _rows(self, rows: Floats, *, own: bool) -> Floats:
+        """Return rows as their kernel reads them: features in whole eights."""
+        fusion = self._config.fusion
+        if fusion is None or own or fusion.kind == "linear" or fusion.width % 8 == 0:
+            return rows
+        return np.pad(rows, ((0, 0), (0, -fusion.width % 8)))
+
+    def _result_bytes(self, extent: Extent, taps: int) -> int:
+        """Bytes that the host reads of a pass."""
+        hidden = up(self._config.hidden_size, 8) * (1 + taps) * extent.rows
+        logits = extent.wanted * self._config.head_rows if self._network.heads else 0
+        return (hidden + logits) * 4
+
+    def _attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:
+        """Dispatches that are bound to a cache, made at its first forward in these buffers."""
+        found = cache.bound.get(room)
+        if found is None:
+            cache.bound.clear()
+            found = cache.bound[room] = self._network.attention(room, cache)
+        return found

@@ -1,0 +1,9 @@
+const HALVES = false;
+const OFFSETS = false;
+
+fn load_block(row: u32, block: u32) -> Block {
+    let at = row * shape.blocks + block;
+    let both = codes[at];
+    let scale = half_at(shape.planes.x, at);
+    return Block(look_up(both & NIBBLES), look_up((both >> vec4(4u)) & NIBBLES), vec2(scale), vec2(0.0));
+}

@@ -1,0 +1,150 @@
+"""Rows that a WebGPU device computes at once, and the bytes of its buffers: for planning too.
+
+Plain arithmetic, without wgpu. Weights take what they take in their files.
+"""
+
+from __future__ import annotations
+
+from engine.backend.step import CHUNK
+from engine.model.config import ModelConfig, RopeConfig
+
+PASS_ROWS = 256
+"""Most rows of a chain that are computed together."""
+TREE_ROWS = 64
+"""Most rows of a tree that are computed together."""
+LOGIT_ROWS = 64
+"""Most rows whose logits are computed together."""
+SPAN = 4 * CHUNK
+"""Keys of a part of a row's attention; parts are computed side by side."""
+PATH_SLOTS = 6 * CHUNK
+"""Positions in which a row of a tree may have a path of its own."""
+PARTS_BYTES = 32 << 20
+"""Bytes of a pass's parts of attention; over long sequences fewer rows are computed at a time."""
+LARGEST_TILE = 16
+"""Rows of a product that share one reading of the weights; a pass is a multiple of them."""
+ALIGNED = 256
+
+_NUMBER = 4
+
+
+def up(count: int, step: int) -> int:
+    """Return the next multiple of `step`."""
+    return count + -count % step
+
+
+def padded_head(config: ModelConfig) -> int:
+    """Return the numbers of a head in the cache, in whole words of 16 bytes."""
+    return up(config.head_dim, 8)
+
+
+def parts_of(slots: int) -> int:
+    """Return the parts of attention over so many keys."""
+    return -(-slots // SPAN)
+
+
+def row_parts_bytes(config: ModelConfig, slots: int) -> int:
+    """Return the bytes of the parts of one row's attention."""
+    return config.num_heads * parts_of(slots) * (padded_head(config) + 2) * _NUMBER
+
+
+def pass_rows(config: ModelConfig, slots: int) -> int:
+    """Return how many rows are computed together over sequences with so many slots."""
+    fitting = PARTS_BYTES // row_parts_bytes(config, slots) // LARGEST_TILE * LARGEST_TILE
+    return min(max(fitting, LARGEST_TILE), PASS_ROWS)
+
+
+def cache_bytes(config: ModelConfig, blocks: int, slots: int) -> int:
+    """Keys and values of one sequence, fp16, and the list of slots to copy."""
+    chunks = -(-slots // CHUNK)
+    per_block = 2 * chunks * CHUNK * config.num_kv_heads * padded_head(config) * 2
+    return blocks * per_block + (moved_bytes(slots) if blocks else 0)
+
+
+def moved_bytes(slots: int) -> int:
+    """Return the bytes of the list of slots to copy."""
+    return up((slots + 2) * _NUMBER, 16)
+
+
+def input_offsets(rows: int) -> tuple[int, int, int]:
+    """Return where, in the buffer of a pass's inputs, wanted rows and paths begin, and its end."""
+    wanted = up(rows * 4 * _NUMBER, ALIGNED)
+    paths = wanted + up(LOGIT_ROWS * _NUMBER, ALIGNED)
+    return wanted, paths, paths + up((1 + min(rows, TREE_ROWS) * PATH_SLOTS) * _NUMBER, ALIGNED)
+
+
+def most_inner(config: ModelConfig) -> int:
+    """Return the most numbers of a row that a product reads."""
+    hidden, queries = config.hidden_size, config.num_heads * config.head_dim
+    inner = max(hidden, config.intermediate_size, queries)
+    if config.fusion is None:
+        return inner
+    return max(inner, 2 * hidden, hidden + config.fusion.width)
+
+
+def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict[str, int]:
+    """Return the bytes of a segment's buffers beside weights, for sequences with so many slots.
+
+    hidden: residual stream; added: results of products that are added to it; floats, codes,
+    factors: activations as products take them; qkv, queries, gates: results of other products;
+    mixed: parts of attention; inputs: see `input_offsets`; results: for the host. Of a feature
+    head: features, embedded tokens, first and second of what its fusion joins, and their gate.
+    """
+    rows = pass_rows(config, slots)
+    hidden, inner = config.hidden_size, most_inner(config)
+    attended = config.num_heads + 2 * config.num_kv_heads
+    numbers = {
+        "hidden": rows * hidden,
+        "added": rows * hidden,
+        "floats": rows * up(inner, 8),
+        "codes": rows * up(inner, 32) // 4,
+        "factors": rows * up(inner, 32) // 32 * 4,
+        "results": rows * up(hidden, 8),
+    }
+    if blocks:
+        numbers |= {
+            "qkv": rows * attended * config.head_dim,
+            "queries": rows * config.num_heads * padded_head(config),
+            "gates": rows * 2 * config.intermediate_size,
+            "mixed": rows * row_parts_bytes(config, slots) // _NUMBER,
+        }
+    if config.fusion is not None:
+        numbers |= {
+            "features": rows * up(config.fusion.width, 8),
+            "embedded": rows * hidden,
+            "first": rows * up(hidden, 8),
+            "second": rows * up(hidden, 8),
+            "gate": rows * hidden,
+        }
+    if head:
+        numbers["normed"] = rows * up(hidden, 8)
+        numbers["logits"] = LOGIT_ROWS * config.head_rows
+        numbers["results"] += LOGIT_ROWS * config.head_rows
+    sizes = {name: count * _NUMBER for name, count in numbers.items()}
+    return sizes | {"inputs": input_offsets(rows)[2]}
+
+
+def ropes_of(config: ModelConfig, blocks: range) -> tuple[RopeConfig, ...]:
+    """Return the ways in which some blocks rotate, each once."""
+    every = dict.fromkeys(config.blocks[index].rope for index in blocks)
+    return tuple(rope for rope in every if rope is not None)
+
+
+def table_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
+    """Return the bytes of rotations for so many positions."""
+    return sum(slots * rope.dim * _NUMBER for rope in ropes_of(config, blocks))
+
+
+# ---- as plans ask ------------------------------------------------------------------------------
+
+UNIFORMS = 64 << 10
+"""Shapes that kernels read, at most."""
+
+RUNTIME = 64 << 20
+"""Bytes that a driver usually takes for itself: nobody tells."""
+
+
+def segment_bytes(config: ModelConfig, blocks: range, slots: int, *, head: bool = True) -> int:
+    """Bytes that a segment keeps beside its weights; some more for uniforms."""
+    slots = up(slots, CHUNK)
+    own = sum(buffers(config, len(blocks), slots, head=head).values())
+    return own + table_bytes(config, blocks, slots) + UNIFORMS

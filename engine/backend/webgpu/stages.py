@@ -1,0 +1,251 @@
+"""The steps that forwards are made of: kernels bound to buffers, and how much of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.backend.ledger import Account, Purpose
+from engine.backend.webgpu.gpu import Buffer, Gpu, Group, Kernel, Region
+from engine.backend.webgpu.matrix import GpuMatrix
+from engine.backend.webgpu.room import GpuRoom
+from engine.backend.webgpu.sizes import up
+from engine.model.config import ModelConfig
+
+_BLOCK, _LANES = 32, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Extent of a pass.
+
+    Attributes:
+        rows: that are computed.
+        wanted: rows whose logits are wanted.
+        keys: that its last row may look at.
+        largest: rows that products take together at most.
+    """
+
+    rows: int
+    wanted: int
+    keys: int
+    largest: int
+
+
+def tile_of(rows: int, largest: int) -> int:
+    """Return how many of the rows a product takes together: 1, 2, 4, ..."""
+    tile = 1
+    while tile < min(rows, largest):
+        tile *= 2
+    return tile
+
+
+Grid = Callable[[Extent], tuple[int, int, int]]
+Tile = Callable[[Extent], int]
+
+
+def _alone(_extent: Extent) -> int:
+    return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A kernel, what it is bound to, its workgroups, and how many rows each takes together."""
+
+    kernel: Kernel
+    group: Group
+    grid: Grid
+    tile: Tile = _alone
+
+    def compile(self, largest: int) -> None:
+        """Compile the kernel for whatever rows there will be, so that no answer waits for it."""
+        tile = 1
+        while tile <= (1 if self.tile is _alone else largest):
+            self.kernel.pipeline(tile)
+            tile *= 2
+
+    def encode(self, gpu: Gpu, work: Any, extent: Extent) -> None:  # noqa: ANN401
+        """Append it to a compute pass."""
+        work.set_pipeline(self.kernel.pipeline(self.tile(extent)))
+        work.set_bind_group(0, self.group)
+        work.dispatch_workgroups(*self.grid(extent))
+        counts = gpu.counts.dispatches
+        counts[self.kernel.name] = counts.get(self.kernel.name, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Matrices with one input, side by side, and a bias over all of their outputs."""
+
+    matrices: list[GpuMatrix]
+    bias: Buffer | None
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that it gives for each row."""
+        return sum(matrix.rows for matrix in self.matrices)
+
+
+class Stages:
+    """Makes the steps that do not depend on what a model is.
+
+    Args:
+        gpu: the device.
+        account: where shapes are entered.
+        config: of the model.
+
+    Attributes:
+        nothing: bound where a kernel has a buffer that it does not read.
+    """
+
+    def __init__(self, gpu: Gpu, account: Account, config: ModelConfig) -> None:
+        self.gpu, self._account, self._config = gpu, account, config
+        account.take(Purpose.WORKSPACE, 16).lasts_as_long_as(self)
+        self.nothing = gpu.buffer(16)
+
+    def uniform(self, *fields: float) -> Buffer:
+        """Return a buffer with numbers that a kernel reads."""
+        return self.gpu.uniform(self._account, fields)
+
+    def embedded(self, room: GpuRoom, matrix: GpuMatrix, result: Buffer) -> Iterator[Dispatch]:
+        """Turn tokens into rows of the embedding, scaled."""
+        config = self._config
+        entry = self.uniform(config.hidden_size, float(config.embedding_scale))
+        widen = "widen_floats" if matrix.form.floats else "widen_codes"
+        kernel = self.gpu.kernel("matrix", *matrix.form.files, widen, "embed")
+        for piece in matrix.pieces:
+            shape = self._shape(matrix, piece.rows, piece.planes, piece.first, 0, 0)
+            bound = shape, piece.codes, piece.scales, entry, room.row_facts, result
+            yield Dispatch(kernel, kernel.group(*bound), _by_rows(-(-matrix.blocks // _LANES)))
+
+    def normed(
+        self,
+        room: GpuRoom,
+        source: Buffer,
+        weight: Buffer | None,
+        *,
+        added: bool = False,
+        added_weight: Buffer | None = None,
+        result: Buffer | None = None,
+    ) -> Dispatch:
+        """Norm rows of hidden states for the next product.
+
+        Args:
+            room: the buffers.
+            source: fp32 [rows, d].
+            weight: of the norm; None: there is none.
+            added: what products have left in `added` is added to the source first.
+            added_weight: of the norm that this goes through before; None: there is none.
+            result: fp32 [rows, d to whole eights]; None: where products read it.
+        """
+        config, hidden = self._config, self._config.hidden_size
+        shape = self.uniform(
+            hidden, -(-hidden // _BLOCK), up(hidden, 8), int(added),
+            int(added_weight is not None), int(weight is not None), float(config.rms_norm_eps),
+        )  # fmt: skip
+        kernel = self.gpu.kernel("quantise", "norm")
+        floats, codes, factors = room.activations
+        group = kernel.group(
+            shape, source, room["added"], self.or_nothing(added_weight), self.or_nothing(weight),
+            floats if result is None else result, codes, factors,
+        )  # fmt: skip
+        return Dispatch(kernel, group, lambda extent: (extent.rows, 1, 1))
+
+    def picked(
+        self, room: GpuRoom, source: Buffer, size: int, wanted: Region | None = None
+    ) -> Dispatch:
+        """Bring rows of `size` numbers, in whole eights, to the next product."""
+        blocks = -(-size // _BLOCK)
+        shape = self.uniform(size, up(size, 8), blocks, int(wanted is None))
+        kernel = self.gpu.kernel("quantise", "pick")
+        chosen = self.nothing if wanted is None else wanted
+        group = kernel.group(shape, chosen, source, *room.activations)
+        groups = -(-blocks // _LANES)
+        if wanted is None:
+            return Dispatch(kernel, group, _by_rows(groups))
+        return Dispatch(kernel, group, lambda extent: (groups, extent.wanted, 1))
+
+    def joined(
+        self,
+        room: GpuRoom,
+        one: Buffer,
+        other: Buffer,
+        sizes: tuple[int, int],
+        strides: tuple[int, int],
+        *,
+        silu: bool = False,
+    ) -> Dispatch:
+        """Bring rows side by side to the next product.
+
+        Args:
+            room: the buffers.
+            one, other: fp32 rows.
+            sizes: numbers of a row of each.
+            strides: from one of its rows to the next.
+            silu: of the second.
+        """
+        size = sum(sizes)
+        blocks = -(-size // _BLOCK)
+        shape = self.uniform(
+            sizes[0], strides[0], sizes[1], strides[1], int(silu), up(size, 8), blocks
+        )
+        kernel = self.gpu.kernel("quantise", "join")
+        group = kernel.group(shape, one, other, *room.activations)
+        return Dispatch(kernel, group, _by_rows(-(-blocks // _LANES)))
+
+    def products(
+        self,
+        room: GpuRoom,
+        linear: Linear,
+        result: Buffer,
+        rows: Callable[[Extent], int] = lambda extent: extent.rows,
+    ) -> Iterator[Dispatch]:
+        """Multiply what was brought there with all pieces of matrices side by side."""
+        column = 0
+        floats, codes, factors = room.activations
+
+        def tile(extent: Extent) -> int:
+            return tile_of(rows(extent), extent.largest)
+
+        for matrix in linear.matrices:
+            floating = matrix.form.floats
+            own = "of_floats" if floating else "of_codes"
+            given = (floats,) if floating else (codes, factors)
+            kernel = self.gpu.kernel("matrix", *matrix.form.files, own, "product")
+            for piece in matrix.pieces:
+                begin, count = column + piece.first, -(-piece.rows // 16)
+                biased = linear.bias is not None
+                shape = self._shape(
+                    matrix, piece.rows, piece.planes, begin, begin, linear.outputs, biased=biased
+                )
+                bias = self.or_nothing(linear.bias)
+                group = kernel.group(shape, piece.codes, piece.scales, *given, bias, result)
+
+                def grid(extent: Extent, count: int = count) -> tuple[int, int, int]:
+                    return count, -(-rows(extent) // tile(extent)), 1
+
+                yield Dispatch(kernel, group, grid, tile)
+            column += matrix.rows
+
+    def or_nothing(self, buffer: Buffer | None) -> Buffer:
+        """Return the buffer, or one without content."""
+        return self.nothing if buffer is None else buffer
+
+    def _shape(
+        self,
+        matrix: GpuMatrix,
+        rows: int,
+        planes: Sequence[int],
+        first: int,
+        column: int,
+        stride: int,
+        *,
+        biased: bool = False,
+    ) -> Buffer:
+        four = (*planes, 0, 0, 0, 0)[:4]
+        return self.uniform(rows, matrix.blocks, column, stride, *four, first, int(biased))
+
+
+def _by_rows(groups: int) -> Grid:
+    return lambda extent: (groups, extent.rows, 1)

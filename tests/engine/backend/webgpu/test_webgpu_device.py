@@ -1,0 +1,100 @@
+"""A WebGPU device: its ledger counts every buffer, refuses in words, and a lost one is told."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from on_adapter import NAME, on_adapter
+from tiny_models import write_model
+
+from engine.backend.decoder import MAX_TREE
+from engine.backend.ledger import Purpose
+from engine.backend.step import CHUNK
+from engine.backend.webgpu.device import WebGpuDevice
+from engine.backend.webgpu.sizes import (
+    RUNTIME,
+    UNIFORMS,
+    buffers,
+    cache_bytes,
+    segment_bytes,
+    table_bytes,
+)
+from engine.commands import WeightFormat
+from engine.errors import Absent, DeviceLost, OutOfMemory
+from engine.model.families import open_config
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("llama"))
+
+
+def test_what_is_held_is_what_is_planned_and_what_wgpu_was_asked_for(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, made = WebGpuDevice(NAME), list[int]()
+    gpu = device.gpu
+    assert gpu is not None
+    create = gpu._device.create_buffer
+
+    def counted(*, size: int, usage: int) -> object:
+        made.append(size)
+        return create(size=size, usage=usage)
+
+    monkeypatch.setattr(gpu._device, "create_buffer", counted)
+    config = open_config(llama)
+    model = on_adapter(llama, WeightFormat.Q8, device)
+    state = model.new_state(300)
+    slots = 300 + MAX_TREE
+    model.forward(state, [5, 6, 7])
+    held = {line.purpose: line.nbytes for line in device.ledger.lines() if line.owner == "target"}
+    assert held[Purpose.WEIGHTS] == model.weight_bytes
+    assert held[Purpose.KV] == cache_bytes(config, config.num_layers, slots)
+    planned = segment_bytes(config, range(config.num_layers), slots)
+    assert planned - UNIFORMS < held[Purpose.WORKSPACE] <= planned
+    # Buffers for one chunk of keys were there first, and went before those of the state came.
+    blocks = range(config.num_layers)
+    first = sum(buffers(config, len(blocks), CHUNK, head=True).values())
+    first += table_bytes(config, blocks, CHUNK)
+    assert sum(made) == device.ledger.held - RUNTIME + first
+    del model, state
+    gc.collect()
+    left = sum(line.nbytes for line in device.ledger.lines() if line.owner == "target")
+    assert left <= UNIFORMS
+    device.close()
+    assert device.ledger.held == 0
+
+
+def test_a_budget_is_refused_in_words(llama: Path) -> None:
+    device = WebGpuDevice(NAME, budget=RUNTIME + 400_000, label="A card")
+    with pytest.raises(OutOfMemory, match="A card"):
+        on_adapter(llama, WeightFormat.Q8, device)
+    gc.collect()
+    assert device.ledger.held <= RUNTIME + UNIFORMS
+
+
+def test_a_lost_device_is_told_and_can_be_opened_again(llama: Path) -> None:
+    device = WebGpuDevice(NAME, label="A card")
+    model = on_adapter(llama, WeightFormat.Q8, device)
+    state = model.new_state(64)
+    before = model.forward(state, [5]).logits.copy()
+    state.discard()
+    assert device.gpu is not None
+    device.gpu._device.destroy()
+    for _ in range(2):
+        with pytest.raises(DeviceLost, match="A card stopped responding"):
+            model.forward(state, [5])
+        state.discard()
+    with pytest.raises(DeviceLost):
+        model.new_state(64)
+    device.close()
+    again = on_adapter(llama, WeightFormat.Q8, WebGpuDevice(NAME))
+    assert np.array_equal(again.forward(again.new_state(64), [5]).logits, before)
+
+
+def test_a_device_that_is_not_there_is_absent() -> None:
+    with pytest.raises(Absent, match="webgpu:77"):
+        WebGpuDevice("webgpu:77")

@@ -1,0 +1,134 @@
+"""Rule 3.2 on a WebGPU adapter: a row's bits depend on the row and its path alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_models import native_decoder
+from on_adapter import NAME, apart, on_adapter, shared_device
+from test_native_one_arithmetic import hashes
+from test_one_arithmetic import after_commit_logits, chain_logits, prefilled, prompt, tree_logits
+from tiny_models import write_model
+
+from engine.backend.decoder import Decoder
+from engine.backend.native.library import Format
+from engine.backend.native.segment import NativeBackend
+from engine.backend.segment import Share
+from engine.backend.webgpu import sizes
+from engine.backend.webgpu.device import WebGpuDevice
+from engine.commands import WeightFormat
+from engine.machine.facts import CPU
+from engine.model.families import open_config
+from engine.model.weights.model_weights import ModelWeights
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.mark.release(keep=1, reason="every family")
+@pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3"])
+def test_one_hash(family: str, tmp_path: Path) -> None:
+    """Prompts in chunks, chains, trees, what follows a commit; in fresh and in reused states."""
+    model = on_adapter(write_model(tmp_path, family), WeightFormat.Q8)
+    found = hashes(model, (1, 7, 64, 512) if family == "qwen3" else (7, 512))
+    assert len(set(found.values())) == 1, found
+
+
+def in_chunks(model: Decoder, tokens: list[int], chunk: int) -> np.ndarray:
+    state, rows = model.new_state(640), []
+    for start in range(0, len(tokens), chunk):
+        piece = tokens[start : start + chunk]
+        rows.append(model.forward(state, piece).logits.copy())
+        state.commit(range(len(piece)))
+    return np.concatenate(rows)
+
+
+@pytest.mark.release(keep=1, reason="compiles the products of 16 rows")
+@pytest.mark.parametrize("fmt", [WeightFormat.F32, WeightFormat.Q8])
+def test_rows_that_share_a_reading_of_the_weights(fmt: WeightFormat, llama: Path) -> None:
+    """Products of 1, 2, 4, 8 and 16 rows give the same bits."""
+    tokens = prompt(on_adapter(llama, fmt), 40)
+    expected = in_chunks(on_adapter(llama, fmt, WebGpuDevice(NAME, tile=1)), tokens, 5)
+    for tile, chunk in ((2, 2), (4, 3), (16, 7), (16, 40)):
+        found = in_chunks(on_adapter(llama, fmt, WebGpuDevice(NAME, tile=tile)), tokens, chunk)
+        assert np.array_equal(found, expected), (tile, chunk)
+
+
+def test_passes_of_fewer_rows(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long sequences are computed, whose parts of attention would take too much memory."""
+    tokens = np.random.default_rng(4).integers(3, 320, 300).tolist()
+    expected = in_chunks(on_adapter(llama), tokens, 300)
+    monkeypatch.setattr(sizes, "PARTS_BYTES", 1)
+    assert np.array_equal(in_chunks(on_adapter(llama), tokens, 50), expected)
+
+
+def test_a_tree_of_many_rows_is_computed_in_parts(llama: Path) -> None:
+    """70 rows are two passes; the second sees keys of the first by their slots."""
+    model, rng = on_adapter(llama), np.random.default_rng(5)
+    state = model.new_state(640)
+    model.forward(state, rng.integers(3, 320, 90).tolist(), logit_rows=())
+    state.commit(range(90))
+    tokens = rng.integers(3, 320, 70).tolist()
+    parents = [-1, *(int(rng.integers(-1, node)) for node in range(1, 70))]
+    together = model.forward(state, tokens, parents).logits.copy()
+    state.discard()
+    for node in range(0, 70, 23):
+        path = [node]
+        while parents[path[0]] >= 0:
+            path.insert(0, parents[path[0]])
+        alone = model.forward(state, [tokens[step] for step in path]).logits[-1].copy()
+        state.discard()
+        assert np.array_equal(alone, together[node])
+
+
+def test_a_matrix_in_several_pieces(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a device with a small limit on bindings has it: the same bits."""
+    tokens = prompt(on_adapter(llama), 20)
+    expected = in_chunks(on_adapter(llama, WeightFormat.Q8), tokens, 20)
+    device = WebGpuDevice(NAME)
+    with monkeypatch.context() as small:
+        small.setattr(type(device.gpu), "most_bound", 9000)
+        model = on_adapter(llama, WeightFormat.Q8, device)
+    assert np.array_equal(in_chunks(model, tokens, 20), expected)
+
+
+SHARES = {
+    "embedding, card, rest": [
+        Share(CPU, range(0), embeds=True),
+        Share(NAME, range(2)),
+        Share(CPU, range(2, 3), heads=True),
+    ],
+    "card first": [Share(NAME, range(2), embeds=True), Share(CPU, range(2, 3), heads=True)],
+    "all but the embedding": [
+        Share(CPU, range(0), embeds=True),
+        Share(NAME, range(3), heads=True),
+    ],
+    "the head alone": [Share(CPU, range(3), embeds=True), Share(NAME, range(3, 3), heads=True)],
+}
+
+
+@pytest.mark.release(keep=2, reason="every border")
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("name", SHARES)
+def test_a_split_model_is_the_model(tmp_path: Path, name: str, tied: bool) -> None:
+    folder = write_model(tmp_path, tie_word_embeddings=tied)
+    config = open_config(folder)
+    weights = ModelWeights.of_folder(config, folder)
+    card = shared_device().backend(WeightFormat.Q8, "target")
+    backends = {NAME: card, CPU: NativeBackend(Format.Q8)}
+    model = Decoder.placed(config, weights, SHARES[name], backends)
+    whole = native_decoder(folder, Format.Q8)
+    tokens = prompt(whole, 100)
+    expected = whole.forward(whole.new_state(640), tokens, taps=(0, 1, 2))
+    got = model.forward(model.new_state(640), tokens, taps=(0, 1, 2))
+    assert apart(got.logits, expected.logits) < 3e-2
+    for tap in (0, 1, 2):
+        assert apart(got.taps[tap], expected.taps[tap]) < 3e-2
+    path, state = tokens[:12], prefilled(model, 64)
+    chain = chain_logits(model, state, path)
+    assert np.array_equal(tree_logits(model, state, path), chain)
+    assert np.array_equal(after_commit_logits(model, state, path), chain)
