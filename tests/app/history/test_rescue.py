@@ -142,6 +142,9 @@ def test_what_was_said_last_is_in_the_journal(filled: Path, tmp_path: Path) -> N
     with HistoryStore.open(filled) as store:
         chat = store.conversations.all()[0]
         store.answers.add_user_message(chat.id, "said last")
+        begun = store.answers.begin(chat.id, model="m", sampling=SamplingParams())
+        for piece in ("half ", "an answer"):
+            store.pieces.append(begun.id, piece, [1], None)
         crashed = tmp_path / "crashed.sqlite"
         for suffix in ("", "-wal"):
             source = filled.with_name(filled.name + suffix)
@@ -149,7 +152,7 @@ def test_what_was_said_last_is_in_the_journal(filled: Path, tmp_path: Path) -> N
     wal = crashed.with_name(crashed.name + "-wal")
     assert b"said last" in wal.read_bytes()
     with HistoryStore.open_read_only(crashed) as store:
-        assert "said last" in texts(store)
+        assert {"said last", "half an answer"} < texts(store)
         assert store.lost == 0
     data = bytearray(crashed.read_bytes())
     data[100:4096] = b"\xff" * 3996
@@ -160,7 +163,7 @@ def test_what_was_said_last_is_in_the_journal(filled: Path, tmp_path: Path) -> N
     crashed.write_bytes(data)
     wal.write_bytes(journal)
     with HistoryStore.open_read_only(crashed) as store:
-        assert "said last" in texts(store)
+        assert {"said last", "half an answer"} < texts(store)
 
 
 @pytest.mark.release(keep=12, reason="every seed")

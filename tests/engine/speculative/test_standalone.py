@@ -9,7 +9,6 @@ import numpy as np
 from engine.backend.decoder import Decoder
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
-from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.model import StandaloneDrafter
@@ -35,15 +34,6 @@ def greedy(model: Decoder, tokens: list[int], count: int) -> list[int]:
         logits = model.forward(model.new_state(256), written, logit_rows=[len(written) - 1]).logits
         written.append(int(logits[0].argmax()))
     return written[len(tokens) :]
-
-
-def best_path(tree: TokenTree) -> list[int]:
-    node, path = 0, []
-    below = tree.children()
-    while below[node]:
-        node = max(below[node].values(), key=lambda child: tree.scores[child])
-        path.append(tree.tokens[node])
-    return path
 
 
 def test_the_greedy_continuation_is_in_the_tree_with_its_probability(tiny: Decoder) -> None:

@@ -11,6 +11,7 @@ from recorded_nvml import DIVIDED, FIRST, GIB, LAPTOP, SECOND, TWO_CARDS, FakeNv
 from stand_in_torch import card, torch_with
 
 from engine.devices import probe
+from engine.devices.accelerators.system_gpus import described
 from engine.devices.accelerators.torch_devices import TorchBuild
 from engine.machine.facts import Accelerator, Machine, PcieLink, Vendor
 from engine.machine.system_files import SystemFiles
@@ -289,3 +290,12 @@ def test_a_broken_torch(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         found.unusable == "PyTorch cannot use it: libcudart.so.13: cannot open shared object file"
     )
+
+
+def test_what_the_registry_of_windows_tells() -> None:
+    radeon = described(r"PCI\VEN_1002&DEV_744C", "Radeon RX 7900 XTX", 24 * GIB)
+    assert radeon == Accelerator("", "Radeon RX 7900 XTX", Vendor.AMD, memory_total=24 * GIB)
+    arc = described(r"pci\ven_8086&dev_e20b", "", b"\0\0")
+    assert arc == Accelerator("", "Intel GPU", Vendor.INTEL)
+    assert described(r"PCI\VEN_1414&DEV_008E", "Basic Render Driver", None) is None
+    assert described("ROOT\\BasicDisplay", "", None) is None
