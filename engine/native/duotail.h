@@ -27,7 +27,7 @@ enum {
 
 /* Instruction sets, x86's and ARM's, slowest first. */
 enum {
-    DT_PORTABLE = 0, DT_AVX2, DT_AVX512, DT_AMX_INT8, DT_NEON, DT_DOTPROD, DT_I8MM, DT_ISAS
+    DT_PORTABLE = 0, DT_AVX2, DT_AVX_VNNI, DT_AVX512, DT_AMX_INT8, DT_NEON, DT_DOTPROD, DT_I8MM, DT_ISAS
 };
 
 /* Results of the fallible functions. */
@@ -126,7 +126,7 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 2 };
+enum { DT_ABI_VERSION = 3 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
  * dt_matrix, dt_mlp, dt_experts, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,

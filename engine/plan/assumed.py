@@ -15,13 +15,14 @@ _ROWS = (1, 2, 4, 8, 16)
 _CORE_BYTES_PER_S = {
     "amx_int8": 13 * _GIGA,
     "avx512_vnni": 12 * _GIGA,
+    "avx_vnni": 12 * _GIGA,
     "avx2": 6 * _GIGA,
     "asimddp": 6 * _GIGA,
     "asimd": 2 * _GIGA,
 }
 """Weights that a core gets through with one row, by the best instruction set that it has."""
 _PORTABLE_BYTES_PER_S = 0.5 * _GIGA
-_ROWS_COST = {"amx_int8": 0.06, "avx512_vnni": 0.07}
+_ROWS_COST = {"amx_int8": 0.06, "avx512_vnni": 0.07, "avx_vnni": 0.07}
 """Cost of a further row in a product with 4-bit weights, as a share of the first row's."""
 _USUAL_ROWS_COST, _PORTABLE_ROWS_COST = 0.12, 0.9
 

@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 2
+ABI_VERSION = 3
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -74,11 +74,12 @@ class Isa(IntEnum):
 
     PORTABLE = 0
     AVX2 = 1
-    AVX512 = 2
-    AMX = 3
-    NEON = 4
-    DOTPROD = 5
-    I8MM = 6
+    AVX_VNNI = 2
+    AVX512 = 3
+    AMX = 4
+    NEON = 5
+    DOTPROD = 6
+    I8MM = 7
 
 
 def _all(kind: type, names: str) -> list[tuple[str, type]]:
