@@ -36,6 +36,7 @@ _OF_INTEREST = (
 _OF_KERNELS = {
     "portable": (),
     "avx2": ("avx2", "fma"),
+    "avx_vnni": ("avx2", "fma", "avx_vnni"),
     "avx512": ("avx2", "fma", "avx512f", "avx512_vnni"),
     "amx": ("avx2", "fma", "avx512f", "avx512_vnni", "amx_int8"),
     "neon": ("asimd",),

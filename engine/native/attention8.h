@@ -50,26 +50,33 @@ ALWAYS_INLINE const char *score8(const int8_t *keys, const uint16_t *scales, con
                                  const dt_query *query, const int32_t rows, const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
 {
     v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
     for (int32_t from = 0; from < dim; from += DT_BLOCK, scales += DT_CHUNK) {
         v16i sum[MOST_ROWS * SIDE_BY_SIDE];
+        UNROLL_SUMS
         for (int32_t i = 0; i < rows * wide; i++) sum[i] = vi_set1(0);
         const int32_t to = from + DT_BLOCK < dim ? from + DT_BLOCK : dim;
         for (int32_t d = from; d < to; d += 2) {
             next = fetch_lines(next, d / 2, wide);
+            UNROLL_SUMS
             for (int32_t g = 0; g < wide; g++) {
                 const v32w key = vw_from_i8(keys + d * DT_CHUNK + 2 * (k + 16 * g));
+                UNROLL_SUMS
                 for (int32_t m = 0; m < rows; m++)
                     sum[m * wide + g] = vi_dot_pairs(sum[m * wide + g], key, query[m].words + d);
             }
         }
+        UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) {
             const v16 scale = v_load_f16(scales + k + 16 * g);
+            UNROLL_SUMS
             for (int32_t m = 0; m < rows; m++)
                 acc[m * wide + g] = v_fma(v_from_int(sum[m * wide + g]), scale, acc[m * wide + g]);
         }
     }
     for (int32_t m = 0; m < rows; m++)
+        UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++)
             v_store(share[m] + k + 16 * g, v_mul(acc[m * wide + g], v_set1(query[m].scale)));
     return next;
@@ -82,16 +89,20 @@ ALWAYS_INLINE const char *mix8(const int8_t *values, const char *next, int32_t d
                                const float *kept, const float *step, float *const *mixed)
 {
     v16i acc[MOST_ROWS * SIDE_BY_SIDE];
+    UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = vi_set1(0);
     for (int32_t k = seen.from / 2 * 2; k < seen.to; k += 2) {
         next = fetch_lines(next, k / 2, wide);
+        UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) {
             const v32w value = vw_from_i8(values + k * dim + 2 * (d + 16 * g));
+            UNROLL_SUMS
             for (int32_t m = 0; m < rows; m++)
                 acc[m * wide + g] = vi_dot_pairs(acc[m * wide + g], value, words[m] + k);
         }
     }
     for (int32_t m = 0; m < rows; m++)
+        UNROLL_SUMS
         for (int32_t g = 0; g < wide; g++) {
             float *place = mixed[m] + d + 16 * g;
             const v16 old = v_mul(v_load(place), v_set1(kept[m]));

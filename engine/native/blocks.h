@@ -11,7 +11,7 @@
 
 /* Arrays of sums lie in registers only once their loops are gone, which GCC has to be told where a sum is
  * made of several registers. */
-#if DT_ISA == 3
+#if DT_ISA == 3 || defined(DT_VNNI)
 #define UNROLL_SUMS UNROLL_16
 #else
 #define UNROLL_SUMS
@@ -19,12 +19,18 @@
 
 /* ---- codes --------------------------------------------------------------------------------- */
 
+#if DT_ISA == 3 || (DT_ISA == 1 && !defined(DT_VNNI))
+#define SIGNED_BYTES 1
+#else
+#define SIGNED_BYTES 0
+#endif
+
 /* What dot products of bytes take: unsigned times signed ones, so a number is added that makes codes
- * unsigned, and taken back through the activations' sum. With AVX2 that would saturate where a code
+ * unsigned, and taken back through the activations' sum. With AVX2 alone that would saturate where a code
  * takes all 8 bits; NEON's are signed anyhow. */
 ALWAYS_INLINE int signed_codes(const int format)
 {
-    return (DT_ISA == 1 || DT_ISA == 3) && (format == DT_Q8 || dt_formats[format].table == IQ4_TABLE);
+    return SIGNED_BYTES && (format == DT_Q8 || dt_formats[format].table == IQ4_TABLE);
 }
 
 ALWAYS_INLINE int added(const int format)
@@ -72,7 +78,7 @@ ALWAYS_INLINE b64 for_dot(const int format, b64 code)
     const int table = dt_formats[format].table;
     if (signed_codes(format)) return table ? b_look((const uint8_t *)dt_tables[table], code) : code;
     if (table) return b_look(unsigned_tables[table], code);
-#if DT_ISA == 0 || DT_ISA == 2
+#if !SIGNED_BYTES
     if (format == DT_Q8) return b_xor(code, b_set1(128));
 #endif
     return code;
@@ -192,10 +198,30 @@ ALWAYS_INLINE int groups_in_words(const int format)
 
 #include "neon_products.h"
 
-#elif DT_ISA == 1
+#elif defined(DT_VNNI)
 
 /* The integer dot products of `rows` activation rows with 32 columns, or with 16 and 16. A group of
  * codes is opened once for all rows, and only sums lie in registers. */
+ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const dt_quantised *a, int32_t lane,
+                            const int rows, v16i c[][2])
+{
+    UNROLL_SUMS
+    for (int m = 0; m < rows; m++) begin_sums(format, &a->row[lane + m], c[m]);
+UNROLL_8
+    for (int q = 0; q < 8; q++) {
+        const b64 code = for_dot(format, codes_of(format, p, q));
+        UNROLL_SUMS
+        for (int m = 0; m < rows; m++) {
+            v16i *sum = c[m] + (dt_in_halves(format) ? q / 4 : 0);
+            *sum = b_dot(*sum, code, b_set4(((const int32_t *)a->q[lane + m])[q]));
+            B_NOW(*sum);
+        }
+    }
+}
+
+#elif DT_ISA == 1
+
+/* The same, by products in 16 bits. */
 ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const dt_quantised *a, int32_t lane,
                             const int rows, v16i c[][2])
 {

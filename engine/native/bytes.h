@@ -28,6 +28,7 @@ static inline b64 b_load(const void *p)
 static inline b64 b_set1(int x) { return (b64){_mm256_set1_epi8((char)x), _mm256_set1_epi8((char)x)}; }
 #define B_PAIR(op, a, b) ((b64){op((a).lo, (b).lo), op((a).hi, (b).hi)})
 static inline b64 b_and(b64 a, b64 b) { return B_PAIR(_mm256_and_si256, a, b); }
+static inline b64 b_xor(b64 a, b64 b) { return B_PAIR(_mm256_xor_si256, a, b); }
 static inline b64 b_or(b64 a, b64 b) { return B_PAIR(_mm256_or_si256, a, b); }
 static inline b64 b_or_and(b64 a, b64 b, b64 mask) { return b_or(a, b_and(b, mask)); }
 #define b_right(a, n) ((b64){_mm256_srli_epi16((a).lo, n), _mm256_srli_epi16((a).hi, n)})
@@ -47,6 +48,13 @@ static inline b64 b_sign(b64 x, b64 w) { return B_PAIR(_mm256_sign_epi8, x, w); 
 static inline b64 b_add16(b64 a, b64 b) { return B_PAIR(_mm256_add_epi16, a, b); }
 /* Compute it now: GCC would put all sums off to the end and run out of registers. */
 #define B_NOW(a) __asm__("" : "+x"((a).lo), "+x"((a).hi))
+#ifdef DT_VNNI
+/* c + the dot products of 16 times four unsigned bytes with four signed ones. */
+static inline v16i b_dot(v16i c, b64 w, b64 x)
+{
+    return (v16i){_mm256_dpbusd_avx_epi32(c.lo, w.lo, x.lo), _mm256_dpbusd_avx_epi32(c.hi, w.hi, x.hi)};
+}
+#endif
 /* 16-bit sums, added up by twos. */
 static inline v16i vi_of_words(b64 words)
 {

@@ -27,7 +27,7 @@ enum {
 
 /* Instruction sets, x86's and ARM's, slowest first. */
 enum {
-    DT_PORTABLE = 0, DT_AVX2, DT_AVX512, DT_AMX_INT8, DT_NEON, DT_DOTPROD, DT_I8MM, DT_ISAS
+    DT_PORTABLE = 0, DT_AVX2, DT_AVX_VNNI, DT_AVX512, DT_AMX_INT8, DT_NEON, DT_DOTPROD, DT_I8MM, DT_ISAS
 };
 
 /* Results of the fallible functions. */

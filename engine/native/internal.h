@@ -86,8 +86,15 @@ typedef struct {
 #define DT_HAS_AMX 0
 #endif
 
-extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx512, dt_kernels_amx, dt_kernels_neon,
-    dt_kernels_dotprod, dt_kernels_i8mm;
+/* AVX-VNNI needs a compiler that knows it. */
+#if defined(__x86_64__) && (__GNUC__ >= 11 || __clang_major__ >= 12)
+#define DT_HAS_AVX_VNNI 1
+#else
+#define DT_HAS_AVX_VNNI 0
+#endif
+
+extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx_vnni, dt_kernels_avx512, dt_kernels_amx,
+    dt_kernels_neon, dt_kernels_dotprod, dt_kernels_i8mm;
 
 /* All that is compiled once per instruction set: the forward's kernels, the sampler's (draw.h), the
  * packers of weights (pack_job.h). */

@@ -4,13 +4,15 @@
 
 #include <stdatomic.h>
 
-/* Tiles serve the forward's products alone, as do ARM's dot products; what else there is for AMX is
- * AVX-512. */
+/* Tiles and dot products serve the forward alone. */
 static const dt_isa_table tables[DT_ISAS] = {
     [DT_PORTABLE] = {&dt_kernels_portable, &dt_draw_portable, &dt_packers_portable},
 #if defined(__x86_64__)
     [DT_AVX2] = {&dt_kernels_avx2, &dt_draw_avx2, &dt_packers_avx2},
     [DT_AVX512] = {&dt_kernels_avx512, &dt_draw_avx512, &dt_packers_avx512},
+#endif
+#if DT_HAS_AVX_VNNI
+    [DT_AVX_VNNI] = {&dt_kernels_avx_vnni, &dt_draw_avx2, &dt_packers_avx2},
 #endif
 #if DT_HAS_AMX
     [DT_AMX_INT8] = {&dt_kernels_amx, &dt_draw_avx512, &dt_packers_avx512},
@@ -24,8 +26,18 @@ static const dt_isa_table tables[DT_ISAS] = {
 
 static _Atomic(const dt_isa_table *) active;
 
-#if DT_HAS_AMX
+#if defined(__x86_64__)
 #include <cpuid.h>
+
+/* AVX-VNNI; whether the system keeps its registers is known of AVX2's, which are the same. */
+static int has_dots(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+}
+#endif
+
+#if DT_HAS_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -64,31 +76,45 @@ static int has_dot_products(void) { return 0; }
 static int has_matrix_products(void) { return 0; }
 #endif
 
-#if defined(__x86_64__)
-static int32_t find_best(void)
+/* One bit for each instruction set that the processor and the system have. */
+static uint32_t find_all(void)
 {
+    uint32_t all = 1u << DT_PORTABLE;
+#if defined(__x86_64__)
     __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        all |= 1u << DT_AVX2;
+        if (has_dots()) all |= 1u << DT_AVX_VNNI;
+    }
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vnni"))
-        return has_tiles() ? DT_AMX_INT8 : DT_AVX512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return DT_AVX2;
-    return DT_PORTABLE;
-}
+        __builtin_cpu_supports("avx512vnni")) {
+        all |= 1u << DT_AVX512;
+        if (has_tiles()) all |= 1u << DT_AMX_INT8;
+    }
 #elif defined(__aarch64__)
-static int32_t find_best(void) { return !has_dot_products() ? DT_NEON : has_matrix_products() ? DT_I8MM : DT_DOTPROD; }
-#else
-static int32_t find_best(void) { return DT_PORTABLE; }
+    all |= 1u << DT_NEON;
+    if (has_dot_products()) {
+        all |= 1u << DT_DOTPROD;
+        if (has_matrix_products()) all |= 1u << DT_I8MM;
+    }
 #endif
+    return all;
+}
+
+int32_t dt_has_isa(int32_t isa)
+{
+    static _Atomic(uint32_t) found; /* asking twice does no harm */
+    if (!atomic_load(&found)) atomic_store(&found, find_all());
+    return isa >= 0 && isa < DT_ISAS && atomic_load(&found) >> isa & 1 && tables[isa].forward;
+}
 
 int32_t dt_best_isa(void)
 {
-    static atomic_int found; /* + 1; asking twice does no harm */
-    if (!atomic_load(&found)) atomic_store(&found, find_best() + 1);
-    return atomic_load(&found) - 1;
+    int32_t best = DT_ISAS - 1;
+    while (!dt_has_isa(best)) best--;
+    return best;
 }
-
-int32_t dt_has_isa(int32_t isa) { return isa >= 0 && isa <= dt_best_isa() && tables[isa].forward; }
 
 int32_t dt_use_isa(int32_t isa)
 {

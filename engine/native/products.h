@@ -7,6 +7,9 @@ enum { MOST_AT_ONCE = 8, MOST_STREAMED = 4 };
 #elif defined(DT_SMMLA) /* of many rows, pairs */
 #define FOR_ROWS_AT_ONCE(DO) FOR_4_ROWS(DO) DO(6) DO(8)
 enum { MOST_AT_ONCE = 8, MOST_STREAMED = 2 };
+#elif defined(DT_VNNI)
+#define FOR_ROWS_AT_ONCE(DO) FOR_4_ROWS(DO) DO(5)
+enum { MOST_AT_ONCE = 5, MOST_STREAMED = 2 };
 #else
 #define FOR_ROWS_AT_ONCE FOR_4_ROWS
 enum { MOST_AT_ONCE = 4, MOST_STREAMED = BY_ROWS ? 2 : 4 };
@@ -15,11 +18,16 @@ enum { MOST_AT_ONCE = 4, MOST_STREAMED = BY_ROWS ? 2 : 4 };
 /* Of so many rows, those that are multiplied next. */
 ALWAYS_INLINE int32_t at_once(int32_t rows)
 {
+#ifdef DT_VNNI /* four and four rather than five and three */
+    const int32_t passes = (rows + MOST_AT_ONCE - 1) / MOST_AT_ONCE;
+    return (rows + passes - 1) / passes;
+#else
     if (rows >= MOST_AT_ONCE) return MOST_AT_ONCE;
 #ifdef DT_SMMLA
     if (rows > 4) return rows / 2 * 2;
 #endif
     return rows;
+#endif
 }
 
 /* Per 32 columns, in ascending order, what `add_block` says. y [streams][rows] of block rows that lie
@@ -139,7 +147,8 @@ static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_
     const int32_t half = (to - from + streams - 1) / streams;
     for (int32_t nb = from; nb < from + half; nb++)
         for (int32_t first = 0, rows; first < x->rows; first += rows) {
-            rows = at_once(x->rows - first);
+            const int32_t left = x->rows - first, in_tile = DT_TILE_ROWS - first % DT_TILE_ROWS;
+            rows = at_once(left < in_tile ? left : in_tile);
             const int live = nb + half < to ? streams : 1;
             v16 y[STREAMS * MOST_AT_ONCE];
             products[matrix->format](matrix->data + nb * bytes, half * bytes, x, first, live, rows, y);

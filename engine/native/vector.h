@@ -157,8 +157,12 @@ static inline v32w vw_from_i8(const int8_t *p)
 static inline v16i vi_dot_pairs(v16i acc, v32w x, const int16_t *pair)
 {
     const __m256i both = _mm256_set1_epi32(both_words(pair));
+#ifdef DT_VNNI
+    return (v16i){_mm256_dpwssd_avx_epi32(acc.lo, x.lo, both), _mm256_dpwssd_avx_epi32(acc.hi, x.hi, both)};
+#else
     return (v16i){_mm256_add_epi32(acc.lo, _mm256_madd_epi16(x.lo, both)),
                   _mm256_add_epi32(acc.hi, _mm256_madd_epi16(x.hi, both))};
+#endif
 }
 /* Lanes in -128..127, as bytes. */
 static inline void vi_store_bytes(int8_t *p, v16i v)

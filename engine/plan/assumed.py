@@ -17,6 +17,7 @@ _ROWS = tuple(range(1, 17))
 _CORES = {
     "amx_int8": (13 * _GIGA, 140 * _GIGA),
     "avx512_vnni": (12 * _GIGA, 96 * _GIGA),
+    "avx_vnni": (12 * _GIGA, 90 * _GIGA),
     "avx2": (9 * _GIGA, 45 * _GIGA),
     "asimddp": (6 * _GIGA, 33 * _GIGA),
     "asimd": (2 * _GIGA, 17 * _GIGA),

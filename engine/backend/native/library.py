@@ -74,11 +74,12 @@ class Isa(IntEnum):
 
     PORTABLE = 0
     AVX2 = 1
-    AVX512 = 2
-    AMX = 3
-    NEON = 4
-    DOTPROD = 5
-    I8MM = 6
+    AVX_VNNI = 2
+    AVX512 = 3
+    AMX = 4
+    NEON = 5
+    DOTPROD = 6
+    I8MM = 7
 
 
 def _all(kind: type, names: str) -> list[tuple[str, type]]:

@@ -13,7 +13,15 @@ import pytest
 
 from engine.backend import cpu
 from engine.backend.native import library as native
-from engine.backend.native.library import ABI_VERSION, STRUCTURES, StaleLibrary, check_abi, library
+from engine.backend.native.library import (
+    ABI_VERSION,
+    STRUCTURES,
+    Isa,
+    StaleLibrary,
+    check_abi,
+    instruction_sets,
+    library,
+)
 from engine.commands import WeightFormat
 from engine.errors import Absent
 
@@ -62,6 +70,17 @@ def stale(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.undo()
     library.cache_clear()
     library()
+
+
+@pytest.mark.usefixtures("isa_as_before")
+def test_instruction_sets_of_other_processors_are_refused() -> None:
+    assert instruction_sets()[0] is Isa.PORTABLE
+    assert instruction_sets()[-1] == library().dt_best_isa()
+    for isa in Isa:
+        accepted = library().dt_use_isa(isa) == 0
+        assert accepted == (isa in instruction_sets()), isa.name
+    assert library().dt_use_isa(-1) != 0
+    assert library().dt_use_isa(len(Isa)) != 0
 
 
 def test_a_file_that_is_no_library_is_told(

@@ -11,7 +11,7 @@ from engine.plan.assumed import assumed_speeds
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize("instructions", ["amx_int8", "avx512_vnni", "avx2", ""])
+@pytest.mark.parametrize("instructions", ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", ""])
 @pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 2), (8, 2)])
 def test_models_that_caches_hold_have_speeds_of_their_own(
     instructions: str, cores: int, threads: int

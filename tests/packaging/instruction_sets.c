@@ -1,19 +1,21 @@
 /* Hashes of what the native library computes, one line for each part and instruction set of this processor.
  *
- * Built together with engine/native for this processor and for others, whose lines have to agree:
+ * Linked with the library for this processor and for others, whose lines have to agree:
  *     avx2 products.Q4_0 9f86d081884c7d65
  * Beside it, what does not depend on the instruction set is compared here: rows alone and among others,
  * numbers of threads, chunks of a prompt. All input is made from integers, so that it is the same everywhere.
  */
-#include "draw.h"
+#include "formats.h"
 #include "pack.h"
+#include "sample.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const isa_names[DT_ISAS] = {"portable", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm"};
+static const char *const isa_names[DT_ISAS] = {"portable", "avx2",    "avx_vnni", "avx512", "amx",
+                                              "neon",     "dotprod", "i8mm"};
 static const char *isa_name;
 
 /* ---- numbers in, hashes out ---------------------------------------------------------------- */
@@ -31,17 +33,19 @@ static uint32_t bits(void) /* splitmix64 */
 /* In -size..size. */
 static float number(float size) { return ((float)(int32_t)(bits() >> 8) * 0x1p-23f - 1.0f) * size; }
 
-static float *numbers(int64_t count, float size)
-{
-    float *x = aligned_alloc(64, (size_t)(count * 4 + 127) / 64 * 64);
-    for (int64_t i = 0; i < count; i++) x[i] = number(size);
-    return x;
-}
-
+/* Zeros at a 64-byte border, with 64 bytes to read past their end; never freed. */
 static void *room(int64_t bytes)
 {
-    const size_t whole = (size_t)(bytes + 127) / 64 * 64;
-    return memset(aligned_alloc(64, whole), 0, whole);
+    uint8_t *memory = calloc(1, (size_t)bytes + 192);
+    if (!memory) exit(2);
+    return memory + (64 - (uintptr_t)memory % 64);
+}
+
+static float *numbers(int64_t count, float size)
+{
+    float *x = room(count * 4);
+    for (int64_t i = 0; i < count; i++) x[i] = number(size);
+    return x;
 }
 
 static uint64_t hash;
@@ -112,14 +116,12 @@ static dt_matrix make_matrix(dt_pool *pool, int32_t format, int32_t rows, int32_
 {
     uint8_t *data = room(dt_packed_bytes(format, rows, cols));
     int32_t result;
-    if (stored[format].bytes) {
+    if (stored[format].bytes && cols % dt_block_cols(format) == 0) {
         uint8_t *blocks = random_blocks(format, (int64_t)rows * cols / dt_block_cols(format));
         result = dt_repack_rows(pool, format, blocks, 0, rows, rows, cols, data);
-        free(blocks);
     } else {
         float *source = numbers((int64_t)rows * cols, 0.25f);
         result = dt_pack_rows(pool, format, DT_F32, source, 0, rows, rows, cols, data);
-        free(source);
     }
     check(result == DT_OK, "weights can be packed");
     return (dt_matrix){data, format, rows, cols};
@@ -156,7 +158,6 @@ static void products(dt_pool *pool)
         float row[COLS];
         for (int32_t r = 0; r < ROWS; r += 7) dt_unpack_row(&matrix, r, row), add_floats(row, COLS);
         tell("products", stored[format].name);
-        free((void *)matrix.data), free(x);
     }
 }
 
@@ -176,99 +177,30 @@ static void packers(dt_pool *pool)
             uint8_t *out = room(bytes);
             dt_pack_rows(pool, formats[f], types[t], t ? (void *)half : x, 0, ROWS, ROWS, COLS, out);
             add_bytes(out, bytes);
-            free(out);
         }
         tell("packers", stored[types[t]].name);
-        free(x), free(half);
     }
 }
 
-static void activations(void)
+/* Numbers that make the difference, in every place of every operation. */
+static void operations(void)
 {
-    enum { COUNT = 192 };
-    const dt_kernels *kernels = dt_active()->forward;
+    static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1.0f, -1.5f, 2.5f, 0x1p-149f,
+                                    -0x1p-127f, 0x1.fffffep127f, -0x1.fffffep127f, 65519.996f, 65520.0f,
+                                    0x1.000002p0f, 0x1.fffffep-1f, 0x1p-25f, -0x1.8p-25f};
+    enum { MANY = sizeof special / sizeof *special };
     begin(3000);
-    float *x = numbers(COUNT, 12), *other = numbers(COUNT, 9), *third = numbers(COUNT, 2), y[COUNT];
-    x[3] = 0.0f, x[4] = -0.0f, x[5] = 200, x[6] = -200, x[7] = 0x1p-140f, x[8] = INFINITY, x[9] = -INFINITY;
-    for (int a = 0; a < DT_ACTIVATIONS; a++) kernels->gated[a](x, other, COUNT, y), add_floats(y, COUNT);
-    for (int32_t count = COUNT - 17; count <= COUNT; count++) {
-        memcpy(y, x, sizeof y), kernels->silu(y, count), add_floats(y, COUNT);
-        memcpy(y, x, sizeof y), kernels->softcap(y, count, 30), add_floats(y, COUNT);
-        kernels->blend(x, other, third, count, y), add_floats(y, count);
-    }
-    memcpy(y, x, sizeof y), kernels->exponentials(y, COUNT), add_floats(y, COUNT);
-    tell("activations", "");
-    begin(3001);
-    for (int32_t i = 8; i < 10; i++) x[i] = 1;
-    for (int32_t cols = COUNT - 15; cols <= COUNT; cols++) {
-        for (int32_t i = cols; i < COUNT; i++) x[i] = 0;
-        kernels->rms_norm(x, other, cols, COUNT, 1e-5f, y), add_floats(y, COUNT);
-    }
-    tell("norm", "");
-    begin(3002);
-    for (int32_t e = 0; e < 64; e++) {
-        uint16_t half[COUNT];
-        for (int32_t i = 0; i < COUNT; i++) x[i] = number(ldexpf(1, e - 40));
-        kernels->to_half(x, COUNT, half), add_bytes(half, sizeof half);
-    }
-    tell("halves", "");
-    free(x), free(other), free(third);
-}
-
-/* Small numbers in fp16. */
-static void fill_halves(uint16_t *x, int32_t count)
-{
-    for (int32_t i = 0; i < count; i++) x[i] = (uint16_t)((bits() & 0x83ff) | (10 + bits() % 6) << 10);
-}
-
-/* Keys or values of a chunk; those of 8 bits with `scales` numbers behind them. */
-static uint16_t *chunk_of(int32_t type, int32_t dim, int32_t scales)
-{
-    uint16_t *x = room(DT_CHUNK * dim * 2 + scales * 2);
-    if (type == DT_KV_F16) fill_halves(x, DT_CHUNK * dim);
-    else {
-        for (int32_t i = 0; i < DT_CHUNK * dim; i++) ((int8_t *)x)[i] = (int8_t)(bits() % 255 - 127);
-        fill_halves(x + DT_CHUNK / 2 * dim, scales);
-    }
-    return x;
-}
-
-static void attention(int32_t type, const char *name)
-{
-    enum { MOST_QUERIES = 8, MOST_CHUNKS = 3, MOST_NUMBERS = 144 };
-    const dt_kernels *kernels = dt_active()->forward;
-    begin(4000 + type);
-    for (int32_t dim = 64; dim <= MOST_NUMBERS; dim += 16)
-        for (int32_t rows = 1; rows <= MOST_QUERIES; rows++) {
-            float *queries = numbers(rows * dim, 0.5f), *mixed = room(rows * dim * 4);
-            int16_t words[MOST_QUERIES][MOST_NUMBERS];
-            dt_query query[MOST_QUERIES];
-            float *of[MOST_QUERIES], peak[MOST_QUERIES], total[MOST_QUERIES];
-            for (int32_t m = 0; m < rows; m++) {
-                const float *x = queries + m * dim;
-                query[m] = (dt_query){x, words[m], kernels->to_words(x, dim, words[m])};
-                of[m] = mixed + m * dim, peak[m] = -INFINITY, total[m] = 0;
-                add_bytes(words[m], dim * 2), add_floats(&query[m].scale, 1);
+    for (int32_t operation = DT_LANES_ADD; operation <= DT_LANES_HALF; operation++)
+        for (int i = 0; i < 200; i++) {
+            float x[3][16], y[16];
+            for (int j = 0; j < 48; j++) {
+                x[j / 16][j % 16] = bits() % 4 ? special[bits() % MANY] : number(1);
+                if (operation == DT_LANES_ROUND) x[j / 16][j % 16] = number(256);
             }
-            for (int32_t chunk = 0; chunk < MOST_CHUNKS; chunk++) {
-                const int32_t blocks = (dim + DT_BLOCK - 1) / DT_BLOCK;
-                const dt_chunk both = {chunk_of(type, dim, blocks * DT_CHUNK), chunk_of(type, dim, DT_CHUNK)};
-                dt_span seen[MOST_QUERIES];
-                for (int32_t m = 0; m < rows; m++) {
-                    seen[m].from = (int32_t)(bits() % 40);
-                    seen[m].to = seen[m].from + 1 + (int32_t)(bits() % (uint32_t)(DT_CHUNK - seen[m].from));
-                }
-                kernels->attend_chunk[type](both, both.keys, dim, query, seen, rows, rows % 3 ? 0 : 20, peak,
-                                            total, of);
-                free(both.keys), free(both.values);
-            }
-            int8_t bytes[MOST_NUMBERS];
-            const uint16_t scale = kernels->to_bytes(mixed, dim, bytes);
-            add_bytes(&scale, 2), add_bytes(bytes, dim);
-            add_floats(mixed, rows * dim), add_floats(peak, rows), add_floats(total, rows);
-            free(queries), free(mixed);
+            dt_lanes(operation, x[0], x[1], x[2], y);
+            add_floats(y, 16);
         }
-    tell("attention.", name);
+    tell("operations", "");
 }
 
 static void draws(dt_pool *pool)
@@ -282,7 +214,7 @@ static void draws(dt_pool *pool)
     begin(5000);
     float *logits = numbers((int64_t)NODES * VOCAB, 9);
     for (int32_t i = 0; i < 200; i++) logits[bits() % (NODES * VOCAB)] = i % 2 ? -INFINITY : 8.5f;
-    int32_t tokens[NODES], *ids = room(dt_round_up(VOCAB, 64) * 4);
+    int32_t tokens[NODES], *ids = room(VOCAB * 4 + 256);
     const int32_t parents[NODES] = {-1, 0, 0, 1, 1, 2}, stop = 77;
     for (int32_t i = 0; i < NODES; i++) tokens[i] = (int32_t)(bits() % VOCAB);
     for (int32_t i = 0; i < VOCAB; i++) ids[i] = i * 3 + 1;
@@ -310,64 +242,107 @@ static void draws(dt_pool *pool)
                   "tokens can be ranked");
             add_bytes(ranked, sizeof ranked);
         }
-        free(sampler);
     }
     tell("draws", "");
-    free(logits), free(ids);
 }
 
-/* A model of two blocks, in chunks of `chunk` tokens. */
-static uint64_t logits_of(dt_pool *pool, dt_segment *segment, int32_t chunk)
+/* ---- models -------------------------------------------------------------------------------- */
+
+enum { HIDDEN = 72, INNER = 160, DIM = 20, KV_HEADS = 2, PROMPT = 150, VOCAB = 300, WIDTH = 96, EXPERTS = 4 };
+
+typedef struct {
+    const char *name;
+    int32_t format, kv_type, activation, heads, experts, fusion;
+    float cap;
+} model;
+
+static const model models[] = {
+    {"Q4_0", DT_Q4, DT_KV_F16, DT_SILU, 4, 0, 0, 0},
+    {"Q8_0", DT_Q8, DT_KV_Q8, DT_GELU_TANH, 2, 0, 0, 20},
+    {"Q4_0.q8", DT_Q4, DT_KV_Q8, DT_SILU, 6, 0, 0, 0},
+    {"BF16", DT_BF16, DT_KV_F16, DT_GELU_TANH, 2, 0, 0, 30},
+    {"experts", DT_Q4, DT_KV_F16, DT_SWIGLU_OAI, 8, EXPERTS, 0, 0},
+    {"head", DT_Q8, DT_KV_F16, DT_SILU, 4, 0, DT_DGF, 0},
+};
+
+static dt_mlp make_mlp(dt_pool *pool, int32_t format)
 {
-    enum { PROMPT = 100, VOCAB = 300 };
+    dt_mlp mlp = {.down = make_matrix(pool, format, HIDDEN, INNER)};
+    for (int i = 0; i < 2; i++) mlp.gate_up[i] = make_matrix(pool, format, INNER, HIDDEN);
+    return mlp;
+}
+
+static dt_segment make_segment(dt_pool *pool, const model *m)
+{
+    dt_block *blocks = room(2 * sizeof *blocks);
+    for (int b = 0; b < 2; b++) {
+        blocks[b] = (dt_block){.rope = b ? -1 : 0, .window = b * 70};
+        blocks[b].qkv[0] = make_matrix(pool, m->format, m->heads * DIM, HIDDEN);
+        for (int i = 1; i < 3; i++) blocks[b].qkv[i] = make_matrix(pool, m->format, KV_HEADS * DIM, HIDDEN);
+        blocks[b].out = make_matrix(pool, m->format, HIDDEN, m->heads * DIM);
+        blocks[b].input_norm = numbers(HIDDEN, 1), blocks[b].post_norm = numbers(HIDDEN, 1);
+        blocks[b].query_norm = numbers(DIM, 1), blocks[b].key_norm = numbers(DIM, 1);
+        if (!m->experts) {
+            blocks[b].mlp = make_mlp(pool, m->format);
+            continue;
+        }
+        dt_mlp *expert = room(EXPERTS * sizeof *expert);
+        for (int e = 0; e < EXPERTS; e++) expert[e] = make_mlp(pool, m->format);
+        blocks[b].experts = (dt_experts){.router = make_matrix(pool, DT_F32, EXPERTS, HIDDEN), .expert = expert,
+                                         .count = EXPERTS, .used = 2, .intermediate = INNER, .normalise = 1};
+    }
+    dt_rope *rope = room(sizeof *rope);
+    *rope = (dt_rope){numbers(PROMPT * DIM / 2, 1), numbers(PROMPT * DIM / 2, 1), DIM};
+    dt_fusion *fusion = m->fusion ? room(sizeof *fusion) : NULL;
+    if (fusion)
+        *fusion = (dt_fusion){.kind = m->fusion, .width = WIDTH, .norm = numbers(HIDDEN, 1),
+                              .feature = make_matrix(pool, m->format, HIDDEN, WIDTH),
+                              .token = make_matrix(pool, m->format, HIDDEN, HIDDEN),
+                              .gate = make_matrix(pool, m->format, HIDDEN, 2 * HIDDEN)};
+    dt_segment segment = {.blocks = 2, .hidden = HIDDEN, .intermediate = INNER, .heads = m->heads,
+                          .kv_heads = KV_HEADS, .head_dim = DIM, .activation = m->activation,
+                          .kv_type = m->kv_type, .norm_eps = 1e-5f, .attention_scale = 0.25f,
+                          .attention_softcap = m->cap, .logit_softcap = m->cap, .embedding_scale = 1,
+                          .block = blocks, .embedding = make_matrix(pool, DT_BF16, VOCAB, HIDDEN),
+                          .head = make_matrix(pool, DT_F16, VOCAB, HIDDEN), .final_norm = numbers(HIDDEN, 1),
+                          .rope = rope, .fusion = fusion};
+    segment.scratch_bytes = dt_scratch_bytes(&segment, PROMPT);
+    segment.scratch = room(segment.scratch_bytes);
+    return segment;
+}
+
+/* What comes of the prompt in chunks of so many tokens. */
+static uint64_t logits_of(dt_pool *pool, const dt_segment *segment, int32_t chunk)
+{
+    static float hidden[PROMPT * HIDDEN], logits[PROMPT * VOCAB], *features;
     dt_cache *cache = dt_cache_new(segment, PROMPT);
-    static float hidden[PROMPT * 64], logits[PROMPT * VOCAB];
     begin(7000);
+    if (!features) features = numbers(PROMPT * WIDTH, 2);
     for (int32_t from = 0; from < PROMPT; from += chunk) {
         int32_t tokens[PROMPT], positions[PROMPT], rows[PROMPT];
         const int32_t count = PROMPT - from < chunk ? PROMPT - from : chunk;
         for (int32_t i = 0; i < count; i++) tokens[i] = (from + i) * 17 % VOCAB, positions[i] = from + i, rows[i] = i;
         const dt_step step = {.rows = count, .first_slot = from, .logit_count = count, .tokens = tokens,
-                              .positions = positions, .logit_rows = rows, .hidden_out = hidden, .logits = logits};
+                              .positions = positions, .logit_rows = rows, .hidden_out = hidden + from * HIDDEN,
+                              .hidden_in = segment->fusion ? features + from * WIDTH : NULL,
+                              .logits = logits + from * VOCAB};
         check(dt_forward(pool, segment, cache, &step) == DT_OK, "a forward succeeds");
-        add_floats(logits, (int64_t)count * VOCAB);
     }
     dt_cache_free(cache);
+    add_floats(hidden, PROMPT * HIDDEN), add_floats(logits, PROMPT * VOCAB);
     return hash;
 }
 
 static void forwards(dt_pool *pool, dt_pool *more)
 {
-    enum { HIDDEN = 64, INNER = 160, DIM = 16, HEADS = 4, KV_HEADS = 2, POSITIONS = 100, VOCAB = 300 };
-    static const int32_t formats[] = {DT_Q4, DT_Q4_1, DT_Q8, DT_Q5_0, DT_BF16};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        const int32_t format = formats[i];
-        begin(6000 + (uint64_t)format);
-        dt_block blocks[2] = {{.rope = 0}, {.rope = 0, .window = 40}};
-        for (int b = 0; b < 2; b++) {
-            blocks[b].qkv[0] = make_matrix(pool, format, HEADS * DIM, HIDDEN);
-            blocks[b].qkv[1] = make_matrix(pool, format, KV_HEADS * DIM, HIDDEN);
-            blocks[b].qkv[2] = make_matrix(pool, DT_Q8, KV_HEADS * DIM, HIDDEN);
-            blocks[b].out = make_matrix(pool, format, HIDDEN, HEADS * DIM);
-            blocks[b].mlp.gate_up[0] = make_matrix(pool, format, INNER, HIDDEN);
-            blocks[b].mlp.gate_up[1] = make_matrix(pool, format, INNER, HIDDEN);
-            blocks[b].mlp.down = make_matrix(pool, format, HIDDEN, INNER);
-            blocks[b].input_norm = numbers(HIDDEN, 1), blocks[b].post_norm = numbers(HIDDEN, 1);
-            blocks[b].query_norm = numbers(DIM, 1), blocks[b].key_norm = numbers(DIM, 1);
-        }
-        const dt_rope rope = {numbers(POSITIONS * DIM / 2, 1), numbers(POSITIONS * DIM / 2, 1), DIM};
-        dt_segment segment = {.blocks = 2, .hidden = HIDDEN, .intermediate = INNER, .heads = HEADS,
-                              .kv_heads = KV_HEADS, .head_dim = DIM, .activation = DT_SILU, .norm_eps = 1e-5f,
-                              .attention_scale = 0.25f, .embedding_scale = 1, .block = blocks,
-                              .embedding = make_matrix(pool, DT_BF16, VOCAB, HIDDEN),
-                              .head = make_matrix(pool, format, VOCAB, HIDDEN), .final_norm = numbers(HIDDEN, 1),
-                              .rope = &rope};
-        segment.scratch_bytes = dt_scratch_bytes(&segment, POSITIONS);
-        segment.scratch = room(segment.scratch_bytes);
-        const uint64_t whole = logits_of(pool, &segment, POSITIONS);
-        check(logits_of(pool, &segment, 1) == whole, "a prompt token by token gives the same logits");
-        check(logits_of(more, &segment, 7) == whole, "so do chunks of 7, on three threads");
-        tell("forwards", stored[format].name);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        begin(6000 + i);
+        const dt_segment segment = make_segment(pool, &models[i]);
+        const uint64_t whole = logits_of(pool, &segment, PROMPT);
+        for (int32_t chunk = 1; chunk <= 17; chunk += 2)
+            check(logits_of(chunk % 4 == 3 ? more : pool, &segment, chunk) == whole,
+                  "a prompt in chunks, on one thread or three, gives the same logits");
+        tell("forwards", models[i].name);
     }
 }
 
@@ -379,8 +354,7 @@ int main(void)
         if (!dt_has_isa(isa)) continue;
         isa_name = isa_names[isa];
         check(dt_use_isa(isa) == DT_OK && dt_current_isa() == isa, "it can be used");
-        products(pool), packers(pool), activations(), attention(DT_KV_F16, "f16"), attention(DT_KV_Q8, "q8"),
-            draws(pool), forwards(pool, more);
+        operations(), products(pool), packers(pool), draws(pool), forwards(pool, more);
     }
     dt_pool_free(pool), dt_pool_free(more);
     return 0;
