@@ -51,9 +51,9 @@ class DeviceSpeeds:
         row_s: the same for every further row.
         attention: bytes of keys and values per second; its "rows" are queries that meet the same
             keys: rows of the forward times heads of queries per head of keys. See `attending`.
-        attention8: the same with keys and values in 8 bits; None: per byte as fast as others.
         threads: that computed; 0 where the device has none to choose.
         small: the same with a target that is small: caches hold it, few threads serve it.
+        attention8: attention to keys and values in 8 bits; None: per byte as fast as to others.
     """
 
     device: str
@@ -63,9 +63,9 @@ class DeviceSpeeds:
     block_s: float = 0.0
     row_s: float = 0.0
     attention: ProductSpeed | None = None
-    attention8: ProductSpeed | None = None
     threads: int = 0
     small: DeviceSpeeds | None = None
+    attention8: ProductSpeed | None = None
 
     def beside(self, target_bytes: int) -> DeviceSpeeds:
         """Return the speeds beside a target of so many bytes, whose threads serve its draft too."""
