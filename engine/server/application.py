@@ -98,9 +98,9 @@ class ServerApplication:
         """Read a request and answer it, until the client is gone."""
         body = parsed(await Request(exchange.scope, exchange.receive).body())
         model = await self._models.check(body.text("model"))
-        request = _parse(exchange, dialect, body, model)  # what is wrong need not wait
+        _parse(exchange, dialect, body, model)  # what is wrong need not wait
         exchange.tell(model=(body.text("model") or "") if model is None else model.name)
-        work = asyncio.ensure_future(self._write(exchange, dialect, body, request, model))
+        work = asyncio.ensure_future(self._write(exchange, dialect, body))
         gone = asyncio.ensure_future(_until_gone(exchange.receive))
         closing = asyncio.ensure_future(self._closing.wait())
         tasks = (work, gone, closing)
@@ -120,28 +120,20 @@ class ServerApplication:
             if not exchange.status.state.over:
                 exchange.tell(state=RequestState.GONE)
 
-    async def _write(
-        self,
-        exchange: Exchange,
-        dialect: type[Dialect],
-        body: Members,
-        request: CompletionRequest,
-        checked: ServedModel | None,
-    ) -> None:
+    async def _write(self, exchange: Exchange, dialect: type[Dialect], body: Members) -> None:
         """Wait for the request's turn and write the response."""
         with await self._queue.enter(exchange.client) as turn:
             model = await self._models.ready(body.text("model"))
-            if model is not checked:
-                request = _parse(exchange, dialect, body, model)
-                exchange.tell(model=model.name)
+            request = _parse(exchange, dialect, body, model)
             async with Generation(self._dispatcher, request, turn.end) as generation:
                 await generation.begin()
                 exchange.tell(
-                    state=RequestState.READING, prompt_tokens=generation.prompt_tokens
-                )  # fmt: skip
-                await exchange.respond(
-                    generation, dialect(request, model.name), stream=request.stream
+                    state=RequestState.READING,
+                    model=model.name,
+                    prompt_tokens=generation.prompt_tokens,
                 )
+                response = dialect(request, model.name)
+                await exchange.respond(generation, response, stream=request.stream)
         if exchange.completion is not None:
             self._metrics.answered(exchange.completion.finished.stats)
 

@@ -78,6 +78,13 @@ def crowd(program: Client, alone: list[str], requests: int) -> list[int]:
         return [n for n, right in enumerate(pool.map(one, range(requests))) if not right]
 
 
+def answers_alone(desk: Desk, program: Client) -> list[str]:
+    """What each seed gives while nobody else asks."""
+    found: list[str] = beside(desk, lambda: [text(program, seed) for seed in range(SEEDS)])
+    assert len(set(found)) > 1
+    return found
+
+
 def window_answers(desk: Desk, enough: Callable[[int], bool]) -> Waits:
     """Let the window write answers one after the other; how long its frames took."""
     session, bridge = desk.session, desk.assembly.bridge
@@ -109,23 +116,31 @@ def resident(desk: Desk, program: Client, alone: list[str]) -> list[int]:
     return found
 
 
-@pytest.mark.usefixtures("alone")
-@pytest.mark.release(reason="every size of the crowd", keep=1)
-@pytest.mark.parametrize("requests", [24, 200])
-def test_nobody_gets_anothers_answer_and_memory_stays(desk: Desk, requests: int) -> None:
-    program = client(serve(desk))
-    alone = beside(desk, lambda: [text(program, seed) for seed in range(SEEDS)])
-    assert len(set(alone)) > 1
-    window_answers(desk, lambda written: written > 0)
-    before = resident(desk, program, alone)[-1]
+def served_beside_the_window(desk: Desk, program: Client, alone: list[str], requests: int) -> None:
+    """Have a crowd answered while the window writes; nobody gets another's answer."""
     with ThreadPoolExecutor(1) as pool:
         mixed = pool.submit(crowd, program, alone, requests)
         window_answers(desk, lambda written: mixed.done() and written > 0)
         assert mixed.result() == []
+    requested = desk.assembly.model_server.requests
+    desk.bot.waitUntil(lambda: requested.active == 0)
+    assert {request.code for request in requested.requests} == {200}
+
+
+def test_nobody_gets_anothers_answer(desk: Desk) -> None:
+    program = client(serve(desk))
+    alone = answers_alone(desk, program)
+    served_beside_the_window(desk, program, alone, 2 * AT_ONCE)
+
+
+@pytest.mark.release(reason="200 requests")
+def test_two_hundred_requests_get_their_own_answers_and_leave_no_memory(desk: Desk) -> None:
+    program = client(serve(desk))
+    alone = answers_alone(desk, program)
+    window_answers(desk, lambda written: written > 0)
+    before = resident(desk, program, alone)[-1]
+    served_beside_the_window(desk, program, alone, 200)
     assert min(resident(desk, program, alone)) - before < GROWTH
-    server = desk.assembly.model_server
-    desk.bot.waitUntil(lambda: server.requests.active == 0)
-    assert {request.code for request in server.requests.requests} == {200}
 
 
 @pytest.mark.usefixtures("alone")
@@ -133,7 +148,7 @@ def test_nobody_gets_anothers_answer_and_memory_stays(desk: Desk, requests: int)
 def test_the_windows_frames_take_as_long_as_without_a_crowd(desk: Desk) -> None:
     """In one of three attempts: a window that is slowed down is so in all."""
     program = client(serve(desk))
-    alone = beside(desk, lambda: [text(program, seed) for seed in range(SEEDS)])
+    alone = answers_alone(desk, program)
     found = []
     for _ in range(ATTEMPTS):
         base = window_answers(desk, lambda written: written >= ANSWERS)
