@@ -14,7 +14,7 @@ from engine.commands import Connect
 from engine.errors import UserFixable
 from engine.events import Event, Failed, Finished, TextDelta
 from engine.language import listed, tr
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 from engine.remote.answer import RemoteAnswer
 from engine.remote.client import ServerClient
 from engine.remote.servers import RemoteServer, ServerKeys
@@ -37,7 +37,7 @@ class RemoteConversation:
     """
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        address = Address.typed(arguments.server)
+        address = ServerAddress.typed(arguments.server)
         self._key = os.environ.get(KEY_VARIABLE) or ServerKeys().key(address.url)
         self._place = _run(_found(address, self._key, arguments.model))
 
@@ -68,7 +68,7 @@ class RemoteConversation:
         """Do nothing: no connection outlives its answer."""
 
 
-async def _found(address: Address, key: str | None, name: str | None) -> Connect:
+async def _found(address: ServerAddress, key: str | None, name: str | None) -> Connect:
     """Return the command for a model, by the server's own list."""
     catalogue = await ServerClient(address, key).catalogue()
     server = RemoteServer(address.url).told(catalogue)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import UserFixable
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from engine.remote.address import Address
     ],
 )
 def test_what_a_text_means(typed: str, url: str) -> None:
-    assert Address.typed(typed).url == url
+    assert ServerAddress.typed(typed).url == url
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_what_a_text_means(typed: str, url: str) -> None:
 )  # fmt: skip
 def test_what_is_no_address(typed: str) -> None:
     with pytest.raises(UserFixable, match="not the address"):
-        Address.typed(typed)
+        ServerAddress.typed(typed)
 
 
 @pytest.mark.parametrize("typed", ["http://user@x", "http://user:secret@x"])
 def test_secrets_do_not_belong_into_an_address(typed: str) -> None:
     with pytest.raises(UserFixable, match="own field"):
-        Address.typed(typed)
+        ServerAddress.typed(typed)
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_secrets_do_not_belong_into_an_address(typed: str) -> None:
     ],
 )  # fmt: skip
 def test_what_stays_on_this_computer(typed: str, local: bool) -> None:
-    assert Address.typed(typed).local is local
+    assert ServerAddress.typed(typed).local is local
