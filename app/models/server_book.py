@@ -20,7 +20,7 @@ from engine.errors import UserFixable
 from engine.events import Connected, PlanReady
 from engine.language import tr
 from engine.remote import servers
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 from engine.remote.catalogue import RemoteModel
 from engine.remote.servers import KeptServers, RemoteServer, ServerKeys
 
@@ -77,7 +77,7 @@ class ServerBook(QObject):
 
     def test(
         self,
-        address: Address,
+        address: ServerAddress,
         key: str | None,
         done: Callable[[Catalogue], None],
         failed: Callable[[Exception], None],
@@ -92,7 +92,7 @@ class ServerBook(QObject):
         """
         return self._loop.run(owner, self._ask(address, key), done, failed)
 
-    async def _ask(self, address: Address, key: str | None) -> Catalogue:
+    async def _ask(self, address: ServerAddress, key: str | None) -> Catalogue:
         import asyncio
 
         from engine.remote.client import ServerClient

@@ -22,12 +22,11 @@ from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
 from engine.language import sentences, tr
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 from engine.remote.catalogue import Catalogue
 from engine.remote.servers import RemoteServer
 
 _WIDTH = 480
-_EXAMPLE = "http://192.168.1.5:8000"
 
 
 class DialogState(Enum):
@@ -73,7 +72,7 @@ class ServerDialog(QDialog):
 
     def _make(self) -> None:
         self.address, self.key = QLineEdit(self), QLineEdit(self)
-        self.address.setPlaceholderText(_EXAMPLE)
+        self.address.setPlaceholderText(tr("http://192.168.1.5:8000"))
         self.address.setAccessibleName(tr("Address"))
         self.address.setMaxLength(2000)
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
@@ -133,7 +132,7 @@ class ServerDialog(QDialog):
     def test(self) -> None:
         """Ask the server for its models."""
         try:
-            address = Address.typed(self.address.text())
+            address = ServerAddress.typed(self.address.text())
         except UserFixable as error:
             self._failed(error)
             return
@@ -148,7 +147,7 @@ class ServerDialog(QDialog):
             self,
         )
 
-    def _tested(self, address: Address, catalogue: Catalogue) -> None:
+    def _tested(self, address: ServerAddress, catalogue: Catalogue) -> None:
         known = self._book.server(address.url) or RemoteServer(address.url)
         self._found = known.told(catalogue)
         self.show_state(DialogState.TESTED, found_words(catalogue), "")
@@ -160,7 +159,7 @@ class ServerDialog(QDialog):
         self.show_state(DialogState.FAILED, sentences(error.cause, error.remedy), "danger")
 
     def _edited(self, *, key: bool = False) -> None:
-        """What was tested is another server now."""
+        """Forget what was tested: it is another server now."""
         self._call_off()
         self._key_changed = self._key_changed or key
         self._found = None
@@ -168,7 +167,7 @@ class ServerDialog(QDialog):
         text = self.address.text().strip()
         if text:
             try:
-                address = Address.typed(text)
+                address = ServerAddress.typed(text)
             except UserFixable:
                 pass  # still being typed
             else:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from engine.commands import ServerKind
 from engine.language import later, listed, sentences, tr, tr_count
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 from engine.remote.catalogue import Catalogue
 from engine.remote.servers import RemoteServer
 
 _NAMES = {
     ServerKind.DUOTAIL: "Duotail",
     ServerKind.VLLM: "vLLM",
-    ServerKind.RAY: "Ray Serve",
+    ServerKind.RAY: later("Ray Serve"),
     ServerKind.SGLANG: "SGLang",
     ServerKind.LLAMA_SERVER: "llama-server",
     ServerKind.LM_STUDIO: "LM Studio",
@@ -39,7 +39,7 @@ def found_words(catalogue: Catalogue) -> str:
     return f"{kind_name(catalogue.kind)}, {count}: {shown}"
 
 
-def route_words(address: Address) -> str:
+def route_words(address: ServerAddress) -> str:
     """Return where what is written goes, and who may read it on the way."""
     if address.local:
         return tr("This server runs on this computer: nothing leaves it.")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from io import TextIOWrapper
 from queue import SimpleQueue
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from engine.cli.exit_code import ExitCode, on_interrupt
 from engine.cli.loaded import error_of, wait_for_model
@@ -19,7 +20,7 @@ from engine.cli.options import (
     load_command,
     sampling,
 )
-from engine.commands import Generate, Stop
+from engine.commands import Generate, Load, Stop
 from engine.errors import UserFixable
 from engine.events import (
     AnswerStats,
@@ -27,12 +28,14 @@ from engine.events import (
     Failed,
     Finished,
     FinishReason,
-    PlanSummary,
     TextDelta,
 )
 from engine.language import sentences, tr, tr_count
 from engine.request import ChatRequest, Message, Role
 from engine.service.engine import Engine
+
+if TYPE_CHECKING:
+    from engine.cli.remote_chat import RemoteConversation
 
 _ANSWER_ID = "cli"
 
@@ -57,6 +60,14 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the sub-command."""
     parser = commands.add_parser("chat", help=tr("answer a prompt, or chat on the terminal"))
     add_model_options(parser)
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help=tr(
+            "have a model on this OpenAI-compatible server answer, named by --model (default: its "
+            "first); its key is in DUOTAIL_SERVER_KEY, or saved by the window"
+        ),
+    )
     add_sampling_options(parser)
     parser.add_argument(
         "--prompt", metavar="TEXT", help=tr("the prompt to answer (default: standard input)")
@@ -88,15 +99,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     With `--json` its finish_reason is "stop", as for any answer that did not run into a limit;
     the exit code tells that it was interrupted.
     """
-    load = load_command(arguments)
+    load = None if arguments.server else load_command(arguments)
     params = sampling(arguments)
     opening = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
     interactive = arguments.prompt is None and not arguments.json and _at_terminal()
     first = "" if interactive else _prompt(arguments)
-    conversation = _Conversation()
+    conversation = _Conversation(load) if load else _elsewhere(arguments)
     try:
-        conversation.engine.submit(load)
-        plan = conversation.wait_for_model()
 
         def ask(messages: list[Message]) -> Finished:
             request = ChatRequest(
@@ -116,22 +125,38 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             return _converse(opening, ask)
         finished = ask([*opening, Message(Role.USER, first)])
     finally:
-        conversation.engine.close()
-    _write(_as_json(finished, plan) if arguments.json else "\n")
+        conversation.close()
+    _write(_as_json(finished) if arguments.json else "\n")
     interrupted = finished.reason is FinishReason.STOPPED
     return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
 
 
-class _Conversation:
-    """Waits for the events of an engine in their order."""
+def _elsewhere(arguments: argparse.Namespace) -> RemoteConversation:
+    from engine.cli.remote_chat import RemoteConversation  # its libraries are no other command's
 
-    def __init__(self) -> None:
+    return RemoteConversation(arguments)
+
+
+class _Conversation:
+    """Waits for the events of an engine in their order.
+
+    Raises:
+        UserFixable: the model cannot be loaded.
+    """
+
+    def __init__(self, load: Load) -> None:
         self._events: SimpleQueue[Event] = SimpleQueue()
         self.engine = Engine(self._events.put, sample_devices=False)
+        try:
+            self.engine.submit(load)
+            wait_for_model(self._events)
+        except BaseException:
+            self.close()
+            raise
 
-    def wait_for_model(self) -> PlanSummary:
-        """Return the plan of the loaded model. Raises UserFixable where it was not loaded."""
-        return wait_for_model(self._events).plan
+    def close(self) -> None:
+        """End the engine."""
+        self.engine.close()
 
     def ask(self, request: ChatRequest, show: Callable[[str], None]) -> Finished:
         """Wait for an answer; `show` gets its pieces. Raises UserFixable where it failed."""
@@ -199,13 +224,13 @@ def _prompt(arguments: argparse.Namespace) -> str:
     return text
 
 
-def _as_json(finished: Finished, plan: PlanSummary) -> str:
+def _as_json(finished: Finished) -> str:
     stats = finished.stats
     answer = {
         "text": finished.text,
         "tokens": list(finished.token_ids or ()),
         "finish_reason": _REASONS[finished.reason],
-        "mode": str(plan.mode),
+        "mode": stats.mode,
         "signature": finished.signature,
     }
     answer |= {name: getattr(stats, name) for name in _STATISTICS}

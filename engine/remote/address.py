@@ -17,8 +17,8 @@ _OF_ONE_REQUEST = ("/chat/completions", "/completions", "/models")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Address of a server's interface.
+class ServerAddress:
+    """ServerAddress of a server's interface.
 
     Attributes:
         url: as in "http://192.168.1.5:8000/v1", without a slash at the end.
@@ -27,7 +27,7 @@ class Address:
     url: str
 
     @classmethod
-    def typed(cls, text: str) -> Address:
+    def typed(cls, text: str) -> ServerAddress:
         """Return the address that a text means: "192.168.1.5:8000", "https://host/v1/".
 
         Without a scheme, names on the internet are asked over https, all others over http.

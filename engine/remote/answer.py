@@ -14,7 +14,7 @@ from time import perf_counter
 from engine.commands import Connect
 from engine.errors import failed
 from engine.events import AnswerStats, Event, Finished, FinishReason, Received, TextDelta
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 from engine.remote.client import Patience, ServerClient
 from engine.remote.payload import payload
 from engine.remote.stream import Chunk, Counts
@@ -46,7 +46,7 @@ class RemoteAnswer:
     ) -> None:
         self._request, self._place, self._emit = request, place, emit
         self._key_of, self._patience = key_of, patience
-        self._address = Address(place.url)
+        self._address = ServerAddress(place.url)
         self._began = perf_counter()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.remote import trouble
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 from engine.remote.catalogue import Catalogue
 from engine.remote.payload import Json
 from engine.remote.stream import (
@@ -67,7 +67,9 @@ class ServerClient:
         patience: how long to wait for it.
     """
 
-    def __init__(self, address: Address, key: str | None, patience: Patience | None = None) -> None:
+    def __init__(
+        self, address: ServerAddress, key: str | None, patience: Patience | None = None
+    ) -> None:
         self._address, self._key = address, key
         self._patience = patience or Patience()
 
@@ -159,7 +161,12 @@ class ServerClient:
         context = await asyncio.to_thread(_prepared)
         import httpx2
 
-        headers = {"accept": f"{_EVENT_STREAM}, application/json"}
+        headers = {"accept": f"{_EVENT_STREAM}, application/json", "accept-encoding": "identity"}
+        if self._key and not (self._key.isascii() and self._key.isprintable()):
+            raise UserFixable(
+                tr("The key holds characters that no key has."),
+                tr("Copy it again, without blanks or line breaks."),
+            )
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         client = httpx2.AsyncClient(

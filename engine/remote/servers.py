@@ -14,7 +14,7 @@ from pathlib import Path
 
 from engine.commands import Connect, ServerKind
 from engine.machine.keyring import forget_secret, keep_secret, kept_secret
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 from engine.remote.catalogue import Catalogue, RemoteModel
 from engine.typed_json import decoded, encoded
 
@@ -30,7 +30,7 @@ class RemoteServer:
     """A server that was added, with what its last test told.
 
     Attributes:
-        url: its address, as in `Address.url`.
+        url: its address, as in `ServerAddress.url`.
         kind: program that it is.
         models: those that it had.
         agreed: whether the user knows that what they write goes there.
@@ -42,9 +42,9 @@ class RemoteServer:
     agreed: bool = False
 
     @property
-    def address(self) -> Address:
+    def address(self) -> ServerAddress:
         """Return its address."""
-        return Address(self.url)
+        return ServerAddress(self.url)
 
     @property
     def needs_consent(self) -> bool:

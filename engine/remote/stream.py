@@ -17,7 +17,7 @@ _MOST = 1 << 53
 
 
 class BadStream(ValueError):
-    """What came is no stream of a chat completion."""
+    """The stream of no chat completion."""
 
 
 class ServerSaid(Exception):

@@ -25,7 +25,7 @@ from engine.commands import (
 )
 from engine.events import Connected, Event, PlanSummary, Unloaded
 from engine.language import tr
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 
 if TYPE_CHECKING:
     import asyncio
@@ -130,7 +130,7 @@ class Switchboard:
 
 def _plan(place: Connect) -> PlanSummary:
     """Return what is known of how a model runs elsewhere."""
-    host = Address(place.url).host
+    host = ServerAddress(place.url).host
     return PlanSummary(
         mode=Mode.PLAIN,
         target_device=host,

@@ -48,6 +48,7 @@ from engine.commands import (
     Calibrate,
     Command,
     Compare,
+    Connect,
     Count,
     Generate,
     Load,
@@ -118,7 +119,12 @@ class Engine:
         self._thread.start()
 
     def submit(self, command: Command) -> None:
-        """Hand over a command; never blocks. What becomes of it comes as events."""
+        """Hand over a command; never blocks. What becomes of it comes as events.
+
+        `Connect` is not for this engine: `engine.remote.switchboard` keeps it.
+        """
+        if isinstance(command, Connect):
+            return
         if isinstance(command, Count):
             self._counter.ask(command)
             return

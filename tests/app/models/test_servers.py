@@ -19,6 +19,7 @@ from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.models.server_dialog import DialogState, ServerDialog
 from app.notices import Notice
+from app.shell.page_names import PageName
 from engine.commands import Connect, Generate, Load, ServerKind
 from engine.remote.catalogue import RemoteModel
 from engine.remote.servers import RemoteServer, read
@@ -302,6 +303,16 @@ def test_thoughts_fold_away_as_ever(desk: Desk, server: PlayedServer, answers: A
     desk.session.send("What is rain?")
     wait_for_answer(desk)
     assert desk.session.messages[-1].text == "<think>\nHm.\n</think>\n\nWater."
+
+
+@pytest.mark.parametrize("page", [*PageName])
+def test_every_page_opens_while_a_model_elsewhere_answers(
+    desk: Desk, server: PlayedServer, page: PageName
+) -> None:
+    connected(desk, server)
+    desk.assembly.window.pages.open(page)
+    desk.bot.waitUntil(lambda: desk.assembly.window.pages.shown is page)
+    desk.assembly.window.pages.body.grab()
 
 
 def test_a_model_here_takes_over_and_reads_the_text(

@@ -20,7 +20,7 @@ from elsewhere import QUESTION, Elsewhere
 
 from engine.commands import Connect, Stop
 from engine.events import Connected, Failed, Finished, FinishReason, TextDelta
-from engine.remote.address import Address
+from engine.remote.address import ServerAddress
 from engine.remote.catalogue import Catalogue
 from engine.remote.servers import RemoteServer
 from engine.request import ChatRequest, Message, Role, SamplingParams
@@ -68,7 +68,7 @@ def place(url: str, key: str | None) -> Connect:
     request = urllib.request.Request(f"{url}/models", headers=headers)  # noqa: S310 - our own
     with urllib.request.urlopen(request) as response:  # noqa: S310
         catalogue = Catalogue.read(json.load(response))
-    return RemoteServer(Address.typed(url).url).told(catalogue).connect(catalogue.models[0])
+    return RemoteServer(ServerAddress.typed(url).url).told(catalogue).connect(catalogue.models[0])
 
 
 def test_a_duotail_answers_another(

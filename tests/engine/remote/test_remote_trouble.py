@@ -69,6 +69,15 @@ def test_a_redirect_is_told_and_not_followed(play: Play, elsewhere: Views) -> No
     assert other.heard == []
 
 
+@pytest.mark.parametrize("key", ["schl\u00fcssel", "two\nlines"])
+def test_a_key_that_cannot_be_sent(play: Play, elsewhere: Views, key: str) -> None:
+    server = play(lambda _: [head(), said("Rain", "stop"), DONE])
+    view = elsewhere(key=key)
+    failed(view, server.url)
+    assert "characters that no key has" in view.failure.cause
+    assert server.heard == []
+
+
 def test_nobody_listens(elsewhere: Views) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -1,0 +1,88 @@
+"""`duotail chat --server`: a model on a server answers, without an engine here."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from engine.cli.exit_code import on_interrupt
+from engine.cli.loaded import error_of
+from engine.commands import Connect
+from engine.errors import UserFixable
+from engine.events import Event, Failed, Finished, TextDelta
+from engine.language import listed, tr
+from engine.remote.address import ServerAddress
+from engine.remote.answer import RemoteAnswer
+from engine.remote.client import ServerClient
+from engine.remote.servers import RemoteServer, ServerKeys
+from engine.request import ChatRequest
+
+KEY_VARIABLE = "DUOTAIL_SERVER_KEY"
+_NAMED = 5
+
+T = TypeVar("T")
+
+
+class RemoteConversation:
+    """Has a model on a server answer.
+
+    Args:
+        arguments: `server`, and `model`, whose default is the first that the server lists.
+
+    Raises:
+        UserFixable: the server cannot be asked, or has no such model.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        address = ServerAddress.typed(arguments.server)
+        self._key = os.environ.get(KEY_VARIABLE) or ServerKeys().key(address.url)
+        self._place = _run(_found(address, self._key, arguments.model))
+
+    def ask(self, request: ChatRequest, show: Callable[[str], None]) -> Finished:
+        """Wait for an answer; `show` gets its pieces. Raises UserFixable where it failed."""
+        told: list[Failed | Finished] = []
+
+        def emit(event: Event) -> None:
+            if isinstance(event, TextDelta):
+                show(event.text)
+            elif isinstance(event, Failed | Finished):
+                told.append(event)
+
+        async def write() -> None:
+            answer = RemoteAnswer(request, self._place, emit, lambda _: self._key)
+            loop = asyncio.get_running_loop()
+            with on_interrupt(lambda: loop.call_soon_threadsafe(answer.stop)):
+                await answer.write()
+
+        _run(write())
+        *failures, finished = told
+        if failures and isinstance(failures[0], Failed):
+            raise error_of(failures[0])
+        assert isinstance(finished, Finished)  # noqa: S101 - an answer ends with it
+        return finished
+
+    def close(self) -> None:
+        """Do nothing: no connection outlives its answer."""
+
+
+async def _found(address: ServerAddress, key: str | None, name: str | None) -> Connect:
+    """Return the command for a model, by the server's own list."""
+    catalogue = await ServerClient(address, key).catalogue()
+    server = RemoteServer(address.url).told(catalogue)
+    for model in catalogue.models:
+        if name in (None, model.name):
+            return server.connect(model)
+    names = [model.name for model in catalogue.models]
+    more = "…" if len(names) > _NAMED else ""
+    raise UserFixable(
+        tr("{host} has no model “{name}”.").format(host=address.host, name=name),
+        tr("It has: {names}").format(names=listed(names[:_NAMED]) + more),
+    )
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner() as runner:
+        return runner.run(work)

@@ -1,0 +1,68 @@
+"""`duotail chat --server` against a played server, in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.cli import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "remote"))
+from played_server import DONE, Heard, PlayedServer, event, head, page, said
+
+MODELS = {"data": [{"id": "small", "owned_by": "vllm"}, {"id": "big", "owned_by": "vllm"}]}
+
+
+def script(heard: Heard) -> list[bytes]:
+    if heard.headers.get("authorization") != "Bearer right":
+        return page(401, {})
+    if heard.path.endswith("/models"):
+        return page(200, MODELS)
+    usage = event(choices=[], usage={"prompt_tokens": 5, "completion_tokens": 3})
+    return [head(), said("Rain "), said("is wet."), said("", "stop"), usage, DONE]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedServer]:
+    monkeypatch.setenv("DUOTAIL_SERVER_KEY", "right")
+    played = PlayedServer(script)
+    yield played
+    played.close()
+
+
+def test_a_prompt_is_answered_by_the_model_of_a_server(
+    server: PlayedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["chat", "--server", server.url, "--model", "big", "--prompt", "What is rain?"]
+    assert main(asked, tmp_path) == 0
+    assert capsys.readouterr().out == "Rain is wet.\n"
+    assert server.heard[-1].json["model"] == "big"
+    assert main([*asked, "--json"], tmp_path) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["text"], told["finish_reason"], told["mode"]) == ("Rain is wet.", "stop", None)
+    assert told["committed"] == 3
+
+
+def test_a_model_that_the_server_does_not_have(
+    server: PlayedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["chat", "--server", server.url, "--model", "huge", "--prompt", "What is rain?"]
+    assert main(asked, tmp_path) == 2
+    told = capsys.readouterr().err
+    assert "no model “huge”" in told
+    assert "small, big" in told
+
+
+def test_a_wrong_key(
+    server: PlayedServer,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DUOTAIL_SERVER_KEY", "wrong")
+    assert main(["chat", "--server", server.url, "--prompt", "What is rain?"], tmp_path) == 2
+    assert "does not accept the key" in capsys.readouterr().err
