@@ -1,4 +1,4 @@
-"""Starts the kernels of a product: nothing is allocated, and the host waits for nothing."""
+"""Starts the kernels of products and attention; the host waits for nothing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from typing import Any
 
 import torch
 
-from engine.backend.accelerator.kernels import multiply
+from engine.backend.accelerator.kernels import attend, multiply
 from engine.backend.accelerator.kernels.shapes import CUTS, order
 from engine.backend.accelerator.matrix import DeviceMatrix
-from engine.backend.accelerator.sizes import FEW_ROWS, TILE_ROWS
+from engine.backend.accelerator.sizes import (
+    FEW_ROWS,
+    STRETCH,
+    TILE_ROWS,
+    stretches,
+    tiles_at_once,
+)
+from engine.backend.step import CHUNK
 
 _MAGIC = 0x64006400
 """1024 in each half of a word: a code in its mantissa is added."""
@@ -18,6 +25,8 @@ _ADDED_AT_ONCE = 256
 _MADE_AT_ONCE = 1024
 _MOST_AT_ONCE = 16384
 _ALIGNED = 16
+_MOST_ATTENDING = 8192
+"""Numbers of a program's sums, so that registers hold them."""
 _KERNELS: dict[str, tuple[Any, Any]] = {
     "Q4_0": (multiply.q4_0_raw, multiply.q4_0_part),
     "Q8_0": (multiply.q8_0_raw, multiply.q8_0_part),
@@ -27,6 +36,18 @@ _KERNELS: dict[str, tuple[Any, Any]] = {
     "F16": (multiply.half_raw, multiply.half_part),
     "BF16": (multiply.half_raw, multiply.half_part),
 }
+
+
+def _wider() -> int:
+    """How many times as many warps AMD's programs take: theirs hold fewer registers."""
+    return 2 if torch.version.hip else 1
+
+
+def _here(device: torch.device) -> AbstractContextManager[object]:
+    """Triton starts kernels on the current device."""
+    modules: dict[str, Any] = {"cuda": torch.cuda, "xpu": torch.xpu}
+    module = modules.get(device.type)
+    return nullcontext() if module is None else module.device(device)
 
 
 class StoredProducts:
@@ -43,11 +64,7 @@ class StoredProducts:
         self._sums, self._ready = sums, ready
         device = sums.device
         self._peaks = torch.empty(FEW_ROWS, dtype=torch.float32, device=device)
-        modules: dict[str, Any] = {"cuda": torch.cuda, "xpu": torch.xpu}
-        module = modules.get(device.type)  # Triton starts kernels on the current device
-        self._here: AbstractContextManager[object] = (
-            nullcontext() if module is None else module.device(device)
-        )
+        self._here = _here(device)
         self._orders = {kind: torch.from_numpy(order(kind)).to(device) for kind in CUTS}
 
     def takes(self, matrix: DeviceMatrix, rows: int) -> bool:
@@ -151,3 +168,125 @@ def _planes(matrix: DeviceMatrix) -> tuple[torch.Tensor, ...]:
 
 def _words(plane: torch.Tensor) -> torch.Tensor:
     return plane.view(-1).view(torch.int32)
+
+
+Manner = tuple[float, float, torch.Tensor | None]
+"""Scale of queries, cap of scores (0: none), sinks fp32 [kv, 1, group] that may take part."""
+
+
+class StretchedAttention:
+    """Attention of any number of rows over keys and values where they lie.
+
+    Args:
+        heads: of queries.
+        kv: of keys; each serves as many heads of queries.
+        dim: numbers of a head.
+    """
+
+    def __init__(self, device: torch.device, heads: int, kv: int, dim: int) -> None:
+        self._here, self._heads, self._kv, self._dim = _here(device), heads, kv, dim
+
+    def attend(
+        self,
+        q: torch.Tensor,
+        kept: tuple[torch.Tensor, torch.Tensor],
+        mask: torch.Tensor,
+        tails: torch.Tensor | None,
+        manner: Manner,
+        out: torch.Tensor,
+    ) -> None:
+        """out fp32 [n, heads * dim] = what queries [n, heads, dim] find.
+
+        Args:
+            q: fp32, n a multiple of 16.
+            kept: a block's keys and values, fp16 [chunks, kv, CHUNK, dim].
+            mask, tails: see `AttentionMetadata`.
+            manner: how scores are made.
+            out: of fixed order: a row's numbers depend on its own path alone.
+        """
+        count = len(q)
+        tail = 0 if tails is None else tails.shape[1] // (self._kv * CHUNK)
+        parts = stretches(len(mask) - tail) + tail
+        step = tiles_at_once(parts, self._heads, self._dim) * TILE_ROWS
+        with self._here:
+            for first in range(0, count, step):
+                some = slice(first, first + step)
+                own = None if tails is None else tails[some]
+                self._start(q[some], kept, mask[:, some], own, manner, out[some], tail, parts)
+
+    def _start(
+        self,
+        q: torch.Tensor,
+        kept: tuple[torch.Tensor, torch.Tensor],
+        mask: torch.Tensor,
+        tails: torch.Tensor | None,
+        manner: Manner,
+        out: torch.Tensor,
+        tail: int,
+        parts: int,
+    ) -> None:
+        count, heads, dim = len(q), self._heads, self._dim
+        group, dims = heads // self._kv, max(_power(dim), 16)
+        scale, cap, sinks = manner
+        sums = torch.empty(parts, count, heads, dim, dtype=torch.float32, device=q.device)
+        ends = torch.empty(2, parts, count, heads, dtype=torch.float32, device=q.device)
+        places = sums, ends[0], ends[1]
+        chunks, numbers = len(mask) - tail, (q.stride(0), count, mask.stride(0))
+        tile = TILE_ROWS
+        while tile > 1 and _power(tile * group) * dims > _MOST_ATTENDING // _wider():
+            tile //= 2
+        rows = max(_power(tile * group), TILE_ROWS)
+        attend.attend_stretches[(count // tile, self._kv, parts - tail)](
+            q,
+            *kept,
+            mask,
+            *places,
+            *numbers,
+            chunks,
+            scale,
+            cap,
+            TILE=tile,
+            GROUP=group,
+            ROWS=rows,
+            DIM=dim,
+            DIMS=dims,
+            EACH=STRETCH,
+            CAPPED=cap != 0,
+            num_warps=4 * _wider(),
+            num_stages=2,
+        )
+        if tails is not None:
+            attend.attend_tails[(count, self._kv, tail)](
+                q,
+                *kept,
+                tails,
+                mask,
+                *places,
+                *numbers,
+                chunks,
+                parts - tail,
+                scale,
+                cap,
+                GROUP=group,
+                ROWS=max(_power(group), TILE_ROWS),
+                DIM=dim,
+                DIMS=dims,
+                CAPPED=cap != 0,
+                num_warps=4,
+                num_stages=1,
+            )
+        attend.combine[(count, heads)](
+            *places,
+            q if sinks is None else sinks,
+            out,
+            parts,
+            SINKS=sinks is not None,
+            DIM=dim,
+            DIMS=dims,
+            num_warps=1,
+        )
+
+
+def _power(count: int) -> int:
+    """Return the first power of two that is not below `count`."""
+    return 1 << (count - 1).bit_length()
