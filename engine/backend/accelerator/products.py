@@ -20,7 +20,13 @@ import torch
 
 from engine.backend.accelerator.driver import Driver, reason_against
 from engine.backend.accelerator.matrix import FLOATS, QUANTISED, DeviceMatrix, WideningScratch
-from engine.backend.accelerator.sizes import FEW_ROWS, PIECE, STRETCH, TILE_ROWS
+from engine.backend.accelerator.sizes import (
+    ALIGNED_ROWS,
+    FEW_ROWS,
+    PIECE,
+    STRETCH,
+    TILE_ROWS,
+)
 from engine.backend.step import CHUNK
 from engine.language import tr
 
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LEAST_PEAK = 1e-30
 _TRIED_ROWS = (TILE_ROWS, 2 * TILE_ROWS)
+_WIDEST_ON_AMD = 64  # heads beyond that take more registers than there are
 _FAR = 1e-2
 """Of the norm of a product: what two orders of summing never come to."""
 
@@ -46,6 +53,7 @@ class Products:
 
     def __init__(self, driver: Driver, halves: bool | None = None) -> None:
         device = driver.device
+        self._amd = driver.kind == "rocm"
         self._halves = device.type not in ("cpu", "meta") if halves is None else halves
         self.compute = torch.float16 if self._halves else torch.float32
         self._scratch = WideningScratch.on(device, PIECE)
@@ -107,7 +115,7 @@ class Products:
     def attention(self, heads: int, kv: int, dim: int) -> StretchedAttention | None:
         """Kernels for so many heads of queries and of keys; None where there are none that work."""
         shape = heads, kv, dim
-        if self._stored is None:
+        if self._stored is None or (self._amd and dim > _WIDEST_ON_AMD):
             return None
         if shape not in self._attention:
             made = _attention(self._numbers.device, *shape)
@@ -159,10 +167,30 @@ class Products:
         """
         if not exact:
             self.warm((matrix,))
-        if self._stored is not None and not exact and self._stored.takes(matrix, len(x)):
-            self._stored.multiply(x, matrix, out, large=large)
+        stored = None if exact else self._stored
+        if stored is not None and stored.takes(matrix, len(x)):
+            stored.multiply(x, matrix, out, large=large)
+        elif stored is not None and matrix.blocked and stored.widens(matrix, len(x)):
+            self._multiply_many(stored, x, matrix, out, large=large)
         else:
             self._multiply_widened(x, matrix, out, large=large, exact=exact)
+
+    def _multiply_many(
+        self,
+        stored: StoredProducts,
+        x: torch.Tensor,
+        matrix: DeviceMatrix,
+        out: torch.Tensor,
+        *,
+        large: bool,
+    ) -> None:
+        """The same for more rows: one launch widens a piece, which a library's product takes."""
+        ready, peaks = stored.ready(x, matrix, large=large)
+        for first, count in _pieces(matrix, torch.float16, ready.shape[1]):
+            weights = stored.widened(matrix.part(first, count)).t()
+            self._product(ready, weights, out[:, first : first + count])
+        if large:
+            out.mul_(peaks.unsqueeze(1))
 
     def _multiply_widened(
         self, x: torch.Tensor, matrix: DeviceMatrix, out: torch.Tensor, *, large: bool, exact: bool
@@ -240,10 +268,18 @@ def _attention(device: torch.device, heads: int, kv: int, dim: int) -> Stretched
     return StretchedAttention(device, heads, kv, dim)
 
 
-def _pieces(matrix: DeviceMatrix, number: torch.dtype) -> Iterator[tuple[int, int]]:
-    """First row and number of rows; the whole matrix where nothing is to be widened."""
-    ready = FLOATS.get(matrix.kind) == number
-    step = matrix.rows if ready else max(PIECE // matrix.width, 1)
+def _pieces(
+    matrix: DeviceMatrix, number: torch.dtype, width: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """First row and number of rows; the whole matrix where nothing is to be widened.
+
+    `width`: numbers of a widened row; None: as many as it has.
+    """
+    step = max(PIECE // (width or matrix.width), 1)
+    if FLOATS.get(matrix.kind) == number:
+        step = matrix.rows
+    elif step >= ALIGNED_ROWS:
+        step -= step % ALIGNED_ROWS
     for first in range(0, matrix.rows, step):
         yield first, min(step, matrix.rows - first)
 

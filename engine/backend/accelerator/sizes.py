@@ -18,6 +18,8 @@ BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Rows of a forward. Up to 16 are computed alike, but for experts, which few rows choose few of."""
 PIECE = 1 << 22
 """Most numbers that are widened at once."""
+ALIGNED_ROWS = 128
+"""Pieces of a matrix begin at multiples of so many rows, so that kernels may read words there."""
 FEWEST_CHUNKS = 4
 """Rows look at so many chunks of keys, or at twice, four times, ... as many."""
 TAIL = 2

@@ -11,6 +11,7 @@ from engine.backend.accelerator.kernels import attend, multiply
 from engine.backend.accelerator.kernels.shapes import CUTS, order
 from engine.backend.accelerator.matrix import DeviceMatrix
 from engine.backend.accelerator.sizes import (
+    ALIGNED_ROWS,
     FEW_ROWS,
     STRETCH,
     TILE_ROWS,
@@ -74,6 +75,17 @@ class StoredProducts:
             return False
         if rows * cut.steps(matrix.width) * cut.numbers > self._ready.numel():
             return False
+        return self._reads(matrix)
+
+    def widens(self, matrix: DeviceMatrix, rows: int) -> bool:
+        """Tell whether a kernel widens `matrix` for a product with so many rows."""
+        cut = CUTS.get(matrix.kind)
+        if cut is None or rows <= FEW_ROWS:
+            return False
+        fits = cut.steps(matrix.width) * cut.numbers * ALIGNED_ROWS <= self._ready.numel()
+        return fits and self._reads(matrix)
+
+    def _reads(self, matrix: DeviceMatrix) -> bool:
         # Words and the copies ahead of the arithmetic are read at multiples of their size.
         if matrix.kind == "Q6_K" and matrix.planes[-1].numel() % 2:
             return False
@@ -82,6 +94,41 @@ class StoredProducts:
         return all(
             plane.is_contiguous() and plane.data_ptr() % _ALIGNED == 0 for plane in matrix.planes
         )
+
+    def ready(
+        self, x: torch.Tensor, matrix: DeviceMatrix, *, large: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return any number of rows as products with `widened` take them, fp16, and their peaks."""
+        cut = CUTS[matrix.kind]
+        room = torch.empty(
+            len(x), cut.steps(matrix.width) * cut.numbers, dtype=torch.float16, device=x.device
+        )
+        peaks = torch.empty(len(x), dtype=torch.float32, device=x.device)
+        with self._here:
+            self._make_ready(x, matrix.kind, room, peaks, large=large)
+        return room, peaks
+
+    def widened(self, matrix: DeviceMatrix) -> torch.Tensor:
+        """Return a matrix in fixed memory, fp16 [rows, width], in the order of `ready`."""
+        cut, (raw, part) = CUTS[matrix.kind], _KERNELS[matrix.kind]
+        steps = cut.steps(matrix.width)
+        out = self._ready[: matrix.rows * steps * cut.numbers].view(matrix.rows, -1)
+        with self._here:
+            multiply.widen[(-(-matrix.rows // cut.rows), steps)](
+                *_planes(matrix),
+                out,
+                matrix.rows,
+                matrix.planes[0].shape[1],
+                steps,
+                _MAGIC,
+                RAW=raw,
+                PART=part,
+                PARTS=cut.parts,
+                ROWS=cut.rows,
+                EVEN=out.shape[1] == matrix.width,
+                num_warps=cut.warps * _wider(),
+            )
+        return out
 
     def multiply(
         self, x: torch.Tensor, matrix: DeviceMatrix, out: torch.Tensor, *, large: bool
@@ -93,25 +140,11 @@ class StoredProducts:
     def _start(
         self, x: torch.Tensor, matrix: DeviceMatrix, out: torch.Tensor, *, large: bool
     ) -> None:
-        x = x if x.stride(1) == 1 else x.contiguous()
-        count, cols = x.shape
         cut, (raw, part) = CUTS[matrix.kind], _KERNELS[matrix.kind]
-        rows, steps = matrix.rows, cut.steps(matrix.width)
+        count, rows, steps = len(x), matrix.rows, cut.steps(matrix.width)
         width = steps * cut.numbers
-        block = min(1 << (cols - 1).bit_length(), _MOST_AT_ONCE) if large else _MADE_AT_ONCE
-        multiply.make_ready[(count, 1 if large else -(-width // block))](
-            x,
-            self._orders[matrix.kind],
-            self._ready,
-            self._peaks,
-            cols,
-            x.stride(0),
-            width,
-            NUMBERS=cut.numbers,
-            LARGE=large,
-            BLOCK=block,
-            num_warps=8 if large else 4,
-        )
+        room = self._ready[: count * width].view(count, width)
+        self._make_ready(x, matrix.kind, room, self._peaks, large=large)
         each, splits = cut.split(rows, matrix.width)
         pair = count % (2 * TILE_ROWS) == 0
         tiles_of_rows = count // (2 * TILE_ROWS if pair else TILE_ROWS)
@@ -149,6 +182,27 @@ class StoredProducts:
                 BLOCK=_ADDED_AT_ONCE,
                 num_warps=4,
             )
+
+    def _make_ready(
+        self, x: torch.Tensor, kind: str, room: torch.Tensor, peaks: torch.Tensor, *, large: bool
+    ) -> None:
+        x = x if x.stride(1) == 1 else x.contiguous()
+        count, cols = x.shape
+        width = room.shape[1]
+        block = min(_power(cols), _MOST_AT_ONCE) if large else _MADE_AT_ONCE
+        multiply.make_ready[(count, 1 if large else -(-width // block))](
+            x,
+            self._orders[kind],
+            room,
+            peaks,
+            cols,
+            x.stride(0),
+            width,
+            NUMBERS=CUTS[kind].numbers,
+            LARGE=large,
+            BLOCK=block,
+            num_warps=8 if large else 4,
+        )
 
 
 def _planes(matrix: DeviceMatrix) -> tuple[torch.Tensor, ...]:
