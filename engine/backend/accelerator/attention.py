@@ -28,35 +28,23 @@ from engine.model.rope import rotations
 
 
 @dataclass(slots=True)
-class Tile:
-    """The keys that 16 rows may attend to.
-
-    Attributes:
-        chunks: number of the cache's first chunks, which are read in place.
-        masks: window -> [chunks + tail chunks, 1, 16, 1, CHUNK]; 0 where a row may look, -inf
-            elsewhere.
-        tail: [16 * tail chunks * kv heads * CHUNK] rows of a block's cache: for each row the keys
-            of its path behind those chunks, by position; None for a chain.
-    """
-
-    chunks: int
-    masks: dict[int, torch.Tensor]
-    tail: torch.Tensor | None
-
-
-@dataclass(slots=True)
 class AttentionMetadata:
     """Data that all blocks share in a forward over n rows, a multiple of 16.
 
     Attributes:
         turns: rotations of the rows' positions.
         places: int64 [n * kv heads]; rows of a block's cache that take keys and values.
-        tiles: one for every 16 rows.
+        chunks: number of the cache's first chunks, which are read in place.
+        masks: window -> [chunks + tail chunks, n, CHUNK]; 0 where a row may look, -inf elsewhere.
+        tails: int64 [n, tail chunks * kv heads * CHUNK] rows of a block's cache: for each row the
+            keys of its path behind those chunks, by position; None for a chain.
     """
 
     turns: Turns
     places: torch.Tensor
-    tiles: list[Tile]
+    chunks: int
+    masks: dict[int, torch.Tensor]
+    tails: torch.Tensor | None
 
 
 class DeviceAttention(Attention[AttentionMetadata, DeviceCache]):
@@ -65,6 +53,7 @@ class DeviceAttention(Attention[AttentionMetadata, DeviceCache]):
     def __init__(self, config: ModelConfig, loader: Loader, products: Products, index: int) -> None:
         super().__init__(config, loader, index)
         self._products = products
+        self._kernels = products.attention(self._heads, self._kv_heads, self._head_dim)
 
     def run(
         self,
@@ -82,20 +71,34 @@ class DeviceAttention(Attention[AttentionMetadata, DeviceCache]):
             stored = rows.reshape(-1, self._head_dim).to(kept.dtype)
             kept.view(-1, self._head_dim).index_copy_(0, seen.places, stored)
         mixed = torch.empty(len(x), self._heads * self._head_dim, device=x.device)
-        for number, tile in enumerate(seen.tiles):
-            some = slice(number * TILE_ROWS, (number + 1) * TILE_ROWS)
-            mixed[some] = self._attend(query[some], tile, keys, values)
+        if self._kernels is not None:
+            mask = seen.masks[self._block.window]
+            manner = self._scale, self._softcap, self._sinks
+            self._kernels.attend(query, (keys, values), mask, seen.tails, manner, mixed)
+            return self._out(mixed)
+        for start in range(0, len(x), TILE_ROWS):
+            rows = slice(start, start + TILE_ROWS)
+            mixed[rows] = self._attend(query, seen, rows, keys, values)
         return self._out(mixed)
 
     def _attend(
-        self, query: torch.Tensor, tile: Tile, keys: torch.Tensor, values: torch.Tensor
+        self,
+        query: torch.Tensor,
+        seen: AttentionMetadata,
+        rows: slice,
+        keys: torch.Tensor,
+        values: torch.Tensor,
     ) -> torch.Tensor:
-        """Attention of query [16, heads, head dim] -> [16, heads * head dim]."""
+        """Attention of 16 rows of the query, [n, heads, head dim] -> [16, heads * head dim]."""
         group, dim, kv = self._group, self._head_dim, self._kv_heads
-        grouped = (query.reshape(TILE_ROWS, kv, group, dim) * self._scale).transpose(0, 1)
-        q = grouped.reshape(kv, TILE_ROWS * group, dim)
-        tails = None if tile.tail is None else (_tail(keys, tile), _tail(values, tile))
-        step = heads_at_once(tile.chunks, kv, group, dim)
+        scaled = query[rows].reshape(TILE_ROWS, kv, group, dim) * self._scale
+        q = scaled.transpose(0, 1).reshape(kv, TILE_ROWS * group, dim)
+        mask = seen.masks[self._block.window][:, rows].unsqueeze(2).unsqueeze(1)
+        tails: Pair | None = None
+        if seen.tails is not None:
+            own = seen.tails[rows].reshape(-1)
+            tails = _picked(keys, own), _picked(values, own)
+        step = heads_at_once(seen.chunks, kv, group, dim)
         parts = []
         for first in range(0, kv, step):
             some = slice(first, first + step)
@@ -103,9 +106,9 @@ class DeviceAttention(Attention[AttentionMetadata, DeviceCache]):
                 attend(
                     self._products,
                     q[some],
-                    (keys[: tile.chunks, some], values[: tile.chunks, some]),
+                    (keys[: seen.chunks, some], values[: seen.chunks, some]),
                     tails and (tails[0][:, some], tails[1][:, some]),
-                    tile.masks[self._block.window],
+                    mask,
                     self._softcap,
                     None if self._sinks is None else self._sinks[some],
                 )
@@ -126,14 +129,14 @@ def attend(
     softcap: float,
     sinks: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Attention of 16 rows: the function that a kernel takes the place of.
+    """Attention of 16 rows: the function that kernels take the place of.
 
     Args:
         products: the device's arithmetic.
         q: scaled queries, [kv, 16 * group, head dim].
         main: keys and values where they lie, [chunks, kv, CHUNK, head dim].
         tails: those of each row's path behind them, [16 * tail chunks, kv, CHUNK, head dim].
-        mask: see `Tile.masks`.
+        mask: [chunks + tail chunks, 1, 16, 1, CHUNK]; see `AttentionMetadata.masks`.
         softcap: scores -> cap * tanh(scores / cap); 0: none.
         sinks: [kv, 1, group], logits that take part and add nothing.
 
@@ -165,12 +168,10 @@ def _chunk_products(products: Products, left: torch.Tensor, right: torch.Tensor)
     return product.view(chunks, kv, *product.shape[1:])
 
 
-def _tail(cached: torch.Tensor, tile: Tile) -> torch.Tensor:
+def _picked(cached: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Keys or values of the rows' paths, by position: [16 * tail chunks, kv, CHUNK, head dim]."""
-    if tile.tail is None:
-        raise ValueError("a chain has no tail")
     kv, dim = cached.shape[1], cached.shape[3]
-    return cached.view(-1, dim).index_select(0, tile.tail).view(-1, kv, CHUNK, dim)
+    return cached.view(-1, dim).index_select(0, rows).view(-1, kv, CHUNK, dim)
 
 
 def _own(products: torch.Tensor) -> torch.Tensor:
@@ -216,11 +217,20 @@ class MetadataMaker:
 
     def of_inputs(self, inputs: InputBuffers, chunks: int) -> AttentionMetadata:
         """Metadata of rows that look at the first `chunks` chunks of the cache."""
-        tiles = [
-            self._tile(inputs, start, chunks) for start in range(0, inputs.shape.rows, TILE_ROWS)
-        ]
+        rows, tail = inputs.shape.rows, inputs.shape.tail
+        own = inputs.positions.view(1, rows, 1)
+        keys = torch.arange(chunks * CHUNK, dtype=torch.int32, device=own.device)
+        keys = keys.view(-1, 1, CHUNK)
+        behind = tails = None
+        if tail:
+            behind = keys >= inputs.base
+            after = inputs.base + torch.arange(tail * CHUNK, dtype=torch.int32, device=own.device)
+            keys = torch.cat((keys, after.view(-1, 1, CHUNK)))
+            tails = self._rows_of(inputs.tail.reshape(rows * tail, CHUNK)).view(rows, -1)
+        masks = {window: self._mask(keys, own, window, behind) for window in self._windows}
         turns = {rope: self._turns(rope, inputs.positions) for rope in self._ropes}
-        return AttentionMetadata(turns, self._rows_of(inputs.slots.view(-1, 1)), tiles)
+        places = self._rows_of(inputs.slots.view(-1, 1))
+        return AttentionMetadata(turns, places, chunks, masks, tails)
 
     def of_drafted(self, rows: Rows, chunks: int) -> AttentionMetadata:
         """Metadata of drafted nodes that look at the first `chunks` chunks of the cache.
@@ -238,14 +248,12 @@ class MetadataMaker:
         masks = {}
         for window in self._windows:
             shown = seen & (places > own - window) if window else seen
-            apart = shown.view(TILE_ROWS, chunks, CHUNK).transpose(0, 1)
-            hidden = ~apart.reshape(chunks, 1, TILE_ROWS, 1, CHUNK)
+            hidden = ~shown.view(TILE_ROWS, chunks, CHUNK).transpose(0, 1).contiguous()
             mask = torch.zeros(hidden.shape, device=keys.device)
             masks[window] = mask.masked_fill_(hidden, -torch.inf)
         turns = {rope: self._turns(rope, rows.positions) for rope in self._ropes}
-        return AttentionMetadata(
-            turns, self._rows_of(rows.slots.view(-1, 1)), [Tile(chunks, masks, None)]
-        )
+        places = self._rows_of(rows.slots.view(-1, 1))
+        return AttentionMetadata(turns, places, chunks, masks, None)
 
     def _turns(
         self, rope: RopeConfig, positions: torch.Tensor
@@ -260,21 +268,6 @@ class MetadataMaker:
         first = torch.div(wide, CHUNK, rounding_mode="floor") * (self._kv_heads * CHUNK)
         heads = torch.arange(self._kv_heads, device=slots.device).view(1, -1, 1) * CHUNK
         return (first + wide % CHUNK + heads).reshape(-1)
-
-    def _tile(self, inputs: InputBuffers, start: int, chunks: int) -> Tile:
-        rows = slice(start, start + TILE_ROWS)
-        own = inputs.positions[rows].view(1, 1, TILE_ROWS, 1, 1)
-        keys = torch.arange(chunks * CHUNK, dtype=torch.int32, device=own.device)
-        hidden = keys.view(-1, 1, 1, 1, CHUNK)
-        behind: torch.Tensor | None = None
-        tail = inputs.shape.tail
-        if tail:
-            behind = hidden >= inputs.base
-            after = inputs.base + torch.arange(tail * CHUNK, dtype=torch.int32, device=own.device)
-            hidden = torch.cat((hidden, after.view(-1, 1, 1, 1, CHUNK)))
-        masks = {window: self._mask(hidden, own, window, behind) for window in self._windows}
-        paths = inputs.tail[rows].reshape(TILE_ROWS * tail, CHUNK) if tail else None
-        return Tile(chunks, masks, None if paths is None else self._rows_of(paths))
 
     def _mask(
         self, keys: torch.Tensor, own: torch.Tensor, window: int, behind: torch.Tensor | None

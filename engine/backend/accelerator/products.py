@@ -1,8 +1,8 @@
 """A device's arithmetic: products of activations with stored weights, and of keys with queries.
 
 Products of few rows go through kernels that read stored weights as they are, where a device has
-them. Else the weights are widened piece by piece into fixed memory and multiplied there. A kernel
-for attention would take the place of `attention.attend`.
+them, and so does attention. Else the weights are widened piece by piece into fixed memory and
+multiplied there.
 
 Numbers are multiplied in fp16 and summed in fp32: of the two halves it has eight times bf16's
 precision, and what it lacks in range is nowhere needed here. The residual stream, norms, rotations
@@ -20,15 +20,23 @@ import torch
 
 from engine.backend.accelerator.driver import Driver, reason_against
 from engine.backend.accelerator.matrix import FLOATS, QUANTISED, DeviceMatrix, WideningScratch
-from engine.backend.accelerator.sizes import FEW_ROWS, PIECE, TILE_ROWS
+from engine.backend.accelerator.sizes import (
+    ALIGNED_ROWS,
+    FEW_ROWS,
+    PIECE,
+    STRETCH,
+    TILE_ROWS,
+)
+from engine.backend.step import CHUNK
 from engine.language import tr
 
 if TYPE_CHECKING:
-    from engine.backend.accelerator.kernels.launch import StoredProducts
+    from engine.backend.accelerator.kernels.launch import StoredProducts, StretchedAttention
 
 _log = logging.getLogger(__name__)
 _LEAST_PEAK = 1e-30
 _TRIED_ROWS = (TILE_ROWS, 2 * TILE_ROWS)
+_WIDEST_ON_AMD = 64  # heads beyond that take more registers than there are
 _FAR = 1e-2
 """Of the norm of a product: what two orders of summing never come to."""
 
@@ -45,6 +53,7 @@ class Products:
 
     def __init__(self, driver: Driver, halves: bool | None = None) -> None:
         device = driver.device
+        self._amd = driver.kind == "rocm"
         self._halves = device.type not in ("cpu", "meta") if halves is None else halves
         self.compute = torch.float16 if self._halves else torch.float32
         self._scratch = WideningScratch.on(device, PIECE)
@@ -55,6 +64,7 @@ class Products:
         self._sums_wide = self._halves and _sums_wide(device)
         self._stored: StoredProducts | None = None
         self._tried: set[tuple[str, int, int]] = set()
+        self._attention: dict[tuple[int, int, int], StretchedAttention | None] = {}
         self.without_kernels = reason_against(driver)
         if self._halves and not self.without_kernels:
             self._stored = _stored_products(self._numbers, self._operand)
@@ -102,6 +112,46 @@ class Products:
                     )
         return ""
 
+    def attention(self, heads: int, kv: int, dim: int) -> StretchedAttention | None:
+        """Kernels for so many heads of queries and of keys; None where there are none that work."""
+        shape = heads, kv, dim
+        if self._stored is None or (self._amd and dim > _WIDEST_ON_AMD):
+            return None
+        if shape not in self._attention:
+            made = _attention(self._numbers.device, *shape)
+            trouble = self._trouble_attending(made, *shape)
+            if trouble:
+                _log.warning("no kernels for attention: %s", trouble)
+            self._attention[shape] = None if trouble else made
+        return self._attention[shape]
+
+    def _trouble_attending(self, made: StretchedAttention, heads: int, kv: int, dim: int) -> str:
+        """Describe what is wrong with attention over five chunks; empty where nothing is."""
+        device, chunks = self._numbers.device, STRETCH + 1
+
+        def numbers(*shape: int) -> torch.Tensor:
+            line = torch.linspace(-1.0, 1.0, torch.Size(shape).numel(), device=device)
+            return torch.frac(line.view(shape) * 7919.0)
+
+        q, keys, values = (
+            numbers(TILE_ROWS, heads, dim),
+            *(numbers(chunks, kv, CHUNK, dim).roll(turn, 0).half() for turn in (1, 2)),
+        )
+        mask = torch.zeros(chunks, TILE_ROWS, CHUNK, device=device)
+        mask[-1, :, CHUNK // 2 :] = -torch.inf
+        got = torch.empty(TILE_ROWS, heads * dim, device=device)
+        grouped = q.view(TILE_ROWS, kv, heads // kv, dim)
+        scores = torch.einsum("rkgd,ckpd->kgrcp", grouped, keys.float())
+        scores = scores.add_(mask.transpose(0, 1)).flatten(3).softmax(dim=3)
+        flat = values.float().transpose(0, 1).reshape(kv, chunks * CHUNK, dim)
+        expected = torch.einsum("kgrs,ksd->rkgd", scores, flat).reshape(TILE_ROWS, -1)
+        try:
+            made.attend(q, (keys, values), mask, None, (1.0, 0.0, None), got)
+            apart = float((got - expected).norm())
+        except Exception as error:  # noqa: BLE001  # a compiler's, a linker's, a driver's
+            return str(error)
+        return "" if apart <= _FAR * float(expected.norm()) else "wrong results"
+
     def multiply(
         self,
         x: torch.Tensor,
@@ -117,10 +167,30 @@ class Products:
         """
         if not exact:
             self.warm((matrix,))
-        if self._stored is not None and not exact and self._stored.takes(matrix, len(x)):
-            self._stored.multiply(x, matrix, out, large=large)
+        stored = None if exact else self._stored
+        if stored is not None and stored.takes(matrix, len(x)):
+            stored.multiply(x, matrix, out, large=large)
+        elif stored is not None and matrix.blocked and stored.widens(matrix, len(x)):
+            self._multiply_many(stored, x, matrix, out, large=large)
         else:
             self._multiply_widened(x, matrix, out, large=large, exact=exact)
+
+    def _multiply_many(
+        self,
+        stored: StoredProducts,
+        x: torch.Tensor,
+        matrix: DeviceMatrix,
+        out: torch.Tensor,
+        *,
+        large: bool,
+    ) -> None:
+        """The same for more rows: one launch widens a piece, which a library's product takes."""
+        ready, peaks = stored.ready(x, matrix, large=large)
+        for first, count in _pieces(matrix, torch.float16, ready.shape[1]):
+            weights = stored.widened(matrix.part(first, count)).t()
+            self._product(ready, weights, out[:, first : first + count])
+        if large:
+            out.mul_(peaks.unsqueeze(1))
 
     def _multiply_widened(
         self, x: torch.Tensor, matrix: DeviceMatrix, out: torch.Tensor, *, large: bool, exact: bool
@@ -192,10 +262,24 @@ def _stored_products(sums: torch.Tensor, ready: torch.Tensor) -> StoredProducts:
     return StoredProducts(sums, ready)
 
 
-def _pieces(matrix: DeviceMatrix, number: torch.dtype) -> Iterator[tuple[int, int]]:
-    """First row and number of rows; the whole matrix where nothing is to be widened."""
-    ready = FLOATS.get(matrix.kind) == number
-    step = matrix.rows if ready else max(PIECE // matrix.width, 1)
+def _attention(device: torch.device, heads: int, kv: int, dim: int) -> StretchedAttention:
+    from engine.backend.accelerator.kernels.launch import StretchedAttention  # imports Triton
+
+    return StretchedAttention(device, heads, kv, dim)
+
+
+def _pieces(
+    matrix: DeviceMatrix, number: torch.dtype, width: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """First row and number of rows; the whole matrix where nothing is to be widened.
+
+    `width`: numbers of a widened row; None: as many as it has.
+    """
+    step = max(PIECE // (width or matrix.width), 1)
+    if FLOATS.get(matrix.kind) == number:
+        step = matrix.rows
+    elif step >= ALIGNED_ROWS:
+        step -= step % ALIGNED_ROWS
     for first in range(0, matrix.rows, step):
         yield first, min(step, matrix.rows - first)
 

@@ -18,6 +18,8 @@ BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Rows of a forward. Up to 16 are computed alike, but for experts, which few rows choose few of."""
 PIECE = 1 << 22
 """Most numbers that are widened at once."""
+ALIGNED_ROWS = 128
+"""Pieces of a matrix begin at multiples of so many rows, so that kernels may read words there."""
 FEWEST_CHUNKS = 4
 """Rows look at so many chunks of keys, or at twice, four times, ... as many."""
 TAIL = 2
@@ -100,7 +102,13 @@ def working_bytes(
     masks = len({block.window for block in own}) * rows * chunks * CHUNK * _FLOAT
     group, dim = config.num_heads // config.num_kv_heads, config.head_dim
     heads = heads_at_once(chunks, config.num_kv_heads, group, dim)
-    attention = rows * 4 * queries * _FLOAT + heads * head_bytes(chunks, group, dim)
+    parts = stretches(chunks) + TAIL
+    tiles = min(tiles_at_once(parts, config.num_heads, dim), rows // TILE_ROWS)
+    scores = max(
+        heads * head_bytes(chunks, group, dim),
+        tiles * part_bytes(parts, group * config.num_kv_heads, dim),
+    )
+    attention = rows * 4 * queries * _FLOAT + scores
     feed_forward = rows * inner * 18
     fusion = 0
     if config.fusion is not None:  # features scaled, both paths, their gate, side by side
@@ -114,6 +122,25 @@ def drafting_bytes(config: ModelConfig, width: int = DRAFT_WIDTH) -> int:
     tree = 7 * nodes + 2 * DRAFT_LEVELS * width + (2 * DRAFT_LEVELS + 8) * TILE_ROWS
     given = TILE_ROWS * config.hidden_size
     return (tree + given + DRAFT_LEVELS * config.head_rows) * _FLOAT
+
+
+STRETCH = 4
+"""Chunks of keys that a kernel's program sums up by itself."""
+
+
+def stretches(chunks: int) -> int:
+    """Return the number of stretches of so many chunks."""
+    return -(-chunks // STRETCH)
+
+
+def tiles_at_once(parts: int, heads: int, head_dim: int) -> int:
+    """16 rows each, whose attention in so many parts kernels compute together."""
+    return max(WORKING_BYTES // part_bytes(parts, heads, head_dim), 1)
+
+
+def part_bytes(parts: int, heads: int, head_dim: int) -> int:
+    """Bytes of 16 rows' sums, peaks and totals, one for every stretch and tail chunk."""
+    return parts * TILE_ROWS * heads * (head_dim + 2) * _FLOAT
 
 
 def heads_at_once(chunks: int, kv_heads: int, group: int, head_dim: int) -> int:

@@ -1,1 +1,4 @@
-"""Triton kernels of an accelerator's products. Only `shapes` may be imported without Triton."""
+"""Triton kernels of an accelerator's products and attention.
+
+Only `shapes` may be imported without Triton.
+"""

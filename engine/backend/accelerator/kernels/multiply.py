@@ -315,6 +315,21 @@ def sum_stretches(
 
 
 @triton.jit
+def widen(
+    codes, high, packed, scales, out, rows, blocks, steps, magic,
+    RAW: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr,
+    EVEN: tl.constexpr,
+):  # fmt: skip
+    """out fp16 [rows, steps, PARTS, 32] = the numbers of ROWS rows in one step, as unpacked."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    step, k = tl.program_id(1), tl.arange(0, 32)
+    raw = RAW(codes, high, packed, scales, tl.minimum(row, rows - 1), step, blocks, ROWS, EVEN)
+    for part in tl.static_range(PARTS):
+        at = out + (row * steps * (PARTS * 32))[:, None] + (step * PARTS + part) * 32 + k[None, :]
+        tl.store(at, PART(raw, magic, part, ROWS), mask=(row < rows)[:, None])
+
+
+@triton.jit
 def _larger(one, other):
     return tl.maximum(one, other)
 

@@ -19,7 +19,7 @@ from engine.backend.accelerator.matrix import FLOATS, DeviceMatrix
 from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.ledger import unlimited
 
-_MODULES = ("multiply", "launch")
+_MODULES = ("multiply", "attend", "launch")
 
 
 @cache

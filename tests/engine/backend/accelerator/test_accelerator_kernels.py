@@ -141,6 +141,27 @@ def test_rows_with_gaps_between_them() -> None:
     assert torch.equal(got, expected)
 
 
+@pytest.mark.release(keep=2, reason="every kernel, interpreted")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("large", [False, True])
+def test_many_rows_are_multiplied_with_widened_pieces(kind: str, large: bool) -> None:
+    """In one launch a piece; numbers as for few rows, to the order of the sums."""
+    matrix, numbers = random_matrix(kind, 150, 256)
+    stored, x = stored_products(), activations(80, 256)
+    if large:
+        x[::2] *= 1e7
+    assert stored.widens(matrix, 80)
+    assert not stored.widens(matrix, 64)
+    ready, peaks = stored.ready(x, matrix, large=large)
+    got = torch.empty(80, 150)
+    for first, count in ((0, 128), (128, 22)):
+        weights = stored.widened(matrix.part(first, count))
+        got[:, first : first + count] = ready.float() @ weights.float().t() * peaks[:, None]
+    expected = x.double() @ numbers.T
+    distance = (got - expected).norm(dim=1) / expected.norm(dim=1)
+    assert distance.max() < 2e-3
+
+
 def test_what_kernels_do_not_take() -> None:
     stored = stored_products()
     matrix, _ = random_matrix("Q4_0", 48, 256)

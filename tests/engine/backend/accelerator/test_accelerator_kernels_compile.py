@@ -1,4 +1,4 @@
-"""What the interpreter runs is also what compilers take: for NVIDIA's and AMD's chips, none at hand.
+"""What the interpreter runs is also what compilers take: for NVIDIA's chips and AMD's, unseen.
 
 And the machine code is what makes a product as fast as memory: weights are copied 16 bytes at a
 time ahead of the arithmetic, go to the matrix units in few instructions, no register is spilled,
@@ -30,7 +30,7 @@ INSTRUCTIONS = {
 """Most of a thread for each weight and 16 rows, loads and products included."""
 
 _TYPES = {
-    torch.int32: "*i32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32",
+    torch.int32: "*i32", torch.int64: "*i64", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32",
 }  # fmt: skip
 
 
@@ -59,8 +59,9 @@ class Asked:
         signature, attributes = dict.fromkeys(names, "constexpr"), {}
         for place, (name, value) in enumerate(zip(names, self.args, strict=False)):
             tensor = isinstance(value, torch.Tensor)
-            signature[name] = _TYPES[value.dtype] if tensor else "i32"
-            if (value.data_ptr() if tensor else value) % 16 == 0:
+            number = "fp32" if isinstance(value, float) else "i32"
+            signature[name] = _TYPES[value.dtype] if tensor else number
+            if number == "i32" and (value.data_ptr() if tensor else value) % 16 == 0:
                 attributes[(place,)] = [["tt.divisibility", 16]]
         source = ASTSource(self.kernel, signature, constants, attributes)
         target = GPUTarget("cuda", chip, 32)
@@ -71,13 +72,17 @@ class Asked:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Asked]:
-    from engine.backend.accelerator.kernels import multiply
+    from engine.backend.accelerator.kernels import attend, multiply
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    kernels = ("make_ready", "sum_stretches", "add_stretches")
-    found = {name: Asked(getattr(multiply, name)) for name in kernels}
-    for name, kernel in found.items():
-        monkeypatch.setattr(multiply, name, kernel)
+    found = {}
+    for module, names in (
+        (multiply, ("make_ready", "sum_stretches", "add_stretches")),
+        (attend, ("attend_stretches", "attend_tails", "combine")),
+    ):
+        for name in names:
+            found[name] = Asked(getattr(module, name))
+            monkeypatch.setattr(module, name, found[name])
     return found
 
 
@@ -173,3 +178,39 @@ def test_what_is_before_and_after(large: bool, asked: dict[str, Asked]) -> None:
     start("Q4_0", 16, 131, 2048, large=large)
     for name in ("make_ready", "add_stretches"):
         assert asked[name].compiled(80).asm["cubin"]
+
+
+@pytest.mark.release(keep=1, reason="every kernel is compiled")
+@pytest.mark.parametrize(("heads", "kv", "dim"), [(32, 8, 128), (28, 4, 128), (8, 4, 256)])
+@pytest.mark.parametrize("chip", [*NVIDIA, *AMD])
+def test_attention_goes_to_the_matrix_units(
+    chip: int | str,
+    heads: int,
+    kv: int,
+    dim: int,
+    asked: dict[str, Asked],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from engine.backend.accelerator.kernels.launch import StretchedAttention
+
+    monkeypatch.setattr(torch.version, "hip", "6.4" if isinstance(chip, str) else None)
+    made = StretchedAttention(torch.device("cpu"), heads, kv, dim)
+    kept = torch.zeros(5, kv, 64, dim, dtype=torch.float16)
+    tails = torch.zeros(16, kv * 64, dtype=torch.int64)
+    q, mask, out = (
+        torch.zeros(16, heads, dim),
+        torch.zeros(6, 16, 64),
+        torch.zeros(16, heads * dim),
+    )
+    made.attend(q, (kept, kept), mask, tails, (0.1, 30.0, torch.zeros(kv, 1, heads // kv)), out)
+    for name in ("attend_stretches", "attend_tails", "combine"):
+        found = asked[name].compiled(chip)
+        assert found.metadata.shared <= (99 if isinstance(chip, int) else 64) << 10
+        if isinstance(chip, int):
+            assert stack_bytes(found.asm["cubin"], tmp_path) == 0, name
+        else:
+            assert re.findall(r"\.vgpr_spill_count: +(\d+)", found.asm["amdgcn"]) == ["0"], name
+        if name != "combine":
+            code = found.asm["ptx" if isinstance(chip, int) else "amdgcn"]
+            assert re.search("mma.sync|wgmma|v_wmma|v_mfma", code), name
