@@ -88,6 +88,13 @@ def own_cache(cache: SegmentCache, kind: type[CacheT]) -> CacheT:
     return cache
 
 
+def keep_path(cache: SegmentCache, committed: int, path: Sequence[int]) -> None:
+    """Bring the keys of a path's nodes to their places behind the committed tokens."""
+    still = next((place for place, node in enumerate(path) if node != place), len(path))
+    if moved := [committed + node for node in path[still:]]:
+        cache.move(moved, committed + still)
+
+
 class Segment(ABC):
     """A contiguous run of decoder blocks on one device, or a feature head, which is one segment.
 
@@ -225,10 +232,7 @@ class Segment(ABC):
         if output.logits is None:
             raise ValueError("the last segment has no head")
         verified = draws.verify(request, output.logits)
-        path = verified.path
-        still = next((place for place, node in enumerate(path) if node != place), len(path))
-        if moved := [committed + node for node in path[still:]]:
-            cache.move(moved, committed + still)
+        keep_path(cache, committed, verified.path)
         return verified, None if taps is None else replace(output, logits=None)
 
 

@@ -58,7 +58,7 @@ def give_memory_back() -> None:
 
 def torch_counters(machine: Machine) -> dict[str, Counter]:
     """Return torch's own count of bytes for every accelerator that it computes on."""
-    devices = (found.device for found in machine.usable if not found.simulated)
+    devices = (found.device for found in machine.usable if not (found.simulated or found.webgpu))
     return {device: partial(_held_by_torch, device) for device in devices}
 
 

@@ -142,7 +142,9 @@ class AcceleratorWatch:
 
 def _held(known: Accelerator) -> int | None:
     torch = sys.modules.get("torch")
-    return None if torch is None else held_by_torch(torch, known.device)
+    if torch is None or known.webgpu:
+        return None
+    return held_by_torch(torch, known.device)
 
 
 def _named(sample: AcceleratorSample, known: Accelerator | None) -> AcceleratorSample:

@@ -11,6 +11,7 @@ from itertools import chain
 from engine.backend.cpu import CpuDevice, threads_for
 from engine.backend.device import Device
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.real_device import open_accelerator
 from engine.backend.segment import Share
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import (
@@ -154,13 +155,7 @@ class DeviceManager:
             device.processor.interrupted = self._cancelled
             self._simulated = weakref.ref(device)
             return device
-        if found.webgpu:
-            from engine.backend.webgpu.device import WebGpuDevice
-
-            return WebGpuDevice(found.device, budget, found.name)
-        from engine.backend.accelerator.device import TorchDevice  # imports torch
-
-        return TorchDevice(found.device, budget, found.name)
+        return open_accelerator(found.device, budget, found.name)
 
     def _simulation(self, memory: int) -> Accelerator:
         """Return the simulated accelerator that is open, or a new one of this memory."""

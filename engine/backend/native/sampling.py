@@ -81,6 +81,11 @@ class NativeDraws:
         """The verification, for native calls."""
         self._room(_FEW_NODES)
 
+    @property
+    def takes_likeliest(self) -> bool:
+        """Tell whether it always draws the likeliest token, as the model itself has it."""
+        return self.struct.temperature == 0 and not self._penalised
+
     def draw(self, logits: Floats, tokens: Sequence[int]) -> int:
         """The token that follows `tokens`; logits fp32 [vocab].
 

@@ -232,7 +232,7 @@ class Gpu:
                     tr("Load the model again; it will run without this device."),
                     str(error),
                 ) from error
-            raise
+            raise RuntimeError(str(error)) from error
 
     def _full(self, needed: int | None, details: str) -> OutOfMemory:
         causes = [tr("{device} has no memory left.").format(device=self._ledger.name)]

@@ -111,8 +111,8 @@ class GpuLoader:
     def _stacked(self, kind: str, names: Sequence[str], native: Format | None = None) -> GpuMatrix:
         shapes = [self._shapes[name] for name in names]
         shape = sum(rows for rows, _ in shapes), shapes[0][1]
-        native = native or self._native
-        stretches = self._packed(names, native) if native else self._stretches(kind, names)
+        own = self._native if native is None else native
+        stretches = self._stretches(kind, names) if own is None else self._packed(names, own)
         matrix = upload(self._gpu, self._account, kind, shape, stretches, names[0])
         self.matrices.append(matrix)
         self.kinds.add(kind)

@@ -15,7 +15,7 @@ from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.memory import GpuCache
 from engine.backend.webgpu.room import GpuRoom
-from engine.backend.webgpu.sizes import SPAN, padded_head, parts_of, up
+from engine.backend.webgpu.sizes import LOGIT_ROWS, SPAN, padded_head, parts_of, up
 from engine.backend.webgpu.stages import Dispatch, Linear, Stages
 from engine.model.config import BlockConfig, ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, segment_tensors
@@ -182,6 +182,15 @@ class GpuNetwork:
             many = -(-rows // 64)
             found.append(Dispatch(cap, cap.group(*bound), lambda extent: (many, extent.wanted, 1)))
         return found
+
+    def draws(self, room: GpuRoom) -> list[Dispatch]:
+        """Return the dispatch from logits to the likeliest tokens."""
+        if self._head is None:
+            return []
+        kernel = self._gpu.kernel("draw")
+        shape = self._stages.uniform(self._config.head_rows, LOGIT_ROWS)
+        group = kernel.group(shape, room.wanted, room["logits"], room["drawn"])
+        return [Dispatch(kernel, group, lambda extent: (extent.wanted, 1, 1))]
 
     def attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:
         """Return, for each block, what puts keys and values in place, and what looks there."""

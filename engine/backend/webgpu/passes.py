@@ -19,7 +19,13 @@ _NOWHERE = 2**31 - 1
 
 
 def passes(
-    step: Step, most: int, wanted: Sequence[int], hidden: Floats | None, *, own: bool
+    step: Step,
+    most: int,
+    wanted: Sequence[int],
+    hidden: Floats | None,
+    *,
+    own: bool,
+    asked: Sequence[int] | None = None,
 ) -> Iterator[GpuPass]:
     """Divide a forward; later passes see the keys of earlier ones.
 
@@ -29,6 +35,7 @@ def passes(
         wanted: rows whose logits are wanted, ascending.
         hidden: of all rows, where they are given.
         own: whether those are what a head itself has put out.
+        asked: of each wanted row, the token whose probability is wanted; the device draws.
     """
     if step.tree is not None:
         most = min(most, TREE_ROWS)
@@ -39,7 +46,8 @@ def passes(
         rows = range(start, min(start + most, count))
         chosen = [row - start for row in wanted if row in rows]
         given = None if hidden is None else hidden[rows.start : rows.stop]
-        yield GpuPass(step, rows, chosen, done, given, own)
+        tokens = None if asked is None else asked[done : done + len(chosen)]
+        yield GpuPass(step, rows, chosen, done, given, own, tokens)
         done += len(chosen)
 
 
@@ -54,6 +62,7 @@ class GpuPass:
         first_wanted: wanted rows of earlier passes.
         hidden: hidden states, or features, of these rows.
         own: those are what a head itself has put out.
+        asked: of each wanted row, the token whose probability is wanted; None: nothing is drawn.
     """
 
     step: Step
@@ -62,6 +71,7 @@ class GpuPass:
     first_wanted: int
     hidden: Floats | None
     own: bool
+    asked: Sequence[int] | None = None
 
     @property
     def keys(self) -> int:
@@ -85,6 +95,9 @@ class GpuPass:
         facts[:, 1] = step.positions[some]
         facts[:, 2] = np.arange(some.start, some.stop) + step.first_slot
         words[wanted : wanted + len(self.wanted)] = self.wanted
+        if self.asked is not None:
+            place = wanted + LOGIT_ROWS
+            words[place : place + len(self.asked)] = self.asked
         words[paths] = _NOWHERE
         if tree is not None:
             words[paths] = tree.base

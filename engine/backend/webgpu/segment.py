@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.native.sampling import NativeDraws
+from engine.backend.round import Verified, VerifyRequest
 from engine.backend.segment import (
     Segment,
     SegmentCache,
     SegmentOutput,
     check_head,
     features_are_own,
+    keep_path,
     own_cache,
 )
 from engine.backend.shared import Borrowed, Loan, Shared
 from engine.backend.step import CHUNK, Step
+from engine.backend.webgpu.drawing import first_children, walked
 from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.matrix import GpuMatrix
@@ -28,7 +33,7 @@ from engine.backend.webgpu.network import GpuNetwork
 from engine.backend.webgpu.passes import GpuPass, Outbox, Recorder, passes
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.served import why_not_served
-from engine.backend.webgpu.sizes import up
+from engine.backend.webgpu.sizes import DRAWN, up
 from engine.backend.webgpu.stages import Dispatch, Extent
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
@@ -96,12 +101,14 @@ class _Program:
     blocks: list[tuple[list[Dispatch], list[Dispatch]]]
     end: list[Dispatch]
     logits: list[Dispatch]
+    draws: list[Dispatch]
 
     @property
     def every(self) -> Iterator[Dispatch]:
         """All dispatches."""
         lists = chain.from_iterable(self.blocks)
-        return chain.from_iterable((self.enter, self.enter_own, *lists, self.end, self.logits))
+        ends = self.end, self.logits, self.draws
+        return chain.from_iterable((self.enter, self.enter_own, *lists, *ends))
 
 
 class WebGpuSegment(Segment):
@@ -167,6 +174,7 @@ class WebGpuSegment(Segment):
             network.blocks(room),
             network.end(room),
             network.logits(room),
+            network.draws(room),
         )
         for dispatch in program.every:
             dispatch.compile(self._tile)
@@ -175,27 +183,67 @@ class WebGpuSegment(Segment):
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward: one list of work and one wait for each pass, which most have one of."""
+        return self._compute(step, cache, hidden)[0]
+
+    def verify(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        draws: NativeDraws,
+        request: VerifyRequest,
+        *,
+        hidden: Floats | None = None,
+        taps: tuple[int, ...] | None = None,
+    ) -> tuple[Verified, SegmentOutput | None]:
+        """See `Segment`; where the likeliest tokens are drawn, the device draws them.
+
+        Then no logits come back: the tokens and their probabilities do.
+        """
+        if not (self._network.heads and draws.takes_likeliest):
+            return super().verify(cache, committed, draws, request, hidden=hidden, taps=taps)
+        step = Step(request.nodes, request.parents, committed, taps=taps or (), feeds=taps == ())
+        output, drawn = self._compute(step, cache, hidden, first_children(request))
+        verified = walked(request, drawn)
+        keep_path(cache, committed, verified.path)
+        return verified, None if taps is None else output
+
+    def _compute(
+        self,
+        step: Step,
+        cache: SegmentCache,
+        hidden: Floats | None,
+        asked: Sequence[int] | None = None,
+    ) -> tuple[SegmentOutput, NDArray[np.uint32]]:
+        """Return a forward's output, and what the device drew where `asked` says that it draws."""
         kept, rows = own_cache(cache, GpuCache), len(step.tokens)
         if hidden is None and not self._network.embeds:
             raise ValueError("this segment has no embedding and was given no hidden states")
         own = features_are_own(self._config, hidden, rows)
-        asked = range(rows) if step.logit_rows is None else step.logit_rows
-        wanted = list(asked) if self._network.heads else []
+        logit_rows = range(rows) if step.logit_rows is None else step.logit_rows
+        wanted = list(logit_rows) if self._network.heads else []
         program = self._reach(kept.slots)
         taps = [tap for tap in step.taps if tap in self.blocks]
         size = self._config.hidden_size
         found = SegmentOutput(
             np.empty((rows, size), dtype=np.float32),
             np.empty((len(wanted), self._config.head_rows), dtype=np.float32)
-            if self._network.heads
+            if self._network.heads and asked is None
             else None,
             {tap: np.empty((rows, size), dtype=np.float32) for tap in taps},
         )
-        for part in passes(step, program.room.rows, wanted, hidden, own=own):
-            self._run(program, kept, part, found)
-        return found
+        drawn = np.zeros((len(asked or ()), DRAWN), dtype=np.uint32)
+        for part in passes(step, program.room.rows, wanted, hidden, own=own, asked=asked):
+            self._run(program, kept, part, found, drawn)
+        return found, drawn
 
-    def _run(self, program: _Program, cache: GpuCache, part: GpuPass, found: SegmentOutput) -> None:
+    def _run(
+        self,
+        program: _Program,
+        cache: GpuCache,
+        part: GpuPass,
+        found: SegmentOutput,
+        drawn: NDArray[np.uint32],
+    ) -> None:
         """Compute a pass; its results go to their rows of what is found."""
         gpu, room, some = self._gpu, program.room, part.rows
         gpu.write(room["inputs"], 0, part.inputs(room.rows))
@@ -212,8 +260,11 @@ class WebGpuSegment(Segment):
         read = gpu.read(results, outbox.nbytes)
         for name, begin, end in outbox.parts:
             numbers = read[begin // 4 : end // 4]
+            place = slice(part.first_wanted, part.first_wanted + len(part.wanted))
+            if name == "drawn":
+                drawn[place] = numbers.view(np.uint32).reshape(-1, DRAWN)
+                continue
             if name == "logits" and found.logits is not None:
-                place = slice(part.first_wanted, part.first_wanted + len(part.wanted))
                 found.logits[place] = numbers.reshape(len(part.wanted), -1)
                 continue
             rows = numbers.reshape(len(some), -1)[:, : self._config.hidden_size]
@@ -245,15 +296,21 @@ class WebGpuSegment(Segment):
         work.add(program.end)
         if before in taps:
             work.copy(room["hidden"], rows, outbox.place(before, rows))
-        if heads and self._network.fuser is None:
+        if part.asked is not None and not part.step.feeds:
+            pass  # who lets the device draw, wants no more of the last block
+        elif heads and self._network.fuser is None:
             normed = extent.rows * up(self._config.hidden_size, 8) * 4
             work.copy(room["normed"], normed, outbox.place("hidden", normed))
         else:
             work.copy(room["hidden"], rows, outbox.place("hidden", rows))
         if heads and extent.wanted:
             work.add(program.logits)
-            nbytes = extent.wanted * self._config.head_rows * 4
-            work.copy(room["logits"], nbytes, outbox.place("logits", nbytes))
+            name, each = "logits", self._config.head_rows
+            if part.asked is not None:
+                work.add(program.draws)
+                name, each = "drawn", DRAWN
+            nbytes = extent.wanted * each * 4
+            work.copy(room[name], nbytes, outbox.place(name, nbytes))
         work.end()
 
     def _enter(self, program: _Program, part: GpuPass) -> list[Dispatch]:

@@ -20,6 +20,8 @@ PATH_SLOTS = 6 * CHUNK
 """Positions in which a row of a tree may have a path of its own."""
 PARTS_BYTES = 32 << 20
 """Bytes of a pass's parts of attention; over long sequences fewer rows are computed at a time."""
+DRAWN = 4
+"""Numbers that come back of a token that the device has drawn."""
 LARGEST_TILE = 16
 """Rows of a product that share one reading of the weights; a pass is a multiple of them."""
 ALIGNED = 256
@@ -66,9 +68,12 @@ def moved_bytes(slots: int) -> int:
 
 
 def input_offsets(rows: int) -> tuple[int, int, int]:
-    """Return where, in the buffer of a pass's inputs, wanted rows and paths begin, and its end."""
+    """Return where, in the buffer of a pass's inputs, wanted rows and paths begin, and its end.
+
+    Behind the wanted rows, from LOGIT_ROWS on, are the tokens whose probability is asked for.
+    """
     wanted = up(rows * 4 * _NUMBER, ALIGNED)
-    paths = wanted + up(LOGIT_ROWS * _NUMBER, ALIGNED)
+    paths = wanted + up(2 * LOGIT_ROWS * _NUMBER, ALIGNED)
     return wanted, paths, paths + up((1 + min(rows, TREE_ROWS) * PATH_SLOTS) * _NUMBER, ALIGNED)
 
 
@@ -118,6 +123,7 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
     if head:
         numbers["normed"] = rows * up(hidden, 8)
         numbers["logits"] = LOGIT_ROWS * config.head_rows
+        numbers["drawn"] = LOGIT_ROWS * DRAWN
         numbers["results"] += LOGIT_ROWS * config.head_rows
     sizes = {name: count * _NUMBER for name, count in numbers.items()}
     return sizes | {"inputs": input_offsets(rows)[2]}

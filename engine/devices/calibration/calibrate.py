@@ -10,6 +10,7 @@ from time import perf_counter
 
 from engine.backend.cpu import CpuDevice, native_is_built, threads_for
 from engine.backend.device import Device
+from engine.backend.real_device import open_accelerator
 from engine.commands import KvType
 from engine.devices.calibration.fit import Beside, fit_attention, fit_beside, fit_product
 from engine.devices.calibration.small_model import (
@@ -182,9 +183,7 @@ def _opened(subject: _Subject, devices: Mapping[str, Device]) -> Iterator[Device
     elif subject.is_host:
         yield CpuDevice(threads=subject.threads)
     else:
-        from engine.backend.accelerator.device import TorchDevice
-
-        device = TorchDevice(subject.name)
+        device = open_accelerator(subject.name)
         try:
             yield device
         finally:
