@@ -45,6 +45,8 @@ def theme(qapp: QApplication, request: pytest.FixtureRequest) -> Iterator[Theme]
     with pytest.MonkeyPatch.context() as patch:
         if not request.config.option.release:
             patch.setattr("app.theme.theme.style_sheet", lambda *_: "")
+        # No test is so slow that a window's words are gone before it reads them.
+        patch.setattr("app.shell.banner_stack._TOAST_MS", 1 << 30)
         yield Theme(qapp)
 
 
