@@ -109,7 +109,7 @@ def _few_cores(cores: int, reads: float, rate: float) -> DeviceSpeeds:
 def _product(reads: float, multiplies: float = inf) -> ProductSpeed:
     """Return the speed of products, which read weights while they multiply others.
 
-    Seconds are max(reading, multiplying) and a share of the shorter one; README explains it.
+    Seconds are max(reading, multiplying) and a share of the shorter one: README's formula.
     """
     seconds = []
     for rows in _ROWS:
