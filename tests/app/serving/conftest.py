@@ -10,7 +10,6 @@ import keyring
 import pytest
 from keyring.backends.fail import Keyring as NoKeyring
 
-sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 
 from desk import Desk
