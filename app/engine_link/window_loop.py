@@ -56,14 +56,14 @@ class WindowLoop:
         work: Coroutine[Any, Any, T],
         done: Callable[[T], None],
         failed: Callable[[Exception], None],
-    ) -> Callable[[], None]:
+    ) -> Callable[[], object]:
         """Run a coroutine, then `done` or `failed`; neither is called once `owner` is gone.
 
         Returns what calls it off; then neither is called either.
         """
         task = self.get().create_task(work)
         task.add_done_callback(partial(_hand_over, owner, done, failed))
-        return task.cancel  # type: ignore[return-value]
+        return task.cancel
 
     def close(self) -> None:
         """End all that runs in it, and let it say so."""
