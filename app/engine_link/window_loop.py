@@ -7,7 +7,7 @@ thread. Nothing else of the window is asynchronous.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,9 +44,10 @@ class WindowLoop:
         if self._closed:
             raise RuntimeError("the window closes")
         if self._loop is None:
-            from app.engine_link.qt_loop import QtLoop  # most windows never need it
+            from app.engine_link.qt_loop import qt_loop  # most windows never need it
 
-            self._loop = QtLoop()
+            self._loop = qt_loop()
+            self._loop.enter()
         return self._loop
 
     def run(
@@ -55,14 +56,14 @@ class WindowLoop:
         work: Coroutine[Any, Any, T],
         done: Callable[[T], None],
         failed: Callable[[Exception], None],
-    ) -> Callable[[], None]:
+    ) -> Callable[[], object]:
         """Run a coroutine, then `done` or `failed`; neither is called once `owner` is gone.
 
         Returns what calls it off; then neither is called either.
         """
         task = self.get().create_task(work)
         task.add_done_callback(partial(_hand_over, owner, done, failed))
-        return task.cancel  # type: ignore[return-value]
+        return task.cancel
 
     def close(self) -> None:
         """End all that runs in it, and let it say so."""
@@ -71,18 +72,12 @@ class WindowLoop:
             return
         import asyncio
 
-        end = time.monotonic() + _GOODBYE_S
-
-        def wait_for(tasks: Collection[asyncio.Task[Any]]) -> None:
-            while not all(task.done() for task in tasks) and time.monotonic() < end:
-                QApplication.processEvents()
-
-        tasks = asyncio.all_tasks(loop)
+        tasks, end = asyncio.all_tasks(loop), time.monotonic() + _GOODBYE_S
         for task in tasks:
             task.cancel()
-        wait_for(tasks)
-        wait_for([loop.create_task(loop.shutdown_asyncgens())])
-        loop.close()
+        while not all(task.done() for task in tasks) and time.monotonic() < end:
+            QApplication.processEvents()
+        loop.leave()
 
 
 def _hand_over(

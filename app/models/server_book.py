@@ -82,7 +82,7 @@ class ServerBook(QObject):
         done: Callable[[Catalogue], None],
         failed: Callable[[Exception], None],
         owner: QObject,
-    ) -> Callable[[], None]:
+    ) -> Callable[[], object]:
         """Ask a server for its models; returns what calls that off.
 
         Args:

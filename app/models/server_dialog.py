@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHBoxLayout,
+    QLabel,
     QLineEdit,
     QVBoxLayout,
     QWidget,
@@ -55,7 +56,7 @@ class ServerDialog(QDialog):
         super().__init__(parent)
         self._book, self._server = book, server
         self._found: RemoteServer | None = None
-        self._call_off: Callable[[], None] = lambda: None
+        self._call_off: Callable[[], object] = lambda: None
         self._key_changed = server is None
         self.state = DialogState.EMPTY
         self.setWindowTitle(tr("Add a server") if server is None else server.address.host)
@@ -190,9 +191,9 @@ class ServerDialog(QDialog):
         assert layout is not None  # noqa: S101 - told to the type checker
         self.resize(width, layout.totalHeightForWidth(width))
 
-    def _say(self, label: QWidget, words: str, look: str) -> None:
+    def _say(self, label: QLabel, words: str, look: str) -> None:
         label.setVisible(bool(words))
-        label.setText(words)  # type: ignore[attr-defined]
+        label.setText(words)
         if label.property("look") != look:
             label.setProperty("look", look)
             label.style().unpolish(label)

@@ -104,6 +104,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     opening = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
     interactive = arguments.prompt is None and not arguments.json and _at_terminal()
     first = "" if interactive else _prompt(arguments)
+    conversation: _Conversation | RemoteConversation
     conversation = _Conversation(load) if load else _elsewhere(arguments)
     try:
 

@@ -12,7 +12,7 @@ from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options, one_or_more
 from engine.errors import UserFixable
 from engine.hub.messages import Access, Describe, Order, Packaging, Repository, Search, Variant
-from engine.hub.remote.addresses import ServerAddress, address_in, endpoint_of, is_endpoint, prepare
+from engine.hub.remote.addresses import Address, address_in, endpoint_of, is_endpoint, prepare
 from engine.hub.remote.fault_texts import about, explained
 from engine.hub.remote.faults import trouble_of
 from engine.hub.starter import user_data
@@ -178,8 +178,8 @@ def _download(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _described(arguments: argparse.Namespace, access: Access) -> tuple[Repository, ServerAddress]:
-    address = address_in(arguments.repo, endpoint_of(access)) or ServerAddress(arguments.repo)
+def _described(arguments: argparse.Namespace, access: Access) -> tuple[Repository, Address]:
+    address = address_in(arguments.repo, endpoint_of(access)) or Address(arguments.repo)
     asked = Describe(access, address.repo, arguments.revision or address.revision)
 
     def answer(connection: Connection) -> Repository:
@@ -205,7 +205,7 @@ def _answered(asked: Search | Describe, answer: Callable[[Connection], Told]) ->
         raise explained(trouble_of(error), about(asked)) from error
 
 
-def chosen(repository: Repository, address: ServerAddress, wanted: str | None) -> Variant:
+def chosen(repository: Repository, address: Address, wanted: str | None) -> Variant:
     """The variant that is meant: by name, by a file of it, or the only one."""
     name = wanted or address.variant
     variants = repository.variants

@@ -18,7 +18,7 @@ _OF_ONE_REQUEST = ("/chat/completions", "/completions", "/models")
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """ServerAddress of a server's interface.
+    """Address of a server's interface.
 
     Attributes:
         url: as in "http://192.168.1.5:8000/v1", without a slash at the end.
