@@ -82,7 +82,7 @@ def _accelerator(found: Accelerator) -> Iterator[str]:
     if found.unusable:
         yield "  " + tr("cannot be used: {reason}").format(reason=found.unusable)
     elif found.without_kernels:
-        yield "  " + tr("slow here: {reason}").format(reason=found.without_kernels)
+        yield "  " + tr("Slow here: {reason}").format(reason=found.without_kernels)
     if found.memory_total is not None:
         amounts = memory(found.memory_total), memory(found.memory_free or 0)
         said = tr("{total} of memory, {free} free").format(total=amounts[0], free=amounts[1])

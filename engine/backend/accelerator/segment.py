@@ -27,9 +27,9 @@ from engine.backend.accelerator.network import Network
 from engine.backend.accelerator.products import Products
 from engine.backend.accelerator.sizes import (
     FEW_ROWS,
-    RECORDED_ROWS,
     TILE_ROWS,
     given_width,
+    is_recorded,
     recorded_bytes,
     segment_bytes,
     working_bytes,
@@ -210,7 +210,7 @@ class AcceleratorSegment(Segment):
         asked = range(rows) if step.logit_rows is None else step.logit_rows
         wanted = list(asked) if network.heads else []
         taps = [tap for tap in step.taps if tap in self.blocks]
-        recorded = rows <= RECORDED_ROWS
+        recorded = is_recorded(self._config, self.blocks, rows)
         rooms = self._rooms(rows, len(wanted), taps, whole=recorded)
         done = 0
         with in_words(self._bench.driver, self._bench.account.ledger):

@@ -14,6 +14,9 @@ FEW_ROWS = 64
 """Most rows of a forward over a tree."""
 RECORDED_ROWS = 32
 """Most rows of a forward that is recorded and replayed, where a device can do that."""
+RECORDED_LAUNCHES = 8192
+"""Most launches for experts in a recording: memory of the driver's for each, and time to record."""
+_LAUNCHES_OF_EXPERT = 20
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Rows of a forward. Up to 16 are computed alike, but for experts, which few rows choose few of."""
 PIECE = 1 << 22
@@ -74,6 +77,13 @@ def frame_sizes(bucket: int, tail: int) -> list[int]:
 def computed(bucket: int) -> int:
     """Rows that are computed for so many, a multiple of 16."""
     return max(bucket, TILE_ROWS)
+
+
+def is_recorded(config: ModelConfig, blocks: range, rows: int) -> bool:
+    """Tell whether forwards of so many rows are recorded: experts take many launches."""
+    experts = [found for index in blocks if (found := config.blocks[index].experts) is not None]
+    run = sum(min(rows * each.used, each.count) for each in experts)
+    return rows <= RECORDED_ROWS and run * _LAUNCHES_OF_EXPERT <= RECORDED_LAUNCHES
 
 
 def recorded_bytes(config: ModelConfig, blocks: range, slots: int, *, head: bool) -> int:

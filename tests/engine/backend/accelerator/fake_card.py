@@ -234,6 +234,26 @@ class _HostLooks(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+class CountedKernel:
+    """In the place of a kernel: its launch, with the bytes of the weights that it is given."""
+
+    def __init__(self, card: FakeCard, name: str) -> None:
+        self._card, self._name = card, name
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        assert len(grid) <= 3
+        assert all(size > 0 for size in grid)
+
+        def start(*args: Any, **_options: Any) -> None:
+            assert all(isinstance(tensor, FakeTensor) for tensor in _tensors(args))
+            self._card.queued += 1
+            planes = args[:4] if self._name in ("sum_stretches", "widen") else ()
+            weights = {_storage(plane): plane.nbytes for plane in planes}
+            self._card.seen.launches.append(Launch(self._name, sum(weights.values())))
+
+        return start
+
+
 @contextmanager
 def fake_card(monkeypatch: pytest.MonkeyPatch, *, marks: bool = True) -> Iterator[FakeCard]:
     """Within, torch has a card "cuda:0" with 8 GiB; without marks it is driven like Apple's."""

@@ -30,7 +30,8 @@ INSTRUCTIONS = {
 """Most of a thread for each weight and 16 rows, loads and products included."""
 
 _TYPES = {
-    torch.int32: "*i32", torch.int64: "*i64", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32",
+    torch.int32: "*i32", torch.int64: "*i64", torch.float16: "*fp16",
+    torch.bfloat16: "*bf16", torch.float32: "*fp32",
 }  # fmt: skip
 
 
@@ -181,8 +182,13 @@ def test_what_is_before_and_after(large: bool, asked: dict[str, Asked]) -> None:
 
 
 @pytest.mark.release(keep=1, reason="every kernel is compiled")
-@pytest.mark.parametrize(("heads", "kv", "dim"), [(32, 8, 128), (28, 4, 128), (8, 4, 256)])
-@pytest.mark.parametrize("chip", [*NVIDIA, *AMD])
+@pytest.mark.parametrize(
+    ("chip", "heads", "kv", "dim"),
+    [
+        *((chip, *shape) for chip in NVIDIA for shape in ((32, 8, 128), (28, 4, 128), (8, 4, 256))),
+        *((chip, 32, 8, 64) for chip in AMD),
+    ],
+)
 def test_attention_goes_to_the_matrix_units(
     chip: int | str,
     heads: int,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-from fake_card import FakeCard, fake_card
+from fake_card import CountedKernel, FakeCard, fake_card
 from full_models import RandomWeights
 from head_models import HEADS, HeadWeights, random_features, small_target
 
 from engine.backend.accelerator import device as devices
 from engine.backend.accelerator.device import TorchDevice
+from engine.backend.accelerator.products import Products
 from engine.backend.decoder import Decoder
 from engine.backend.round import Budget, DraftRequest, Ranking
 from engine.commands import WeightFormat
@@ -111,3 +114,50 @@ def test_a_committed_path_is_moved_without_a_wait(nvidia: FakeCard) -> None:
     assert seen.launches
     assert (seen.waits, seen.blocking) == (0, [])
     assert np.array_equal(state.tokens, [6, 7])
+
+
+# -- with kernels -----------------------------------------------------------------------------
+
+KERNELS = {
+    "multiply": ("make_ready", "sum_stretches", "add_stretches", "widen"),
+    "attend": ("attend_stretches", "attend_tails", "combine"),
+}
+
+
+@pytest.fixture
+def kernels(nvidia: FakeCard, monkeypatch: pytest.MonkeyPatch) -> FakeCard:
+    """A card with kernels, which are counted in the place of being started."""
+    pytest.importorskip("triton", reason="Triton is not installed")
+    monkeypatch.delenv("DUOTAIL_KERNELS")
+    for module, names in KERNELS.items():
+        found = import_module(f"engine.backend.accelerator.kernels.{module}")
+        for name in names:
+            monkeypatch.setattr(found, name, CountedKernel(nvidia, name))
+    monkeypatch.setattr(Products, "_trouble", lambda *_: "")
+    monkeypatch.setattr(Products, "_trouble_attending", lambda *_: "")
+    return nvidia
+
+
+def dense(layers: int) -> ModelConfig:
+    return replace(
+        small_target(layers), hidden_size=512, intermediate_size=1024, num_heads=8, head_dim=64
+    )
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1, 42), (256, 48)])
+def test_launches_and_bytes_of_a_block(rows: int, most: int, kernels: FakeCard) -> None:
+    """A block's weights are read once and as they are stored, whatever the rows."""
+    counts, read, held = [], [], []
+    for layers in (1, 2):
+        backend = TorchDevice("cuda:0").backend(WeightFormat.Q4, "target")
+        model = Decoder.build(dense(layers), RandomWeights(dense(layers)), backend)
+        state = model.new_state(300)
+        with kernels.count() as seen:
+            model.forward(state, [5] * rows, logit_rows=(0,))
+        assert (seen.waits, seen.spins, seen.blocking) == (1, 0, [])
+        counts.append(len(seen.launches))
+        weights = [one.nbytes for one in seen.launches if one.name in ("sum_stretches", "widen")]
+        read.append(sum(weights))
+        held.append(model.weight_bytes)
+    assert counts[1] - counts[0] <= most
+    assert 0.95 <= (read[1] - read[0]) / (held[1] - held[0]) <= 1.05

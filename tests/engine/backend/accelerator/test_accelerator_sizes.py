@@ -13,6 +13,7 @@ from full_models import RandomWeights, full_config
 from engine.backend.accelerator.device import SHARED, TorchDevice
 from engine.backend.accelerator.sizes import (
     cache_bytes,
+    is_recorded,
     segment_bytes,
     shared_bytes,
     working_bytes,
@@ -139,6 +140,20 @@ def test_a_draft_takes_no_more_than_is_entered() -> None:
     taken = peak(draft)
     entered = working_bytes(config, range(1), 100 + MAX_TREE, head=True)
     assert entered / 2 <= taken <= entered
+
+
+def test_forwards_of_many_launches_are_not_recorded() -> None:
+    shape = {
+        "model_type": "qwen3_moe", "hidden_size": 256, "num_experts": 128, "intermediate_size": 512,
+        "num_experts_per_tok": 8, "moe_intermediate_size": 64, "num_hidden_layers": 48,
+        "norm_topk_prob": True, "head_dim": 32,
+    }  # fmt: skip
+    config = shaped(**shape)
+    assert is_recorded(config, range(48), 1)
+    assert not is_recorded(config, range(48), 8)
+    assert is_recorded(config, range(4), 8)
+    assert is_recorded(shaped(hidden_size=256, intermediate_size=512), range(1), 32)
+    assert not is_recorded(shaped(hidden_size=256, intermediate_size=512), range(1), 33)
 
 
 def test_planning_with_it_needs_no_torch() -> None:
