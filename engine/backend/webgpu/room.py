@@ -72,5 +72,5 @@ class GpuRoom:
 
     @property
     def activations(self) -> tuple[Buffer, Buffer, Buffer]:
-        """What kernels write for the next product."""
+        """Activations as kernels write them for the next product: fp32, codes, factors."""
         return self["floats"], self["codes"], self["factors"]
