@@ -89,7 +89,7 @@ class Kernel:
             self._pipelines[rows] = found
         return found
 
-    def group(self, *buffers: Buffer | Region) -> Group:
+    def group(self, *buffers: Buffer | BufferRegion) -> Group:
         """Bind buffers, in the order of the bindings."""
         entries = [
             {"binding": number, "resource": _resource(buffer)}
@@ -99,7 +99,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class BufferRegion:
     """A part of a buffer; `offset` is a multiple of ALIGNMENT."""
 
     buffer: Buffer
@@ -107,8 +107,8 @@ class Region:
     nbytes: int
 
 
-def _resource(bound: Buffer | Region) -> dict[str, object]:
-    if isinstance(bound, Region):
+def _resource(bound: Buffer | BufferRegion) -> dict[str, object]:
+    if isinstance(bound, BufferRegion):
         return {"buffer": bound.buffer, "offset": bound.offset, "size": bound.nbytes}
     return {"buffer": bound, "offset": 0, "size": bound.size}
 

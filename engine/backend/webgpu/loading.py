@@ -28,7 +28,7 @@ _PACKED = {kind: fmt for fmt, kind in TYPES.items()}
 _NUMBERS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 
-class Held:
+class HeldVectors:
     """Lives as long as vectors on a device are in use; their entries in the ledger go with it."""
 
 
@@ -69,7 +69,7 @@ class GpuLoader:
         self.matrices: list[GpuMatrix] = []
         self.kinds: set[str] = set()
         self.vector_bytes = 0
-        self.held = Held()
+        self.held = HeldVectors()
 
     def vector(self, *names: str) -> Buffer:
         """Load norms' weights, biases or sinks, side by side, in fp32."""

@@ -67,11 +67,6 @@ class GpuMatrix:
         return sum(sum(_piece_bytes(self.form, piece.rows, self.cols)) for piece in self.pieces)
 
 
-def matrix_bytes(kind: str, rows: int, cols: int) -> int:
-    """Return the bytes that a matrix takes on a device, in one piece."""
-    return sum(_piece_bytes(FORMATS[kind], rows, cols))
-
-
 def _piece_bytes(form: BlockFormat, rows: int, cols: int) -> tuple[int, int]:
     """Bytes of a piece's buffers of codes and of other planes."""
     blocks = rows * form.blocks(cols)

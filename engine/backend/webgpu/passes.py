@@ -111,7 +111,7 @@ class GpuPass:
         return words
 
 
-class Outbox:
+class ReadBack:
     """Places of a pass's results in the buffer that the host reads, by what they are.
 
     Attributes:

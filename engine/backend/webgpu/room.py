@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.backend.ledger import Account, Purpose
-from engine.backend.webgpu.gpu import Buffer, Gpu, Region
+from engine.backend.webgpu.gpu import Buffer, BufferRegion, Gpu
 from engine.backend.webgpu.sizes import (
     buffers,
     input_offsets,
@@ -47,9 +47,9 @@ class GpuRoom:
         self.tables = {rope: self._turns(rope, slots) for rope in ropes_of(config, blocks)}
         wanted, paths, end = input_offsets(self.rows)
         inputs = self["inputs"]
-        self.row_facts = Region(inputs, 0, wanted)
-        self.wanted = Region(inputs, wanted, paths - wanted)
-        self.paths = Region(inputs, paths, end - paths)
+        self.row_facts = BufferRegion(inputs, 0, wanted)
+        self.wanted = BufferRegion(inputs, wanted, paths - wanted)
+        self.paths = BufferRegion(inputs, paths, end - paths)
 
     def __getitem__(self, name: str) -> Buffer:
         """Return a buffer by its name in `sizes.buffers`."""
@@ -72,5 +72,5 @@ class GpuRoom:
 
     @property
     def activations(self) -> tuple[Buffer, Buffer, Buffer]:
-        """What kernels write for the next product."""
+        """Activations as kernels write them for the next product: fp32, codes, factors."""
         return self["floats"], self["codes"], self["factors"]

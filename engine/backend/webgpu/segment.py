@@ -30,7 +30,7 @@ from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.memory import GpuCache
 from engine.backend.webgpu.network import GpuNetwork
-from engine.backend.webgpu.passes import GpuPass, Outbox, Recorder, passes
+from engine.backend.webgpu.passes import GpuPass, ReadBack, Recorder, passes
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.served import why_not_served
 from engine.backend.webgpu.sizes import DRAWN, up
@@ -250,7 +250,7 @@ class WebGpuSegment(Segment):
         if part.hidden is not None:
             gpu.write(self._given(room, own=part.own), 0, self._rows(part.hidden, own=part.own))
         extent = Extent(len(some), len(part.wanted), part.keys, self._tile)
-        outbox = Outbox()
+        outbox = ReadBack()
         results = room.results(self._result_bytes(extent, len(found.taps)))
         gpu.submit(
             lambda encoder: self._record(
@@ -278,7 +278,7 @@ class WebGpuSegment(Segment):
         cache: GpuCache,
         part: GpuPass,
         taps: Collection[int],
-        outbox: Outbox,
+        outbox: ReadBack,
     ) -> None:
         """Record a pass: its dispatches, and copies of what the host wants."""
         room, heads, extent = program.room, self._network.heads, work.extent

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.backend.ledger import Account, Purpose
-from engine.backend.webgpu.gpu import Buffer, Gpu, Group, Kernel, Region
+from engine.backend.webgpu.gpu import Buffer, BufferRegion, Gpu, Group, Kernel
 from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.sizes import up
@@ -153,7 +153,7 @@ class Stages:
         return Dispatch(kernel, group, lambda extent: (extent.rows, 1, 1))
 
     def picked(
-        self, room: GpuRoom, source: Buffer, size: int, wanted: Region | None = None
+        self, room: GpuRoom, source: Buffer, size: int, wanted: BufferRegion | None = None
     ) -> Dispatch:
         """Bring rows of `size` numbers, in whole eights, to the next product."""
         blocks = -(-size // _BLOCK)
