@@ -77,8 +77,8 @@ class DeviceAttention(Attention[AttentionMetadata, DeviceCache]):
             self._kernels.attend(query, (keys, values), mask, seen.tails, manner, mixed)
             return self._out(mixed)
         for start in range(0, len(x), TILE_ROWS):
-            rows = slice(start, start + TILE_ROWS)
-            mixed[rows] = self._attend(query, seen, rows, keys, values)
+            tile = slice(start, start + TILE_ROWS)
+            mixed[tile] = self._attend(query, seen, tile, keys, values)
         return self._out(mixed)
 
     def _attend(

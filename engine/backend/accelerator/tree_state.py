@@ -270,14 +270,13 @@ def words(keys: torch.Tensor, positions: torch.Tensor, count: int) -> torch.Tens
     counters = torch.arange(groups * 16, dtype=torch.int64, device=keys.device).expand(shape)
     four = [counters, (positions & _WORD).unsqueeze(1).expand(shape), zero, zero]
     for number in range(ROUNDS):
-        four = _mixed(*four, key[number])
+        four = _mixed(four, key[number])
     apart = [word.view(-1, groups, 16) for word in four]
     return torch.stack(apart, dim=2).view(len(positions), -1)[:, :count]
 
 
-def _mixed(
-    c0: torch.Tensor, c1: torch.Tensor, c2: torch.Tensor, c3: torch.Tensor, key: torch.Tensor
-) -> list[torch.Tensor]:
-    """One round; products of 32-bit words are taken modulo 2^64, as integers wrap around."""
+def _mixed(counter: list[torch.Tensor], key: torch.Tensor) -> list[torch.Tensor]:
+    """Mix once; products of 32-bit words are taken modulo 2^64, as integers wrap around."""
+    c0, c1, c2, c3 = counter
     a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
     return [(b >> 32 & _WORD) ^ c1 ^ key[0], b & _WORD, (a >> 32 & _WORD) ^ c3 ^ key[1], a & _WORD]
