@@ -227,7 +227,7 @@ def _prompt(arguments: argparse.Namespace) -> str:
 
 def _as_json(finished: Finished) -> str:
     stats = finished.stats
-    answer = {
+    answer: dict[str, object] = {
         "text": finished.text,
         "tokens": list(finished.token_ids or ()),
         "finish_reason": _REASONS[finished.reason],

@@ -54,7 +54,11 @@ class RemoteConversation:
         async def write() -> None:
             answer = RemoteAnswer(request, self._place, emit, lambda _: self._key)
             loop = asyncio.get_running_loop()
-            with on_interrupt(lambda: loop.call_soon_threadsafe(answer.stop)):
+
+            def stop() -> None:
+                loop.call_soon_threadsafe(answer.stop)
+
+            with on_interrupt(stop):
                 await answer.write()
 
         _run(write())
