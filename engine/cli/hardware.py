@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Look, measure if asked, and print."""
     manager = DeviceManager()
-    machine = manager.look(arguments.simulate_gpu)
+    machine = manager.look(arguments.simulate_gpu, adapters=True)
     if arguments.calibrate:
         speeds = manager.measure_all(machine, _progress, lambda: False)
         show_progress("")
@@ -80,7 +80,10 @@ def _accelerator(found: Accelerator) -> Iterator[str]:
     device = f" ({found.device})" if found.device else ""
     yield f"{found.name}{device}"
     if found.unusable:
-        yield "  " + tr("cannot be used: {reason}").format(reason=found.unusable)
+        said = (
+            tr("used by name only: {reason}") if found.by_name else tr("cannot be used: {reason}")
+        )
+        yield "  " + said.format(reason=found.unusable)
     elif found.without_kernels:
         yield "  " + tr("Slow here: {reason}").format(reason=found.without_kernels)
     if found.memory_total is not None:

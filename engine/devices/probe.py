@@ -19,7 +19,6 @@ from engine.devices.accelerators.facts import Seen, all_hidden, combine
 from engine.devices.accelerators.nvml import Lost, Nvml, Unavailable
 from engine.devices.accelerators.system_gpus import pci_gpus, windows_gpus
 from engine.devices.accelerators.torch_devices import TorchSight, look, torch_build
-from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.machine.cgroup import memory_limit
@@ -61,7 +60,7 @@ class HostMemory:
 def probe_machine() -> Machine:
     """Ask the system and its drivers. Memory is as it is now: the engine probes before a load."""
     host = probe_host()
-    return Machine(host, with_adapters(probe_accelerators(host.memory_available), host))
+    return Machine(host, probe_accelerators(host.memory_available))
 
 
 def probe_accelerators(host_available: int | None = None) -> tuple[Accelerator, ...]:

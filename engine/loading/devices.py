@@ -20,13 +20,14 @@ from engine.backend.simulated.spec import (
     simulated_speeds,
 )
 from engine.commands import Mode
+from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.devices.kept_estimates import KeptEstimates
 from engine.devices.kept_measurements import KeptLearnt, KeptSpeeds
 from engine.devices.probe import probe_host, probe_machine
 from engine.errors import Absent
 from engine.language import tr
 from engine.machine.cores import default_threads
-from engine.machine.facts import CPU, Accelerator, Machine
+from engine.machine.facts import CPU, WEBGPU, Accelerator, Machine
 from engine.machine.speeds import Speeds
 from engine.plan.facts import ModelFacts
 from engine.plan.plan import Plan
@@ -60,18 +61,28 @@ class DeviceManager:
         """The simulated accelerator that a load has opened, as long as it is in use."""
         return self._simulated()
 
-    def look(self, simulate_gpu: int | None = None, device: str | None = None) -> Machine:
+    def look(
+        self,
+        simulate_gpu: int | None = None,
+        device: str | None = None,
+        *,
+        adapters: bool = False,
+    ) -> Machine:
         """Return what is here now.
 
         Args:
             simulate_gpu: bytes of a simulated accelerator that takes the place of real ones.
             device: the accelerator to use, by name, and no other; None: whichever is of use.
+            adapters: list WebGPU's adapters too, which starts graphics drivers.
 
         Raises:
             Absent: there is no device of that name.
         """
         if simulate_gpu is None:
             machine = probe_machine()
+            if adapters or (device is not None and device.startswith(WEBGPU)):
+                listed = with_adapters(machine.accelerators, machine.host)
+                machine = replace(machine, accelerators=listed)
         else:
             machine = Machine(probe_host(), (self._simulation(simulate_gpu),))
         if device is not None:

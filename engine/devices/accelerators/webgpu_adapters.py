@@ -1,8 +1,8 @@
 """Accelerators that WebGPU drives: every maker's, through the graphics driver of the system.
 
 WebGPU tells names and drivers, but no memory and no bus address. So an adapter is matched with what
-other sources list, by its maker and name; where torch drives the same card, or the adapter is
-software, it is used only where the user names it.
+other sources list, by its maker and name. No real card has run the shaders yet, so an adapter is
+used only where the user names it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def with_adapters(others: Sequence[Accelerator], host: Host) -> tuple[Accelerato
         )
         if same.device and not same.unusable:
             reason = tr("PyTorch drives it, as {device}").format(device=same.device)
-            described = replace(described, unusable=reason, by_name=True)
+            described = replace(described, unusable=reason)
         else:
             left.remove(same)
         found.append(described)
@@ -55,7 +55,9 @@ def _described(device: str, adapter: Any, host: Host) -> Accelerator:  # noqa: A
     software = is_software(adapter)
     shared = software or info["adapter_type"] == _INTEGRATED
     vendor = VENDORS.get(info["vendor_id"], Vendor.OTHER)
-    reason = tr("it is a software adapter: the CPU would do its work, slowly")
+    reason = tr("no card has been tried with WebGPU yet; --device {device} tries it")
+    if software:
+        reason = tr("it is a software adapter: the CPU would do its work, slowly")
     return Accelerator(
         device=device,
         name=info["device"],
@@ -63,11 +65,11 @@ def _described(device: str, adapter: Any, host: Host) -> Accelerator:  # noqa: A
         memory_total=host.memory_total if shared else None,
         memory_free=host.memory_available if shared else None,
         unified=shared,
-        unusable=reason if software else "",
+        unusable=reason.format(device=device),
         identity=f"{info['backend_type']} {info['device']}",
         driver=" ".join((info["backend_type"], info["description"])).strip(),
         emulated=software,
-        by_name=software,
+        by_name=True,
     )
 
 

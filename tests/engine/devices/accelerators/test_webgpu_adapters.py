@@ -69,8 +69,10 @@ def test_a_software_adapter_is_named_and_never_used_by_itself(
 
 def test_a_card_that_nobody_else_can_use_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = listed(monkeypatch, RADEON, others=[ON_BUS])
-    (found,) = machine.usable
-    assert machine.accelerators == (found,)
+    assert machine.usable == ()
+    assert "--device webgpu:0" in machine.accelerators[0].unusable
+    (found,) = with_device(machine, "webgpu:0").accelerators
+    assert not found.unusable
     assert (found.device, found.vendor) == ("webgpu:0", Vendor.AMD)
     assert (found.memory_total, found.memory_free) == (8 * GIB, 7 * GIB)
 
@@ -87,7 +89,7 @@ def test_a_card_of_torch_is_used_through_webgpu_where_it_is_named(
 
 
 def test_graphics_in_the_processor_work_in_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = listed(monkeypatch, ARC).usable
+    (found,) = with_device(listed(monkeypatch, ARC), "webgpu:0").usable
     assert (found.unified, found.memory_total, found.emulated) == (True, 32 * GIB, False)
 
 
