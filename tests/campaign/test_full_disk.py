@@ -34,9 +34,10 @@ FAULTS = ["full", *([] if sys.platform == "win32" else ["no file grows", "moved"
 @pytest.fixture
 def desk(qapp: QApplication, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     script = Script(pace_s=0.001)
+    theme = Theme(qapp)
     assembly = Assembly(
         Paths(tmp_path / "data", tmp_path / "config"),
-        Theme(qapp),
+        theme,
         lambda emit: FakeEngine(emit, script),
         hub=script.make_hub,
     )
@@ -48,6 +49,7 @@ def desk(qapp: QApplication, request: pytest.FixtureRequest, tmp_path: Path) -> 
     assembly.close()
     assembly.window.close()
     assembly.window.deleteLater()
+    theme.deleteLater()  # else it follows the system's scheme in later tests
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 

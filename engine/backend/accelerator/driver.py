@@ -66,7 +66,7 @@ class Driver:
 
     @property
     def architecture(self) -> str:
-        """What kernels are built for: "8.6" of NVIDIA's, "gfx1100" of AMD's; else empty."""
+        """Architecture that kernels are built for, as "8.6" or "gfx1100"; "" on other devices."""
         if self.device.type != "cuda":
             return ""
         facts = torch.cuda.get_device_properties(self.device)

@@ -184,7 +184,7 @@ class Products:
         *,
         large: bool,
     ) -> None:
-        """The same for more rows: one launch widens a piece, which a library's product takes."""
+        """Multiply more rows: one launch widens a piece, and a library multiplies it."""
         ready, peaks = stored.ready(x, matrix, large=large)
         for first, count in _pieces(matrix, torch.float16, ready.shape[1]):
             weights = stored.widened(matrix.part(first, count)).t()

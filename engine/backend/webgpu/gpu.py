@@ -35,7 +35,7 @@ ALIGNMENT = 256
 
 
 @dataclass(slots=True)
-class Counts:
+class DeviceWork:
     """Work that was handed to a device, and what it was waited for.
 
     Attributes:
@@ -132,7 +132,7 @@ class Gpu:
         self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._uniforms: dict[bytes, tuple[Buffer, Allocation]] = {}
         self.limits: Mapping[str, int] = limits
-        self.counts = Counts()
+        self.counts = DeviceWork()
 
     @property
     def most_bound(self) -> int:

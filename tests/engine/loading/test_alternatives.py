@@ -82,7 +82,7 @@ def offered(machine: str, size: str, stored: str, load: Load, draft: str = "none
             "gtx 1050",
             "13 bf16",
             {"layers_on_gpu": 20},
-            ["9 of 40 layers on GTX 1050, 4-bit weights"],
+            ["8 of 40 layers on GTX 1050, 4-bit weights"],
         ),
     ],
 )

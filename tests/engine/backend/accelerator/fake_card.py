@@ -220,6 +220,8 @@ class _HostLooks(TorchFunctionMode):
             return 0
         if name == "copy_":
             return torch.ops.aten.copy_(*args, **kwargs)
+        if name == "contiguous" and isinstance(args[0], FakeTensor):
+            return torch.ops.aten.clone(args[0], memory_format=torch.contiguous_format)
         if name == "__invert__":
             return torch.bitwise_not(args[0])
         if name == "__getitem__" and isinstance(args[0], FakeTensor):
