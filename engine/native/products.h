@@ -1,5 +1,7 @@
 /* Products of packed weights with rows of activations, in vectors. Included by kernels.h. */
 
+#define FETCHES_NEXT (DT_ISA == 2)
+
 /* Rows whose sums fit the registers; and with those of two streams. */
 #if DT_ISA == 2
 #define FOR_ROWS_AT_ONCE FOR_ALL_ROWS
@@ -31,8 +33,8 @@ ALWAYS_INLINE int32_t at_once(int32_t rows)
 }
 
 /* Per 32 columns, in ascending order, what `add_block` says. y [streams][rows] of block rows that lie
- * `apart` bytes apart. */
-ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t apart,
+ * `apart` bytes apart. What is fetched from memory lies `further` bytes further on. */
+ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t apart, int64_t further,
                                      const dt_activations *x, int32_t first, const int streams,
                                      const int rows, v16 *y)
 {
@@ -51,7 +53,7 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
             UNROLL_SUMS
             for (int s = 0; s < streams; s++) {
                 const uint8_t *p = w + s * apart + j * code_bytes;
-                fetch_ahead(format, p);
+                fetch_ahead(format, p + (FETCHES_NEXT ? further : 0));
                 const factors f = factors_of(format, &opened[s], j);
                 v16 *sums = acc + s * rows;
 #if DT_ISA == 3
@@ -106,26 +108,26 @@ ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apa
     for (int i = 0; i < streams * rows; i++) y[i] = acc[i];
 }
 
-ALWAYS_INLINE void any_product(const int format, const uint8_t *w, int64_t apart,
+ALWAYS_INLINE void any_product(const int format, const uint8_t *w, int64_t apart, int64_t further,
                                const dt_activations *x, int32_t first, const int streams,
                                const int rows, v16 *y)
 {
-    if (dt_is_quantised(format)) quantised_product(format, w, apart, x, first, streams, rows, y);
+    if (dt_is_quantised(format)) quantised_product(format, w, apart, further, x, first, streams, rows, y);
     else float_product(format, w, apart, x, first, streams, rows, y);
 }
 
 #if DT_ISA == 0 /* nothing is in registers anyhow */
-#define FOR_ANY_ROWS default: any_product(format, w, apart, x, first, streams, rows, y);
+#define FOR_ANY_ROWS default: any_product(format, w, apart, further, x, first, streams, rows, y);
 #else
 #define CASE_OF_ROWS(ROWS)                                                                 \
     case ROWS:                                                                             \
-        if (ROWS <= MOST_STREAMED && streams == 2) any_product(format, w, apart, x, first, 2, ROWS, y); \
-        else any_product(format, w, apart, x, first, 1, ROWS, y);                          \
+        if (ROWS <= MOST_STREAMED && streams == 2) any_product(format, w, apart, further, x, first, 2, ROWS, y); \
+        else any_product(format, w, apart, further, x, first, 1, ROWS, y);                          \
         break;
 #define FOR_ANY_ROWS FOR_ROWS_AT_ONCE(CASE_OF_ROWS)
 #endif
 #define PRODUCT(FORMAT)                                                                            \
-    static void product_##FORMAT(const uint8_t *w, int64_t apart, const dt_activations *x,         \
+    static void product_##FORMAT(const uint8_t *w, int64_t apart, int64_t further, const dt_activations *x, \
                                  int32_t first, int streams, int rows, v16 *y)                     \
     {                                                                                              \
         const int format = DT_##FORMAT;                                                            \
@@ -133,7 +135,7 @@ ALWAYS_INLINE void any_product(const int format, const uint8_t *w, int64_t apart
     }
 FOR_ALL_FORMATS(PRODUCT)
 
-typedef void product(const uint8_t *w, int64_t apart, const dt_activations *x, int32_t first,
+typedef void product(const uint8_t *w, int64_t apart, int64_t further, const dt_activations *x, int32_t first,
                      int streams, int rows, v16 *y);
 #define PRODUCT_ENTRY(FORMAT) [DT_##FORMAT] = product_##FORMAT,
 static product *const products[DT_FORMATS] = {FOR_ALL_FORMATS(PRODUCT_ENTRY)};
@@ -151,7 +153,10 @@ static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_
             rows = at_once(left < in_tile ? left : in_tile);
             const int live = nb + half < to ? streams : 1;
             v16 y[STREAMS * MOST_AT_ONCE];
-            products[matrix->format](matrix->data + nb * bytes, half * bytes, x, first, live, rows, y);
+            /* The last of several passes over a block row leaves memory idle: it fetches the next one. Two
+             * passes of 8 rows are 12 % shorter with it on Zen 4; with AVX2, whose passes are more, longer. */
+            const int64_t further = FETCHES_NEXT && first && first + rows == x->rows ? bytes : 0;
+            products[matrix->format](matrix->data + nb * bytes, half * bytes, further, x, first, live, rows, y);
             for (int s = 0; s < live; s++) put(matrix, out, nb + s * half, first, rows, y + s * rows);
         }
 }
