@@ -19,6 +19,7 @@ from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.models.server_dialog import DialogState, ServerDialog
 from app.notices import Notice
+from app.performance import PerformancePanel
 from app.shell.page_names import PageName
 from engine.commands import Connect, Generate, Load, ServerKind
 from engine.remote.catalogue import RemoteModel
@@ -217,6 +218,8 @@ def test_a_server_on_this_computer_needs_no_consent(desk: Desk, server: PlayedSe
 def test_an_answer_from_a_server(desk: Desk, server: PlayedServer, answers: Answers) -> None:
     connected(desk, server)
     window = desk.assembly.window
+    panel = window.performance
+    panel.show()
     assert window.host_badge.isVisible()
     assert not window.run_button.isVisible()
     assert f"127.0.0.1:{server.port}" in window.chat.status_line.text
@@ -232,6 +235,8 @@ def test_an_answer_from_a_server(desk: Desk, server: PlayedServer, answers: Answ
     table = dict(answer_table(answer))
     assert table["Server"] == f"127.0.0.1:{server.port}"
     assert "measured at this end" in table["Times"]
+    assert isinstance(panel, PerformancePanel)
+    desk.bot.waitUntil(lambda: f"Written on 127.0.0.1:{server.port}" in panel.board.gain.gain.why)
     sent = server.heard[-1].json
     assert sent["messages"][-1] == {"role": "user", "content": question.text}
     assert not any(isinstance(each, Generate) for each in desk.script.commands)
