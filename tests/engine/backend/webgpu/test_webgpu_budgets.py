@@ -11,7 +11,7 @@ from tiny_models import write_model
 
 from engine.backend.decoder import Decoder
 from engine.backend.webgpu.device import WebGpuDevice
-from engine.backend.webgpu.gpu import Counts
+from engine.backend.webgpu.gpu import DeviceWork
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
@@ -24,7 +24,7 @@ MOST_DISPATCHES = 12
 
 def counted(
     config: ModelConfig, weights: Weights, fmt: WeightFormat, rows: int
-) -> tuple[Counts, int]:
+) -> tuple[DeviceWork, int]:
     """What a forward over so many rows does, behind a prompt, and bytes of its logits."""
     device = WebGpuDevice(NAME)
     assert device.gpu is not None
@@ -32,7 +32,7 @@ def counted(
     state = model.new_state(128)
     model.forward(state, [5] * 9, logit_rows=())
     state.commit(range(9))
-    device.gpu.counts = Counts()
+    device.gpu.counts = DeviceWork()
     found = model.forward(state, [7] * rows)
     return device.gpu.counts, found.logits.nbytes + found.hidden.nbytes
 

@@ -11,7 +11,7 @@ from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import VerifyRequest
 from engine.backend.segment import Segment
 from engine.backend.webgpu.drawing import first_children, walked
-from engine.backend.webgpu.gpu import Counts
+from engine.backend.webgpu.gpu import DeviceWork
 from engine.commands import WeightFormat
 from engine.errors import InvalidLogits
 from engine.request import SamplingParams
@@ -39,7 +39,7 @@ def test_the_device_draws_what_the_host_draws() -> None:
     draws = NativeDraws(SamplingParams(), vocab)
     request = VerifyRequest(nodes, parents, prompt, limit=10)
     expected, _ = Segment.verify(segment, state.caches[0], 11, draws, request)
-    gpu.counts = Counts()
+    gpu.counts = DeviceWork()
     got, _ = segment.verify(state.caches[0], 11, draws, request)
     assert got == expected
     assert got.tokens == tuple(best[1:])
