@@ -49,7 +49,7 @@ def desk(qapp: QApplication, request: pytest.FixtureRequest, tmp_path: Path) -> 
     assembly.close()
     assembly.window.close()
     assembly.window.deleteLater()
-    theme.deleteLater()  # else it follows the system's scheme in later tests
+    qapp.styleHints().colorSchemeChanged.disconnect(theme._system_changed)  # not in later tests
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
