@@ -1,4 +1,5 @@
 # `make run` opens the window, `make test` runs the tests; both set up .venv first, once.
+# With GPU=cuda they take PyTorch's large build for NVIDIA's cards.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 SHARE := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)
 BOOTSTRAP = @test -n "$(PYTHON)" || { \
 	echo "Duotail needs Python 3.11 or newer: https://www.python.org/downloads/" >&2; exit 1; }; \
-	"$(PYTHON)" packaging/bootstrap.py
+	"$(PYTHON)" packaging/bootstrap.py --gpu "$(GPU)"
 
 # Two processes; the tests of a file stay together. What is compiled is kept, whatever the
 # environment says: else each process that a test starts compiles everything anew.

@@ -1,14 +1,18 @@
 """Set up Duotail in `.venv`, once, and say in plain words what a person has to do where it cannot.
 
-    python3 packaging/bootstrap.py [--dev] [--screen]
+    python3 packaging/bootstrap.py [--dev] [--screen] [--gpu cuda]
 
-`--dev` adds what the tests and checks need, `--screen` makes sure that a window can open here.
+`--dev` adds what the tests and checks need, `--screen` makes sure that a window can open here,
+`--gpu cuda` takes PyTorch's large build for NVIDIA's cards, which nobody gets without asking: GPUs
+of every maker are reached through WebGPU, which is always installed.
 Plain standard library, and it parses on old Python, so that it can say which one is needed.
 """
 
 import argparse
 import hashlib
+import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -23,11 +27,12 @@ import qt_libraries
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "engine" / prebuilt.LIBRARY
 VENV = ROOT / ".venv"
-PYTHON = VENV / "bin" / "python"
+PYTHON = VENV / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 CONSTRAINTS = ROOT / "packaging" / "constraints.txt"
 
 OLDEST, NEWEST = (3, 11), (3, 14)
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+CUDA_INDEX = "https://download.pytorch.org/whl/cu130"
 NVIDIA_DRIVER = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/libcuda.so.1")
 
 # In MB, measured on Linux x86-64 with the pinned versions; the CUDA build is an estimate.
@@ -91,15 +96,17 @@ def fingerprint(root: Path) -> str:
     return digest.hexdigest()
 
 
-def stamps(venv: Path, dev: bool) -> "list[Path]":
-    """Files that tell of a finished set-up; one with the test tools serves the app as well."""
-    with_tools = venv / ".duotail-dev"
-    return [with_tools] if dev else [venv / ".duotail-run", with_tools]
+def stamps(venv: Path, dev: bool, cuda: bool = False) -> "list[Path]":
+    """Files that tell of a finished set-up; one with more in it serves those with less as well."""
+    found = [venv / (".duotail-dev" + end) for end in ("", "-cuda")]
+    if not dev:
+        found = [venv / (".duotail-run" + end) for end in ("", "-cuda")] + found
+    return [file for file in found if file.name.endswith("-cuda")] if cuda else found
 
 
-def is_set_up(venv: Path, dev: bool, wanted: str) -> bool:
+def is_set_up(venv: Path, dev: bool, wanted: str, cuda: bool = False) -> bool:
     """Whether `.venv` was set up for the fingerprint `wanted`."""
-    return any(file.exists() and file.read_text() == wanted for file in stamps(venv, dev))
+    return any(file.exists() and file.read_text() == wanted for file in stamps(venv, dev, cuda))
 
 
 def download_words(cuda: bool, dev: bool, starter: bool) -> str:
@@ -117,7 +124,7 @@ def _size(mb: int) -> str:
     return f"{mb / 1000:.1f} GB" if mb >= 1000 else f"{mb} MB"
 
 
-def wants_cuda() -> bool:
+def has_nvidia_driver() -> bool:
     """Whether an NVIDIA driver is here, so that the large build of PyTorch is of use."""
     return any(Path(file).exists() for file in NVIDIA_DRIVER)
 
@@ -190,8 +197,6 @@ def check_compiler() -> None:
 
 def check_kernels() -> None:
     """The kernels for NVIDIA's cards are compiled when they are first used; without, it is slow."""
-    if not wants_cuda():
-        return
     code = "import sysconfig; print(sysconfig.get_path('include'))"
     told = subprocess.run([str(PYTHON), "-c", code], stdout=subprocess.PIPE)
     packages = [] if any(map(shutil.which, ("gcc", "clang"))) else ["gcc", "libc6-dev"]
@@ -241,9 +246,9 @@ def venv_works() -> bool:
     return subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def install(dev: bool) -> None:
+def install(dev: bool, cuda: bool) -> None:
     """Install Duotail and everything that it needs into `.venv`."""
-    cuda, starter = wants_cuda(), not starter_is_here()
+    starter = not starter_is_here()
     if PYTHON.with_name("duotail").exists():
         tools = dev and not PYTHON.with_name("pytest").exists()
         added = "adding the test tools ({} MB)".format(*DOWNLOAD_DEV_MB.values())
@@ -265,9 +270,8 @@ def install(dev: bool) -> None:
         "this version in dist/; DUOTAIL_LIBRARY=none installs Duotail without its native library, "
         "several times slower."
     )
-    cpu_build = [] if cuda or sys.platform != "linux" else cpu_build_options()
     say("[1/3] PyTorch")
-    run([*pip, *cpu_build, "torch"], failed)
+    run([*pip, *build_options(pip, cuda), "torch"], failed)
     say("[2/3] Qt, {}Duotail itself".format("the test tools, " if dev else ""))
     run([*pip, "-e", ".[dev]" if dev else "."], failed_to_build)
 
@@ -292,12 +296,40 @@ def check_disk(needed_mb: int) -> None:
         )
 
 
-def cpu_build_options() -> "list[str]":
-    """Options that make pip prefer the small build of PyTorch, where its site can be reached."""
+def build_options(pip: "list[str]", cuda: bool) -> "list[str]":
+    """Options with which pip takes the build of PyTorch that is wanted.
+
+    The Package Index has the one for CUDA on Linux, and that for the CPU elsewhere.
+    """
+    if cuda:
+        code = "import torch; raise SystemExit(not torch.version.cuda)"
+        if subprocess.run([str(PYTHON), "-c", code], stderr=subprocess.DEVNULL).returncode != 0:
+            # Else one for the CPU, which has the same version, would do for pip.
+            run([str(PYTHON), "-m", "pip", "uninstall", "-q", "-y", "torch"], "pip did not work.")
+        return [] if sys.platform == "linux" else ["--extra-index-url", CUDA_INDEX]
+    if sys.platform != "linux":
+        return []
     if answers(CPU_INDEX + "/torch/", seconds=5):
         return ["--extra-index-url", CPU_INDEX]
-    say(f"{CPU_INDEX} does not answer: pip takes the build it finds elsewhere.")
+    say(f"{CPU_INDEX} does not answer: asking for the build that pip finds elsewhere.")
+    asked = [*pip, "-q", "--dry-run", "--no-deps", "--report", "-", "torch"]
+    if is_cuda_build(subprocess.run(asked, stdout=subprocess.PIPE).stdout):
+        raise SetupProblem(
+            f"Only PyTorch's build for CUDA can be had here (3.3 GB), as {CPU_INDEX} does not "
+            "answer. Run make again when it does, or `make run GPU=cuda` to take that build."
+        )
     return []
+
+
+def is_cuda_build(report: bytes) -> bool:
+    """Whether the PyTorch of pip's report brings CUDA along."""
+    try:
+        found = [each["metadata"].get("requires_dist", []) for each in json.loads(report)["install"]]
+    except (ValueError, KeyError):
+        return False  # pip could not tell; it says why when it installs
+    needed = [line for each in found for line in each if line.startswith(("nvidia-", "cuda-"))]
+    own = platform.machine()
+    return any("platform_machine" not in line or own in line for line in needed)
 
 
 def check_native() -> None:
@@ -344,28 +376,34 @@ def import_qt() -> None:
         raise SetupProblem("Qt does not start on this machine. It says:\n" + detail)
 
 
-def set_up(dev: bool, platforms: "list[str]", screen: bool) -> None:
+def set_up(dev: bool, platforms: "list[str]", screen: bool, cuda: bool) -> None:
     """Bring `.venv` up to date; Qt has to work with one of `platforms`.
 
     A starter model that could not be fetched is asked for again, but not before a window opens:
     the window offers it.
     """
     wanted = fingerprint(ROOT)
-    if is_set_up(VENV, dev, wanted) and (NATIVE.exists() or not can_build_native()):
+    if is_set_up(VENV, dev, wanted, cuda) and (NATIVE.exists() or not can_build_native()):
         if not screen:
             fetch_starter()
         return
     started = time.monotonic()
     check_compiler()
     make_venv()
-    check_kernels()
-    install(dev)
+    if cuda:
+        check_kernels()
+    elif has_nvidia_driver():
+        say(
+            "An NVIDIA driver is here: Duotail uses the GPU through WebGPU, and `make run GPU=cuda` "
+            f"adds PyTorch's build for CUDA ({_size(sum(DOWNLOAD_CUDA_MB.values()))})."
+        )
+    install(dev, cuda)
     check_native()
     check_qt(platforms)
     import_qt()
     say("[3/3] The starter model")
     fetch_starter()
-    stamps(VENV, dev)[0].write_text(wanted)
+    stamps(VENV, dev, cuda)[0].write_text(wanted)
     say(f"Ready after {time.monotonic() - started:.0f} s.")
 
 
@@ -374,6 +412,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Set up Duotail in .venv")
     parser.add_argument("--dev", action="store_true", help="add what tests and checks need")
     parser.add_argument("--screen", action="store_true", help="make sure that a window can open")
+    parser.add_argument("--gpu", choices=["", "cuda"], default="", help="PyTorch's build for a GPU")
     options = parser.parse_args()
     platforms = qt_libraries.platforms_for_screen(dict(os.environ))
     try:
@@ -383,7 +422,10 @@ def main() -> int:
                 "`make run` from a desktop session, or `make setup` and then "
                 '`.venv/bin/duotail chat --prompt "Hello"` to chat in the terminal.'
             )
-        set_up(options.dev, platforms if options.screen else ["offscreen"], options.screen)
+        wanted = platforms if options.screen else ["offscreen"]
+        # What was asked for once stays.
+        cuda = options.gpu == "cuda" or any(file.exists() for file in stamps(VENV, False, True))
+        set_up(options.dev, wanted, options.screen, cuda)
         if options.screen:
             check_qt(platforms)  # a set-up without a screen did not look for these
     except SetupProblem as problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shutil
 import socket
@@ -102,6 +103,16 @@ def test_the_test_tools_set_up_serves_the_app_but_not_the_other_way(tmp_path: Pa
     assert bootstrap.is_set_up(tmp_path, dev=False, wanted="y")
 
 
+def test_a_set_up_with_cuda_serves_others_but_not_the_other_way(tmp_path: Path) -> None:
+    bootstrap.stamps(tmp_path, dev=True)[0].write_text("x")
+    assert not bootstrap.is_set_up(tmp_path, dev=False, wanted="x", cuda=True)
+    bootstrap.stamps(tmp_path, dev=False, cuda=True)[0].write_text("x")
+    assert bootstrap.is_set_up(tmp_path, dev=False, wanted="x", cuda=True)
+    assert not bootstrap.is_set_up(tmp_path, dev=True, wanted="x", cuda=True)
+    bootstrap.stamps(tmp_path, dev=True)[0].unlink()
+    assert bootstrap.is_set_up(tmp_path, dev=False, wanted="x")
+
+
 @pytest.mark.release(reason="makes an environment")
 def test_a_venv_that_was_moved_is_made_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -137,14 +148,66 @@ def test_a_full_disk_is_told_before_the_download(monkeypatch: pytest.MonkeyPatch
         bootstrap.check_disk(1400)
 
 
-def test_the_large_build_of_torch_is_for_machines_with_an_nvidia_driver(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What is run instead of being run; pip finds a build for CUDA alone, on Linux."""
+    ran: list[list[str]] = []
+    report = {"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2"]}}]}
+
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        ran.append(command)
+        return SimpleNamespace(returncode=1, stdout=json.dumps(report).encode())
+
+    monkeypatch.setattr(bootstrap.subprocess, "run", run)
+    monkeypatch.setattr(bootstrap, "run", lambda command, _: ran.append(command))
+    monkeypatch.setattr(bootstrap.sys, "platform", "linux")
+    return ran
+
+
+def test_the_large_build_of_torch_is_never_taken_without_asking(
+    monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]
 ) -> None:
-    driver = tmp_path / "version"
-    monkeypatch.setattr(bootstrap, "NVIDIA_DRIVER", (str(driver),))
-    assert not bootstrap.wants_cuda()
-    driver.write_text("NVRM version")
-    assert bootstrap.wants_cuda()
+    monkeypatch.setattr(bootstrap, "answers", lambda *_, **__: True)
+    assert bootstrap.build_options(["pip"], cuda=False) == [
+        "--extra-index-url",
+        bootstrap.CPU_INDEX,
+    ]
+    assert not asked
+    monkeypatch.setattr(bootstrap, "answers", lambda *_, **__: False)
+    with pytest.raises(bootstrap.SetupProblem, match="make run GPU=cuda"):
+        bootstrap.build_options(["pip"], cuda=False)
+    monkeypatch.setattr(bootstrap.platform, "machine", lambda: "aarch64")
+    assert bootstrap.is_cuda_build(b'{"install": []}') is False
+    lines = b'["nvidia-nccl-cu13; platform_machine == \'x86_64\'"]'
+    assert not bootstrap.is_cuda_build(b'{"install":[{"metadata":{"requires_dist":%s}}]}' % lines)
+
+
+@pytest.mark.parametrize(
+    ("system", "options"),
+    [("linux", []), ("win32", ["--extra-index-url", bootstrap.CUDA_INDEX])],
+)
+def test_who_asks_for_cuda_gets_it_in_place_of_the_small_build(
+    system: str,
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    asked: list[list[str]],
+) -> None:
+    monkeypatch.setattr(bootstrap.sys, "platform", system)
+    assert bootstrap.build_options(["pip"], cuda=True) == options
+    assert asked[-1][-4:] == ["uninstall", "-q", "-y", "torch"]
+
+
+def test_what_was_asked_for_once_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    chosen: list[bool] = []
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path)
+    monkeypatch.setattr(bootstrap, "set_up", lambda *given: chosen.append(given[-1]))
+    for arguments in ([], ["--gpu", ""], ["--gpu", "cuda"]):
+        monkeypatch.setattr(bootstrap.sys, "argv", ["bootstrap.py", *arguments])
+        bootstrap.main()
+    bootstrap.stamps(tmp_path, dev=False, cuda=True)[0].write_text("of an earlier version")
+    monkeypatch.setattr(bootstrap.sys, "argv", ["bootstrap.py"])
+    bootstrap.main()
+    assert chosen == [False, False, True, True]
 
 
 def test_a_site_that_never_answers_is_given_up() -> None:
@@ -190,11 +253,7 @@ def test_where_a_card_computes_its_kernels_can_be_compiled(
     monkeypatch.setattr(bootstrap, "PYTHON", python)
     monkeypatch.setattr(bootstrap, "_version", lambda _: (3, 12))
     monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(bootstrap, "wants_cuda", lambda: False)
     monkeypatch.setattr(bootstrap.shutil, "which", lambda _: None)
-    bootstrap.check_kernels()
-    assert not capsys.readouterr().out
-    monkeypatch.setattr(bootstrap, "wants_cuda", lambda: True)
     bootstrap.check_kernels()
     assert "apt-get install gcc libc6-dev python3.12-dev" in capsys.readouterr().out
     monkeypatch.setattr(bootstrap.shutil, "which", lambda name: name)
