@@ -34,6 +34,7 @@ OLDEST, NEWEST = (3, 11), (3, 14)
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 CUDA_INDEX = "https://download.pytorch.org/whl/cu130"
 NVIDIA_DRIVER = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/libcuda.so.1")
+VULKAN_DRIVERS = ("/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d")
 
 # In MB, measured on Linux x86-64 with the pinned versions; the CUDA build is an estimate.
 DOWNLOAD_MB = {"PyTorch for the CPU": 195, "Qt": 80, "the rest": 60}
@@ -212,6 +213,17 @@ def check_kernels() -> None:
         "To mend that, run `sudo apt-get install {}` (or what your system has), then "
         "make.".format(" ".join(packages))
     )
+
+
+def check_software_gpu() -> None:
+    """The tests of WebGPU need an adapter, and are skipped without one: one in software will do."""
+    found = any(file for folder in VULKAN_DRIVERS for file in Path(folder).glob("*.json"))
+    if found or sys.platform != "linux":
+        return
+    try:
+        install_system_packages(["mesa-vulkan-drivers"], "Tests of GPUs need a driver of Vulkan, if in software.")
+    except SetupProblem as problem:
+        say(f"{problem}\nGoing on without; those tests are skipped.")
 
 
 def make_venv() -> None:
@@ -398,6 +410,8 @@ def set_up(dev: bool, platforms: "list[str]", screen: bool, cuda: bool) -> None:
             f"adds PyTorch's build for CUDA ({_size(sum(DOWNLOAD_CUDA_MB.values()))})."
         )
     install(dev, cuda)
+    if dev:
+        check_software_gpu()
     check_native()
     check_qt(platforms)
     import_qt()

@@ -85,6 +85,8 @@ def _accelerator(found: Accelerator, speeds: Speeds | None) -> DeviceWords:
         else:
             free = memory(found.memory_free)
             parts.append(tr("{total}, {free} free").format(total=size, free=free))
+    if found.path and not found.unusable:
+        parts.append(found.path)
     if found.simulated:
         parts.append(tr("runs on the CPU, to show how a GPU works"))
     if found.driver:

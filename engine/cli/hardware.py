@@ -37,6 +37,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Look, measure if asked, and print."""
     manager = DeviceManager()
+    if arguments.calibrate and arguments.simulate_gpu is None:
+        manager.try_adapters(_progress, lambda: False)
     machine = manager.look(arguments.simulate_gpu, adapters=True)
     if arguments.calibrate:
         speeds = manager.measure_all(machine, _progress, lambda: False)
@@ -86,6 +88,8 @@ def _accelerator(found: Accelerator) -> Iterator[str]:
         yield "  " + said.format(reason=found.unusable)
     elif found.without_kernels:
         yield "  " + tr("Slow here: {reason}").format(reason=found.without_kernels)
+    if found.path and not found.unusable:
+        yield f"  {found.path}"
     if found.memory_total is not None:
         amounts = memory(found.memory_total), memory(found.memory_free or 0)
         said = tr("{total} of memory, {free} free").format(total=amounts[0], free=amounts[1])

@@ -20,6 +20,8 @@ from engine.backend.simulated.spec import (
     simulated_speeds,
 )
 from engine.commands import Mode
+from engine.backend.webgpu.adapters import is_installed
+from engine.devices.accelerators.adapter_checks import AdapterCheck, AdapterChecks
 from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.devices.kept_estimates import KeptEstimates
 from engine.devices.kept_measurements import KeptLearnt, KeptSpeeds
@@ -52,6 +54,8 @@ class DeviceManager:
         self._lost: set[str] = set()
         self._simulated: Callable[[], SimulatedDevice | None] = lambda: None
         self._kept = KeptSpeeds()
+        self._adapters = AdapterChecks()
+        self._untried = False
         self.estimates = KeptEstimates()
         """Memory that models held before; later plans go by it."""
         self.learnt = KeptLearnt()
@@ -73,15 +77,17 @@ class DeviceManager:
         Args:
             simulate_gpu: bytes of a simulated accelerator that takes the place of real ones.
             device: the accelerator to use, by name, and no other; None: whichever is of use.
-            adapters: list WebGPU's adapters too, which starts graphics drivers.
+            adapters: list software adapters too, and look for adapters now if nobody ever has.
 
         Raises:
             Absent: there is no device of that name.
         """
         if simulate_gpu is None:
             machine = probe_machine()
-            if adapters or (device is not None and device.startswith(WEBGPU)):
-                listed = with_adapters(machine.accelerators, machine.host)
+            adapters = adapters or (device is not None and device.startswith(WEBGPU))
+            if is_installed() and (adapters or machine.accelerators):
+                check = self._check(machine, make=adapters)
+                listed = with_adapters(machine.accelerators, machine.host, check)
                 machine = replace(machine, accelerators=listed)
         else:
             machine = Machine(probe_host(), (self._simulation(simulate_gpu),))
@@ -90,19 +96,46 @@ class DeviceManager:
         usable = tuple(map(self._unless_lost, machine.accelerators))
         return self.estimates.apply(replace(machine, accelerators=usable))
 
+    def _check(self, machine: Machine, *, make: bool) -> AdapterCheck | None:
+        """Return what WebGPU has found with these cards and drivers; `make`: look if it has not."""
+        check = self._adapters.find(machine.accelerators)
+        if check is None and make:
+            check = self._adapters.make(machine.accelerators, self._cancelled)
+        self._untried = check is None
+        return check
+
     def speeds(self, machine: Machine) -> Speeds:
-        """Return what was measured here, and what simulated accelerators declare."""
-        return _with_declared(self._kept.find(machine, default_threads()) or Speeds({}), machine)
+        """Return what was measured here, and what simulated accelerators declare.
+
+        With cards that WebGPU was not tried on, not all is measured yet.
+        """
+        found = self._kept.find(machine, default_threads()) or Speeds({})
+        if self._untried:
+            found = replace(found, measured=False)
+        return _with_declared(found, machine)
 
     def measure(self, progress: Progress, cancelled: IsCancelled) -> Speeds:
-        """Measure this machine, for the plans of later loads.
+        """Try adapters and measure this machine, for the plans of later loads.
 
         Raises:
             Cancelled: the user wants something else.
         """
         present = self._simulated()
+        if present is None:
+            self.try_adapters(progress, cancelled)
         machine = self.look(present.spec.memory if present is not None else None)
         return self.measure_all(machine, progress, cancelled)
+
+    def try_adapters(self, progress: Progress, cancelled: IsCancelled) -> None:
+        """Have WebGPU tried anew on the cards of this machine, if it has any.
+
+        Raises:
+            Cancelled: the user wants something else.
+        """
+        cards = probe_machine().accelerators
+        if cards and is_installed():
+            progress(tr("Trying GPUs through WebGPU"), 0.0)
+            self._adapters.make(cards, cancelled)
 
     def measure_all(self, machine: Machine, progress: Progress, cancelled: IsCancelled) -> Speeds:
         """Measure a machine that `look` has found.
@@ -195,7 +228,7 @@ def with_device(machine: Machine, name: str) -> Machine:
         )
     other = tr("another device was chosen by name")
     chosen = tuple(
-        replace(each, unusable="" if each.by_name else each.unusable, by_name=False)
+        replace(each, unusable="" if each.by_name else each.unusable, by_name=False, chosen=True)
         if each.device == name
         else replace(each, unusable=each.unusable or other)
         for each in machine.accelerators

@@ -11,6 +11,9 @@ CPU = "cpu"
 WEBGPU = "webgpu:"
 """Begins the names of devices that WebGPU drives; the number of the adapter follows."""
 
+BY_WEBGPU = " WebGPU"
+"""Ends the identity of a card's second entry, where torch drives it too."""
+
 _DECLARED_SHARE = 32
 """A simulated accelerator's own software takes this part of its memory."""
 
@@ -85,6 +88,8 @@ class Accelerator:
         software: bytes that its own software was measured to take; None: by what is usual.
         emulated: a software adapter, which computes on the CPU.
         by_name: it is used where the user names it, and for no other reason.
+        chosen: the user named it.
+        path: which software drives it, and why: a phrase; empty where only one could.
     """
 
     device: str
@@ -105,6 +110,8 @@ class Accelerator:
     software: int | None = None
     emulated: bool = False
     by_name: bool = False
+    chosen: bool = False
+    path: str = ""
 
     @property
     def shares_host_memory(self) -> bool:
@@ -115,6 +122,11 @@ class Accelerator:
     def webgpu(self) -> bool:
         """Tell whether WebGPU drives it: without torch, in buffers that are counted exactly."""
         return self.device.startswith(WEBGPU)
+
+    @property
+    def card(self) -> str:
+        """Identity of the card, whichever software drives it."""
+        return self.identity.removesuffix(BY_WEBGPU)
 
     @property
     def takes_core(self) -> bool:

@@ -28,6 +28,7 @@ _START = (
 )
 _POLL_S = 0.05
 _START_S = 60.0
+_END_S = 5.0
 
 
 class LimitExceeded(Exception):
@@ -141,7 +142,8 @@ class _Running:
             seconds, nbytes = _used(watched)
             if seconds - spent > limits.seconds or time.monotonic() > end:
                 return Limit.TIME
-            return Limit.MEMORY if nbytes - held > limits.nbytes else None
+            most = limits.nbytes
+            return Limit.MEMORY if most is not None and nbytes - held > most else None
 
         try:
             send(self._questions, question)
@@ -177,7 +179,8 @@ class _Running:
             if self._watched is not None:
                 self._watched.kill()
         self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one that waits for a device stays
+            self._process.wait(timeout=_END_S)
         for stream in (self._questions, self._replies):
             with contextlib.suppress(OSError):
                 stream.close()

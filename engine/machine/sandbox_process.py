@@ -31,13 +31,14 @@ class SandboxLimits:
 
     Attributes:
         seconds: of CPU time.
-        nbytes: of memory beyond what the process holds when it begins.
+        nbytes: of memory beyond what the process holds when it begins; None: no limit, as graphics
+            drivers map more than there is.
         characters: of the answer, as JSON.
         patience: wall time allowed per CPU time, as a busy machine is slow.
     """
 
     seconds: float = 2.0
-    nbytes: int = 256 << 20
+    nbytes: int | None = 256 << 20
     characters: int = 32 << 20
     patience: int = 15
 
@@ -93,5 +94,8 @@ def _keep_within(limits: SandboxLimits) -> None:
         return
     usage = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(usage.ru_utime + usage.ru_stime + limits.seconds) + 2
-    for which, most in ((resource.RLIMIT_AS, held + limits.nbytes), (resource.RLIMIT_CPU, seconds)):
-        resource.setrlimit(which, (most, resource.getrlimit(which)[1]))
+    most = {resource.RLIMIT_CPU: seconds}
+    if limits.nbytes is not None:
+        most[resource.RLIMIT_AS] = held + limits.nbytes
+    for which, count in most.items():
+        resource.setrlimit(which, (count, resource.getrlimit(which)[1]))

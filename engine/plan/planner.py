@@ -144,10 +144,14 @@ class Planning:
         return longer if longer.possible else best
 
     def _counts(self, found: Accelerator) -> bool:
-        """Tell whether an accelerator is planned with: without kernels only as it was measured."""
+        """Tell whether an accelerator is planned with.
+
+        Without kernels, and through WebGPU, which of its models nobody knows, only as measured.
+        """
         wish = self._wish
-        asked = wish.mode in (Mode.DOVETAIL, Mode.DUO) or bool(wish.layers_on_gpu)
-        return asked or not found.without_kernels or found.device in self._speeds.devices
+        asked = wish.mode in (Mode.DOVETAIL, Mode.DUO) or bool(wish.layers_on_gpu) or found.chosen
+        doubtful = found.without_kernels or found.webgpu
+        return asked or not doubtful or found.device in self._speeds.devices
 
     def _placements(
         self, found: Accelerator | None, *, limits_context: bool = True

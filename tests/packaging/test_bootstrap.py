@@ -288,6 +288,29 @@ def test_nobody_but_root_installs_system_packages(monkeypatch: pytest.MonkeyPatc
     assert not ran
 
 
+def test_a_software_gpu_is_for_tests_only_and_never_in_the_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(bootstrap, "VULKAN_DRIVERS", (str(tmp_path), str(tmp_path / "none")))
+    monkeypatch.setattr(bootstrap, "run", lambda command, _: ran.append(command))
+    monkeypatch.setattr(bootstrap.subprocess, "run", lambda command: ran.append(command))
+    monkeypatch.setattr(bootstrap.sys, "platform", "linux")
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: "/usr/bin/apt-get")
+    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
+    bootstrap.check_software_gpu()
+    assert not ran
+    assert "sudo apt-get install mesa-vulkan-drivers" in capsys.readouterr().out
+    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 0)
+    monkeypatch.setitem(os.environ, "DEBIAN_FRONTEND", "")
+    bootstrap.check_software_gpu()
+    assert ran[-1][-1] == "mesa-vulkan-drivers"
+    (tmp_path / "lvp_icd.x86_64.json").touch()
+    ran.clear()
+    bootstrap.check_software_gpu()
+    assert not ran
+
+
 def test_another_linux_gets_the_names_without_apt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bootstrap.shutil, "which", lambda _: None)
     with pytest.raises(bootstrap.SetupProblem, match=r"package manager.*libegl1"):

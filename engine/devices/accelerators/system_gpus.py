@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
 from engine.machine.facts import Accelerator, PcieLink, Vendor
 from engine.machine.system_files import SystemFiles
@@ -116,26 +118,30 @@ def windows_gpus() -> tuple[Accelerator, ...]:
             path = rf"{_ADAPTERS}\{number:04d}"
             try:
                 with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, path) as key:
-                    values = {}
+                    values: dict[str, Any] = {}
                     for name in ("MatchingDeviceId", "DriverDesc"):
                         values[name] = str(winreg.QueryValueEx(key, name)[0])
-                    try:
-                        size = winreg.QueryValueEx(key, "HardwareInformation.qwMemorySize")[0]
-                    except OSError:
-                        size = None
+                    for name in ("DriverVersion", "HardwareInformation.qwMemorySize"):
+                        with suppress(OSError):
+                            values[name] = winreg.QueryValueEx(key, name)[0]
             except OSError:
                 continue
-            gpu = described(values["MatchingDeviceId"], values["DriverDesc"], size)
+            gpu = described(
+                values["MatchingDeviceId"],
+                values["DriverDesc"],
+                values.get("HardwareInformation.qwMemorySize"),
+                str(values.get("DriverVersion", "")),
+            )
             if gpu is not None:
                 found.append(gpu)
     return tuple(found)
 
 
-def described(identity: str, name: str, size: object) -> Accelerator | None:
+def described(identity: str, name: str, size: object, driver: str = "") -> Accelerator | None:
     """Return the GPU of one key: r"PCI\\VEN_1002&DEV_744C", a name, bytes if they are a number."""
     vendor = re.search(r"VEN_([0-9A-F]{4})", identity.upper())
     known = VENDORS.get(int(vendor[1], 16)) if vendor else None
     if known is None:
         return None
     total = size if isinstance(size, int) else None
-    return Accelerator("", name or unnamed(known), known, memory_total=total)
+    return Accelerator("", name or unnamed(known), known, memory_total=total, driver=driver)

@@ -1,76 +1,117 @@
 """Accelerators that WebGPU drives: every maker's, through the graphics driver of the system.
 
 WebGPU tells names and drivers, but no memory and no bus address. So an adapter is matched with what
-other sources list, by its maker and name. No real card has run the shaders yet, so an adapter is
-used only where the user names it.
+other sources list, by its maker and name. One that has passed its check is used like any other
+accelerator; a software adapter only where the user names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from engine.backend.webgpu.adapters import adapters, is_software
+from engine.devices.accelerators.adapter_checks import AdapterCheck, CheckedAdapter, Verdict
 from engine.devices.accelerators.system_gpus import VENDORS
 from engine.language import tr
-from engine.machine.facts import WEBGPU, Accelerator, Host, Missing, Vendor
+from engine.machine.facts import BY_WEBGPU, WEBGPU, Accelerator, Host, Missing, Vendor
 
 _APPLE = 0x106B
 _INTEGRATED = "IntegratedGPU"
 
 
-def with_adapters(others: Sequence[Accelerator], host: Host) -> tuple[Accelerator, ...]:
-    """Return accelerators that other sources list, and all adapters; starts graphics drivers.
+def with_adapters(
+    others: Sequence[Accelerator], host: Host, check: AdapterCheck | None
+) -> tuple[Accelerator, ...]:
+    """Return accelerators that other sources list, and all adapters.
 
-    A card that nobody else can use is listed once, as an adapter.
+    A card that nobody else can use is listed once, as an adapter; where a second entry could not
+    be used, that of torch stands for both.
+
+    Args:
+        others: what other sources list.
+        host: whose memory integrated ones work in.
+        check: what WebGPU has found; None: it was not tried yet.
     """
+    if check is None:
+        untried = tr("WebGPU is tried when the devices are measured")
+        return tuple(_also(each, untried) for each in others)
     left, found = list(others), []
-    for number, adapter in enumerate(adapters()):
+    for number, adapter in enumerate(check.adapters):
         own = _described(f"{WEBGPU}{number}", adapter, host)
         same = _same_card(left, own)
         if same is None:
             found.append(own)
             continue
-        described = replace(
+        own = replace(
             own,
             memory_total=own.memory_total or same.memory_total,
             memory_free=own.memory_free or same.memory_free,
             unified=own.unified or same.unified,
             bus=same.bus,
             link=same.link,
-            identity=f"{same.identity} WebGPU",
+            identity=same.identity,
         )
-        if same.device and not same.unusable:
-            reason = tr("PyTorch drives it, as {device}").format(device=same.device)
-            described = replace(described, unusable=reason)
+        place = left.index(same)
+        if same.unusable:
+            path = tr("through WebGPU, as {reason}").format(reason=same.unusable)
+            found.append(_also(replace(own, path="" if own.unusable else path), same.unusable))
+            del left[place]
+        elif own.unusable:
+            path = tr("through PyTorch, as {reason}").format(reason=own.unusable)
+            left[place] = replace(same, path=path)
         else:
-            left.remove(same)
-        found.append(described)
-    return (*left, *map(_with_gaps, found))
+            path = tr("through {one}; {other} can too, as {device}, and measured speeds decide")
+            first = path.format(one="PyTorch", other="WebGPU", device=own.device)
+            second = path.format(one="WebGPU", other="PyTorch", device=same.device)
+            left[place] = replace(same, path=first)
+            found.append(replace(own, path=second, identity=same.identity + BY_WEBGPU))
+    missed = _words(check.verdict, check.details) or tr("WebGPU finds no driver for it")
+    return (*(_also(each, missed) for each in left), *map(_with_gaps, found))
 
 
-def _described(device: str, adapter: Any, host: Host) -> Accelerator:  # noqa: ANN401
-    info = adapter.info
-    software = is_software(adapter)
-    shared = software or info["adapter_type"] == _INTEGRATED
-    vendor = VENDORS.get(info["vendor_id"], Vendor.OTHER)
-    reason = tr("no card has been tried with WebGPU yet; --device {device} tries it")
-    if software:
+def _also(found: Accelerator, reason: str) -> Accelerator:
+    """Add a reason to that for which an accelerator is not used, if there is one."""
+    if not found.unusable or found.emulated:
+        return found
+    return replace(found, unusable=f"{found.unusable}; {reason}")
+
+
+def _described(device: str, adapter: CheckedAdapter, host: Host) -> Accelerator:
+    shared = adapter.is_software or adapter.kind == _INTEGRATED
+    vendor = VENDORS.get(adapter.vendor_id, Vendor.OTHER)
+    reason = _words(adapter.verdict, adapter.details)
+    if adapter.is_software:
         reason = tr("it is a software adapter: the CPU would do its work, slowly")
     return Accelerator(
         device=device,
-        name=info["device"],
-        vendor=Vendor.APPLE if info["vendor_id"] == _APPLE else vendor,
+        name=adapter.name,
+        vendor=Vendor.APPLE if adapter.vendor_id == _APPLE else vendor,
         memory_total=host.memory_total if shared else None,
         memory_free=host.memory_available if shared else None,
         unified=shared,
-        unusable=reason.format(device=device),
-        identity=f"{info['backend_type']} {info['device']}",
-        driver=" ".join((info["backend_type"], info["description"])).strip(),
-        emulated=software,
-        by_name=True,
+        unusable=reason,
+        identity=f"{adapter.driver.partition(' ')[0]} {adapter.name}",
+        driver=adapter.driver,
+        emulated=adapter.is_software,
+        by_name=adapter.is_software,
+        path="" if reason else tr("through WebGPU"),
     )
+
+
+def _words(verdict: Verdict, details: str) -> str:
+    """Return why an adapter is not used; empty where it is."""
+    match verdict:
+        case Verdict.CRASHED:
+            return tr("the graphics driver crashed when WebGPU was tried")
+        case Verdict.HUNG:
+            return tr("the graphics driver did not answer when WebGPU was tried")
+        case Verdict.WRONG:
+            said = tr("WebGPU computes wrong numbers with its driver ({details})")
+            return said.format(details=details)
+        case Verdict.FAILED:
+            return tr("WebGPU cannot use it ({details})").format(details=details)
+        case Verdict.UNTRIED | Verdict.PASSED:
+            return ""
 
 
 def _same_card(others: Sequence[Accelerator], own: Accelerator) -> Accelerator | None:

@@ -29,11 +29,12 @@ from engine.devices.calibration.timing import (
     device_reader,
     host_reader,
     measure_link,
+    measure_webgpu_link,
     undisturbed,
 )
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.machine.facts import CPU, Machine
+from engine.machine.facts import CPU, WEBGPU, Machine
 from engine.machine.speeds import SMALL_BYTES, DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
 
 USUAL = ("Q4_0", "Q8_0", "Q4_K", "Q6_K", "BF16")
@@ -306,6 +307,8 @@ def _make(device: Device, kind: str, nbytes: int, course: Course, context: int =
 def _reading(subject: _Subject, device: Device, course: Course) -> float:
     course.begin(tr("Reading the memory of {name}").format(name=subject.label), READING_S)
     nbytes = subject.room(BYTES_ALONE)
+    if subject.name.startswith(WEBGPU):
+        return 0.0  # what its products read
     if subject.is_host:
         read = host_reader(device, nbytes, subject.threads, course.check)
     else:
@@ -318,7 +321,8 @@ def _reading(subject: _Subject, device: Device, course: Course) -> float:
 
 def _link(subject: _Subject, device: Device, course: Course) -> LinkSpeed:
     course.begin(tr("Copying to {name} and back").format(name=subject.label), LINK_S)
-    return replace(measure_link(device.name, course), device=subject.name)
+    measure = measure_webgpu_link if subject.name.startswith(WEBGPU) else measure_link
+    return replace(measure(device.name, course), device=subject.name)
 
 
 def _threads(subject: _Subject) -> int:

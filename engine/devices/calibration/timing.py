@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.backend.cpu import native_is_built
 from engine.backend.device import Device
-from engine.backend.ledger import Account
+from engine.backend.ledger import Account, Ledger
 from engine.devices.calibration.small_model import OWNER, Sample, SmallModel
 from engine.errors import Cancelled
 from engine.machine.speeds import LinkSpeed
@@ -208,6 +208,40 @@ def measure_link(name: str, course: Course, nbytes: int = COPIED) -> LinkSpeed:
     both = seconds(there, host), seconds(host, there)
     to, back = (nbytes / max(each - latency, each / 2) for each in both)
     return LinkSpeed(name, to, back, latency)
+
+
+def measure_webgpu_link(name: str, course: Course, nbytes: int = COPIED // 4) -> LinkSpeed:
+    """Time copies there and back through WebGPU.
+
+    Its forwards take numbers along and bring results back in one list of work with one wait, which
+    is measured as a part of them: copies have no latency of their own.
+    """
+    from engine.backend.webgpu.adapters import adapter_named
+    from engine.backend.webgpu.gpu import Gpu
+
+    gpu = Gpu(adapter_named(name), Ledger(name, name, None))
+    try:
+        there, back = gpu.buffer(nbytes), gpu.buffer(nbytes, readable=True)
+        numbers = np.ones(nbytes // 4, dtype=np.float32)
+
+        def fetch(count: int) -> None:
+            gpu.submit(lambda work: work.copy_buffer_to_buffer(there, 0, back, 0, count))
+            gpu.read(back, count)
+
+        def send() -> None:
+            gpu.write(there, 0, numbers)
+            fetch(FEW)
+
+        def seconds(copy: Callable[[], None]) -> float:
+            copy()
+            return undisturbed([course.seconds(copy) for _ in range(RUNS)])
+
+        wait = seconds(partial(fetch, FEW))
+        both = seconds(send), seconds(partial(fetch, nbytes))
+        to, back_again = (nbytes / max(each - wait, each / 2) for each in both)
+        return LinkSpeed(name, to, back_again, 0.0)
+    finally:
+        gpu.close()
 
 
 def _forget(_: object) -> None:

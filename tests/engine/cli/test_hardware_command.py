@@ -37,7 +37,7 @@ SPEEDS = Speeds(
 def _known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(HOST, (GPU, OLD))
     monkeypatch.setattr("engine.loading.devices.probe_machine", lambda: machine)
-    monkeypatch.setattr("engine.loading.devices.with_adapters", lambda others, _host: others)
+    monkeypatch.setattr("engine.loading.devices.is_installed", lambda: False)
     monkeypatch.setattr(calibration, "calibrate", lambda *_, **__: SPEEDS)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from engine.devices.accelerators import webgpu_adapters
+from engine.devices.accelerators.adapter_checks import AdapterCheck, CheckedAdapter, Verdict
 from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.errors import Absent
 from engine.loading.devices import with_device
@@ -17,31 +17,16 @@ GIB = 2**30
 HOST = Host(cores=8, memory_total=32 * GIB, memory_available=20 * GIB)
 
 
-@dataclass
-class Adapter:
-    """What wgpu tells of one."""
-
-    device: str
-    vendor_id: int
-    adapter_type: str
-    backend_type: str = "Vulkan"
-    info: dict[str, Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.info = {
-            "device": self.device,
-            "vendor_id": self.vendor_id,
-            "device_id": 1,
-            "adapter_type": self.adapter_type,
-            "backend_type": self.backend_type,
-            "description": "driver 7",
-        }
+def adapter(
+    name: str, vendor: int, kind: str, verdict: Verdict = Verdict.PASSED, details: str = ""
+) -> CheckedAdapter:
+    return CheckedAdapter(name, vendor, kind, "Vulkan driver 7", (), verdict, details)
 
 
-LLVMPIPE = Adapter("llvmpipe (LLVM 15.0.6, 256 bits)", 65541, "CPU")
-RADEON = Adapter("AMD Radeon RX 6600 (RADV NAVI23)", 0x1002, "DiscreteGPU")
-ARC = Adapter("Intel(R) Graphics (ADL GT2)", 0x8086, "IntegratedGPU")
-GEFORCE = Adapter("NVIDIA GeForce RTX 3060", 0x10DE, "DiscreteGPU")
+LLVMPIPE = adapter("llvmpipe (LLVM 15.0.6, 256 bits)", 65541, "CPU", Verdict.UNTRIED)
+RADEON = adapter("AMD Radeon RX 6600 (RADV NAVI23)", 0x1002, "DiscreteGPU")
+ARC = adapter("Intel(R) Graphics (ADL GT2)", 0x8086, "IntegratedGPU")
+GEFORCE = adapter("NVIDIA GeForce RTX 3060", 0x10DE, "DiscreteGPU")
 
 ON_BUS = Accelerator(
     "", "Radeon RX 6600", Vendor.AMD, 8 * GIB, 7 * GIB, unusable="PyTorch does not find it"
@@ -49,15 +34,13 @@ ON_BUS = Accelerator(
 IN_TORCH = Accelerator("cuda:0", "NVIDIA GeForce RTX 3060", Vendor.NVIDIA, 12 * GIB, 11 * GIB)
 
 
-def listed(monkeypatch: pytest.MonkeyPatch, *adapters: Adapter, others: Any = ()) -> Machine:
-    monkeypatch.setattr(webgpu_adapters, "adapters", lambda: adapters)
-    return Machine(HOST, with_adapters(others, HOST))
+def listed(*adapters: CheckedAdapter, others: Sequence[Accelerator] = ()) -> Machine:
+    check = AdapterCheck("of this machine", Verdict.PASSED, "", adapters)
+    return Machine(HOST, with_adapters(others, HOST, check))
 
 
-def test_a_software_adapter_is_named_and_never_used_by_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    machine = listed(monkeypatch, LLVMPIPE)
+def test_a_software_adapter_is_named_and_never_used_by_itself() -> None:
+    machine = listed(LLVMPIPE)
     (found,) = machine.accelerators
     assert (found.device, found.emulated, found.unified) == ("webgpu:0", True, True)
     assert found.driver == "Vulkan driver 7"
@@ -67,39 +50,74 @@ def test_a_software_adapter_is_named_and_never_used_by_itself(
     assert forced.emulated
 
 
-def test_a_card_that_nobody_else_can_use_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = listed(monkeypatch, RADEON, others=[ON_BUS])
-    assert machine.usable == ()
-    assert "--device webgpu:0" in machine.accelerators[0].unusable
-    (found,) = with_device(machine, "webgpu:0").accelerators
-    assert not found.unusable
+def test_a_card_that_nobody_else_can_use_is_used_and_listed_once() -> None:
+    (found,) = listed(RADEON, others=[ON_BUS]).usable
     assert (found.device, found.vendor) == ("webgpu:0", Vendor.AMD)
     assert (found.memory_total, found.memory_free) == (8 * GIB, 7 * GIB)
+    assert found.path == "through WebGPU, as PyTorch does not find it"
+    assert found.identity == ON_BUS.identity
 
 
-def test_a_card_of_torch_is_used_through_webgpu_where_it_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    machine = listed(monkeypatch, GEFORCE, others=[IN_TORCH])
-    assert machine.usable == (IN_TORCH,)
+def test_a_card_of_torch_has_two_paths() -> None:
+    machine = listed(GEFORCE, others=[IN_TORCH])
+    torch, webgpu = machine.usable
+    assert (torch.device, webgpu.device) == ("cuda:0", "webgpu:0")
+    assert torch.card == webgpu.card
+    assert torch.path.startswith("through PyTorch; WebGPU can too, as webgpu:0")
+    assert webgpu.path.startswith("through WebGPU; PyTorch can too, as cuda:0")
     (found,) = with_device(machine, "webgpu:0").usable
     assert (found.device, found.memory_free) == ("webgpu:0", 11 * GIB)
-    assert with_device(machine, "cuda:0").usable == (IN_TORCH,)
+    assert [each.device for each in with_device(machine, "cuda:0").usable] == ["cuda:0"]
     assert with_device(machine, "cpu").usable == ()
 
 
-def test_graphics_in_the_processor_work_in_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = with_device(listed(monkeypatch, ARC), "webgpu:0").usable
+FAILURES = {
+    Verdict.CRASHED: "the graphics driver crashed when WebGPU was tried",
+    Verdict.HUNG: "the graphics driver did not answer when WebGPU was tried",
+    Verdict.WRONG: r"WebGPU computes wrong numbers with its driver (Q4_0: 2)",
+    Verdict.FAILED: r"WebGPU cannot use it (Q4_0: 2)",
+}
+
+
+@pytest.mark.parametrize("verdict", FAILURES)
+def test_a_card_that_failed_its_check_is_not_used_and_says_why(verdict: Verdict) -> None:
+    failed = replace(RADEON, verdict=verdict, details="Q4_0: 2")
+    machine = listed(failed, others=[ON_BUS])
+    (found,) = machine.accelerators
+    assert found.unusable == f"{FAILURES[verdict]}; PyTorch does not find it"
+    assert with_device(machine, "webgpu:0").usable == (), "by its name neither"
+    (found,) = listed(replace(failed, vendor_id=0x10DE), others=[IN_TORCH]).accelerators
+    assert not found.unusable
+    assert found.path == f"through PyTorch, as {FAILURES[verdict]}"
+
+
+def test_a_driver_that_crashes_is_told_at_every_card_that_nobody_drives() -> None:
+    check = AdapterCheck("of this machine", Verdict.CRASHED)
+    card, torch = with_adapters([ON_BUS, IN_TORCH], HOST, check)
+    assert card.unusable.endswith(FAILURES[Verdict.CRASHED])
+    assert torch == IN_TORCH
+    (card,) = with_adapters([ON_BUS], HOST, replace(check, verdict=Verdict.PASSED))
+    assert card.unusable == "PyTorch does not find it; WebGPU finds no driver for it"
+
+
+def test_cards_that_were_not_tried_yet_say_so() -> None:
+    card, torch = with_adapters([ON_BUS, IN_TORCH], HOST, None)
+    assert card.unusable.endswith("WebGPU is tried when the devices are measured")
+    assert torch == IN_TORCH
+
+
+def test_graphics_in_the_processor_work_in_its_memory() -> None:
+    (found,) = listed(ARC).usable
     assert (found.unified, found.memory_total, found.emulated) == (True, 32 * GIB, False)
 
 
-def test_memory_that_nobody_tells_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = listed(monkeypatch, RADEON)
+def test_memory_that_nobody_tells_is_said_to_be_missing() -> None:
+    machine = listed(RADEON)
     (found,) = machine.accelerators
     assert machine.usable == ()
     assert [missing.fact for missing in found.missing] == ["memory_total"]
 
 
-def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_is_not_there() -> None:
     with pytest.raises(Absent, match="no device webgpu:3"):
-        with_device(listed(monkeypatch, LLVMPIPE), "webgpu:3")
+        with_device(listed(LLVMPIPE), "webgpu:3")

@@ -1,0 +1,171 @@
+"""What WebGPU finds and computes here, told by a process of its own, and kept by driver.
+
+A driver that crashes or hangs takes that process along and nothing else; its card is then not used.
+What was found stays on disk until a driver, a card or wgpu changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import blake2b
+from importlib import metadata
+from pathlib import Path
+
+from engine.devices.kept_files import KeptFiles, cache_subfolder
+from engine.errors import Cancelled
+from engine.machine.facts import Accelerator
+from engine.machine.sandbox import LimitExceeded, QuestionFailed, Sandbox
+from engine.machine.sandbox_process import Limit, SandboxLimits
+from engine.typed_json import decoded
+
+_VERSION = 1
+"""Version of the shaders and of the check: what another one found is worthless."""
+_MOST_KEPT = 4
+_LOOKING = SandboxLimits(seconds=20, nbytes=None, patience=2)
+_COMPUTING = SandboxLimits(seconds=60, nbytes=None, patience=3)
+_MANIFESTS = (
+    *("/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"),
+    "~/.local/share/vulkan/icd.d",
+)
+"""Where Linux lists drivers of Vulkan; a package's files have the times of its version."""
+
+
+class Verdict(StrEnum):
+    """What came of trying."""
+
+    UNTRIED = "untried"
+    PASSED = "passed"
+    WRONG = "wrong"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    HUNG = "hung"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAdapter:
+    """An adapter; its place in the list is its number.
+
+    Attributes:
+        vendor_id: of the PCI bus.
+        kind: WebGPU's word for its type: "DiscreteGPU", "IntegratedGPU", "CPU".
+        driver: with the interface before it.
+        features: those of interest for shaders.
+        details: of a verdict: what differs, or what went wrong.
+    """
+
+    name: str
+    vendor_id: int
+    kind: str
+    driver: str
+    features: tuple[str, ...] = ()
+    verdict: Verdict = Verdict.UNTRIED
+    details: str = ""
+
+    @property
+    def is_software(self) -> bool:
+        """Tell whether it computes on the CPU."""
+        return self.kind == "CPU"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterCheck:
+    """Every adapter, or why none was found.
+
+    Attributes:
+        identity: of cards, drivers and wgpu.
+        verdict: on looking for adapters.
+    """
+
+    identity: str
+    verdict: Verdict
+    details: str = ""
+    adapters: tuple[CheckedAdapter, ...] = ()
+
+
+class AdapterChecks:
+    """The checks in one folder. Several processes may use it at once."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._files = KeptFiles(
+            AdapterCheck,
+            folder or cache_subfolder("adapters"),
+            lambda check: check.identity,
+            most=_MOST_KEPT,
+        )
+
+    def find(self, cards: Iterable[Accelerator]) -> AdapterCheck | None:
+        """Return what was found with these very cards and drivers; None before."""
+        return self._files.find(_identity(cards))
+
+    def make(self, cards: Iterable[Accelerator], cancelled: Callable[[], bool]) -> AdapterCheck:
+        """Look for adapters and try those that are no software, which takes seconds; keep it.
+
+        Raises:
+            Cancelled: called off.
+        """
+        from engine.backend.webgpu import self_check  # numpy
+
+        identity = _identity(cards)
+        with closing(Sandbox()) as sandbox:
+
+            def ask(
+                function: Callable[..., object], *args: int, limits: SandboxLimits
+            ) -> tuple[object, Verdict, str]:
+                try:
+                    answer = sandbox.ask(function, *args, limits=limits, stopped=cancelled)
+                except QuestionFailed as error:
+                    return None, Verdict.FAILED, str(error)
+                except LimitExceeded as error:
+                    if error.limit is Limit.STOPPED:
+                        raise Cancelled from error
+                    hung = error.limit is Limit.TIME
+                    return None, Verdict.HUNG if hung else Verdict.CRASHED, ""
+                return answer, Verdict.PASSED, ""
+
+            told, verdict, details = ask(self_check.adapter_facts, limits=_LOOKING)
+            check = AdapterCheck(identity, verdict, details)
+            if verdict is Verdict.PASSED:
+                given = {"identity": identity, "verdict": verdict, "adapters": told}
+                try:
+                    check = decoded(AdapterCheck, given, "adapters")
+                except ValueError as error:
+                    check = AdapterCheck(identity, Verdict.FAILED, str(error))
+            tried = []
+            for number, adapter in enumerate(check.adapters):
+                if adapter.is_software:
+                    tried.append(adapter)
+                    continue
+                told, verdict, details = ask(self_check.wrong_numbers, number, limits=_COMPUTING)
+                if told:
+                    verdict, details = Verdict.WRONG, str(told)
+                tried.append(replace(adapter, verdict=verdict, details=details))
+        check = replace(check, adapters=tuple(tried))
+        self._files.keep(check)
+        return check
+
+
+def _identity(cards: Iterable[Accelerator]) -> str:
+    """A hash of what a check depends on: cards, drivers, the system, wgpu, and our shaders."""
+    variables = {name: text for name, text in os.environ.items() if name.startswith("VK_")}
+    facts = (
+        *(_VERSION, metadata.version("wgpu"), platform.platform(), sorted(variables.items())),
+        [(found.name, found.bus, found.identity, found.driver) for found in cards],
+        _manifests(_MANIFESTS),
+    )
+    return blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
+
+
+def _manifests(folders: Sequence[str]) -> list[tuple[str, int, int]]:
+    found = []
+    for folder in folders:
+        with suppress(OSError):
+            for path in sorted(Path(folder).expanduser().glob("*.json")):
+                about = path.stat()
+                found.append((str(path), about.st_size, about.st_mtime_ns))
+    return found

@@ -1,0 +1,141 @@
+"""Adapters are looked for and tried in processes of their own, whatever drivers do there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import bad_drivers
+import pytest
+
+from engine.backend.webgpu import self_check
+from engine.backend.webgpu.adapters import is_installed
+from engine.devices.accelerators import adapter_checks
+from engine.devices.accelerators.adapter_checks import AdapterCheck, AdapterChecks, Verdict
+from engine.errors import Cancelled
+from engine.machine.facts import Accelerator, Vendor
+from engine.machine.sandbox import Sandbox
+from engine.machine.sandbox_process import SandboxLimits
+
+pytestmark = pytest.mark.skipif(not is_installed(), reason="wgpu is not installed")
+
+CARDS = [Accelerator("", "Radeon RX 6600", Vendor.AMD, identity="0000:03:00.0", driver="amdgpu")]
+SHORT = SandboxLimits(seconds=2.0, nbytes=None, patience=1)
+PATIENT = replace(adapter_checks._COMPUTING, patience=15)
+
+
+def never() -> bool:
+    return False
+
+
+@pytest.fixture
+def tried(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[Callable[..., Any], Callable[..., Any]], AdapterCheck]:
+    """A check whose process does this instead of looking and computing."""
+
+    def make(look: Callable[..., Any], compute: Callable[..., Any]) -> AdapterCheck:
+        monkeypatch.setattr(self_check, "adapter_facts", look)
+        monkeypatch.setattr(self_check, "wrong_numbers", compute)
+        made = AdapterChecks(tmp_path).make(CARDS, never)
+        assert AdapterChecks(tmp_path).find(CARDS) == made, "it was not kept"
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("look", "verdict"),
+    [
+        (bad_drivers.crashes, Verdict.CRASHED),
+        (bad_drivers.hangs, Verdict.HUNG),
+        (bad_drivers.spins, Verdict.HUNG),
+        (bad_drivers.tells_garbage, Verdict.FAILED),
+        (bad_drivers.raises, Verdict.FAILED),
+    ],
+)
+def test_a_driver_that_fails_when_adapters_are_looked_for(
+    look: Any, verdict: Verdict, tried: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter_checks, "_LOOKING", SHORT)
+    check = tried(look, bad_drivers.computes_well)
+    assert (check.verdict, check.adapters) == (verdict, ())
+
+
+@pytest.mark.parametrize(
+    ("compute", "verdict", "details"),
+    [
+        (bad_drivers.computes_well, Verdict.PASSED, ""),
+        (bad_drivers.computes_badly, Verdict.WRONG, "Q4_K: 3.1e-01"),
+        (bad_drivers.raises, Verdict.FAILED, "RuntimeError: no such limit"),
+    ],
+)
+def test_every_card_is_tried(compute: Any, verdict: Verdict, details: str, tried: Any) -> None:
+    check = tried(bad_drivers.two_cards, compute)
+    assert check.verdict is Verdict.PASSED, "what a driver prints is no answer"
+    assert [each.name for each in check.adapters] == ["Radeon RX 6600", "Arc A580"]
+    assert {(each.verdict, each.details) for each in check.adapters} == {(verdict, details)}
+
+
+def test_a_card_that_crashes_does_not_take_the_others_along(tried: Any) -> None:
+    first, second = tried(bad_drivers.two_cards, bad_drivers.first_crashes).adapters
+    assert (first.verdict, second.verdict) == (Verdict.CRASHED, Verdict.PASSED)
+
+
+def test_it_is_called_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(self_check, "adapter_facts", bad_drivers.hangs)
+    asked = iter([False, False, False, True])
+    with pytest.raises(Cancelled):
+        AdapterChecks(tmp_path).make(CARDS, lambda: next(asked))
+    assert AdapterChecks(tmp_path).find(CARDS) is None
+
+
+def test_it_is_made_anew_when_a_driver_changes(
+    tried: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    manifests = tmp_path / "icd.d"
+    manifests.mkdir()
+    (manifests / "radeon_icd.json").write_text("{}")
+    monkeypatch.setattr(adapter_checks, "_MANIFESTS", (str(manifests), str(tmp_path / "none")))
+    tried(bad_drivers.two_cards, bad_drivers.computes_well)
+    checks = AdapterChecks(tmp_path)
+    assert checks.find([replace(CARDS[0], driver="amdgpu-pro")]) is None
+    assert checks.find([*CARDS, *CARDS]) is None
+    with monkeypatch.context() as other:
+        other.setenv("VK_DRIVER_FILES", "/elsewhere.json")
+        assert checks.find(CARDS) is None
+    assert checks.find(CARDS) is not None
+    (manifests / "radeon_icd.json").write_text('{"of": "another version"}')
+    assert checks.find(CARDS) is None
+
+
+def test_the_window_never_imports_wgpu_for_it() -> None:
+    code = (
+        "import sys\n"
+        "from engine.devices.accelerators.adapter_checks import AdapterChecks\n"
+        "from engine.loading.devices import DeviceManager\n"
+        "import engine.backend.webgpu.self_check\n"
+        "AdapterChecks().find(())\n"
+        "DeviceManager().look()\n"
+        "raise SystemExit('wgpu' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=300).returncode == 0
+
+
+@pytest.mark.release(reason="compiles shaders for five types of weights")
+def test_this_machines_adapters() -> None:
+    """Software or not: in its own process each computes what the CPU computes."""
+    sandbox = Sandbox()
+    try:
+        found = sandbox.ask(self_check.adapter_facts, limits=PATIENT)
+        assert isinstance(found, list)
+        if not found:
+            pytest.skip("no WebGPU adapter here (Debian: mesa-vulkan-drivers)")
+        said = sandbox.ask(self_check.wrong_numbers, 0, limits=PATIENT)
+    finally:
+        sandbox.close()
+    assert said == ""
