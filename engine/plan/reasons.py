@@ -282,7 +282,7 @@ def _accelerators(told: Told) -> Iterator[str]:
     machine, used = told.machine, told.plan.accelerator
     on_cpu = told.wish.mode is Mode.CPU or bool(told.target.other_family)
     unmeasured = told.search.accelerator is None and not on_cpu  # all of them, without kernels
-    card = next((each.card for each in machine.accelerators if each.device == used), None)
+    card = next((each.card for each in machine.accelerators if each.device == used), "")
     for found in machine.accelerators:
         if found.unusable:
             said = tr("{name} is not used: {reason}.")
@@ -290,7 +290,7 @@ def _accelerators(told: Told) -> Iterator[str]:
         elif unmeasured and found in machine.usable:
             said = tr("{name} is not used before its speed has been measured. {reason}")
             yield said.format(name=found.name, reason=found.without_kernels).strip()
-        elif found.device != used and used is not None and found.card != card:
+        elif found.device != used and used is not None and not (card and found.card == card):
             yield tr(
                 "{name} is not used: a model runs on one GPU only, and {device} is faster."
             ).format(name=found.name, device=told.device)

@@ -8,13 +8,18 @@ from dataclasses import replace
 import pytest
 from folder_models import FOLDER_TARGET
 
+from engine.backend.webgpu import self_check
 from engine.commands import Load
 from engine.devices.calibration import calibrate as calibration
+from engine.devices.kept_measurements import KeptSpeeds
+from engine.devices.probe import probe_host
 from engine.errors import Cancelled
+from engine.loading import devices
 from engine.loading.devices import DeviceManager
 from engine.loading.planned_load import plan_load
 from engine.machine.cores import default_threads
-from engine.machine.facts import Machine
+from engine.machine.facts import Accelerator, Machine, Vendor
+from engine.machine.sandbox import Sandbox
 from engine.machine.speeds import DeviceSpeeds, ProductSpeed, Speeds
 
 GIB = 2**30
@@ -43,6 +48,37 @@ def test_what_was_measured_is_known_from_then_on(measured: Speeds) -> None:
     assert manager.measure(_nothing, _never) == measured
     again = DeviceManager()
     assert again.speeds(again.look()) == measured
+
+
+def test_cards_that_webgpu_was_not_tried_on_are_not_measured_yet(
+    measured: Speeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking starts no process; measuring does, and its result stays until a driver changes."""
+    card = Accelerator("", "Radeon RX 6600", Vendor.AMD, 8 * GIB, 7 * GIB, unusable="no torch")
+    seen = [Machine(probe_host(), (card,))]
+    tried: list[str] = []
+    adapter = {"name": card.name, "vendor_id": 0x1002, "kind": "DiscreteGPU", "driver": "Vulkan 7"}
+
+    def answer(_: Sandbox, function: Callable[..., object], *__: int, **___: object) -> object:
+        tried.append(function.__name__)
+        return [adapter] if function is self_check.adapter_facts else ""
+
+    monkeypatch.setattr(devices, "probe_machine", lambda: seen[0])
+    monkeypatch.setattr(devices, "is_installed", lambda: True)
+    monkeypatch.setattr(Sandbox, "ask", answer)
+    KeptSpeeds().keep(seen[0], default_threads(), measured)
+    manager = DeviceManager()
+    machine = manager.look()
+    assert (manager.speeds(machine).measured, machine.usable, tried) == (False, (), [])
+    manager.measure(_nothing, _never)
+    assert tried == ["adapter_facts", "wrong_numbers"]
+    machine = manager.look()
+    assert manager.speeds(machine) == measured
+    assert [found.device for found in machine.usable] == ["webgpu:0"]
+    seen[0] = replace(seen[0], accelerators=(replace(card, driver="of another version"),))
+    machine = manager.look()
+    assert (manager.speeds(machine).measured, machine.usable) == (False, ())
+    assert len(tried) == 2
 
 
 def test_other_threads_are_another_machine(

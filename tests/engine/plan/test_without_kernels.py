@@ -1,4 +1,4 @@
-"""A device without kernels is planned with as it was measured, or where it is asked for."""
+"""A device without kernels, or through WebGPU, is planned with as measured, or where asked for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pytest
 from described import DRAFTS, GIB, card, host, model
 
 from engine.commands import Mode
-from engine.machine.facts import CPU, Machine
+from engine.machine.facts import BY_WEBGPU, CPU, Machine
 from engine.machine.speeds import Speeds
 from engine.plan.assumed import assumed_speeds
+from engine.plan.cost import slower
 from engine.plan.facts import Wish
 from engine.plan.plan import Plan
 from engine.plan.planner import plan
@@ -27,8 +28,6 @@ def planned(found: object, speeds: Speeds, wish: Wish = WISH) -> Plan:
 
 def measured(factor: float) -> Speeds:
     """The usual speeds, with the card's divided by `factor`."""
-    from engine.plan.cost import slower
-
     usual = assumed_speeds(Machine(host(8, 64, 64), (CARD,)))
     devices = {**usual.devices, "cuda:0": slower(usual.devices["cuda:0"], factor)}
     return replace(usual, devices=devices, measured=True)
@@ -62,3 +61,32 @@ def test_asking_for_the_cpu_needs_no_other_reason() -> None:
     made = planned(OTHER, Speeds({}), replace(WISH, mode=Mode.CPU))
     assert made.on(CPU).target > GIB
     assert not any("measured" in reason for reason in made.reasons)
+
+
+def two_paths(through_webgpu: float | None) -> Plan:
+    """A plan where torch and WebGPU drive a card; the speed of the latter as a factor."""
+    torch = replace(CARD, identity="GPU-1")
+    webgpu = replace(torch, device="webgpu:0", identity=torch.identity + BY_WEBGPU)
+    speeds = measured(1.0)
+    if through_webgpu is not None:
+        own = replace(slower(speeds.devices["cuda:0"], 1 / through_webgpu), device="webgpu:0")
+        speeds = replace(speeds, devices={**speeds.devices, "webgpu:0": own})
+    machine = Machine(host(8, 64, 64), (torch, webgpu))
+    return plan(machine, speeds, model("8B", "q4_k_m"), DRAFTS["1B"], WISH)
+
+
+@pytest.mark.parametrize(
+    ("factor", "device"), [(None, "cuda:0"), (0.5, "cuda:0"), (1.5, "webgpu:0")]
+)
+def test_of_two_paths_to_a_card_the_faster_one_serves_it(factor: float | None, device: str) -> None:
+    made = two_paths(factor)
+    assert made.accelerator == device
+    assert not any("is not used" in reason for reason in made.reasons)
+
+
+def test_through_webgpu_it_is_used_as_measured_or_where_it_is_named() -> None:
+    webgpu = replace(CARD, device="webgpu:0")
+    made = planned(webgpu, Speeds({}))
+    assert made.accelerator is None
+    assert "A card is not used before its speed has been measured." in made.reasons
+    assert planned(replace(webgpu, chosen=True), Speeds({})).accelerator == "webgpu:0"
