@@ -221,7 +221,8 @@ def check_software_gpu() -> None:
     if found or sys.platform != "linux":
         return
     try:
-        install_system_packages(["mesa-vulkan-drivers"], "Tests of GPUs need a driver of Vulkan, if in software.")
+        why = "Tests of GPUs need a driver of Vulkan, if in software."
+        install_system_packages(["mesa-vulkan-drivers"], why)
     except SetupProblem as problem:
         say(f"{problem}\nGoing on without; those tests are skipped.")
 
@@ -336,7 +337,9 @@ def build_options(pip: "list[str]", cuda: bool) -> "list[str]":
 def is_cuda_build(report: bytes) -> bool:
     """Whether the PyTorch of pip's report brings CUDA along."""
     try:
-        found = [each["metadata"].get("requires_dist", []) for each in json.loads(report)["install"]]
+        found = [
+            each["metadata"].get("requires_dist", []) for each in json.loads(report)["install"]
+        ]
     except (ValueError, KeyError):
         return False  # pip could not tell; it says why when it installs
     needed = [line for each in found for line in each if line.startswith(("nvidia-", "cuda-"))]
@@ -406,7 +409,7 @@ def set_up(dev: bool, platforms: "list[str]", screen: bool, cuda: bool) -> None:
         check_kernels()
     elif has_nvidia_driver():
         say(
-            "An NVIDIA driver is here: Duotail uses the GPU through WebGPU, and `make run GPU=cuda` "
+            "An NVIDIA driver is here: Duotail uses the GPU through WebGPU; `make run GPU=cuda` "
             f"adds PyTorch's build for CUDA ({_size(sum(DOWNLOAD_CUDA_MB.values()))})."
         )
     install(dev, cuda)

@@ -19,8 +19,8 @@ from engine.backend.simulated.spec import (
     simulated_accelerator,
     simulated_speeds,
 )
-from engine.commands import Mode
 from engine.backend.webgpu.adapters import is_installed
+from engine.commands import Mode
 from engine.devices.accelerators.adapter_checks import AdapterCheck, AdapterChecks
 from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.devices.kept_estimates import KeptEstimates

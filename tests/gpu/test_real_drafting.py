@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerated import accelerated, apart
+from accelerated import accelerated
+from comparing import apart
 from head_models import HEADS, HeadWeights, random_features
 from tiny_models import write_model
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerated import AsPacked, accelerated, apart
+from accelerated import AsPacked, accelerated
+from comparing import apart
 from full_models import RandomWeights, full_config
 from stored_blocks import HALVES, random_rows, widened
 from test_native_families import CASES, TOKENS

@@ -178,7 +178,7 @@ def test_the_large_build_of_torch_is_never_taken_without_asking(
         bootstrap.build_options(["pip"], cuda=False)
     monkeypatch.setattr(bootstrap.platform, "machine", lambda: "aarch64")
     assert bootstrap.is_cuda_build(b'{"install": []}') is False
-    lines = b'["nvidia-nccl-cu13; platform_machine == \'x86_64\'"]'
+    lines = b"[\"nvidia-nccl-cu13; platform_machine == 'x86_64'\"]"
     assert not bootstrap.is_cuda_build(b'{"install":[{"metadata":{"requires_dist":%s}}]}' % lines)
 
 
@@ -294,7 +294,7 @@ def test_a_software_gpu_is_for_tests_only_and_never_in_the_way(
     ran: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "VULKAN_DRIVERS", (str(tmp_path), str(tmp_path / "none")))
     monkeypatch.setattr(bootstrap, "run", lambda command, _: ran.append(command))
-    monkeypatch.setattr(bootstrap.subprocess, "run", lambda command: ran.append(command))
+    monkeypatch.setattr(bootstrap.subprocess, "run", ran.append)
     monkeypatch.setattr(bootstrap.sys, "platform", "linux")
     monkeypatch.setattr(bootstrap.shutil, "which", lambda _: "/usr/bin/apt-get")
     monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, MutableMapping, Sequence
+from collections.abc import Hashable, MutableMapping, Sequence
 from itertools import chain, groupby
 from typing import Any
 
@@ -16,17 +16,13 @@ from engine.backend.accelerator.products import ExpertLinear, Products, StoredLi
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import LANES, NATIVE_KINDS, TYPES, ggml_rows, pack
-from engine.backend.native.memory import Arena
-from engine.backend.native.pool import shared_pool
+from engine.backend.native.matrix import LANES, NATIVE_KINDS, TYPES
+from engine.backend.native.stretches import PACKED, kind_of, packed_rows, stored_rows
 from engine.backend.shared import Borrowed
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
-from engine.model.weights.readable import Readable, Stretch, Weights
-
-_STRETCH_BYTES = 16 << 20
-_PACKED = {kind: fmt for fmt, kind in TYPES.items()}
+from engine.model.weights.readable import Weights
 
 
 class Loader:
@@ -88,7 +84,7 @@ class Loader:
         name = f"{layer}.weight"
         native = None
         if self._native is not None:
-            native = NATIVE_KINDS.get(self._kind_of(name), Format.F32)
+            native = NATIVE_KINDS.get(kind_of(self._weights, name), Format.F32)
         matrix = self._stacked(self._kind(name, native), [[name]], native)
         joined = self._vector([f"{layer}.bias"]) if bias else None
         return StoredLinear(self._products, [matrix], joined)
@@ -123,7 +119,7 @@ class Loader:
             self.kinds.add(here.kind)
             return here
         kind = lent.kind if lent.kind in FLOATS or lent.kind in QUANTISED else "F32"
-        native = None if self._kind_of(name) == kind else _PACKED.get(kind)
+        native = None if kind_of(self._weights, name) == kind else PACKED.get(kind)
         return self._stacked(kind, [[name]], native)
 
     def _side_by_side(self, names: Sequence[str]) -> list[DeviceMatrix]:
@@ -135,12 +131,8 @@ class Loader:
         """Kind in which a tensor is stored on the device."""
         if native is not None:
             return TYPES[native]
-        kind = self._kind_of(name) if self._stored else "F32"
+        kind = kind_of(self._weights, name) if self._stored else "F32"
         return kind if kind in FLOATS or kind in QUANTISED else "F32"
-
-    def _kind_of(self, name: str) -> str:
-        """Kind in which the model's files store a tensor; "F32" where they do not say."""
-        return self._weights.kind(name) if isinstance(self._weights, Readable) else "F32"
 
     def _common(self, names: Sequence[str]) -> str:
         kinds = set(map(self._kind, names))
@@ -153,37 +145,18 @@ class Loader:
         shapes = [self._shapes[name] for name in chain(*groups)]
         rows, cols = sum(shape[0] for shape in shapes), shapes[0][1]
         matrix = DeviceMatrix.empty(kind, rows, cols, self._memory)
-        first = 0
+        first, weights = 0, self._weights
         for names in groups:
-            for stretch in self._stretches(kind, names, native):
+            for stretch in (
+                stored_rows(weights, names, kind)
+                if native is None
+                else packed_rows(weights, names, native)
+            ):
                 matrix.fill(first, stretch, names[0])
                 first += len(stretch)
         self.matrices.append(matrix)
         self.kinds.add(kind)
         return matrix
-
-    def _stretches(
-        self, kind: str, names: Sequence[str], native: Format | None
-    ) -> Iterator[Stretch]:
-        """Rows of the named matrices as `kind` has them."""
-        if native is not None:
-            yield from self._packed(names, native)
-            return
-        for name in names:
-            if isinstance(self._weights, Readable) and self._kind_of(name) == kind:
-                yield from self._weights.stretches(name)
-            else:
-                yield self._weights.float32(name)
-
-    def _packed(self, names: Sequence[str], fmt: Format) -> Iterator[Stretch]:
-        """Yield a packed matrix some megabytes at a time; it is freed when all of it is read."""
-        packed = pack(shared_pool(), self._weights, names, fmt, Arena())
-        struct = packed.struct
-        step = max(_STRETCH_BYTES * struct.rows // packed.nbytes // LANES, 1) * LANES
-        number = {Format.F32: np.float32, Format.F16: np.float16, Format.BF16: np.uint16}.get(fmt)
-        for first in range(0, struct.rows, step):
-            rows = ggml_rows(struct, first, min(step, struct.rows - first))
-            yield rows if number is None else rows.view(number)[:, : struct.cols]
 
     def _vector(self, names: Sequence[str]) -> torch.Tensor:
         return self._kept(np.concatenate([self._weights.float32(name) for name in names]))

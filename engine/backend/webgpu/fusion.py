@@ -8,7 +8,7 @@ from engine.backend.webgpu.gpu import Buffer
 from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.sizes import up
-from engine.backend.webgpu.stages import Dispatch, Linear, Stages
+from engine.backend.webgpu.stages import Dispatch, Linear, Rows, Stages
 from engine.model.config import Fusion, FusionKind, ModelConfig
 
 _MATRICES: dict[FusionKind, tuple[str, ...]] = {
@@ -58,22 +58,23 @@ class GpuFuser:
         if self._fusion.kind == "dgf":
             yield from self._gated(room)
         elif self._fusion.kind == "linear":
-            sizes = self._hidden, self._fusion.width
-            yield self._stages.joined(room, room["embedded"], room["features"], sizes, sizes)
+            embedded = Rows(room["embedded"], self._hidden)
+            features = Rows(room["features"], self._fusion.width)
+            yield self._stages.gathered(room, embedded, features)
             yield from self._stages.products(room, self._matrices[0], room["hidden"])
         else:
             yield from self._beside(room, own=own)
 
     def _gated(self, room: GpuRoom) -> Iterator[Dispatch]:
         """z * a + (1 - z) * b."""
-        stages, hidden = self._stages, self._hidden
+        stages, hidden, width = self._stages, self._hidden, self._fusion.width
         feature, token, gate = self._matrices
-        yield stages.picked(room, room["features"], self._fusion.width)
+        yield stages.gathered(room, Rows(room["features"], width, up(width, 8)))
         yield from stages.products(room, feature, room["first"])
         yield stages.normed(room, room["embedded"], self._norms[0])
         yield from stages.products(room, token, room["second"])
-        both = hidden, hidden
-        yield stages.joined(room, room["first"], room["second"], both, both, silu=True)
+        first, second = Rows(room["first"], hidden), Rows(room["second"], hidden)
+        yield stages.gathered(room, first, second, silu=True)
         yield from stages.products(room, gate, room["gate"])
         kernel = stages.gpu.kernel("blend")
         bound = stages.uniform(hidden), room["first"], room["second"], room["gate"]
@@ -81,14 +82,14 @@ class GpuFuser:
         yield Dispatch(kernel, group, lambda extent: (-(-hidden // 64), extent.rows, 1))
 
     def _beside(self, room: GpuRoom, *, own: bool) -> Iterator[Dispatch]:
-        stages, hidden = self._stages, self._hidden
+        stages, hidden, width = self._stages, self._hidden, self._fusion.width
         x = self.own_place(room)
         if not own:
-            yield stages.picked(room, room["features"], self._fusion.width)
+            yield stages.gathered(room, Rows(room["features"], width, up(width, 8)))
             yield from stages.products(room, self._matrices[0], x)
         of_token, of_feature = self._norms
         normed = room["hidden"] if self._fusion.residual_normed else room["second"]
         yield stages.normed(room, room["embedded"], of_token, result=room["first"])
         yield stages.normed(room, x, of_feature, result=normed)
-        strides = up(hidden, 8), up(hidden, 8)
-        yield stages.joined(room, room["first"], normed, (hidden, hidden), strides)
+        parts = (Rows(each, hidden, up(hidden, 8)) for each in (room["first"], normed))
+        yield stages.gathered(room, *parts)

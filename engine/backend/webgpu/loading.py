@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, MutableMapping, Sequence
+from collections.abc import Hashable, MutableMapping, Sequence
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.ledger import Account, Purpose
 from engine.backend.native.library import Format
-from engine.backend.native.matrix import TYPES, ggml_rows, pack
-from engine.backend.native.memory import Arena
-from engine.backend.native.pool import shared_pool
+from engine.backend.native.matrix import TYPES
+from engine.backend.native.stretches import PACKED, kind_of, packed_rows, stored_rows
 from engine.backend.shared import Borrowed
 from engine.backend.webgpu.formats import FORMATS
 from engine.backend.webgpu.gpu import Buffer, Gpu
-from engine.backend.webgpu.matrix import LANES, GpuMatrix, upload
+from engine.backend.webgpu.matrix import GpuMatrix, upload
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
-from engine.model.weights.readable import Readable, Stretch, Weights
-
-_STRETCH_BYTES = 16 << 20
-_PACKED = {kind: fmt for fmt, kind in TYPES.items()}
-_NUMBERS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+from engine.model.weights.readable import Weights
 
 
 class HeldVectors:
@@ -95,43 +89,25 @@ class GpuLoader:
             found = self._alone[name] = self._stacked(self._kind_here(name), [name])
             return found
         kind = lent.kind if lent.kind in FORMATS else "F32"
-        native = None if self._kind_of(name) == kind else _PACKED.get(kind)
+        native = None if kind_of(self._weights, name) == kind else PACKED.get(kind)
         return self._stacked(kind, [name], native)
 
     def _kind_here(self, name: str) -> str:
         """Kind in which a tensor is held on the device."""
         if self._native is not None:
             return TYPES[self._native]
-        kind = self._kind_of(name) if self._stored else "F32"
+        kind = kind_of(self._weights, name) if self._stored else "F32"
         return kind if kind in FORMATS else "F32"
-
-    def _kind_of(self, name: str) -> str:
-        return self._weights.kind(name) if isinstance(self._weights, Readable) else "F32"
 
     def _stacked(self, kind: str, names: Sequence[str], native: Format | None = None) -> GpuMatrix:
         shapes = [self._shapes[name] for name in names]
         shape = sum(rows for rows, _ in shapes), shapes[0][1]
         own = self._native if native is None else native
-        stretches = self._stretches(kind, names) if own is None else self._packed(names, own)
+        weights = self._weights
+        stretches = (
+            stored_rows(weights, names, kind) if own is None else packed_rows(weights, names, own)
+        )
         matrix = upload(self._gpu, self._account, kind, shape, stretches, names[0])
         self.matrices.append(matrix)
         self.kinds.add(kind)
         return matrix
-
-    def _stretches(self, kind: str, names: Sequence[str]) -> Iterator[Stretch]:
-        """Rows of the named matrices, one below the other, as `kind` has them."""
-        for name in names:
-            if isinstance(self._weights, Readable) and self._kind_of(name) == kind:
-                yield from self._weights.stretches(name)
-            else:
-                yield self._weights.float32(name)
-
-    def _packed(self, names: Sequence[str], fmt: Format) -> Iterator[NDArray[np.uint8]]:
-        """Yield what the native backend packs, so that the weights are the CPU's, bit for bit."""
-        packed = pack(shared_pool(), self._weights, names, fmt, Arena())
-        struct = packed.struct
-        step = max(_STRETCH_BYTES * struct.rows // packed.nbytes // LANES, 1) * LANES
-        number = _NUMBERS.get(TYPES[fmt])
-        for first in range(0, struct.rows, step):
-            rows = ggml_rows(struct, first, min(step, struct.rows - first))
-            yield rows if number is None else rows.view(number)[:, : struct.cols]

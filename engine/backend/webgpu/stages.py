@@ -50,6 +50,15 @@ def _alone(_extent: Extent) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of fp32 numbers in a buffer; `stride`: from one to the next, 0: as many as they have."""
+
+    buffer: Buffer
+    size: int
+    stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """A kernel, what it is bound to, its workgroups, and how many rows each takes together."""
 
@@ -152,47 +161,37 @@ class Stages:
         )  # fmt: skip
         return Dispatch(kernel, group, lambda extent: (extent.rows, 1, 1))
 
-    def picked(
-        self, room: GpuRoom, source: Buffer, size: int, wanted: BufferRegion | None = None
+    def gathered(
+        self,
+        room: GpuRoom,
+        first: Rows,
+        second: Rows | None = None,
+        *,
+        silu: bool = False,
+        wanted: BufferRegion | None = None,
     ) -> Dispatch:
-        """Bring rows of `size` numbers, in whole eights, to the next product."""
+        """Bring rows, or those of two buffers side by side, to the next product.
+
+        Args:
+            room: the buffers.
+            first, second: the rows.
+            silu: of the second.
+            wanted: numbers of the rows that are wanted; None: all.
+        """
+        second = second or Rows(self.nothing, 0)
+        size = first.size + second.size
         blocks = -(-size // _BLOCK)
-        shape = self.uniform(size, up(size, 8), blocks, int(wanted is None))
-        kernel = self.gpu.kernel("quantise", "pick")
+        shape = self.uniform(
+            first.size, first.stride or first.size, second.size, second.stride or second.size,
+            int(silu), int(wanted is None), up(size, 8), blocks,
+        )  # fmt: skip
+        kernel = self.gpu.kernel("quantise", "gather")
         chosen = self.nothing if wanted is None else wanted
-        group = kernel.group(shape, chosen, source, *room.activations)
+        group = kernel.group(shape, chosen, first.buffer, second.buffer, *room.activations)
         groups = -(-blocks // _LANES)
         if wanted is None:
             return Dispatch(kernel, group, _by_rows(groups))
         return Dispatch(kernel, group, lambda extent: (groups, extent.wanted, 1))
-
-    def joined(
-        self,
-        room: GpuRoom,
-        one: Buffer,
-        other: Buffer,
-        sizes: tuple[int, int],
-        strides: tuple[int, int],
-        *,
-        silu: bool = False,
-    ) -> Dispatch:
-        """Bring rows side by side to the next product.
-
-        Args:
-            room: the buffers.
-            one, other: fp32 rows.
-            sizes: numbers of a row of each.
-            strides: from one of its rows to the next.
-            silu: of the second.
-        """
-        size = sum(sizes)
-        blocks = -(-size // _BLOCK)
-        shape = self.uniform(
-            sizes[0], strides[0], sizes[1], strides[1], int(silu), up(size, 8), blocks
-        )
-        kernel = self.gpu.kernel("quantise", "join")
-        group = kernel.group(shape, one, other, *room.activations)
-        return Dispatch(kernel, group, _by_rows(-(-blocks // _LANES)))
 
     def products(
         self,

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
@@ -53,9 +51,3 @@ class AsPacked:
 
     def stretches(self, name: str) -> Iterator[Stretch]:
         yield self.float32(name)
-
-
-def apart(got: Floats, expected: Floats) -> float:
-    """Of the row that is worst."""
-    distance = np.linalg.norm(got - expected, axis=1) / np.linalg.norm(expected, axis=1)
-    return float(distance.max())

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accelerated import AsPacked, accelerated, apart
+from accelerated import AsPacked, accelerated
+from comparing import apart
 from full_models import RandomWeights, full_config
-from stored_blocks import random_rows, widened
+from stored_models import Stored, stored_config
 from test_native_families import CASES, TOKENS
 from tiny_models import decoder, write_model
 
@@ -23,9 +24,8 @@ from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
-from engine.model.config import Activation, ModelConfig
-from engine.model.families import open_config, parse_config
-from engine.model.tensors import expected_tensors
+from engine.model.config import Activation
+from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 
 QUANTISED = [WeightFormat.Q4, WeightFormat.Q8]
@@ -102,48 +102,8 @@ def test_every_feature_is_what_torch_computes(activation: Activation, fmt: Weigh
     assert apart(ours.forward(state, TOKENS[:70]).logits, expected) < 1e-4
 
 
-class Stored:
-    """A model whose matrices are stored in quantised blocks, each in another format."""
-
-    KINDS = ("Q4_K", "Q6_K", "Q5_K", "IQ4_XS", "Q3_K", "Q2_K", "Q5_1", "MXFP4")
-
-    def __init__(self, config: ModelConfig) -> None:
-        self._floats = RandomWeights(config)
-        self._matrices = [n for n in sorted(expected_tensors(config)) if n.endswith("_proj.weight")]
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self._floats.shape(name)
-
-    def kind(self, name: str) -> str:
-        if name not in self._matrices:
-            return self._floats.kind(name)
-        return self.KINDS[self._matrices.index(name) % len(self.KINDS)]
-
-    def stretches(self, name: str) -> Any:
-        if name not in self._matrices:
-            yield from self._floats.stretches(name)
-            return
-        rows = self._rows(name)
-        for first in range(0, len(rows), 16):
-            yield rows[first : first + 16]
-
-    def float32(self, name: str) -> Any:
-        if name not in self._matrices:
-            return self._floats.float32(name)
-        return widened(self._rows(name), self.kind(name))
-
-    def _rows(self, name: str) -> Any:
-        rows, cols = self.shape(name)
-        return random_rows(self.kind(name), rows, cols, seed=len(name) + ord(name[13]))
-
-
 def test_a_model_of_stored_formats() -> None:
-    shape = {
-        "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "vocab_size": 320,
-        "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2,
-        "max_position_embeddings": 640, "tie_word_embeddings": False,
-    }  # fmt: skip
-    config = parse_config(shape)
+    config = stored_config()
     weights, device = Stored(config), TorchDevice("cpu")
     ours, theirs = (
         Decoder.build(config, weights, device.backend(fmt, "target"))

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from accelerated import accelerated, apart
+from accelerated import accelerated
+from comparing import apart
 from stored_blocks import random_rows, widened
 from test_native_families import TOKENS
 from tiny_models import decoder, write_model

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerated import AsPacked, apart
+from accelerated import AsPacked
+from comparing import apart
 from head_models import HEADS, ROOT, HeadReference, HeadWeights, random_features
 
 from engine.backend.accelerator import memory

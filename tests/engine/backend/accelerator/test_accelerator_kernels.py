@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accelerated import accelerated, apart
+from accelerated import accelerated
+from comparing import apart
 from interpreted import launch, random_matrix, summed_in_order
 from tiny_models import write_model
 

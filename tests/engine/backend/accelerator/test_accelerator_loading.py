@@ -13,10 +13,9 @@ from accelerated import accelerated
 from test_packed_cache import LONG_AGO
 from tiny_models import write_model
 
-from engine.backend.accelerator import loading
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.decoder import Decoder
-from engine.backend.native import matrix
+from engine.backend.native import matrix, stretches
 from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
 from engine.backend.native.packed_cache import PackedCache, settle
@@ -78,7 +77,7 @@ def test_a_packed_matrix_goes_when_it_is_on_the_device(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alive: list[weakref.ref[Any]] = []
-    honest = loading.pack
+    honest = stretches.pack
 
     def packing(*arguments: Any) -> Any:
         assert not [packed for packed in alive if packed() is not None]
@@ -86,7 +85,7 @@ def test_a_packed_matrix_goes_when_it_is_on_the_device(
         alive.append(weakref.ref(packed.data))
         return packed
 
-    monkeypatch.setattr(loading, "pack", packing)
+    monkeypatch.setattr(stretches, "pack", packing)
     accelerated(folder, WeightFormat.Q8)
     assert len(alive) > 5
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from accelerated import accelerated
+from comparing import check_tree_in_parts, in_chunks
 from full_models import RandomWeights, full_config
 from test_native_one_arithmetic import hashes
 from tiny_models import write_model
@@ -56,15 +57,6 @@ def test_one_hash_with_every_feature() -> None:
     assert len(set(found.values())) == 1, found
 
 
-def in_chunks(model: Decoder, tokens: list[int], chunk: int) -> np.ndarray:
-    state, rows = model.new_state(640), []
-    for start in range(0, len(tokens), chunk):
-        piece = tokens[start : start + chunk]
-        rows.append(model.forward(state, piece).logits.copy())
-        state.commit(range(len(piece)))
-    return np.concatenate(rows)
-
-
 @pytest.mark.parametrize("chunk", [5, 33, 100, 300])
 def test_rows_are_the_same_in_every_bucket(chunk: int, llama: Path) -> None:
     """Buckets from 8 to 256 rows, looking at 4 to 8 chunks of keys; logits in several parts."""
@@ -74,23 +66,7 @@ def test_rows_are_the_same_in_every_bucket(chunk: int, llama: Path) -> None:
 
 
 def test_a_tree_of_many_rows_is_computed_in_parts(llama: Path) -> None:
-    """70 rows are two passes; the second sees keys of the first by their slots."""
-    model = accelerated(llama)
-    rng = np.random.default_rng(5)
-    state = model.new_state(640)
-    model.forward(state, rng.integers(3, 320, 90).tolist(), logit_rows=())
-    state.commit(range(90))
-    tokens = rng.integers(3, 320, 70).tolist()
-    parents = [-1, *(int(rng.integers(-1, node)) for node in range(1, 70))]
-    together = model.forward(state, tokens, parents).logits.copy()
-    state.discard()
-    for node in range(0, 70, 9):
-        path = [node]
-        while parents[path[0]] >= 0:
-            path.insert(0, parents[path[0]])
-        alone = model.forward(state, [tokens[step] for step in path]).logits[-1].copy()
-        state.discard()
-        assert np.array_equal(alone, together[node])
+    check_tree_in_parts(accelerated(llama), 9)
 
 
 def test_heads_one_after_the_other_give_the_same(

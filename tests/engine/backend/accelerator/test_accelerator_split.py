@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from accelerated import apart
+from comparing import apart
 from native_models import native_decoder
 from test_one_arithmetic import after_commit_logits, chain_logits, prefilled, prompt, tree_logits
 from tiny_models import write_model

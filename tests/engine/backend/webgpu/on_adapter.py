@@ -5,14 +5,11 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from engine.backend.decoder import Decoder
 from engine.backend.webgpu.device import WebGpuDevice
 from engine.commands import WeightFormat
 from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
-from engine.model.weights.readable import Floats
 
 NAME = "webgpu:0"
 
@@ -30,9 +27,3 @@ def on_adapter(
     config = open_config(folder)
     weights = ModelWeights.of_folder(config, folder)
     return Decoder.build(config, weights, (device or shared_device()).backend(fmt, "target"))
-
-
-def apart(got: Floats, expected: Floats) -> float:
-    """Of the row that is worst."""
-    distance = np.linalg.norm(got - expected, axis=1) / np.linalg.norm(expected, axis=1)
-    return float(distance.max())

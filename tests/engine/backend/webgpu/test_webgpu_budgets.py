@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from on_adapter import NAME
+from on_adapter import shared_device
 from stored_models import Stored, stored_config
 from tiny_models import write_model
 
 from engine.backend.decoder import Decoder
-from engine.backend.webgpu.device import WebGpuDevice
 from engine.backend.webgpu.gpu import DeviceWork
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
@@ -26,7 +25,7 @@ def counted(
     config: ModelConfig, weights: Weights, fmt: WeightFormat, rows: int
 ) -> tuple[DeviceWork, int]:
     """What a forward over so many rows does, behind a prompt, and bytes of its logits."""
-    device = WebGpuDevice(NAME)
+    device = shared_device()
     assert device.gpu is not None
     model = Decoder.build(config, weights, device.backend(fmt, "target"))
     state = model.new_state(128)
@@ -48,7 +47,7 @@ def test_a_forward_is_one_list_of_work_and_one_wait(family: str, rows: int, tmp_
     assert (counts.submits, counts.waits, counts.writes) == (1, 1, 1)
     assert counts.written < 1024 + 16 * 256, "tokens, positions, slots: no numbers"
     assert counts.read == results
-    outside = {"embed": 1, "pick": 1, "norm": 1, "product": 1}
+    outside = {"embed": 1, "gather": 1, "norm": 1, "product": 1}
     outside["softcap"] = 1 if config.logit_softcap else 0
     inside = sum(counts.dispatches.values()) - sum(outside.values())
     assert inside == 10 * config.num_layers

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from comparing import apart
 from native_models import native_decoder
-from on_adapter import apart, on_adapter, shared_device
+from on_adapter import on_adapter, shared_device
 from stored_models import Stored, stored_config
 from test_native_families import TOKENS
 from tiny_models import write_model

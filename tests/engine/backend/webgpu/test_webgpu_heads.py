@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from comparing import apart
 from head_models import HEADS, ROOT, HeadWeights, random_features
-from on_adapter import apart, shared_device
+from on_adapter import shared_device
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format

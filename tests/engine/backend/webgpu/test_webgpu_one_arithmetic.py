@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from comparing import apart, check_tree_in_parts, in_chunks
 from native_models import native_decoder
-from on_adapter import NAME, apart, on_adapter, shared_device
+from on_adapter import NAME, on_adapter, shared_device
 from test_native_one_arithmetic import hashes
 from test_one_arithmetic import after_commit_logits, chain_logits, prefilled, prompt, tree_logits
 from tiny_models import write_model
@@ -38,15 +39,6 @@ def test_one_hash(family: str, tmp_path: Path) -> None:
     assert len(set(found.values())) == 1, found
 
 
-def in_chunks(model: Decoder, tokens: list[int], chunk: int) -> np.ndarray:
-    state, rows = model.new_state(640), []
-    for start in range(0, len(tokens), chunk):
-        piece = tokens[start : start + chunk]
-        rows.append(model.forward(state, piece).logits.copy())
-        state.commit(range(len(piece)))
-    return np.concatenate(rows)
-
-
 @pytest.mark.release(keep=1, reason="compiles the products of 16 rows")
 @pytest.mark.parametrize("fmt", [WeightFormat.F32, WeightFormat.Q8])
 def test_rows_that_share_a_reading_of_the_weights(fmt: WeightFormat, llama: Path) -> None:
@@ -67,22 +59,7 @@ def test_passes_of_fewer_rows(llama: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_tree_of_many_rows_is_computed_in_parts(llama: Path) -> None:
-    """70 rows are two passes; the second sees keys of the first by their slots."""
-    model, rng = on_adapter(llama), np.random.default_rng(5)
-    state = model.new_state(640)
-    model.forward(state, rng.integers(3, 320, 90).tolist(), logit_rows=())
-    state.commit(range(90))
-    tokens = rng.integers(3, 320, 70).tolist()
-    parents = [-1, *(int(rng.integers(-1, node)) for node in range(1, 70))]
-    together = model.forward(state, tokens, parents).logits.copy()
-    state.discard()
-    for node in range(0, 70, 23):
-        path = [node]
-        while parents[path[0]] >= 0:
-            path.insert(0, parents[path[0]])
-        alone = model.forward(state, [tokens[step] for step in path]).logits[-1].copy()
-        state.discard()
-        assert np.array_equal(alone, together[node])
+    check_tree_in_parts(on_adapter(llama), 23)
 
 
 def test_a_matrix_in_several_pieces(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
