@@ -15,7 +15,8 @@ def machine_words(machine: Machine | None) -> str:
     if machine is None:
         return _found(parts)
     parts.append(tr("{size} of memory").format(size=memory(machine.host.memory_total)))
-    parts += map(_card, machine.usable)
+    # A card that two programs can drive is one card.
+    parts += [_card(each) for each in machine.usable if each.identity == each.card]
     said = [_found(parts)]
     if not machine.accelerators:
         said.append(tr("No GPU was found."))

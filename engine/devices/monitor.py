@@ -109,8 +109,9 @@ class AcceleratorWatch:
         self._complained = False
 
     def learn(self, machine: Machine) -> None:
-        """Take the names that plans give to accelerators from a probe."""
-        self._known = tuple(one for one in machine.accelerators if not one.simulated)
+        """Take the names that plans give to accelerators from a probe; each card's first."""
+        known = (one for one in machine.accelerators if not one.simulated)
+        self._known = tuple(one for one in known if one.identity == one.card)
 
     def sample(self, now: float) -> tuple[AcceleratorSample, ...]:
         """Return readings of all accelerators at a moment, seconds of any clock. Never fails."""

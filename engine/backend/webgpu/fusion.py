@@ -8,7 +8,7 @@ from engine.backend.webgpu.gpu import Buffer
 from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.sizes import up
-from engine.backend.webgpu.stages import Dispatch, Linear, Rows, Stages
+from engine.backend.webgpu.stages import Dispatch, GpuRows, Linear, Stages
 from engine.model.config import Fusion, FusionKind, ModelConfig
 
 _MATRICES: dict[FusionKind, tuple[str, ...]] = {
@@ -58,8 +58,8 @@ class GpuFuser:
         if self._fusion.kind == "dgf":
             yield from self._gated(room)
         elif self._fusion.kind == "linear":
-            embedded = Rows(room["embedded"], self._hidden)
-            features = Rows(room["features"], self._fusion.width)
+            embedded = GpuRows(room["embedded"], self._hidden)
+            features = GpuRows(room["features"], self._fusion.width)
             yield self._stages.gathered(room, embedded, features)
             yield from self._stages.products(room, self._matrices[0], room["hidden"])
         else:
@@ -69,11 +69,11 @@ class GpuFuser:
         """z * a + (1 - z) * b."""
         stages, hidden, width = self._stages, self._hidden, self._fusion.width
         feature, token, gate = self._matrices
-        yield stages.gathered(room, Rows(room["features"], width, up(width, 8)))
+        yield stages.gathered(room, GpuRows(room["features"], width, up(width, 8)))
         yield from stages.products(room, feature, room["first"])
         yield stages.normed(room, room["embedded"], self._norms[0])
         yield from stages.products(room, token, room["second"])
-        first, second = Rows(room["first"], hidden), Rows(room["second"], hidden)
+        first, second = GpuRows(room["first"], hidden), GpuRows(room["second"], hidden)
         yield stages.gathered(room, first, second, silu=True)
         yield from stages.products(room, gate, room["gate"])
         kernel = stages.gpu.kernel("blend")
@@ -85,11 +85,11 @@ class GpuFuser:
         stages, hidden, width = self._stages, self._hidden, self._fusion.width
         x = self.own_place(room)
         if not own:
-            yield stages.gathered(room, Rows(room["features"], width, up(width, 8)))
+            yield stages.gathered(room, GpuRows(room["features"], width, up(width, 8)))
             yield from stages.products(room, self._matrices[0], x)
         of_token, of_feature = self._norms
         normed = room["hidden"] if self._fusion.residual_normed else room["second"]
         yield stages.normed(room, room["embedded"], of_token, result=room["first"])
         yield stages.normed(room, x, of_feature, result=normed)
-        parts = (Rows(each, hidden, up(hidden, 8)) for each in (room["first"], normed))
+        parts = (GpuRows(each, hidden, up(hidden, 8)) for each in (room["first"], normed))
         yield stages.gathered(room, *parts)

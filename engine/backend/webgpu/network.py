@@ -16,7 +16,7 @@ from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.memory import GpuCache
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.sizes import LOGIT_ROWS, SPAN, padded_head, parts_of, up
-from engine.backend.webgpu.stages import Dispatch, Linear, Rows, Stages
+from engine.backend.webgpu.stages import Dispatch, GpuRows, Linear, Stages
 from engine.model.config import BlockConfig, ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, segment_tensors
 
@@ -172,7 +172,7 @@ class GpuNetwork:
         if self._head is None:
             return []
         config, stages = self._config, self._stages
-        normed = Rows(room["normed"], config.hidden_size, up(config.hidden_size, 8))
+        normed = GpuRows(room["normed"], config.hidden_size, up(config.hidden_size, 8))
         found = [stages.gathered(room, normed, wanted=room.wanted)]
         linear = Linear([self._head], None)
         found += stages.products(room, linear, room["logits"], rows=lambda extent: extent.wanted)

@@ -50,8 +50,8 @@ def _alone(_extent: Extent) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of fp32 numbers in a buffer; `stride`: from one to the next, 0: as many as they have."""
+class GpuRows:
+    """GpuRows of fp32 numbers in a buffer; `stride`: from one to the next, 0: as many as they have."""
 
     buffer: Buffer
     size: int
@@ -164,8 +164,8 @@ class Stages:
     def gathered(
         self,
         room: GpuRoom,
-        first: Rows,
-        second: Rows | None = None,
+        first: GpuRows,
+        second: GpuRows | None = None,
         *,
         silu: bool = False,
         wanted: BufferRegion | None = None,
@@ -178,7 +178,7 @@ class Stages:
             silu: of the second.
             wanted: numbers of the rows that are wanted; None: all.
         """
-        second = second or Rows(self.nothing, 0)
+        second = second or GpuRows(self.nothing, 0)
         size = first.size + second.size
         blocks = -(-size // _BLOCK)
         shape = self.uniform(

@@ -36,8 +36,8 @@ _MANIFESTS = (
 """Where Linux lists drivers of Vulkan; a package's files have the times of its version."""
 
 
-class Verdict(StrEnum):
-    """What came of trying."""
+class CheckResult(StrEnum):
+    """How trying an adapter, or looking for adapters, ended."""
 
     UNTRIED = "untried"
     PASSED = "passed"
@@ -64,7 +64,7 @@ class CheckedAdapter:
     kind: str
     driver: str
     features: tuple[str, ...] = ()
-    verdict: Verdict = Verdict.UNTRIED
+    verdict: CheckResult = CheckResult.UNTRIED
     details: str = ""
 
     @property
@@ -83,7 +83,7 @@ class AdapterCheck:
     """
 
     identity: str
-    verdict: Verdict
+    verdict: CheckResult
     details: str = ""
     adapters: tuple[CheckedAdapter, ...] = ()
 
@@ -116,26 +116,26 @@ class AdapterChecks:
 
             def ask(
                 function: Callable[..., object], *args: int, limits: SandboxLimits
-            ) -> tuple[object, Verdict, str]:
+            ) -> tuple[object, CheckResult, str]:
                 try:
                     answer = sandbox.ask(function, *args, limits=limits, stopped=cancelled)
                 except QuestionFailed as error:
-                    return None, Verdict.FAILED, str(error)
+                    return None, CheckResult.FAILED, str(error)
                 except LimitExceeded as error:
                     if error.limit is Limit.STOPPED:
                         raise Cancelled from error
                     hung = error.limit is Limit.TIME
-                    return None, Verdict.HUNG if hung else Verdict.CRASHED, ""
-                return answer, Verdict.PASSED, ""
+                    return None, CheckResult.HUNG if hung else CheckResult.CRASHED, ""
+                return answer, CheckResult.PASSED, ""
 
             told, verdict, details = ask(self_check.adapter_facts, limits=_LOOKING)
             check = AdapterCheck(identity, verdict, details)
-            if verdict is Verdict.PASSED:
+            if verdict is CheckResult.PASSED:
                 given = {"identity": identity, "verdict": verdict, "adapters": told}
                 try:
                     check = decoded(AdapterCheck, given, "adapters")
                 except ValueError as error:
-                    check = AdapterCheck(identity, Verdict.FAILED, str(error))
+                    check = AdapterCheck(identity, CheckResult.FAILED, str(error))
             tried = []
             for number, adapter in enumerate(check.adapters):
                 if adapter.is_software:
@@ -143,7 +143,7 @@ class AdapterChecks:
                     continue
                 told, verdict, details = ask(self_check.wrong_numbers, number, limits=_COMPUTING)
                 if told:
-                    verdict, details = Verdict.WRONG, str(told)
+                    verdict, details = CheckResult.WRONG, str(told)
                 tried.append(replace(adapter, verdict=verdict, details=details))
         check = replace(check, adapters=tuple(tried))
         self._files.keep(check)

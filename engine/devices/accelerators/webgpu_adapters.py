@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.devices.accelerators.adapter_checks import AdapterCheck, CheckedAdapter, Verdict
+from engine.devices.accelerators.adapter_checks import AdapterCheck, CheckedAdapter, CheckResult
 from engine.devices.accelerators.system_gpus import VENDORS
 from engine.language import tr
 from engine.machine.facts import BY_WEBGPU, WEBGPU, Accelerator, Host, Missing, Vendor
@@ -98,19 +98,19 @@ def _described(device: str, adapter: CheckedAdapter, host: Host) -> Accelerator:
     )
 
 
-def _words(verdict: Verdict, details: str) -> str:
+def _words(verdict: CheckResult, details: str) -> str:
     """Return why an adapter is not used; empty where it is."""
     match verdict:
-        case Verdict.CRASHED:
+        case CheckResult.CRASHED:
             return tr("the graphics driver crashed when WebGPU was tried")
-        case Verdict.HUNG:
+        case CheckResult.HUNG:
             return tr("the graphics driver did not answer when WebGPU was tried")
-        case Verdict.WRONG:
+        case CheckResult.WRONG:
             said = tr("WebGPU computes wrong numbers with its driver ({details})")
             return said.format(details=details)
-        case Verdict.FAILED:
+        case CheckResult.FAILED:
             return tr("WebGPU cannot use it ({details})").format(details=details)
-        case Verdict.UNTRIED | Verdict.PASSED:
+        case CheckResult.UNTRIED | CheckResult.PASSED:
             return ""
 
 

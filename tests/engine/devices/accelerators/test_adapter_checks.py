@@ -15,7 +15,7 @@ import pytest
 from engine.backend.webgpu import self_check
 from engine.backend.webgpu.adapters import is_installed
 from engine.devices.accelerators import adapter_checks
-from engine.devices.accelerators.adapter_checks import AdapterCheck, AdapterChecks, Verdict
+from engine.devices.accelerators.adapter_checks import AdapterCheck, AdapterChecks, CheckResult
 from engine.errors import Cancelled
 from engine.machine.facts import Accelerator, Vendor
 from engine.machine.sandbox import Sandbox
@@ -51,15 +51,15 @@ def tried(
 @pytest.mark.parametrize(
     ("look", "verdict"),
     [
-        (bad_drivers.crashes, Verdict.CRASHED),
-        (bad_drivers.hangs, Verdict.HUNG),
-        (bad_drivers.spins, Verdict.HUNG),
-        (bad_drivers.tells_garbage, Verdict.FAILED),
-        (bad_drivers.raises, Verdict.FAILED),
+        (bad_drivers.crashes, CheckResult.CRASHED),
+        (bad_drivers.hangs, CheckResult.HUNG),
+        (bad_drivers.spins, CheckResult.HUNG),
+        (bad_drivers.tells_garbage, CheckResult.FAILED),
+        (bad_drivers.raises, CheckResult.FAILED),
     ],
 )
 def test_a_driver_that_fails_when_adapters_are_looked_for(
-    look: Any, verdict: Verdict, tried: Any, monkeypatch: pytest.MonkeyPatch
+    look: Any, verdict: CheckResult, tried: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapter_checks, "_LOOKING", SHORT)
     check = tried(look, bad_drivers.computes_well)
@@ -69,21 +69,21 @@ def test_a_driver_that_fails_when_adapters_are_looked_for(
 @pytest.mark.parametrize(
     ("compute", "verdict", "details"),
     [
-        (bad_drivers.computes_well, Verdict.PASSED, ""),
-        (bad_drivers.computes_badly, Verdict.WRONG, "Q4_K: 3.1e-01"),
-        (bad_drivers.raises, Verdict.FAILED, "RuntimeError: no such limit"),
+        (bad_drivers.computes_well, CheckResult.PASSED, ""),
+        (bad_drivers.computes_badly, CheckResult.WRONG, "Q4_K: 3.1e-01"),
+        (bad_drivers.raises, CheckResult.FAILED, "RuntimeError: no such limit"),
     ],
 )
-def test_every_card_is_tried(compute: Any, verdict: Verdict, details: str, tried: Any) -> None:
+def test_every_card_is_tried(compute: Any, verdict: CheckResult, details: str, tried: Any) -> None:
     check = tried(bad_drivers.two_cards, compute)
-    assert check.verdict is Verdict.PASSED, "what a driver prints is no answer"
+    assert check.verdict is CheckResult.PASSED, "what a driver prints is no answer"
     assert [each.name for each in check.adapters] == ["Radeon RX 6600", "Arc A580"]
     assert {(each.verdict, each.details) for each in check.adapters} == {(verdict, details)}
 
 
 def test_a_card_that_crashes_does_not_take_the_others_along(tried: Any) -> None:
     first, second = tried(bad_drivers.two_cards, bad_drivers.first_crashes).adapters
-    assert (first.verdict, second.verdict) == (Verdict.CRASHED, Verdict.PASSED)
+    assert (first.verdict, second.verdict) == (CheckResult.CRASHED, CheckResult.PASSED)
 
 
 def test_it_is_called_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.devices.accelerators.adapter_checks import AdapterCheck, CheckedAdapter, Verdict
+from engine.devices.accelerators.adapter_checks import AdapterCheck, CheckedAdapter, CheckResult
 from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.errors import Absent
 from engine.loading.devices import with_device
@@ -18,12 +18,12 @@ HOST = Host(cores=8, memory_total=32 * GIB, memory_available=20 * GIB)
 
 
 def adapter(
-    name: str, vendor: int, kind: str, verdict: Verdict = Verdict.PASSED, details: str = ""
+    name: str, vendor: int, kind: str, verdict: CheckResult = CheckResult.PASSED, details: str = ""
 ) -> CheckedAdapter:
     return CheckedAdapter(name, vendor, kind, "Vulkan driver 7", (), verdict, details)
 
 
-LLVMPIPE = adapter("llvmpipe (LLVM 15.0.6, 256 bits)", 65541, "CPU", Verdict.UNTRIED)
+LLVMPIPE = adapter("llvmpipe (LLVM 15.0.6, 256 bits)", 65541, "CPU", CheckResult.UNTRIED)
 RADEON = adapter("AMD Radeon RX 6600 (RADV NAVI23)", 0x1002, "DiscreteGPU")
 ARC = adapter("Intel(R) Graphics (ADL GT2)", 0x8086, "IntegratedGPU")
 GEFORCE = adapter("NVIDIA GeForce RTX 3060", 0x10DE, "DiscreteGPU")
@@ -35,7 +35,7 @@ IN_TORCH = Accelerator("cuda:0", "NVIDIA GeForce RTX 3060", Vendor.NVIDIA, 12 * 
 
 
 def listed(*adapters: CheckedAdapter, others: Sequence[Accelerator] = ()) -> Machine:
-    check = AdapterCheck("of this machine", Verdict.PASSED, "", adapters)
+    check = AdapterCheck("of this machine", CheckResult.PASSED, "", adapters)
     return Machine(HOST, with_adapters(others, HOST, check))
 
 
@@ -72,15 +72,15 @@ def test_a_card_of_torch_has_two_paths() -> None:
 
 
 FAILURES = {
-    Verdict.CRASHED: "the graphics driver crashed when WebGPU was tried",
-    Verdict.HUNG: "the graphics driver did not answer when WebGPU was tried",
-    Verdict.WRONG: r"WebGPU computes wrong numbers with its driver (Q4_0: 2)",
-    Verdict.FAILED: r"WebGPU cannot use it (Q4_0: 2)",
+    CheckResult.CRASHED: "the graphics driver crashed when WebGPU was tried",
+    CheckResult.HUNG: "the graphics driver did not answer when WebGPU was tried",
+    CheckResult.WRONG: r"WebGPU computes wrong numbers with its driver (Q4_0: 2)",
+    CheckResult.FAILED: r"WebGPU cannot use it (Q4_0: 2)",
 }
 
 
 @pytest.mark.parametrize("verdict", FAILURES)
-def test_a_card_that_failed_its_check_is_not_used_and_says_why(verdict: Verdict) -> None:
+def test_a_card_that_failed_its_check_is_not_used_and_says_why(verdict: CheckResult) -> None:
     failed = replace(RADEON, verdict=verdict, details="Q4_0: 2")
     machine = listed(failed, others=[ON_BUS])
     (found,) = machine.accelerators
@@ -92,11 +92,11 @@ def test_a_card_that_failed_its_check_is_not_used_and_says_why(verdict: Verdict)
 
 
 def test_a_driver_that_crashes_is_told_at_every_card_that_nobody_drives() -> None:
-    check = AdapterCheck("of this machine", Verdict.CRASHED)
+    check = AdapterCheck("of this machine", CheckResult.CRASHED)
     card, torch = with_adapters([ON_BUS, IN_TORCH], HOST, check)
-    assert card.unusable.endswith(FAILURES[Verdict.CRASHED])
+    assert card.unusable.endswith(FAILURES[CheckResult.CRASHED])
     assert torch == IN_TORCH
-    (card,) = with_adapters([ON_BUS], HOST, replace(check, verdict=Verdict.PASSED))
+    (card,) = with_adapters([ON_BUS], HOST, replace(check, verdict=CheckResult.PASSED))
     assert card.unusable == "PyTorch does not find it; WebGPU finds no driver for it"
 
 
