@@ -51,7 +51,7 @@ def _alone(_extent: Extent) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GpuRows:
-    """GpuRows of fp32 numbers in a buffer; `stride`: from one to the next, 0: as many as they have."""
+    """Rows of fp32 numbers in a buffer; `stride`: from one to the next, 0: as many as they have."""
 
     buffer: Buffer
     size: int

@@ -70,9 +70,11 @@ def with_adapters(
 
 
 def _also(found: Accelerator, reason: str) -> Accelerator:
-    """Add a reason to that for which an accelerator is not used, if there is one."""
-    if not found.unusable or found.emulated:
+    """Add a reason to that for which an accelerator is not used; name the path of one that is."""
+    if found.emulated:
         return found
+    if not found.unusable:
+        return replace(found, path=found.path or tr("through PyTorch"))
     return replace(found, unusable=f"{found.unusable}; {reason}")
 
 
