@@ -82,9 +82,10 @@ class NativeDraws:
         self._room(_FEW_NODES)
 
     @property
-    def takes_likeliest(self) -> bool:
-        """Tell whether it always draws the likeliest token, as the model itself has it."""
-        return self.struct.temperature == 0 and not self._penalised
+    def unfiltered(self) -> bool:
+        """Tell whether it draws from all that the model gives, but for min-p."""
+        filtered = self.struct.temperature != 0 and (self.struct.top_k or self.struct.top_p < 1)
+        return not (filtered or self._penalised)
 
     def draw(self, logits: Floats, tokens: Sequence[int]) -> int:
         """The token that follows `tokens`; logits fp32 [vocab].

@@ -1,31 +1,75 @@
-"""A tree's verification where the device has drawn the likeliest tokens: only these come back."""
+"""A tree's verification where the device has drawn its tokens: only these come back."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Verified, VerifyRequest
+from engine.backend.step import Ints
 from engine.errors import InvalidLogits
 
 NONE = -1
 """Asked for where a node has no child."""
 
-
-def first_children(request: VerifyRequest) -> list[int]:
-    """Return the token of each node's first child, NONE where it has none."""
-    tokens = [NONE] * len(request.nodes)
-    for node in range(len(request.nodes) - 1, 0, -1):
-        tokens[request.parents[node]] = request.nodes[node]
-    return tokens
+_NO_FLOOR = -3e38
+_COLDEST, _HOTTEST = 1e-3, 1e3
+_BROKEN, _CLOSE = 1, 2
+"""Flags of draw.wgsl."""
 
 
-def walked(request: VerifyRequest, drawn: NDArray[np.uint32]) -> Verified:
+@dataclass(frozen=True, slots=True)
+class DeviceDraws:
+    """What a device is told of the nodes of a tree that it draws at, and of all its draws.
+
+    Attributes:
+        asked: tokens whose probabilities are wanted, or NONE.
+        positions: of the tokens that are drawn, for the noise.
+        settings: bits of temperature and min-p's floor below the best logit, and the seed.
+    """
+
+    asked: Sequence[int]
+    positions: Sequence[int]
+    settings: Ints
+
+    @classmethod
+    def of(cls, draws: NativeDraws, request: VerifyRequest) -> DeviceDraws | None:
+        """Return what to tell of a verification; None where the host has to draw."""
+        struct = draws.struct
+        hot = struct.temperature
+        if not draws.unfiltered or (hot and not _COLDEST <= hot <= _HOTTEST):
+            return None
+        asked, depths = [NONE] * len(request.nodes), [0] * len(request.nodes)
+        for node in range(len(request.nodes) - 1, 0, -1):
+            asked[request.parents[node]] = request.nodes[node]
+        for node in range(1, len(request.nodes)):
+            depths[node] = depths[request.parents[node]] + 1
+        floor = log(struct.min_p) if struct.min_p > 0 else _NO_FLOOR
+        seed = np.array([struct.seed], dtype=np.uint64).view(np.int32)
+        numbers = np.array([hot, floor], dtype=np.float32).view(np.int32)
+        first = len(request.tokens)
+        return cls(asked, [first + depth for depth in depths], np.concatenate([numbers, seed]))
+
+    def some(self, first: int, count: int) -> DeviceDraws:
+        """Return those of some of the nodes."""
+        some = slice(first, first + count)
+        return DeviceDraws(self.asked[some], self.positions[some], self.settings)
+
+
+def walked(request: VerifyRequest, drawn: NDArray[np.uint32]) -> Verified | None:
     """Walk a tree with the tokens that were drawn; see `engine.speculative.decoding.verify`.
 
     Args:
         request: the tree, and how far to draw.
         drawn: [nodes, 4], as draw.wgsl writes them.
+
+    Returns:
+        The walk; None where the host has to draw, as two tokens were too close for the device.
 
     Raises:
         InvalidLogits: the logits at a node of the path are not finite.
@@ -37,8 +81,10 @@ def walked(request: VerifyRequest, drawn: NDArray[np.uint32]) -> Verified:
     node, path, tokens, found = 0, [0], list[int](), list[float]()
     accepted = offered = 0
     while True:
-        if drawn[node, 3]:
+        if drawn[node, 3] & _BROKEN:
             raise InvalidLogits("the model's output is not a number")
+        if drawn[node, 3] & _CLOSE:
+            return None
         token = int(drawn[node, 0])
         child = below[node].get(token)
         tokens.append(token)

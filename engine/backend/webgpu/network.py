@@ -188,7 +188,7 @@ class GpuNetwork:
         """Return the dispatch from logits to the likeliest tokens."""
         if self._head is None:
             return []
-        kernel = self._gpu.kernel("draw")
+        kernel = self._gpu.kernel("gumbel", "draw")
         shape = self._stages.uniform(self._config.head_rows, LOGIT_ROWS)
         group = kernel.group(shape, room.wanted, room["logits"], room["drawn"])
         return [Dispatch(kernel, group, lambda extent: (extent.wanted, 1, 1))]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.backend.step import Ints, Step
+from engine.backend.webgpu.drawing import DeviceDraws
 from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.sizes import LOGIT_ROWS, PATH_SLOTS, TREE_ROWS, input_offsets
 from engine.backend.webgpu.stages import Dispatch, Extent
@@ -25,7 +26,7 @@ def passes(
     hidden: Floats | None,
     *,
     own: bool,
-    asked: Sequence[int] | None = None,
+    draws: DeviceDraws | None = None,
 ) -> Iterator[GpuPass]:
     """Divide a forward; later passes see the keys of earlier ones.
 
@@ -35,7 +36,7 @@ def passes(
         wanted: rows whose logits are wanted, ascending.
         hidden: of all rows, where they are given.
         own: whether those are what a head itself has put out.
-        asked: of each wanted row, the token whose probability is wanted; the device draws.
+        draws: of the wanted rows, where the device draws.
     """
     if step.tree is not None:
         most = min(most, TREE_ROWS)
@@ -46,8 +47,8 @@ def passes(
         rows = range(start, min(start + most, count))
         chosen = [row - start for row in wanted if row in rows]
         given = None if hidden is None else hidden[rows.start : rows.stop]
-        tokens = None if asked is None else asked[done : done + len(chosen)]
-        yield GpuPass(step, rows, chosen, done, given, own, tokens)
+        some = None if draws is None else draws.some(done, len(chosen))
+        yield GpuPass(step, rows, chosen, done, given, own, some)
         done += len(chosen)
 
 
@@ -62,7 +63,7 @@ class GpuPass:
         first_wanted: wanted rows of earlier passes.
         hidden: hidden states, or features, of these rows.
         own: those are what a head itself has put out.
-        asked: of each wanted row, the token whose probability is wanted; None: nothing is drawn.
+        draws: of the wanted rows; None: nothing is drawn.
     """
 
     step: Step
@@ -71,7 +72,7 @@ class GpuPass:
     first_wanted: int
     hidden: Floats | None
     own: bool
-    asked: Sequence[int] | None = None
+    draws: DeviceDraws | None = None
 
     @property
     def keys(self) -> int:
@@ -95,9 +96,10 @@ class GpuPass:
         facts[:, 1] = step.positions[some]
         facts[:, 2] = np.arange(some.start, some.stop) + step.first_slot
         words[wanted : wanted + len(self.wanted)] = self.wanted
-        if self.asked is not None:
-            place = wanted + LOGIT_ROWS
-            words[place : place + len(self.asked)] = self.asked
+        if self.draws is not None:
+            for part in (self.draws.asked, self.draws.positions, self.draws.settings):
+                wanted += LOGIT_ROWS
+                words[wanted : wanted + len(part)] = part
         words[paths] = _NOWHERE
         if tree is not None:
             words[paths] = tree.base

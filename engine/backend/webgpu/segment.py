@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -24,7 +24,7 @@ from engine.backend.segment import (
 )
 from engine.backend.shared import Borrowed, Loan, Shared
 from engine.backend.step import CHUNK, Step
-from engine.backend.webgpu.drawing import first_children, walked
+from engine.backend.webgpu.drawing import DeviceDraws, walked
 from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.matrix import GpuMatrix
@@ -195,15 +195,18 @@ class WebGpuSegment(Segment):
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
     ) -> tuple[Verified, SegmentOutput | None]:
-        """See `Segment`; where the likeliest tokens are drawn, the device draws them.
+        """See `Segment`; where no logits are penalised or filtered, the device draws.
 
         Then no logits come back: the tokens and their probabilities do.
         """
-        if not (self._network.heads and draws.takes_likeliest):
+        asked = DeviceDraws.of(draws, request) if self._network.heads else None
+        if asked is None:
             return super().verify(cache, committed, draws, request, hidden=hidden, taps=taps)
         step = Step(request.nodes, request.parents, committed, taps=taps or (), feeds=taps == ())
-        output, drawn = self._compute(step, cache, hidden, first_children(request))
+        output, drawn = self._compute(step, cache, hidden, asked)
         verified = walked(request, drawn)
+        if verified is None:  # once in some thousand draws
+            return super().verify(cache, committed, draws, request, hidden=hidden, taps=taps)
         keep_path(cache, committed, verified.path)
         return verified, None if taps is None else output
 
@@ -212,9 +215,9 @@ class WebGpuSegment(Segment):
         step: Step,
         cache: SegmentCache,
         hidden: Floats | None,
-        asked: Sequence[int] | None = None,
+        draws: DeviceDraws | None = None,
     ) -> tuple[SegmentOutput, NDArray[np.uint32]]:
-        """Return a forward's output, and what the device drew where `asked` says that it draws."""
+        """Return a forward's output, and what the device drew where `draws` says that it draws."""
         kept, rows = own_cache(cache, GpuCache), len(step.tokens)
         if hidden is None and not self._network.embeds:
             raise ValueError("this segment has no embedding and was given no hidden states")
@@ -227,12 +230,12 @@ class WebGpuSegment(Segment):
         found = SegmentOutput(
             np.empty((rows, size), dtype=np.float32),
             np.empty((len(wanted), self._config.head_rows), dtype=np.float32)
-            if self._network.heads and asked is None
+            if self._network.heads and draws is None
             else None,
             {tap: np.empty((rows, size), dtype=np.float32) for tap in taps},
         )
-        drawn = np.zeros((len(asked or ()), DRAWN), dtype=np.uint32)
-        for part in passes(step, program.room.rows, wanted, hidden, own=own, asked=asked):
+        drawn = np.zeros((len(draws.asked) if draws else 0, DRAWN), dtype=np.uint32)
+        for part in passes(step, program.room.rows, wanted, hidden, own=own, draws=draws):
             self._run(program, kept, part, found, drawn)
         return found, drawn
 
@@ -296,7 +299,7 @@ class WebGpuSegment(Segment):
         work.add(program.end)
         if before in taps:
             work.copy(room["hidden"], rows, outbox.place(before, rows))
-        if part.asked is not None and not part.step.feeds:
+        if part.draws is not None and not part.step.feeds:
             pass  # who lets the device draw, wants no more of the last block
         elif heads and self._network.fuser is None:
             normed = extent.rows * up(self._config.hidden_size, 8) * 4
@@ -306,7 +309,7 @@ class WebGpuSegment(Segment):
         if heads and extent.wanted:
             work.add(program.logits)
             name, each = "logits", self._config.head_rows
-            if part.asked is not None:
+            if part.draws is not None:
                 work.add(program.draws)
                 name, each = "drawn", DRAWN
             nbytes = extent.wanted * each * 4

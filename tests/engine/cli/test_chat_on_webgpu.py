@@ -39,9 +39,10 @@ def test_dovetail_writes_the_text_of_plain_decoding(
 
 
 @pytest.mark.release(reason="compiles shaders for each process")
-def test_duo_writes_the_text_of_plain_decoding(duotail: Duotail) -> None:
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+def test_duo_writes_the_text_of_plain_decoding(sampling: tuple[str, ...], duotail: Duotail) -> None:
     """The target on the device; plain decoding may have the output matrix on the CPU."""
-    there = (*ON_DEVICE, *GREEDY, "--layers-on-gpu", "all")
+    there = (*ON_DEVICE, *sampling, "--layers-on-gpu", "all")
     drafted, plain = (duotail(*there, "--mode", mode) for mode in ("duo", "plain"))
     assert drafted.json["mode"] == "duo"
     assert drafted.json["signature"].startswith("webgpu:")

@@ -1,15 +1,22 @@
-// The likeliest token of each wanted row, the lowest of equals: the token, its probability, that of
-// the token that was asked for, and whether all logits are numbers.
+// The target's draw of each wanted row, as engine/native/sample.c draws without filters but min-p: the
+// likeliest token, the lowest of equals, or the best score with noise. Written are the token, its
+// probability, that of the token that was asked for, and flags: 1 where not all logits are numbers, 2
+// where two tokens, or a token and min-p's floor, are too close for fp32: then the host has to draw.
 struct Drawn {
     size: u32,
     most: u32,
 }
+// Behind `most` wanted rows: as many tokens that are asked for, as many positions of what is drawn,
+// then temperature, min-p's floor below the best logit, and the seed.
 @group(0) @binding(0) var<uniform> shape: Drawn;
 @group(0) @binding(1) var<storage, read> wanted: array<u32>;
 @group(0) @binding(2) var<storage, read> logits: array<f32>;
 @group(0) @binding(3) var<storage, read_write> drawn: array<vec4<u32>>;
 
 const LANES = 128u;
+const CLOSE = 1e-4;
+const NONE = -3.4e38;
+const MOST_NOISE = 23.0;
 var<workgroup> tops: array<f32, LANES>;
 var<workgroup> tokens: array<u32, LANES>;
 var<workgroup> masses: array<f32, LANES>;
@@ -18,7 +25,7 @@ var<workgroup> broken: array<u32, LANES>;
 @compute @workgroup_size(128)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: vec3<u32>) {
     let begin = at.x * shape.size;
-    var top = -3.4e38;
+    var top = NONE;
     var token = 0u;
     var odd = 0u;
     for (var i = lane; i < shape.size; i += LANES) {
@@ -41,6 +48,53 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
             token = tokens[each];
         }
     }
+    workgroupBarrier();
+
+    let given = 3u * shape.most;
+    let temperature = bitcast<f32>(wanted[given]);
+    let floor = bitcast<f32>(wanted[given + 1u]);
+    var best = NONE;
+    var second = NONE;
+    if (temperature > 0.0) {
+        let seed = vec2(wanted[given + 2u], wanted[given + 3u]);
+        let position = wanted[2u * shape.most + at.x];
+        for (var counter = lane; counter < (shape.size + 63u) / 64u * 16u; counter += LANES) {
+            let four = words(seed, counter, position);
+            for (var j = 0u; j < 4u; j++) {
+                let each = counter / 16u * 64u + 16u * j + counter % 16u;
+                if (each >= shape.size) {
+                    continue;
+                }
+                let below = logits[begin + each] - top;
+                if (below < floor - CLOSE || below / temperature + MOST_NOISE < second) {
+                    continue;
+                }
+                let score = below / temperature + gumbel(four[j]);
+                if (score > best) {
+                    second = best;
+                    best = score;
+                    token = each;
+                } else {
+                    second = max(second, score);
+                }
+            }
+        }
+    }
+    tops[lane] = best;
+    tokens[lane] = token;
+    masses[lane] = second;
+    workgroupBarrier();
+    if (lane == 0u) {
+        for (var each = 1u; each < LANES; each++) {
+            second = max(max(second, masses[each]), min(best, tops[each]));
+            if (tops[each] > best) {
+                best = tops[each];
+                token = tokens[each];
+            }
+        }
+    }
+    workgroupBarrier();
+
     var mass = 0.0;
     for (var i = lane; i < shape.size; i += LANES) {
         mass += exp(logits[begin + i] - top);
@@ -52,11 +106,16 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
         for (var each = 0u; each < LANES; each++) {
             mass += masses[each];
         }
+        let below = logits[begin + token] - top;
+        var flags = odd;
+        if (temperature > 0.0 && (best - second < CLOSE || below < floor + CLOSE)) {
+            flags |= 2u;
+        }
         let asked = wanted[shape.most + at.x];
         var other = 0.0;
         if (asked < shape.size) {
             other = exp(logits[begin + asked] - top) / mass;
         }
-        drawn[at.x] = vec4(token, bitcast<u32>(1.0 / mass), bitcast<u32>(other), odd);
+        drawn[at.x] = vec4(token, bitcast<u32>(exp(below) / mass), bitcast<u32>(other), flags);
     }
 }

@@ -1,4 +1,4 @@
-"""Greedy verification draws on the device: what the host draws from the logits, and no logits."""
+"""Verification draws on the device: what the host draws from the logits, and no logits come back."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ import pytest
 from folder_models import FOLDER_TARGET
 from on_adapter import on_adapter, shared_device
 
+from engine.backend.decoder import Decoder
+from engine.backend.ledger import Account
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import VerifyRequest
 from engine.backend.segment import Segment
-from engine.backend.webgpu.drawing import first_children, walked
+from engine.backend.webgpu.drawing import NONE, DeviceDraws, walked
 from engine.backend.webgpu.gpu import DeviceWork
+from engine.backend.webgpu.sizes import LOGIT_ROWS
 from engine.commands import WeightFormat
 from engine.errors import InvalidLogits
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 
+DRAWN_THERE = {
+    "greedy": SamplingParams(),
+    "warm": SamplingParams(temperature=0.7, seed=5),
+    "hot": SamplingParams(temperature=1.3, seed=2**40 + 1),
+    "with min-p": SamplingParams(temperature=1, min_p=0.05, seed=77),
+}
 
-def test_the_device_draws_what_the_host_draws() -> None:
-    model = on_adapter(FOLDER_TARGET, WeightFormat.Q8)
+
+@pytest.fixture(scope="module")
+def model() -> Decoder:
+    return on_adapter(FOLDER_TARGET, WeightFormat.Q8)
+
+
+@pytest.mark.parametrize("name", DRAWN_THERE)
+def test_the_device_draws_what_the_host_draws(name: str, model: Decoder) -> None:
     segment, gpu = model.segments[0], shared_device().gpu
     assert gpu is not None
     vocab, rng = model.config.vocab_size, np.random.default_rng(2)
@@ -26,17 +42,24 @@ def test_the_device_draws_what_the_host_draws() -> None:
     state = model.new_state(128)
     model.forward(state, prompt[:-1], logit_rows=())
     state.commit(range(11))
-    best = prompt[-1:]
+    draws, best = NativeDraws(DRAWN_THERE[name], vocab), prompt[-1:]
     for _ in range(4):
         logits = model.forward(state, best[-1:]).logits[0]
         state.commit([0])
-        best.append(int(logits.argmax()))
+        best.append(draws.draw(logits, [*prompt, *best[1:]]))
     state.crop(11)
-    # The path among siblings, and a child of its last node that is not the likeliest.
+    # The path among siblings, and a child of its last node that is not drawn.
     wrong = (best[-1] + 1) % vocab
-    nodes = [best[0], 7, best[1], 9, best[2], best[3], wrong]
+    nodes = [
+        best[0],
+        (best[1] + 1) % vocab,
+        best[1],
+        (best[2] + 1) % vocab,
+        best[2],
+        best[3],
+        wrong,
+    ]
     parents = [-1, 0, 0, 2, 2, 4, 5]
-    draws = NativeDraws(SamplingParams(), vocab)
     request = VerifyRequest(nodes, parents, prompt, limit=10)
     expected, _ = Segment.verify(segment, state.caches[0], 11, draws, request)
     gpu.counts = DeviceWork()
@@ -48,12 +71,88 @@ def test_the_device_draws_what_the_host_draws() -> None:
     assert (gpu.counts.read, gpu.counts.waits) == (16 * len(nodes), 1)
 
 
+def drawn(logits: Floats, draws: NativeDraws, first: int) -> np.ndarray:
+    """What the kernel writes of rows at positions from `first` on."""
+    gpu, (rows, vocab) = shared_device().gpu, logits.shape
+    assert gpu is not None
+    request = VerifyRequest(range(rows), range(-1, rows - 1), range(first), limit=rows)
+    told = DeviceDraws.of(draws, request)
+    assert told is not None
+    words = np.zeros(3 * LOGIT_ROWS + 4, dtype=np.int32)
+    for place, part in enumerate((told.asked, told.positions, told.settings), 1):
+        words[place * LOGIT_ROWS : place * LOGIT_ROWS + len(part)] = part
+    shape = gpu.uniform(Account(shared_device().ledger, "test"), [vocab, LOGIT_ROWS])
+    wanted, given, found = (gpu.buffer(size) for size in (words.nbytes, logits.nbytes, 16 * rows))
+    back = gpu.buffer(16 * rows, readable=True)
+    gpu.write(wanted, 0, words)
+    gpu.write(given, 0, logits)
+    kernel = gpu.kernel("gumbel", "draw")
+
+    def record(encoder: object) -> None:
+        work = encoder.begin_compute_pass()  # type: ignore[attr-defined]
+        work.set_pipeline(kernel.pipeline(1))
+        work.set_bind_group(0, kernel.group(shape, wanted, given, found))
+        work.dispatch_workgroups(rows)
+        work.end()
+        encoder.copy_buffer_to_buffer(found, 0, back, 0, 16 * rows)  # type: ignore[attr-defined]
+
+    gpu.submit(record)
+    return gpu.read(back, 16 * rows).view(np.uint32).reshape(rows, 4)
+
+
+@pytest.mark.parametrize("name", [name for name in DRAWN_THERE if name != "greedy"])
+def test_a_draw_is_the_hosts_or_left_to_it(name: str) -> None:
+    """Of 640 draws at least 630 are the device's."""
+    draws, rng = NativeDraws(DRAWN_THERE[name], 3001), np.random.default_rng(9)
+    made = 0
+    for first in range(1, 641, LOGIT_ROWS):
+        logits = rng.normal(0, 3, (LOGIT_ROWS, 3001)).astype(np.float32)
+        for row, (token, _, _, flags) in enumerate(drawn(logits, draws, first)):
+            if not flags:
+                made += 1
+                assert token == draws.draw(logits[row], range(first + row))
+    assert made >= 630
+
+
+def test_what_is_too_close_is_left_to_the_host() -> None:
+    draws = NativeDraws(DRAWN_THERE["with min-p"], 640)
+    logits = np.full((2, 640), -50, dtype=np.float32)
+    logits[0, 7] = 0  # the only one
+    logits[1, 7], logits[1, 9] = 0, np.log(0.05) + 1e-5
+    positions = [first for first in range(1, 400) if draws.draw(logits[1], range(first)) == 9]
+    assert drawn(logits[:1], draws, 5)[0].tolist()[::3] == [7, 0]
+    assert positions, "the token at the floor is never drawn"
+    assert drawn(logits[1:], draws, positions[0])[0, 3] == 2
+    logits[0, 3] = np.nan
+    assert drawn(logits[:1], draws, 5)[0, 3] & 1
+
+
+def test_what_is_filtered_or_penalised_is_the_hosts() -> None:
+    request = VerifyRequest([3], [-1], [3], limit=1)
+    for params in (
+        SamplingParams(temperature=1, top_k=5),
+        SamplingParams(temperature=1, top_p=0.9),
+        SamplingParams(repetition_penalty=1.1),
+        SamplingParams(temperature=1e-5),
+    ):
+        assert DeviceDraws.of(NativeDraws(params, 100), request) is None
+    assert DeviceDraws.of(NativeDraws(SamplingParams(top_k=5), 100), request) is not None
+
+
 def test_a_walk_ends_where_it_should() -> None:
     request = VerifyRequest([3, 4, 5, 6], [-1, 0, 0, 1], [3], limit=10, stop_ids=(6,))
-    assert first_children(request) == [4, 6, -1, -1]
+    told = DeviceDraws.of(NativeDraws(SamplingParams(), 100), request)
+    assert told is not None
+    assert (told.asked, told.positions) == ([4, 6, NONE, NONE], [1, 2, 2, 3])
+    assert (told.some(1, 2).asked, told.some(1, 2).positions) == ([6, NONE], [2, 2])
     drawn = np.array([[4, 0, 0, 0], [6, 0, 0, 0], [1, 0, 0, 0], [2, 0, 0, 0]], dtype=np.uint32)
     stopped = walked(request, drawn)
+    assert stopped is not None
     assert (stopped.path, stopped.tokens, stopped.accepted) == ((0, 1), (4, 6), 2)
-    drawn[1, 3] = 1
+    drawn[2, 3] = 2
+    assert walked(request, drawn) is not None, "a node that is not on the path"
+    drawn[1, 3] = 2
+    assert walked(request, drawn) is None
+    drawn[1, 3] = 3
     with pytest.raises(InvalidLogits):
         walked(request, drawn)
