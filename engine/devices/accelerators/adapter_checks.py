@@ -20,7 +20,6 @@ from pathlib import Path
 from engine.devices.kept_files import KeptFiles, cache_subfolder
 from engine.errors import Cancelled
 from engine.machine.facts import Accelerator
-from engine.machine.sandbox import LimitExceeded, QuestionFailed, Sandbox
 from engine.machine.sandbox_process import Limit, SandboxLimits
 from engine.typed_json import decoded
 
@@ -109,7 +108,8 @@ class AdapterChecks:
         Raises:
             Cancelled: called off.
         """
-        from engine.backend.webgpu import self_check  # numpy
+        from engine.backend.webgpu import self_check
+        from engine.machine.sandbox import LimitExceeded, QuestionFailed, Sandbox
 
         identity = _identity(cards)
         with closing(Sandbox()) as sandbox:

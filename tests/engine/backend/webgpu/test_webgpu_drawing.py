@@ -1,4 +1,4 @@
-"""Verification draws on the device: what the host draws from the logits, and no logits come back."""
+"""Verification draws on the device what the host draws from the logits: none of them come back."""
 
 from __future__ import annotations
 
@@ -49,16 +49,8 @@ def test_the_device_draws_what_the_host_draws(name: str, model: Decoder) -> None
         best.append(draws.draw(logits, [*prompt, *best[1:]]))
     state.crop(11)
     # The path among siblings, and a child of its last node that is not drawn.
-    wrong = (best[-1] + 1) % vocab
-    nodes = [
-        best[0],
-        (best[1] + 1) % vocab,
-        best[1],
-        (best[2] + 1) % vocab,
-        best[2],
-        best[3],
-        wrong,
-    ]
+    other = [(token + 1) % vocab for token in best]
+    nodes = [best[0], other[1], best[1], other[2], best[2], best[3], other[4]]
     parents = [-1, 0, 0, 2, 2, 4, 5]
     request = VerifyRequest(nodes, parents, prompt, limit=10)
     expected, _ = Segment.verify(segment, state.caches[0], 11, draws, request)
