@@ -285,6 +285,10 @@ def install(dev: bool, cuda: bool) -> None:
     )
     say("[1/3] PyTorch")
     run([*pip, *build_options(pip, cuda), "torch"], failed)
+    if cuda and not has_cuda_build():
+        raise SetupProblem(
+            "PyTorch's build for CUDA cannot be had for this machine: run make without GPU=cuda."
+        )
     say("[2/3] Qt, {}Duotail itself".format("the test tools, " if dev else ""))
     run([*pip, "-e", ".[dev]" if dev else "."], failed_to_build)
 
@@ -315,8 +319,7 @@ def build_options(pip: "list[str]", cuda: bool) -> "list[str]":
     The Package Index has the one for CUDA on Linux, and that for the CPU elsewhere.
     """
     if cuda:
-        code = "import torch; raise SystemExit(not torch.version.cuda)"
-        if subprocess.run([str(PYTHON), "-c", code], stderr=subprocess.DEVNULL).returncode != 0:
+        if not has_cuda_build():
             # Else one for the CPU, which has the same version, would do for pip.
             run([str(PYTHON), "-m", "pip", "uninstall", "-q", "-y", "torch"], "pip did not work.")
         return [] if sys.platform == "linux" else ["--extra-index-url", CUDA_INDEX]
@@ -332,6 +335,12 @@ def build_options(pip: "list[str]", cuda: bool) -> "list[str]":
             "answer. Run make again when it does, or `make run GPU=cuda` to take that build."
         )
     return []
+
+
+def has_cuda_build() -> bool:
+    """Whether PyTorch is in `.venv`, and computes with CUDA."""
+    code = "import torch; raise SystemExit(not torch.version.cuda)"
+    return subprocess.run([str(PYTHON), "-c", code], stderr=subprocess.DEVNULL).returncode == 0
 
 
 def is_cuda_build(report: bytes) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
@@ -154,11 +155,16 @@ def _identity(cards: Iterable[Accelerator]) -> str:
     """A hash of what a check depends on: cards, drivers, the system, wgpu, and our shaders."""
     variables = {name: text for name, text in os.environ.items() if name.startswith("VK_")}
     facts = (
-        *(_VERSION, metadata.version("wgpu"), platform.platform(), sorted(variables.items())),
+        *(_VERSION, *_system(), sorted(variables.items())),
         [(found.name, found.bus, found.identity, found.driver) for found in cards],
         _manifests(_MANIFESTS),
     )
     return blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
+
+
+@cache
+def _system() -> tuple[str, str]:
+    return metadata.version("wgpu"), platform.platform()
 
 
 def _manifests(folders: Sequence[str]) -> list[tuple[str, int, int]]:
