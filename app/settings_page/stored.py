@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 
 from app.data_folder.paths import Paths
 from app.diagnostics.reports import ReportFolder
 from engine.devices.kept_estimates import estimates_folder
-from engine.devices.kept_measurements import learnt_folder, speeds_folder
+from engine.devices.kept_measurements import adapters_folder, learnt_folder, speeds_folder
 from engine.hub.download.cache import cache_folder
 from engine.language import later
 
@@ -115,7 +116,9 @@ def _of_speed(paths: Paths) -> list[Stored]:
             later("Speed of this computer"),
             later("The measured speed of memory and devices; measured again when needed."),
             speeds,
-            lambda: [*speeds.glob("*"), *learnt_folder().glob("*")],
+            lambda: chain.from_iterable(
+                each.glob("*") for each in (speeds, learnt_folder(), adapters_folder())
+            ),
         ),
         Stored(
             StoredData.ESTIMATES,

@@ -96,6 +96,11 @@ def learnt_folder() -> Path:
     return cache_subfolder("learnt")
 
 
+def adapters_folder() -> Path:
+    """Return the folder of what WebGPU has found; DUOTAIL_CACHE_DIR chooses another place."""
+    return cache_subfolder("adapters")
+
+
 def pair_identity(machine: Machine, threads: int, models: str, plan: Plan) -> str:
     """A hash of what costs and acceptance depend on.
 

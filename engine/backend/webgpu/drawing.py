@@ -29,36 +29,35 @@ class DeviceDraws:
 
     Attributes:
         asked: tokens whose probabilities are wanted, or NONE.
-        positions: of the tokens that are drawn, for the noise.
-        settings: bits of temperature and min-p's floor below the best logit, and the seed.
+        settings: bits of temperature and min-p's floor below the best logit, the seed, and how far
+            behind a node the position of its token is, for the noise.
     """
 
     asked: Sequence[int]
-    positions: Sequence[int]
     settings: Ints
 
     @classmethod
-    def of(cls, draws: NativeDraws, request: VerifyRequest) -> DeviceDraws | None:
-        """Return what to tell of a verification; None where the host has to draw."""
+    def of(cls, draws: NativeDraws, request: VerifyRequest, committed: int) -> DeviceDraws | None:
+        """Return what to tell of a verification; None where the host has to draw.
+
+        `committed`: position of the root.
+        """
         struct = draws.struct
         hot = struct.temperature
         if not draws.unfiltered or (hot and not _COLDEST <= hot <= _HOTTEST):
             return None
-        asked, depths = [NONE] * len(request.nodes), [0] * len(request.nodes)
+        asked = [NONE] * len(request.nodes)
         for node in range(len(request.nodes) - 1, 0, -1):
             asked[request.parents[node]] = request.nodes[node]
-        for node in range(1, len(request.nodes)):
-            depths[node] = depths[request.parents[node]] + 1
         floor = log(struct.min_p) if struct.min_p > 0 else _NO_FLOOR
         seed = np.array([struct.seed], dtype=np.uint64).view(np.int32)
         numbers = np.array([hot, floor], dtype=np.float32).view(np.int32)
-        first = len(request.tokens)
-        return cls(asked, [first + depth for depth in depths], np.concatenate([numbers, seed]))
+        behind = np.array([len(request.tokens) - committed], dtype=np.int32)
+        return cls(asked, np.concatenate([numbers, seed, behind]))
 
     def some(self, first: int, count: int) -> DeviceDraws:
         """Return those of some of the nodes."""
-        some = slice(first, first + count)
-        return DeviceDraws(self.asked[some], self.positions[some], self.settings)
+        return DeviceDraws(self.asked[first : first + count], self.settings)
 
 
 def walked(request: VerifyRequest, drawn: NDArray[np.uint32]) -> Verified | None:

@@ -190,7 +190,7 @@ class GpuNetwork:
             return []
         kernel = self._gpu.kernel("gumbel", "draw")
         shape = self._stages.uniform(self._config.head_rows, LOGIT_ROWS)
-        group = kernel.group(shape, room.wanted, room["logits"], room["drawn"])
+        group = kernel.group(shape, room.row_facts, room.wanted, room["logits"], room["drawn"])
         return [Dispatch(kernel, group, lambda extent: (extent.wanted, 1, 1))]
 
     def attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:

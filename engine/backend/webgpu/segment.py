@@ -199,7 +199,7 @@ class WebGpuSegment(Segment):
 
         Then no logits come back: the tokens and their probabilities do.
         """
-        asked = DeviceDraws.of(draws, request) if self._network.heads else None
+        asked = DeviceDraws.of(draws, request, committed) if self._network.heads else None
         if asked is None:
             return super().verify(cache, committed, draws, request, hidden=hidden, taps=taps)
         step = Step(request.nodes, request.parents, committed, taps=taps or (), feeds=taps == ())

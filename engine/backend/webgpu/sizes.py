@@ -20,7 +20,7 @@ PATH_SLOTS = 6 * CHUNK
 """Positions in which a row of a tree may have a path of its own."""
 PARTS_BYTES = 32 << 20
 """Bytes of a pass's parts of attention; over long sequences fewer rows are computed at a time."""
-DRAW_SETTINGS = 4
+DRAW_SETTINGS = 5
 """Numbers that the device is told of all draws of a forward."""
 DRAWN = 4
 """Numbers that come back of a token that the device has drawn."""
@@ -75,7 +75,7 @@ def input_offsets(rows: int) -> tuple[int, int, int]:
     Behind the wanted rows, from LOGIT_ROWS on, is what `drawing.DeviceDraws` has of them.
     """
     wanted = up(rows * 4 * _NUMBER, ALIGNED)
-    paths = wanted + up((3 * LOGIT_ROWS + DRAW_SETTINGS) * _NUMBER, ALIGNED)
+    paths = wanted + up((2 * LOGIT_ROWS + DRAW_SETTINGS) * _NUMBER, ALIGNED)
     return wanted, paths, paths + up((1 + min(rows, TREE_ROWS) * PATH_SLOTS) * _NUMBER, ALIGNED)
 
 

@@ -18,7 +18,8 @@ from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
 
-from engine.devices.kept_files import KeptFiles, cache_subfolder
+from engine.devices.kept_files import KeptFiles
+from engine.devices.kept_measurements import adapters_folder
 from engine.errors import Cancelled
 from engine.machine.facts import Accelerator
 from engine.machine.sandbox_process import Limit, SandboxLimits
@@ -94,7 +95,7 @@ class AdapterChecks:
     def __init__(self, folder: Path | None = None) -> None:
         self._files = KeptFiles(
             AdapterCheck,
-            folder or cache_subfolder("adapters"),
+            folder or adapters_folder(),
             lambda check: check.identity,
             most=_MOST_KEPT,
         )

@@ -6,12 +6,13 @@ struct Drawn {
     size: u32,
     most: u32,
 }
-// Behind `most` wanted rows: as many tokens that are asked for, as many positions of what is drawn,
-// then temperature, min-p's floor below the best logit, and the seed.
+// Behind `most` wanted rows: as many tokens that are asked for, then temperature, min-p's floor below
+// the best logit, the seed, and how far behind a row's position that of the token that it draws is.
 @group(0) @binding(0) var<uniform> shape: Drawn;
-@group(0) @binding(1) var<storage, read> wanted: array<u32>;
-@group(0) @binding(2) var<storage, read> logits: array<f32>;
-@group(0) @binding(3) var<storage, read_write> drawn: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read> wanted: array<u32>;
+@group(0) @binding(3) var<storage, read> logits: array<f32>;
+@group(0) @binding(4) var<storage, read_write> drawn: array<vec4<u32>>;
 
 const LANES = 128u;
 const CLOSE = 1e-4;
@@ -50,14 +51,14 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     }
     workgroupBarrier();
 
-    let given = 3u * shape.most;
+    let given = 2u * shape.most;
     let temperature = bitcast<f32>(wanted[given]);
     let floor = bitcast<f32>(wanted[given + 1u]);
     var best = NONE;
     var second = NONE;
     if (temperature > 0.0) {
         let seed = vec2(wanted[given + 2u], wanted[given + 3u]);
-        let position = wanted[2u * shape.most + at.x];
+        let position = rows[wanted[at.x]].y + wanted[given + 4u];
         for (var counter = lane; counter < (shape.size + 63u) / 64u * 16u; counter += LANES) {
             let four = words(seed, counter, position);
             for (var j = 0u; j < 4u; j++) {

@@ -14,7 +14,7 @@ from engine.backend.round import VerifyRequest
 from engine.backend.segment import Segment
 from engine.backend.webgpu.drawing import NONE, DeviceDraws, walked
 from engine.backend.webgpu.gpu import DeviceWork
-from engine.backend.webgpu.sizes import LOGIT_ROWS
+from engine.backend.webgpu.sizes import DRAW_SETTINGS, LOGIT_ROWS
 from engine.commands import WeightFormat
 from engine.errors import InvalidLogits
 from engine.model.weights.readable import Floats
@@ -68,14 +68,19 @@ def drawn(logits: Floats, draws: NativeDraws, first: int) -> np.ndarray:
     gpu, (rows, vocab) = shared_device().gpu, logits.shape
     assert gpu is not None
     request = VerifyRequest(range(rows), range(-1, rows - 1), range(first), limit=rows)
-    told = DeviceDraws.of(draws, request)
+    told = DeviceDraws.of(draws, request, first - 1)
     assert told is not None
-    words = np.zeros(3 * LOGIT_ROWS + 4, dtype=np.int32)
-    for place, part in enumerate((told.asked, told.positions, told.settings), 1):
+    words = np.zeros(2 * LOGIT_ROWS + DRAW_SETTINGS, dtype=np.int32)
+    words[:rows] = np.arange(rows)
+    for place, part in enumerate((told.asked, told.settings), 1):
         words[place * LOGIT_ROWS : place * LOGIT_ROWS + len(part)] = part
+    facts = np.zeros((rows, 4), dtype=np.int32)
+    facts[:, 1] = np.arange(rows) + first - 1
     shape = gpu.uniform(Account(shared_device().ledger, "test"), [vocab, LOGIT_ROWS])
-    wanted, given, found = (gpu.buffer(size) for size in (words.nbytes, logits.nbytes, 16 * rows))
+    sizes = facts.nbytes, words.nbytes, logits.nbytes, 16 * rows
+    placed, wanted, given, found = map(gpu.buffer, sizes)
     back = gpu.buffer(16 * rows, readable=True)
+    gpu.write(placed, 0, facts)
     gpu.write(wanted, 0, words)
     gpu.write(given, 0, logits)
     kernel = gpu.kernel("gumbel", "draw")
@@ -83,7 +88,7 @@ def drawn(logits: Floats, draws: NativeDraws, first: int) -> np.ndarray:
     def record(encoder: object) -> None:
         work = encoder.begin_compute_pass()  # type: ignore[attr-defined]
         work.set_pipeline(kernel.pipeline(1))
-        work.set_bind_group(0, kernel.group(shape, wanted, given, found))
+        work.set_bind_group(0, kernel.group(shape, placed, wanted, given, found))
         work.dispatch_workgroups(rows)
         work.end()
         encoder.copy_buffer_to_buffer(found, 0, back, 0, 16 * rows)  # type: ignore[attr-defined]
@@ -127,16 +132,16 @@ def test_what_is_filtered_or_penalised_is_the_hosts() -> None:
         SamplingParams(repetition_penalty=1.1),
         SamplingParams(temperature=1e-5),
     ):
-        assert DeviceDraws.of(NativeDraws(params, 100), request) is None
-    assert DeviceDraws.of(NativeDraws(SamplingParams(top_k=5), 100), request) is not None
+        assert DeviceDraws.of(NativeDraws(params, 100), request, 0) is None
+    assert DeviceDraws.of(NativeDraws(SamplingParams(top_k=5), 100), request, 0) is not None
 
 
 def test_a_walk_ends_where_it_should() -> None:
     request = VerifyRequest([3, 4, 5, 6], [-1, 0, 0, 1], [3], limit=10, stop_ids=(6,))
-    told = DeviceDraws.of(NativeDraws(SamplingParams(), 100), request)
+    told = DeviceDraws.of(NativeDraws(SamplingParams(), 100), request, 0)
     assert told is not None
-    assert (told.asked, told.positions) == ([4, 6, NONE, NONE], [1, 2, 2, 3])
-    assert (told.some(1, 2).asked, told.some(1, 2).positions) == ([6, NONE], [2, 2])
+    assert told.asked == [4, 6, NONE, NONE]
+    assert told.some(1, 2).asked == [6, NONE]
     drawn = np.array([[4, 0, 0, 0], [6, 0, 0, 0], [1, 0, 0, 0], [2, 0, 0, 0]], dtype=np.uint32)
     stopped = walked(request, drawn)
     assert stopped is not None
