@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.devices.kept_files import KeptFiles
 from engine.devices.kept_measurements import adapters_folder
@@ -24,6 +25,9 @@ from engine.errors import Cancelled
 from engine.machine.facts import Accelerator
 from engine.machine.sandbox_process import Limit, SandboxLimits
 from engine.typed_json import decoded
+
+if TYPE_CHECKING:
+    from engine.machine.sandbox import Sandbox
 
 _VERSION = 1
 """Version of the shaders and of the check: what another one found is worthless."""
@@ -99,10 +103,14 @@ class AdapterChecks:
             lambda check: check.identity,
             most=_MOST_KEPT,
         )
+        self._made: AdapterCheck | None = None
 
     def find(self, cards: Iterable[Accelerator]) -> AdapterCheck | None:
         """Return what was found with these very cards and drivers; None before."""
-        return self._files.find(_identity(cards))
+        identity = _identity(cards)
+        if self._made is not None and self._made.identity == identity:
+            return self._made
+        return self._files.find(identity)
 
     def make(self, cards: Iterable[Accelerator], cancelled: Callable[[], bool]) -> AdapterCheck:
         """Look for adapters and try those that are no software, which takes seconds; keep it.
@@ -111,45 +119,50 @@ class AdapterChecks:
             Cancelled: called off.
         """
         from engine.backend.webgpu import self_check
-        from engine.machine.sandbox import LimitExceeded, QuestionFailed, Sandbox
+        from engine.machine.sandbox import Sandbox
 
         identity = _identity(cards)
         with closing(Sandbox()) as sandbox:
-
-            def ask(
-                function: Callable[..., object], *args: int, limits: SandboxLimits
-            ) -> tuple[object, CheckResult, str]:
-                try:
-                    answer = sandbox.ask(function, *args, limits=limits, stopped=cancelled)
-                except QuestionFailed as error:
-                    return None, CheckResult.FAILED, str(error)
-                except LimitExceeded as error:
-                    if error.limit is Limit.STOPPED:
-                        raise Cancelled from error
-                    hung = error.limit is Limit.TIME
-                    return None, CheckResult.HUNG if hung else CheckResult.CRASHED, ""
-                return answer, CheckResult.PASSED, ""
-
-            told, verdict, details = ask(self_check.adapter_facts, limits=_LOOKING)
-            check = AdapterCheck(identity, verdict, details)
-            if verdict is CheckResult.PASSED:
-                given = {"identity": identity, "verdict": verdict, "adapters": told}
-                try:
-                    check = decoded(AdapterCheck, given, "adapters")
-                except ValueError as error:
-                    check = AdapterCheck(identity, CheckResult.FAILED, str(error))
+            ask = partial(_ask, sandbox, cancelled)
+            told, verdict, details = ask(_LOOKING, self_check.adapter_facts)
+            try:
+                given = {"identity": identity, "verdict": verdict, "adapters": told or []}
+                check = decoded(AdapterCheck, {**given, "details": details}, "adapters")
+            except ValueError as error:
+                check = AdapterCheck(identity, CheckResult.FAILED, str(error))
             tried = []
             for number, adapter in enumerate(check.adapters):
                 if adapter.is_software:
                     tried.append(adapter)
                     continue
-                told, verdict, details = ask(self_check.wrong_numbers, number, limits=_COMPUTING)
-                if told:
-                    verdict, details = CheckResult.WRONG, str(told)
+                wrong, verdict, details = ask(_COMPUTING, self_check.wrong_numbers, number)
+                if wrong:
+                    verdict, details = CheckResult.WRONG, str(wrong)
                 tried.append(replace(adapter, verdict=verdict, details=details))
-        check = replace(check, adapters=tuple(tried))
-        self._files.keep(check)
-        return check
+        self._made = replace(check, adapters=tuple(tried))
+        self._files.keep(self._made)
+        return self._made
+
+
+def _ask(
+    sandbox: Sandbox,
+    cancelled: Callable[[], bool],
+    limits: SandboxLimits,
+    function: Callable[..., object],
+    *args: int,
+) -> tuple[object, CheckResult, str]:
+    """Return what a function answers in the process, how that ended, and details."""
+    from engine.machine.sandbox import LimitExceeded, QuestionFailed
+
+    try:
+        answer = sandbox.ask(function, *args, limits=limits, stopped=cancelled)
+    except QuestionFailed as error:
+        return None, CheckResult.FAILED, str(error)
+    except LimitExceeded as error:
+        if error.limit is Limit.STOPPED:
+            raise Cancelled from error
+        return None, CheckResult.HUNG if error.limit is Limit.TIME else CheckResult.CRASHED, ""
+    return answer, CheckResult.PASSED, ""
 
 
 def _identity(cards: Iterable[Accelerator]) -> str:
