@@ -25,7 +25,7 @@ _BROKEN, _CLOSE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class DeviceDraws:
-    """What a device is told of the nodes of a tree that it draws at, and of all its draws.
+    """Facts that a device needs to draw at the nodes of a tree.
 
     Attributes:
         asked: tokens whose probabilities are wanted, or NONE.

@@ -33,6 +33,7 @@ def model() -> Decoder:
     return on_adapter(FOLDER_TARGET, WeightFormat.Q8)
 
 
+@pytest.mark.release(keep=2, reason="every temperature")
 @pytest.mark.parametrize("name", DRAWN_THERE)
 def test_the_device_draws_what_the_host_draws(name: str, model: Decoder) -> None:
     segment, gpu = model.segments[0], shared_device().gpu

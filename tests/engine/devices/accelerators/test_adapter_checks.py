@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes.util
+import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -84,6 +87,35 @@ def test_every_card_is_tried(compute: Any, verdict: CheckResult, details: str, t
 def test_a_card_that_crashes_does_not_take_the_others_along(tried: Any) -> None:
     first, second = tried(bad_drivers.two_cards, bad_drivers.first_crashes).adapters
     assert (first.verdict, second.verdict) == (CheckResult.CRASHED, CheckResult.PASSED)
+
+
+BAD_DRIVER = """
+#include <stdlib.h>
+#include <unistd.h>
+int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version) { %s; return 0; }
+void *vk_icdGetInstanceProcAddr(void *instance, const char *name) { return NULL; }
+"""
+
+
+@pytest.mark.skipif(not ctypes.util.find_library("vulkan"), reason="no loader of Vulkan's")
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+@pytest.mark.release(keep=1, reason="waits for a driver that hangs")
+@pytest.mark.parametrize(
+    ("does", "verdict"), [("abort()", CheckResult.CRASHED), ("for (;;) pause()", CheckResult.HUNG)]
+)
+def test_a_bad_driver_that_vulkan_really_loads(
+    does: str, verdict: CheckResult, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source, library, manifest = (tmp_path / name for name in ("bad.c", "bad.so", "bad_icd.json"))
+    source.write_text(BAD_DRIVER % does)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=300)
+    driver = {"library_path": str(library), "api_version": "1.3.0"}
+    manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": driver}))
+    monkeypatch.setenv("VK_DRIVER_FILES", str(manifest))
+    monkeypatch.setenv("VK_ICD_FILENAMES", str(manifest))
+    if verdict is CheckResult.HUNG:
+        monkeypatch.setattr(adapter_checks, "_LOOKING", SandboxLimits(10.0, None, patience=1))
+    assert AdapterChecks(tmp_path).make(CARDS, never).verdict is verdict
 
 
 def test_it_is_called_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
