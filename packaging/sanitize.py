@@ -71,11 +71,11 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="duotail-sanitize-") as name:
             copy = Path(name)
             build(copy, sanitizer)
-            for isa in instruction_sets():
-                if sanitizer is MEMORY or isa is Isa.PORTABLE:
-                    sys.stdout.write(f"== {sanitizer.name}, {isa.name.lower()}\n")
-                    sys.stdout.flush()
-                    failed |= run(copy, sanitizer, isa)
+            # The pool is one for all, and the widest kernels have the fewest accesses to watch.
+            for isa in instruction_sets() if sanitizer is MEMORY else instruction_sets()[-1:]:
+                sys.stdout.write(f"== {sanitizer.name}, {isa.name.lower()}\n")
+                sys.stdout.flush()
+                failed |= run(copy, sanitizer, isa)
     return failed
 
 
