@@ -33,7 +33,7 @@ static int32_t block_rows(const dt_matrix *matrix)
 /* ---- products ------------------------------------------------------------------------------ */
 
 typedef struct {
-    const dt_kernels *kernels;
+    const forward *f;
     const dt_product *products;
     int32_t block_rows, stretches, pieces; /* pieces of a stretch; some may be empty */
 } product_job;
@@ -53,6 +53,22 @@ static int32_t pieces_of(int32_t left)
     return pieces;
 }
 
+/* Who is done with a stretch expects the same one of the product that follows, as far as it lies in one matrix. */
+static void expect_stretch(dt_matrices next, int64_t stretch, int32_t stretches)
+{
+    int64_t all = 0;
+    for (int32_t i = 0; i < next.count; i++) all += block_rows(&next.matrix[i]);
+    int64_t from = all * stretch / stretches, to = all * (stretch + 1) / stretches;
+    for (const dt_matrix *m = next.matrix; from < to; m++) {
+        const int64_t rows = block_rows(m), bytes = dt_block_row_bytes(m->format, m->cols);
+        if (from < rows) {
+            dt_expect(m->data + from * bytes, ((to < rows ? to : rows) - from) * bytes);
+            return;
+        }
+        from -= rows, to -= rows;
+    }
+}
+
 /* A piece counts block rows through all products and may lie across the border between two. */
 static void product_piece(void *context, int32_t index)
 {
@@ -64,22 +80,24 @@ static void product_piece(void *context, int32_t index)
     int32_t to = from + next_piece(end - from);
     for (const dt_product *p = job->products; from < to; p++) {
         const int32_t rows = block_rows(p->matrix);
-        if (from < rows) job->kernels->multiply(p->matrix, &p->x, &p->out, from, to < rows ? to : rows);
+        if (from < rows) job->f->kernels->multiply(p->matrix, &p->x, &p->out, from, to < rows ? to : rows);
         from = from > rows ? from - rows : 0;
         to -= rows;
     }
+    if (index % job->pieces == job->pieces - 1) expect_stretch(job->f->next, stretch, job->stretches);
 }
 
 /* Each thread has a stretch of its own, as long ones stream best. Its pieces become shorter towards the end, so that
  * who is done early can help. */
-void dt_multiply(dt_pool *pool, const dt_kernels *kernels, const dt_product *products, int32_t count)
+void dt_multiply(forward *f, const dt_product *products, int32_t count)
 {
     int32_t all = 0;
     for (int32_t i = 0; i < count; i++) all += block_rows(products[i].matrix);
-    const int32_t threads = dt_threads(pool), shorter = pieces_of(all / threads);
+    const int32_t threads = dt_threads(f->pool), shorter = pieces_of(all / threads);
     const int32_t longer = pieces_of((all + threads - 1) / threads), pieces = shorter > longer ? shorter : longer;
-    product_job job = {kernels, products, all, threads, pieces};
-    dt_run(pool, product_piece, &job, threads * pieces);
+    product_job job = {f, products, all, threads, pieces};
+    dt_run(f->pool, product_piece, &job, threads * pieces);
+    f->next = (dt_matrices){NULL, 0};
 }
 
 int32_t dt_line_up(const dt_matrix *matrices, int32_t count, dt_activations x, dt_output out,
@@ -100,7 +118,7 @@ void dt_project(forward *f, const dt_matrix *matrices, int32_t count, const floa
 {
     dt_product products[MOST_PARTS];
     const dt_activations in = {x, f->quantised, f->spread, rows, cols, cols};
-    dt_multiply(f->pool, f->kernels, products, dt_line_up(matrices, count, in, out, products));
+    dt_multiply(f, products, dt_line_up(matrices, count, in, out, products));
 }
 
 /* ---- activations ---------------------------------------------------------------------------- */
