@@ -51,20 +51,19 @@ struct dt_pool {
     worker worker[];
 };
 
-/* What this thread will read in a job to come. */
-static _Thread_local const char *ahead, *ahead_end;
+/* What a thread will read in a job to come. */
+typedef struct { const char *from, *to; } expected;
+static _Thread_local expected mine;
 
-void dt_expect(const void *data, int64_t bytes) { ahead = data, ahead_end = ahead + bytes; }
+void dt_expect(const void *data, int64_t bytes) { mine = (expected){data, (const char *)data + bytes}; }
 
-/* Keeps the memory busy meanwhile; addresses that are none any more do no harm. */
-static void await(void)
+/* Asks for some of it; returns 0 at its end. Addresses that are none any more do no harm. */
+static int fetch_some(expected *e)
 {
-    if (ahead >= ahead_end) {
-        DT_WAIT();
-        return;
-    }
-    for (int line = 0; line < FETCHED; line += 64) __builtin_prefetch(ahead + line, 0, 2);
-    ahead += FETCHED;
+    if (e->from >= e->to) return 0;
+    for (int line = 0; line < FETCHED; line += 64) __builtin_prefetch(e->from + line, 0, 2);
+    e->from += FETCHED;
+    return 1;
 }
 
 /* Work of the job under way: a thread's own stretch first, then what is left of others'. */
@@ -92,7 +91,8 @@ static dt_thread_result work(void *argument)
     dt_pool *pool = self->pool;
     unsigned job = 0;
     while (!atomic_load(&pool->closing)) {
-        for (int spin = 0; spin < SPINS && atomic_load(&pool->job) == job; spin++) await();
+        while (atomic_load(&pool->job) == job && fetch_some(&mine)) {}
+        for (int spin = 0; spin < SPINS && atomic_load(&pool->job) == job; spin++) DT_WAIT();
         if (atomic_load(&pool->job) == job) {
             dt_lock(&pool->lock);
             atomic_fetch_add(&pool->sleepers, 1);
@@ -176,6 +176,7 @@ void dt_run(dt_pool *pool, dt_task *task, void *context, int32_t count)
     atomic_fetch_add(&pool->job, 1);
     wake(pool);
     help(pool, 0);
-    while (atomic_load_explicit(&pool->done, memory_order_acquire) < count) await();
+    while (atomic_load_explicit(&pool->done, memory_order_acquire) < count)
+        if (!fetch_some(&mine)) DT_WAIT();
     atomic_store_explicit(&pool->busy, 0, memory_order_release);
 }
