@@ -22,6 +22,7 @@
 enum {
     SPINS = 60000, /* some 0.2 ms */
     FETCHED = 512, /* bytes that a waiting thread asks for at once */
+    MOST_FETCHED = 1 << 18, /* and altogether: more would push out of its caches what it fetched first */
 };
 
 /* ticket: end << 32 | next */
@@ -55,7 +56,10 @@ struct dt_pool {
 typedef struct { const char *from, *to; } expected;
 static _Thread_local expected mine;
 
-void dt_expect(const void *data, int64_t bytes) { mine = (expected){data, (const char *)data + bytes}; }
+void dt_expect(const void *data, int64_t bytes)
+{
+    mine = (expected){data, (const char *)data + (bytes < MOST_FETCHED ? bytes : MOST_FETCHED)};
+}
 
 /* Asks for some of it; returns 0 at its end. Addresses that are none any more do no harm. */
 static int fetch_some(expected *e)
