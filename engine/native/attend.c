@@ -258,12 +258,14 @@ static void attend_group(void *context, int32_t index)
     }
 }
 
-/* Groups the slice's rows: as many together as leave work for every thread; those of a path are
+static int32_t common_divisor(int32_t a, int32_t b) { return b ? common_divisor(b, a % b) : a; }
+
+/* Groups the slice's rows: as many together as leave the same work for every thread; those of a path are
  * neighbours. */
 void dt_group_rows(forward *f)
 {
-    const int32_t heads = f->segment->kv_heads, per_kv = f->segment->heads / heads;
-    const int32_t least = (dt_threads(f->pool) + heads - 1) / heads, share = (f->rows + least - 1) / least;
+    const int32_t heads = f->segment->kv_heads, per_kv = f->segment->heads / heads, threads = dt_threads(f->pool);
+    const int32_t least = threads / common_divisor(threads, heads), share = (f->rows + least - 1) / least;
     const int32_t most = per_kv < TOGETHER ? TOGETHER / per_kv : 1, together = share < most ? share : most;
     const int32_t paths = f->step->paths ? f->step->paths : 1;
     int32_t placed = 0;

@@ -205,7 +205,7 @@ static void multiply_all(const expert_job *job, int down)
         count += down ? dt_line_up(&mlp->down, 1, x, out, m->products + count)
                       : dt_line_up(mlp->gate_up, 2, x, out, m->products + count);
     }
-    dt_multiply(job->f->pool, job->f->kernels, m->products, count);
+    dt_multiply(job->f, m->products, count);
 }
 
 static void add_up(void *context, int32_t index)

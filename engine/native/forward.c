@@ -11,19 +11,23 @@ enum { CAPPED = 4096 }; /* logits that a thread caps at once */
 typedef struct {
     forward *f;
     const float *weight;
+    int quantised;
 } norm_job;
 
 static void norm_row(void *context, int32_t row)
 {
     const norm_job *job = context;
     const forward *f = job->f;
+    float *normed = f->normed + (int64_t)row * f->hidden;
     f->kernels->rms_norm(f->x + (int64_t)row * f->hidden, job->weight, f->segment->hidden, f->hidden,
-                         f->segment->norm_eps, f->normed + (int64_t)row * f->hidden);
+                         f->segment->norm_eps, normed);
+    if (job->quantised) f->kernels->quantise(normed, row, f->hidden, 0, f->hidden / DT_BLOCK, f->quantised, f->spread);
 }
 
-static void norm(forward *f, const float *weight)
+/* x normed, ready for products with the matrices: row by row, so that none goes from one thread to another between. */
+static void norm(forward *f, const float *weight, const dt_matrix *matrices, int32_t count)
 {
-    norm_job job = {f, weight};
+    norm_job job = {f, weight, dt_takes_quantised(matrices, count)};
     dt_run(f->pool, norm_row, &job, f->rows);
 }
 
@@ -39,7 +43,7 @@ static void add_row(void *context, int32_t row)
 
 static void add_normed(forward *f, const float *weight)
 {
-    norm_job job = {f, weight};
+    norm_job job = {f, weight, 0};
     if (weight) dt_run(f->pool, add_row, &job, f->rows);
 }
 
@@ -51,33 +55,38 @@ static dt_output to_stream(const forward *f, const float *norm, const float *bia
     return (dt_output){norm ? f->normed : f->x, bias, f->hidden, !norm};
 }
 
-static void feed_forward(forward *f, const dt_mlp *mlp, dt_output out)
+static void feed_forward(forward *f, const dt_mlp *mlp, dt_output out, dt_matrices next)
 {
-    dt_prepare(f, mlp->gate_up, 2, f->normed, f->rows, f->hidden, 0);
+    f->next = (dt_matrices){&mlp->down, 1};
     dt_project(f, mlp->gate_up, 2, f->normed, f->rows, f->hidden,
                (dt_output){f->gate_up, mlp->gate_up_bias, 2 * f->inner, 0});
     dt_prepare(f, &mlp->down, 1, f->act, f->rows, f->inner, 1);
+    f->next = next;
     dt_project(f, &mlp->down, 1, f->act, f->rows, f->inner, out);
 }
 
 static void run_block(forward *f, int32_t index)
 {
-    const dt_block *block = &f->segment->block[index];
+    const dt_segment *s = f->segment;
+    const dt_block *block = &s->block[index];
+    const dt_matrices next = index + 1 < s->blocks ? (dt_matrices){block[1].qkv, 3} : (dt_matrices){&s->head, 1};
     f->block_index = index;
     const int wide = index == 0 && dt_attends_wide(f->segment);
     float *in = wide ? f->wide : block->input_norm ? f->normed : f->x;
     const int32_t cols = wide ? f->wide_cols : f->hidden;
-    if (in == f->normed) norm(f, block->input_norm);
-    dt_prepare(f, block->qkv, 3, in, f->rows, cols, 0);
+    if (in == f->normed) norm(f, block->input_norm, block->qkv, 3);
+    else dt_prepare(f, block->qkv, 3, in, f->rows, cols, 0);
+    f->next = (dt_matrices){&block->out, 1};
     dt_project(f, block->qkv, 3, in, f->rows, cols, (dt_output){f->qkv, block->qkv_bias, f->qkv_cols, 0});
     dt_attend(f);
     dt_prepare(f, &block->out, 1, f->mixed, f->rows, f->mixed_cols, 0);
+    f->next = (dt_matrices){block->mlp.gate_up, 2};
     dt_project(f, &block->out, 1, f->mixed, f->rows, f->mixed_cols,
                to_stream(f, block->attention_norm, block->out_bias));
     add_normed(f, block->attention_norm);
-    norm(f, block->post_norm);
+    norm(f, block->post_norm, block->mlp.gate_up, 2);
     if (block->experts.count) dt_moe(f, &block->experts, to_stream(f, block->mlp_norm, NULL));
-    else feed_forward(f, &block->mlp, to_stream(f, block->mlp_norm, block->mlp.down_bias));
+    else feed_forward(f, &block->mlp, to_stream(f, block->mlp_norm, block->mlp.down_bias), next);
     add_normed(f, block->mlp_norm);
 }
 

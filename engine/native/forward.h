@@ -13,6 +13,12 @@ enum {
 /* Rows of one slice that attend together. */
 typedef struct { int32_t first, count; } group;
 
+/* Matrices of one product. */
+typedef struct {
+    const dt_matrix *matrix;
+    int32_t count;
+} dt_matrices;
+
 /* Where rows of a slice go among experts. */
 typedef struct dt_mixture dt_mixture;
 
@@ -35,6 +41,7 @@ typedef struct {
     int32_t order[SLICE];                /* rows, path after path */
     group groups[SLICE];
     int32_t group_count;
+    dt_matrices next;                    /* the product after the one that comes, if that is known */
     dt_mixture *mixture;                 /* NULL where no block has experts */
 } forward;
 
@@ -56,7 +63,7 @@ int32_t dt_line_up(const dt_matrix *matrices, int32_t count, dt_activations x, d
                    dt_product *products);
 
 /* All products at once: threads claim rows of the matrices, whichever they belong to. */
-void dt_multiply(dt_pool *pool, const dt_kernels *kernels, const dt_product *products, int32_t count);
+void dt_multiply(forward *f, const dt_product *products, int32_t count);
 
 /* Makes x [rows, cols] ready for products with the matrices; if gated, computes it first. */
 void dt_prepare(forward *f, const dt_matrix *matrices, int32_t count, float *x, int32_t rows,

@@ -114,10 +114,13 @@ int64_t dt_block_row_bytes(int32_t format, int32_t cols);
 int32_t dt_threads(const dt_pool *pool);
 
 /* Run task(context, index) for every index in [0, count), on all threads; returns when all are
- * done. Work is claimed one index at a time, so a preempted thread does not stall the others. Where
- * another thread's job is under way, the caller computes alone. */
+ * done. Thread t of T begins at count * t / T. Work is claimed one index at a time, so a preempted thread
+ * does not stall the others. Where another thread's job is under way, the caller computes alone. */
 typedef void dt_task(void *context, int32_t index);
 void dt_run(dt_pool *pool, dt_task *task, void *context, int32_t count);
+
+/* Tell what this thread will read in a job to come: it fetches that while it waits. */
+void dt_expect(const void *data, int64_t bytes);
 
 static inline int32_t dt_round_up(int32_t value, int32_t step)
 {

@@ -5,9 +5,8 @@
 #include <string.h>
 
 enum {
-    LONG_PIECE = 32,       /* block rows that a thread claims at once */
+    LONG_PIECE = 64,       /* block rows that a thread claims at once */
     LEAST_PIECE = 4,
-    PIECE_BYTES = 1 << 15, /* of weights: with fewer, claiming them takes as long as multiplying */
     COLUMNS = 256,         /* of activations, per claimed piece */
     ALONE = 2048,          /* so many activations are ready before another thread has noticed */
 };
@@ -34,43 +33,71 @@ static int32_t block_rows(const dt_matrix *matrix)
 /* ---- products ------------------------------------------------------------------------------ */
 
 typedef struct {
-    const dt_kernels *kernels;
+    const forward *f;
     const dt_product *products;
-    int32_t block_rows, long_pieces, short_piece;
+    int32_t block_rows, stretches, pieces; /* pieces of a stretch; some may be empty */
 } product_job;
+
+/* Block rows of a stretch's next piece: half of the `left` ones, an even number for two streams. */
+static int32_t next_piece(int32_t left)
+{
+    int32_t piece = dt_round_up(left / 2, 2);
+    piece = piece > LONG_PIECE ? LONG_PIECE : piece < LEAST_PIECE ? LEAST_PIECE : piece;
+    return piece < left ? piece : left;
+}
+
+static int32_t pieces_of(int32_t left)
+{
+    int32_t pieces = 0;
+    for (; left; pieces++) left -= next_piece(left);
+    return pieces;
+}
+
+/* Who is done with a stretch expects the same one of the product that follows, as far as it lies in one matrix. */
+static void expect_stretch(dt_matrices next, int64_t stretch, int32_t stretches)
+{
+    int64_t all = 0;
+    for (int32_t i = 0; i < next.count; i++) all += block_rows(&next.matrix[i]);
+    int64_t from = all * stretch / stretches, to = all * (stretch + 1) / stretches;
+    for (const dt_matrix *m = next.matrix; from < to; m++) {
+        const int64_t rows = block_rows(m), bytes = dt_block_row_bytes(m->format, m->cols);
+        if (from < rows) {
+            dt_expect(m->data + from * bytes, ((to < rows ? to : rows) - from) * bytes);
+            return;
+        }
+        from -= rows, to -= rows;
+    }
+}
 
 /* A piece counts block rows through all products and may lie across the border between two. */
 static void product_piece(void *context, int32_t index)
 {
     const product_job *job = context;
-    const int32_t before = index < job->long_pieces ? index : job->long_pieces;
-    int32_t from = before * LONG_PIECE + (index - before) * job->short_piece;
-    int32_t to = from + (index < job->long_pieces ? LONG_PIECE : job->short_piece);
-    if (to > job->block_rows) to = job->block_rows;
-    for (const dt_product *p = job->products; to > 0; p++) {
+    const int64_t stretch = index / job->pieces, all = job->block_rows;
+    const int32_t end = (int32_t)(all * (stretch + 1) / job->stretches);
+    int32_t from = (int32_t)(all * stretch / job->stretches);
+    for (int32_t before = index % job->pieces; before; before--) from += next_piece(end - from);
+    int32_t to = from + next_piece(end - from);
+    for (const dt_product *p = job->products; from < to; p++) {
         const int32_t rows = block_rows(p->matrix);
-        if (from < rows) job->kernels->multiply(p->matrix, &p->x, &p->out, from, to < rows ? to : rows);
+        if (from < rows) job->f->kernels->multiply(p->matrix, &p->x, &p->out, from, to < rows ? to : rows);
         from = from > rows ? from - rows : 0;
         to -= rows;
     }
+    if (index % job->pieces == job->pieces - 1) expect_stretch(job->f->next, stretch, job->stretches);
 }
 
-static int32_t short_piece(const dt_matrix *matrix)
-{
-    const int64_t bytes = dt_block_row_bytes(matrix->format, matrix->cols), rows = (PIECE_BYTES + bytes - 1) / bytes;
-    return rows < LEAST_PIECE ? LEAST_PIECE : rows > LONG_PIECE ? LONG_PIECE : (int32_t)rows;
-}
-
-/* Long stretches stream best; short ones at the end let all threads finish together. */
-void dt_multiply(dt_pool *pool, const dt_kernels *kernels, const dt_product *products, int32_t count)
+/* Each thread has a stretch of its own, as long ones stream best. Its pieces become shorter towards the end, so that
+ * who is done early can help. */
+void dt_multiply(forward *f, const dt_product *products, int32_t count)
 {
     int32_t all = 0;
     for (int32_t i = 0; i < count; i++) all += block_rows(products[i].matrix);
-    const int32_t spare = all - dt_threads(pool) * LONG_PIECE;
-    const int32_t long_pieces = spare > 0 ? spare / LONG_PIECE : 0;
-    const int32_t rest = all - long_pieces * LONG_PIECE, piece = count ? short_piece(products[0].matrix) : 1;
-    product_job job = {kernels, products, all, long_pieces, piece};
-    dt_run(pool, product_piece, &job, long_pieces + (rest + piece - 1) / piece);
+    const int32_t threads = dt_threads(f->pool), shorter = pieces_of(all / threads);
+    const int32_t longer = pieces_of((all + threads - 1) / threads), pieces = shorter > longer ? shorter : longer;
+    product_job job = {f, products, all, threads, pieces};
+    dt_run(f->pool, product_piece, &job, threads * pieces);
+    f->next = (dt_matrices){NULL, 0};
 }
 
 int32_t dt_line_up(const dt_matrix *matrices, int32_t count, dt_activations x, dt_output out,
@@ -91,7 +118,7 @@ void dt_project(forward *f, const dt_matrix *matrices, int32_t count, const floa
 {
     dt_product products[MOST_PARTS];
     const dt_activations in = {x, f->quantised, f->spread, rows, cols, cols};
-    dt_multiply(f->pool, f->kernels, products, dt_line_up(matrices, count, in, out, products));
+    dt_multiply(f, products, dt_line_up(matrices, count, in, out, products));
 }
 
 /* ---- activations ---------------------------------------------------------------------------- */
