@@ -177,9 +177,18 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop the answer `request_id`, wherever it is; None stops whatever is running (a load too)."""
+    """Stop the answer `request_id`, wherever it is.
+
+    None stops whatever is running, a load too, but no answer that gives way: it is somebody else's.
+    """
 
     request_id: str | None = None
+
+    def means(self, work: object) -> bool:
+        """Tell whether it stops this work of the engine's."""
+        if isinstance(work, Generate) and (self.request_id is not None or work.gives_way):
+            return work.request.id == self.request_id
+        return self.request_id is None
 
 
 @dataclass(frozen=True, slots=True)
