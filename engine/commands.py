@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from engine.request import ChatRequest
 
@@ -137,6 +137,12 @@ class Connect:
     model: str
     kind: ServerKind = ServerKind.OTHER
     context: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The model's name as it is shown: some servers name the whole path of a file."""
+        paths = PurePosixPath(self.model), PureWindowsPath(self.model)
+        return next((path.name for path in paths if path.root), self.model) or self.model
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ class PerformanceModel:
                 self._loaded, self.kinds.model = event.plan, event.model_name
                 return ModelChange.NOTHING
             case Connected():
-                self._loaded, self.kinds.model = event.plan, event.place.model
+                self._loaded, self.kinds.model = event.plan, event.place.label
                 return ModelChange.NOTHING
             case _:
                 return ModelChange.NOTHING

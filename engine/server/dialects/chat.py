@@ -12,7 +12,7 @@ from engine.server.completion_request import (
     sampling,
     stops,
 )
-from engine.server.conversation import messages
+from engine.server.conversation import messages, no_tools
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.logprobs import chat_logprobs, content_tokens
 from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, provenance, usage
@@ -30,11 +30,10 @@ class ChatCompletions(Dialect):
     ) -> CompletionRequest:
         """Return what a body asks for."""
         body.only("n", 1)
-        body.only("tools", [])
-        body.only("functions", [])
+        no_tools(body)
         body.only("modalities", ["text"])
-        body.only("logit_bias", {})
         body.only("audio")
+        body.only("web_search_options")
         if (form := body.inner("response_format")) is not None:
             form.only("type", "text")
         chat = ChatRequest(
@@ -117,7 +116,7 @@ class ChatCompletions(Dialect):
 
 def _alternatives(body: Members) -> int | None:
     wanted = body.whole("top_logprobs", 0, MOST_ALTERNATIVES)
-    if wanted is not None and not body.flag("logprobs"):
+    if wanted and not body.flag("logprobs"):
         raise body.wrong("logprobs", "true where top_logprobs are wanted")
     return wanted
 

@@ -10,7 +10,7 @@ import pytest
 from elsewhere import QUESTION, Elsewhere
 from played_server import DONE, Heard, PlayedServer, event, head, said
 
-from engine.commands import ServerKind
+from engine.commands import Connect, ServerKind
 from engine.events import FinishReason, Received, TextDelta
 from engine.model.text.thinking import parts
 from engine.remote.catalogue import Catalogue, RemoteModel
@@ -131,6 +131,20 @@ def test_known_lists_of_models(kind: str, models: list[RemoteModel]) -> None:
     catalogue = Catalogue.read(LISTS[kind])
     assert catalogue.kind is ServerKind(kind)
     assert list(catalogue.models) == models
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("Qwen/Qwen3-4B", "Qwen/Qwen3-4B"),
+        ("/models/Qwen3-4B", "Qwen3-4B"),
+        ("/home/me/starter.Q4_1.gguf", "starter.Q4_1.gguf"),
+        ("C:\\models\\starter.gguf", "starter.gguf"),
+        ("/", "/"),
+    ],
+)
+def test_of_a_path_only_the_last_part_is_shown(name: str, label: str) -> None:
+    assert Connect("http://localhost:1/v1", name).label == label
 
 
 def test_every_kind_but_our_own_is_recorded() -> None:
