@@ -72,12 +72,14 @@ class CompletionRequest:
         chat: the request for the engine.
         stream: whether it is wanted piece by piece.
         usage: whether a stream ends with a count of tokens, where that is a matter of choice.
+        progress: whether it tells its counts while it is being written, too.
         logprobs: whether to tell the probabilities of tokens.
     """
 
     chat: ChatRequest
     stream: bool
     usage: bool = False
+    progress: bool = False
     logprobs: bool = False
 
     @property

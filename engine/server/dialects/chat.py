@@ -15,9 +15,17 @@ from engine.server.completion_request import (
 from engine.server.conversation import messages, no_tools
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.logprobs import chat_logprobs, content_tokens
-from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, provenance, usage
+from engine.server.dialects.usage import (
+    FINISH_REASONS,
+    asks_for_progress,
+    asks_for_usage,
+    provenance,
+    usage,
+    usage_so_far,
+)
 from engine.server.generation import Completion
 from engine.server.members import Members
+from engine.server.progress import Progress
 from engine.server.reasoning import CompletionDelta
 
 
@@ -49,6 +57,7 @@ class ChatCompletions(Dialect):
             chat,
             stream=bool(body.flag("stream")),
             usage=asks_for_usage(body),
+            progress=asks_for_progress(body),
             logprobs=bool(body.flag("logprobs")),
         )
 
@@ -80,6 +89,11 @@ class ChatCompletions(Dialect):
             yield self._chunk({"content": delta.text}, logprobs=chat_logprobs(delta.tokens))
         else:
             yield self._chunk({"content": delta.text})
+
+    def progress(self, progress: Progress) -> Iterator[bytes]:
+        """Yield its counts so far."""
+        counts: Json = {"choices": [], "usage": usage_so_far(progress)}
+        yield sse(self._head("chat.completion.chunk") | counts)
 
     def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""

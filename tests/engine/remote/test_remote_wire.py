@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,33 @@ def test_the_figures_of_a_duotail(play: Play, elsewhere: Views) -> None:
     assert (stats.acceptance_length, stats.host_tokens_per_s) == (2.9, 55.5)
     assert (stats.rounds, stats.plain_rounds, stats.drafted, stats.accepted) == (12, 2, 30, 20)
     assert (stats.draft_seconds, stats.verify_seconds) == (0.3, 0.6)
+
+
+def test_a_duotail_tells_its_acceptance_length_all_along(play: Play, elsewhere: Views) -> None:
+    def counts(tokens: int, acceptance: float | None) -> bytes:
+        own = {"rounds": 4, "plain_rounds": 0, "acceptance_length": acceptance}
+        usage = {"prompt_tokens": 9, "completion_tokens": tokens, "speculation": own}
+        return event(choices=[], usage=usage)
+
+    def script(heard: Heard) -> Iterator[bytes]:
+        assert heard.json["stream_options"]["continuous_usage_stats"] is True
+        yield head() + counts(0, None) + said("Rain")
+        for tokens, acceptance in ((3, 2.5), (9, 3.0)):
+            view.wait(Received, lambda told, tokens=tokens: told.tokens < tokens)
+            yield from islice(server.until_hung_up(), 15)
+            yield counts(tokens, acceptance)
+            view.wait(Received, lambda told, tokens=tokens: told.tokens == tokens)
+        yield said("", "stop") + DONE
+
+    server = play(script)
+    view = elsewhere()
+    view.connect(server.url, ServerKind.DUOTAIL)
+    stats = view.answer().stats
+    told = [each for each in view.events if isinstance(each, Received)]
+    assert [(each.tokens, each.acceptance_length) for each in told] == [
+        (0, None), (3, 2.5), (9, 3.0),
+    ]  # fmt: skip
+    assert (stats.committed, stats.acceptance_length) == (9, 3.0)
 
 
 def test_the_speed_is_measured_here_and_only_over_counted_tokens(

@@ -98,6 +98,22 @@ def test_the_windows_user_goes_first_and_the_answer_goes_on(household: Household
     assert counted["usage"]["prompt_tokens"] == undisturbed[-2]["usage"]["prompt_tokens"]
 
 
+def test_a_stream_tells_its_counts_all_along_where_it_is_wished(household: Household) -> None:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    body = HELLO | {"max_tokens": 60, "temperature": 0, "stream": True}
+    *chunks, last, done = ask(household, CHAT, body | {"stream_options": options}).events
+    assert done == "[DONE]"
+    told = [chunk["usage"] for chunk in chunks if not chunk["choices"]]
+    counts = [usage["completion_tokens"] for usage in told]
+    assert counts
+    assert counts == sorted(counts)
+    assert counts[-1] <= last["usage"]["completion_tokens"]
+    assert {usage["prompt_tokens"] for usage in told} == {last["usage"]["prompt_tokens"]}
+    plain = ask(household, CHAT, body | {"stream_options": {"include_usage": True}}).events
+    assert all(chunk["choices"] for chunk in plain[:-2])
+    assert spoken(chunks) == spoken(plain)
+
+
 def test_a_raw_answer_that_makes_room_goes_on_too(household: Household) -> None:
     body = {"prompt": "Once upon a time", "max_tokens": 60, "temperature": 0, "stream": True}
     undisturbed = ask(household, TEXT, body).events
