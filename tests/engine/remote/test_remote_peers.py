@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -77,7 +75,7 @@ def llama_server(starter: Path) -> Iterator[Peer]:
 def transformers(tmp_path: Path) -> Iterator[Peer]:
     if not all(map(importlib.util.find_spec, ("fastapi", "accelerate"))):
         pytest.skip("transformers[serving] is not installed")
-    folder = tmp_path / "hub" / "models--duotail--small"
+    folder = tmp_path / "hub" / "models--tests--small"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text(_REVISION)
     shutil.copytree(FOLDER_TARGET, folder / "snapshots" / _REVISION)
@@ -158,15 +156,17 @@ def test_it_is_stopped_in_the_middle_and_is_free_at_once(view: Elsewhere) -> Non
 def test_it_is_killed_in_the_middle_and_the_words_are_kept(peer: Peer, view: Elsewhere) -> None:
     view.ask(asked("long", 900))
     view.wait(TextDelta)
-    os.kill(peer.child.pid, signal.SIGKILL)
+    peer.child.kill()
     finished = view.wait(Finished)
     assert finished.reason is FinishReason.ERROR
     assert finished.text == view.text != ""
     assert "broke before the answer was complete" in view.failure.cause
+    peer.child.wait()
     assert view.answer(asked("again", 3)).reason is FinishReason.ERROR
     assert "cannot be reached" in failures(view)[-1]
 
 
+@pytest.mark.parametrize("peer", ["llama_cpp_python", "llama_server"], indirect=True)
 def test_a_conversation_that_is_too_long_is_told(peer: Peer, view: Elsewhere) -> None:
     turn = Message(Role.USER, "sea " * 3000)
     finished = view.answer(ChatRequest("long", (turn,), max_tokens=8))

@@ -18,7 +18,8 @@ from engine.remote.catalogue import Catalogue, RemoteModel
 from engine.request import ChatRequest
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
-LISTS = json.loads((WIRE / "models.json").read_text())["lists"]
+MODELS = json.loads((WIRE / "models.json").read_text())
+LISTS, RECORDED = MODELS["lists"], MODELS["recorded"]
 
 Play = Callable[..., PlayedServer]
 Views = Callable[..., Elsewhere]
@@ -58,6 +59,32 @@ def test_known_streams(
     assert stats.ttft_s is not None
     assert stats.ttft_s > 0
     assert stats.mode is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "prompt"),
+    [
+        ("llama_cpp_python", "Rain is a fundamental phenomenon in the natural world. It's", 0),
+        ("transformers", "Water from the sea and the land rises into the air", 8),
+    ],
+)
+def test_streams_that_were_recorded(
+    play: Play, elsewhere: Views, name: str, text: str, prompt: int
+) -> None:
+    server = play(lambda _: [head(), recorded(name)])
+    view = elsewhere()
+    view.connect(server.url)
+    finished = view.answer()
+    assert (finished.reason, finished.text) == (FinishReason.LENGTH, text)
+    assert (finished.stats.prompt_tokens, finished.stats.committed) == (prompt, 12)
+
+
+def test_lists_that_were_recorded() -> None:
+    found = {program: Catalogue.read(body) for program, body in RECORDED.items()}
+    assert {program: (each.kind, each.models) for program, each in found.items()} == {
+        "llama-cpp-python 0.3.36": (ServerKind.OTHER, (RemoteModel("/models/starter.gguf"),)),
+        "transformers 5.23": (ServerKind.OTHER, (RemoteModel("me/duotail-7m"),)),
+    }
 
 
 def test_what_the_servers_tell_of_their_own_work(play: Play, elsewhere: Views) -> None:
