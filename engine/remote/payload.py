@@ -111,6 +111,6 @@ def _continuing(request: ChatRequest, place: Connect) -> Json:
             {"role": str(Role.ASSISTANT), "content": said},
         ]
     }
-    if place.kind in _VLLM_LIKE:
+    if place.kind is not ServerKind.DUOTAIL:  # it needs no word; llama-server else sends all anew
         told |= {"add_generation_prompt": False, "continue_final_message": True}
     return told

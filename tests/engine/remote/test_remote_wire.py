@@ -66,6 +66,11 @@ def test_known_streams(
     [
         ("llama_cpp_python", "Rain is a fundamental phenomenon in the natural world. It's", 0),
         ("transformers", "Water from the sea and the land rises into the air", 8),
+        (
+            "llama_server_recorded",
+            "Rain is a fundamental phenomenon in the natural world. It is",
+            34,
+        ),
     ],
 )
 def test_streams_that_were_recorded(
@@ -83,6 +88,10 @@ def test_lists_that_were_recorded() -> None:
     found = {program: Catalogue.read(body) for program, body in RECORDED.items()}
     assert {program: (each.kind, each.models) for program, each in found.items()} == {
         "llama-cpp-python 0.3.36": (ServerKind.OTHER, (RemoteModel("/models/starter.gguf"),)),
+        "llama-server 0c1e57098": (
+            ServerKind.LLAMA_SERVER,
+            (RemoteModel("/models/starter.gguf", 1024),),
+        ),
         "transformers 5.23": (ServerKind.OTHER, (RemoteModel("me/duotail-7m"),)),
     }
 
@@ -95,6 +104,15 @@ def test_what_the_servers_tell_of_their_own_work(play: Play, elsewhere: Views) -
     assert (stats.drafted, stats.accepted, stats.reused_tokens) == (8, 5, 4)
     assert stats.host_tokens_per_s == 40.0
     assert stats.acceptance_length is None  # it does not tell in how many rounds
+
+
+def test_what_a_real_llama_server_tells_of_its_own_work(play: Play, elsewhere: Views) -> None:
+    server = play(lambda _: [head(), recorded("llama_server_recorded")])
+    view = elsewhere()
+    view.connect(server.url)
+    stats = view.answer().stats
+    assert (stats.drafted, stats.accepted, stats.reused_tokens) == (8, 8, 0)
+    assert stats.host_tokens_per_s == pytest.approx(2.95, abs=0.01)
 
 
 def test_the_figures_of_a_duotail(play: Play, elsewhere: Views) -> None:
