@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen
 from time import perf_counter
 
 import pytest
@@ -33,7 +33,7 @@ _REVISION = "0" * 40
 class Peer:
     """A server that runs, and what is expected of it."""
 
-    child: Popen[str]
+    child: subprocess.Popen[str]
     place: Connect
     kind: ServerKind
     counts: bool
@@ -51,6 +51,8 @@ def llama_cpp_python(starter: Path) -> Iterator[Peer]:
         python = find_interpreter()
     except Absent as absent:
         pytest.skip(str(absent))
+    if subprocess.run([python, "-c", "import llama_cpp.server.app"], check=False).returncode:
+        pytest.skip("llama-cpp-python is installed without its server")
     port = _free_port()
     started = process(
         str(python), "-m", "llama_cpp.server", "--model", str(starter), "--port", port,
