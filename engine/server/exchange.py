@@ -15,7 +15,7 @@ from engine.server.completion_request import new_id
 from engine.server.dialects.dialect import Dialect
 from engine.server.events import RequestState, RequestStatus
 from engine.server.generation import Completion, Generation
-from engine.server.progress import Progress
+from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta
 
 _LONGEST_NAME = 80
@@ -97,7 +97,7 @@ class Exchange:
                 match part:
                     case CompletionDelta():
                         await self._more(b"".join(dialect.delta(part)))
-                    case Progress():
+                    case CompletionProgress():
                         await self._more(b"".join(dialect.progress(part)))
                     case Completion():
                         await self._more(b"".join(dialect.end(part)), last=True)
@@ -106,7 +106,7 @@ class Exchange:
             await self._more(b"".join(dialect.fail(error)), last=True)
             self.tell(state=RequestState.REFUSED)
 
-    def _count(self, part: CompletionDelta | Progress | Completion) -> None:
+    def _count(self, part: CompletionDelta | CompletionProgress | Completion) -> None:
         """Tell how much is written, now and then."""
         now = time.perf_counter()
         if isinstance(part, CompletionDelta):

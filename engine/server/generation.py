@@ -25,7 +25,7 @@ from engine.server.api_error import ApiError, from_failure, no_model
 from engine.server.completion_request import CompletionRequest
 from engine.server.dispatcher import Dispatcher
 from engine.server.joined_stats import joined_stats
-from engine.server.progress import Progress
+from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta, ReasoningParser, Token
 
 _HEARD = TextDelta | Failed | Finished | PrefillProgress
@@ -125,7 +125,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         """Length of the prompt, once it is being read."""
         return self._first.total if isinstance(self._first, PrefillProgress) else 0
 
-    async def deltas(self) -> AsyncIterator[CompletionDelta | Progress | Completion]:
+    async def deltas(self) -> AsyncIterator[CompletionDelta | CompletionProgress | Completion]:
         """Yield what is written and, if it is wished, how far it is; at the end the completion.
 
         Raises:
@@ -133,7 +133,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         """
         await self.begin()
         event = self._first
-        progress, told_at = Progress(self.prompt_tokens), 0.0
+        progress, told_at = CompletionProgress(self.prompt_tokens), 0.0
         while event is not None:
             match event:
                 case TextDelta():

@@ -8,7 +8,7 @@ from engine.events import RoundFinished
 
 
 @dataclass(slots=True)
-class Progress:
+class CompletionProgress:
     """Counts of an answer so far, as in `AnswerStats`."""
 
     prompt_tokens: int

@@ -25,7 +25,7 @@ from engine.server.dialects.usage import (
 )
 from engine.server.generation import Completion
 from engine.server.members import Members
-from engine.server.progress import Progress
+from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta
 
 
@@ -90,7 +90,7 @@ class ChatCompletions(Dialect):
         else:
             yield self._chunk({"content": delta.text})
 
-    def progress(self, progress: Progress) -> Iterator[bytes]:
+    def progress(self, progress: CompletionProgress) -> Iterator[bytes]:
         """Yield its counts so far."""
         counts: Json = {"choices": [], "usage": usage_so_far(progress)}
         yield sse(self._head("chat.completion.chunk") | counts)

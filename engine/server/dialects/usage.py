@@ -6,7 +6,7 @@ from engine.events import Finished, FinishReason
 from engine.server.dialects.dialect import Json
 from engine.server.generation import Completion
 from engine.server.members import Members
-from engine.server.progress import Progress
+from engine.server.progress import CompletionProgress
 
 FINISH_REASONS = {
     FinishReason.STOP: "stop",
@@ -29,7 +29,7 @@ def asks_for_progress(body: Members) -> bool:
     return wished and asks_for_usage(body) and bool(body.flag("stream"))
 
 
-def usage_so_far(progress: Progress) -> Json:
+def usage_so_far(progress: CompletionProgress) -> Json:
     """Return the counts of a completion that is being written."""
     return {
         "prompt_tokens": progress.prompt_tokens,

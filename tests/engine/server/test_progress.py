@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from engine.events import Interval, RoundFinished
-from engine.server.progress import Progress
+from engine.server.progress import CompletionProgress
 
 
 def test_counts_add_up_round_by_round() -> None:
-    progress = Progress(7)
+    progress = CompletionProgress(7)
     assert progress.acceptance_length is None
     rounds = ((0, 0, 1), (4, 2, 3), (0, 0, 1), (2, 0, 1), (3, 3, 4))  # drafted, accepted, committed
     for index, (drafted, accepted, committed) in enumerate(rounds):
