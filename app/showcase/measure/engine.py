@@ -55,9 +55,10 @@ class Tap:
         return self
 
     def submit(self, command: Command) -> None:
-        """Pass a command on; answers get their limit."""
+        """Pass a command on; answers get their limit, and only that ends them."""
         if isinstance(command, Generate):
-            command = Generate(replace(command.request, max_tokens=self._tokens))
+            request = replace(command.request, max_tokens=self._tokens, stop_repetition=False)
+            command = Generate(request)
         self._engine.submit(command)
 
     def close(self, timeout: float = 5.0) -> None:

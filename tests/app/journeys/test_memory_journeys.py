@@ -25,6 +25,7 @@ from engine.devices.probe import probe_host
 from engine.events import DeviceSample
 from engine.machine.facts import Machine
 from engine.machine.memory import DeviceMemory
+from engine.remote.switchboard import Switchboard
 from engine.service.engine import Engine
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
@@ -117,7 +118,9 @@ def guest(
 
 
 def simulated(traveller: Traveller) -> SimulatedDevice:
-    running = traveller.assembly.bridge._engine
+    switchboard = traveller.assembly.bridge._engine
+    assert isinstance(switchboard, Switchboard)
+    running = switchboard._here
     assert isinstance(running, Engine)
     device = running._manager.simulated()
     assert device is not None

@@ -326,7 +326,7 @@ class StretchedAttention:
                 DIM=dim,
                 DIMS=dims,
                 CAPPED=cap != 0,
-                num_warps=4,
+                num_warps=8,  # its places are 64 bits wide: four would spill
                 num_stages=1,
             )
         attend.combine[(count, heads)](
