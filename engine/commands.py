@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from engine.request import ChatRequest
 
@@ -138,6 +138,12 @@ class Connect:
     kind: ServerKind = ServerKind.OTHER
     context: int | None = None
 
+    @property
+    def label(self) -> str:
+        """The model's name as it is shown: some servers name the whole path of a file."""
+        paths = PurePosixPath(self.model), PureWindowsPath(self.model)
+        return next((path.name for path in paths if path.root), self.model) or self.model
+
 
 @dataclass(frozen=True, slots=True)
 class Generate:
@@ -177,9 +183,18 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop the answer `request_id`, wherever it is; None stops whatever is running (a load too)."""
+    """Stop the answer `request_id`, wherever it is.
+
+    None stops whatever is running, a load too, but no answer that gives way: it is somebody else's.
+    """
 
     request_id: str | None = None
+
+    def means(self, work: object) -> bool:
+        """Tell whether it stops this work of the engine's."""
+        if isinstance(work, Generate) and (self.request_id is not None or work.gives_way):
+            return work.request.id == self.request_id
+        return self.request_id is None
 
 
 @dataclass(frozen=True, slots=True)

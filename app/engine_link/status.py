@@ -113,7 +113,7 @@ class EngineStatus:
             case PlanReady(model_name=name, plan=plan):
                 return replace(self, model_name=name, plan=plan).settled()
             case Connected(place=place, plan=plan):
-                return replace(self, model_name=place.model, plan=plan).settled()
+                return replace(self, model_name=place.label, plan=plan).settled()
             case Unloaded():
                 return replace(self, model_name="", plan=None).settled()
             case PrefillProgress(done=done, total=total) if self._moves(event.request_id):

@@ -50,12 +50,13 @@ class ServerMenu:
     def _add_model(
         self, menu: QMenu, group: QActionGroup, server: RemoteServer, model: RemoteModel
     ) -> None:
-        action = menu.addAction(model.name.replace("&", "&&"), partial(self.choose, server, model))
+        name = server.connect(model).label
+        action = menu.addAction(name.replace("&", "&&"), partial(self.choose, server, model))
         action.setToolTip(tr("Runs on {host}").format(host=server.address.host))
         action.setCheckable(True)
         status = self._bridge.status
         in_use = status.plan is not None and status.plan.host == server.address.host
-        action.setChecked(in_use and status.model_name == model.name)
+        action.setChecked(in_use and status.model_name == name)
         group.addAction(action)
 
     def add_servers(self, menu: QMenu) -> None:

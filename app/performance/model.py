@@ -226,7 +226,7 @@ class PerformanceModel:
                 self._loaded, self.kinds.model = event.plan, event.model_name
                 return ModelChange.NOTHING
             case Connected():
-                self._loaded, self.kinds.model = event.plan, event.place.model
+                self._loaded, self.kinds.model = event.plan, event.place.label
                 return ModelChange.NOTHING
             case _:
                 return ModelChange.NOTHING
@@ -269,13 +269,16 @@ class PerformanceModel:
             self.acceptance.value = rate(recent)
 
     def _receive(self, event: Received) -> None:
-        """Take in how much has come from a server; of how it was written nothing is known."""
+        """Take in how much has come from a server, and how well it drafts if it tells."""
         self._begin(event.request_id, event.at)
         assert self.tally is not None  # noqa: S101 - _begin has just made it
         self.tally.receive(event)
         if self.tally.now is not None:
             self.speed.series[0].append(event.at, self.tally.now)
             self.speed.value = rate(self.tally.now)
+        if event.acceptance_length is not None:
+            self.acceptance.series[0].append(event.at, event.acceptance_length)
+            self.acceptance.value = rate(event.acceptance_length)
 
     def _hear(self) -> None:
         assert self.tally is not None  # noqa: S101 - only while there is an answer

@@ -104,11 +104,15 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Tokens of an answer that have come from a server by now; told a few times a second."""
+    """Tokens of an answer that have come from a server by now; told a few times a second.
+
+    `acceptance_length` is the server's own figure so far; None: it does not tell.
+    """
 
     at: float
     request_id: str
     tokens: int
+    acceptance_length: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

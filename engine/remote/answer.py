@@ -90,17 +90,17 @@ class RemoteAnswer:
     def _take(self, chunk: Chunk) -> None:
         text = self._in_place(chunk)
         self._counts = chunk.counts or self._counts
-        if not text:
-            return
         now = perf_counter()
-        self._pieces += 1
-        self._first_at = now if self._first_at is None else self._first_at
-        self._last_at = now
-        self._text.append(text)
-        self._emit(TextDelta(now, self._request.id, text, ()))
-        if now - self._told_at >= _TELL_EVERY_S:
+        if text:
+            self._pieces += 1
+            self._first_at = now if self._first_at is None else self._first_at
+            self._last_at = now
+            self._text.append(text)
+            self._emit(TextDelta(now, self._request.id, text, ()))
+        if self._first_at is not None and now - self._told_at >= _TELL_EVERY_S:
             self._told_at = now
-            self._emit(Received(now, self._request.id, self._tokens))
+            acceptance = None if self._counts is None else self._counts.acceptance_length
+            self._emit(Received(now, self._request.id, self._tokens, acceptance))
 
     def _in_place(self, chunk: Chunk) -> str:
         """Return the text of a chunk, with the marks of thoughts that begin or end with it."""

@@ -47,8 +47,8 @@ class Patience:
 
     Attributes:
         connect: for the connection.
-        first: for the beginning of an answer; a server may load its model first.
-        between: for more of an answer that has begun.
+        first: for the first text of an answer; a server may load its model first.
+        between: for more text.
         page: for the list of models.
     """
 
@@ -110,12 +110,14 @@ class ServerClient:
                     self._request("POST", "/chat/completions", body) as response,
                     aclosing(self._chunks(response)) as chunks,
                 ):
+                    until = limit.when()
                     async for chunk in chunks:
-                        begun = True
+                        begun |= bool(chunk.said or chunk.thought)
                         limit.reschedule(None)
                         yield chunk
-                        now = asyncio.get_running_loop().time()
-                        limit.reschedule(now + self._patience.between)
+                        if begun:  # some tell who speaks before they read the prompt
+                            until = asyncio.get_running_loop().time() + self._patience.between
+                        limit.reschedule(until)
         except TimeoutError:
             raise trouble.silent(host, begun=begun) from None
 
@@ -126,7 +128,7 @@ class ServerClient:
             for chunk in _whole(await _page(response, host), host):
                 yield chunk
             return
-        stream, received, ended = EventStream(), 0, False
+        stream, received, begun, ended = EventStream(), 0, False, False
         try:
             async for more in response.aiter_bytes():
                 received += len(more)
@@ -136,12 +138,12 @@ class ServerClient:
                     if data == DONE:
                         return
                     chunk = read_chunk(data)
-                    ended = ended or chunk.reason is not None
+                    begun, ended = True, ended or chunk.reason is not None
                     yield chunk
             for data in stream.finish():
                 if data != DONE:
                     chunk = read_chunk(data)
-                    ended = ended or chunk.reason is not None
+                    begun, ended = True, ended or chunk.reason is not None
                     yield chunk
                 else:
                     ended = True
@@ -150,7 +152,7 @@ class ServerClient:
         except ServerSaid as error:
             raise trouble.server_error(host, str(error)) from None
         if not ended:
-            raise trouble.broken(host)
+            raise trouble.broken(host) if begun else trouble.nothing(host)
 
     @asynccontextmanager
     async def _request(

@@ -15,6 +15,7 @@ _MORE_SAMPLING = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER, Serv
 """Servers that know top-k, min-p and a repetition penalty; others may refuse what is not OpenAI's.
 """
 _SWITCH_THINKING = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER}
+_COUNT_ALL_ALONG = _VLLM_LIKE | {ServerKind.DUOTAIL}
 _CONTINUE = _VLLM_LIKE | {ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER}
 """Servers that go on with an answer that ends the conversation."""
 
@@ -53,7 +54,7 @@ def _message(role: Role, text: str) -> Json:
 
 def _stream_options(kind: ServerKind) -> Json:
     options: Json = {"include_usage": True}
-    if kind in _VLLM_LIKE:
+    if kind in _COUNT_ALL_ALONG:
         options["continuous_usage_stats"] = True
     return options
 
@@ -110,6 +111,6 @@ def _continuing(request: ChatRequest, place: Connect) -> Json:
             {"role": str(Role.ASSISTANT), "content": said},
         ]
     }
-    if place.kind in _VLLM_LIKE:
+    if place.kind is not ServerKind.DUOTAIL:  # it needs no word; llama-server else sends all anew
         told |= {"add_generation_prompt": False, "continue_final_message": True}
     return told

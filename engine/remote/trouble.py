@@ -109,6 +109,14 @@ def broken(host: str, details: str = "") -> UserFixable:
     )
 
 
+def nothing(host: str) -> UserFixable:
+    """Return a stream that ended in order, with nothing in it."""
+    return UserFixable(
+        tr("{host} sent no answer and did not say why.").format(host=host),
+        tr("The conversation may be too long for its model; the log of the server tells more."),
+    )
+
+
 def silent(host: str, *, begun: bool) -> UserFixable:
     """Return a server that keeps the connection and sends nothing."""
     if begun:

@@ -14,17 +14,44 @@ ID_PREFIX = "server-"
 MOST_ALTERNATIVES = 20
 """Most alternatives that may be asked for at each token."""
 _MOST_TOKENS = 2**31 - 1
-_MOST_STOPS = 16
+_MOST_STOPS = 64
 _OPENAI = SamplingParams(temperature=1.0)
 """Sampling of requests that say nothing, for a model that recommends nothing."""
+_REPETITION = 1e-3, 100.0
 _FIELDS = (
     ("temperature", 0.0, 100.0),
     ("top_p", 1e-6, 1.0),
     ("min_p", 0.0, 1.0),
     ("presence_penalty", -2.0, 2.0),
     ("frequency_penalty", -2.0, 2.0),
-    ("repetition_penalty", 1e-3, 100.0),
+    ("repetition_penalty", *_REPETITION),
 )
+
+_NEUTRAL: dict[str, tuple[object, ...]] = {
+    "chat_template": (),
+    "dry_multiplier": (0,),
+    "dynatemp_range": (0,),
+    "grammar": ("",),
+    "guided_choice": ([],),
+    "guided_grammar": ("",),
+    "guided_json": ({}, ""),
+    "guided_regex": ("",),
+    "ignore_eos": (False,),
+    "json_schema": ({},),
+    "logit_bias": ({}, []),
+    "min_tokens": (0,),
+    "mirostat": (0,),
+    "mirostat_mode": (0,),
+    "structured_outputs": ({},),
+    "tfs": (1,),
+    "tfs_z": (1,),
+    "top_a": (0,),
+    "top_n_sigma": (0, -1),
+    "typical_p": (1,),
+    "use_beam_search": (False,),
+    "xtc_probability": (0,),
+}
+"""Members of other programs' interfaces that would change an answer, except with these values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +72,14 @@ class CompletionRequest:
         chat: the request for the engine.
         stream: whether it is wanted piece by piece.
         usage: whether a stream ends with a count of tokens, where that is a matter of choice.
+        progress: whether it tells its counts while it is being written, too.
         logprobs: whether to tell the probabilities of tokens.
     """
 
     chat: ChatRequest
     stream: bool
     usage: bool = False
+    progress: bool = False
     logprobs: bool = False
 
     @property
@@ -71,9 +100,13 @@ def sampling(members: Members, recommended: SamplingParams | None) -> SamplingPa
     seed there is a new one, which the response tells.
 
     Raises:
-        ApiError: a value is out of its range.
+        ApiError: a value is out of its range, or of a kind of sampling that there is not.
     """
+    for name, values in _NEUTRAL.items():
+        members.only(name, *values)
     said: dict[str, float] = {}
+    if (repeat := members.number("repeat_penalty", *_REPETITION)) is not None:  # llama.cpp's name
+        said["repetition_penalty"] = repeat
     for name, low, high in _FIELDS:
         value = members.number(name, low, high)
         if value is not None:

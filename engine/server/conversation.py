@@ -20,6 +20,17 @@ _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _MOST_MESSAGES = 10_000
 
 
+def no_tools(body: Members) -> None:
+    """Refuse tools, unless the model may call none of them.
+
+    Raises:
+        ApiError: it may call one.
+    """
+    for tools, choice in (("tools", "tool_choice"), ("functions", "function_call")):
+        if body.raw(choice) not in ("none", {"type": "none"}):
+            body.only(tools, [])
+
+
 def messages(turns: Sequence[Members]) -> tuple[Message, ...]:
     """Return the messages of a conversation.
 
@@ -44,6 +55,7 @@ def message(turn: Members) -> Message:
     if name not in _ROLES:
         raise turn.unsupported("role")
     turn.only("tool_calls", [])
+    turn.only("function_call")
     role = _ROLES[name]
     answer = role is Role.ASSISTANT
     text = content(turn, "content", empty=answer, skipped=_THOUGHTS if answer else ())

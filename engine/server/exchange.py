@@ -15,6 +15,7 @@ from engine.server.completion_request import new_id
 from engine.server.dialects.dialect import Dialect
 from engine.server.events import RequestState, RequestStatus
 from engine.server.generation import Completion, Generation
+from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta
 
 _LONGEST_NAME = 80
@@ -93,16 +94,19 @@ class Exchange:
         try:
             async for part in generation.deltas():
                 self._count(part)
-                if isinstance(part, CompletionDelta):
-                    await self._more(b"".join(dialect.delta(part)))
-                else:
-                    await self._more(b"".join(dialect.end(part)), last=True)
-                    self._finish(part)
+                match part:
+                    case CompletionDelta():
+                        await self._more(b"".join(dialect.delta(part)))
+                    case CompletionProgress():
+                        await self._more(b"".join(dialect.progress(part)))
+                    case Completion():
+                        await self._more(b"".join(dialect.end(part)), last=True)
+                        self._finish(part)
         except ApiError as error:
             await self._more(b"".join(dialect.fail(error)), last=True)
             self.tell(state=RequestState.REFUSED)
 
-    def _count(self, part: CompletionDelta | Completion) -> None:
+    def _count(self, part: CompletionDelta | CompletionProgress | Completion) -> None:
         """Tell how much is written, now and then."""
         now = time.perf_counter()
         if isinstance(part, CompletionDelta):

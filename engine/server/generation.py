@@ -17,6 +17,7 @@ from engine.events import (
     Finished,
     FinishReason,
     PrefillProgress,
+    RoundFinished,
     TextDelta,
 )
 from engine.request import ChatRequest, Message, Role
@@ -24,7 +25,12 @@ from engine.server.api_error import ApiError, from_failure, no_model
 from engine.server.completion_request import CompletionRequest
 from engine.server.dispatcher import Dispatcher
 from engine.server.joined_stats import joined_stats
+from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta, ReasoningParser, Token
+
+_HEARD = TextDelta | Failed | Finished | PrefillProgress
+_TELL_S = 0.1
+"""Between two words on how far an answer is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         self._dispatcher, self._chat = dispatcher, request.chat
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
+        self._heard = _HEARD | RoundFinished if request.progress else _HEARD
         self._parser = ReasoningParser(request.chat)
         self._stats: AnswerStats | None = None
         self._deltas: list[CompletionDelta] = []
@@ -118,20 +125,26 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         """Length of the prompt, once it is being read."""
         return self._first.total if isinstance(self._first, PrefillProgress) else 0
 
-    async def deltas(self) -> AsyncIterator[CompletionDelta | Completion]:
-        """Yield what is written, and at the end the whole completion.
+    async def deltas(self) -> AsyncIterator[CompletionDelta | CompletionProgress | Completion]:
+        """Yield what is written and, if it is wished, how far it is; at the end the completion.
 
         Raises:
             ApiError: it came to nothing.
         """
         await self.begin()
         event = self._first
+        progress, told_at = CompletionProgress(self.prompt_tokens), 0.0
         while event is not None:
             match event:
                 case TextDelta():
                     for delta in self._parser.feed(tokens_in(event)):
                         self._deltas.append(delta)
                         yield delta
+                case RoundFinished():
+                    progress.add(event)
+                    if event.at - told_at >= _TELL_S:
+                        told_at = event.at
+                        yield progress
                 case Failed():
                     self._failure = event
                 case Finished():
@@ -149,7 +162,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
 
     def _hear(self, event: Event) -> None:
         """Take an event in the engine's thread."""
-        if isinstance(event, TextDelta | Failed | Finished | PrefillProgress):
+        if isinstance(event, self._heard):
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._arrive, event)
 

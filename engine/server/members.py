@@ -48,7 +48,7 @@ class Members:
     def unsupported(self, name: str) -> ApiError:
         """Return the error of a member that is understood and not supported."""
         place = self.place(name)
-        error = bad_request(f"{place} is not supported by this server with this value.", place)
+        error = bad_request(f"This server does not support {place} with this value.", place)
         error.code = "unsupported_parameter"
         return error
 
@@ -97,14 +97,14 @@ class Members:
         return value
 
     def texts(self, name: str, most: int) -> tuple[str, ...]:
-        """Return a list of texts, none of them empty; a text alone is a list of one."""
+        """Return a list of texts without empty ones; a text alone is a list of one."""
         value = self.raw(name)
         if value is None:
             return ()
         found = [value] if isinstance(value, str) else value
-        if not isinstance(found, list) or len(found) > most or "" in found:
-            raise self.wrong(name, f"a text, or a list of at most {most} texts that are not empty")
-        return tuple(well_formed(each, self.place(name)) for each in found)
+        if not isinstance(found, list) or len(found) > most:
+            raise self.wrong(name, f"a text, or a list of at most {most} texts")
+        return tuple(well_formed(each, self.place(name)) for each in found if each != "")
 
     def inner(self, name: str) -> Members | None:
         """Return an object."""

@@ -68,16 +68,9 @@ class Agenda:
 
     def stop(self, stop: Stop) -> list[Dropped]:
         """Take out what is meant, for the caller to tell of; an Unload stays."""
-        if stop.request_id is None:
-            if isinstance(self._change, Load):
-                self._change = Announce()
-            stopped, self._waiting = self._waiting, []
-            return stopped
-        stopped = [
-            each
-            for each in self._waiting
-            if isinstance(each, Generate) and each.request.id == stop.request_id
-        ]
+        if stop.request_id is None and isinstance(self._change, Load):
+            self._change = Announce()
+        stopped = [each for each in self._waiting if stop.means(each)]
         self._waiting = [each for each in self._waiting if each not in stopped]
         return stopped
 

@@ -23,13 +23,13 @@ What a command does in each state (a test per cell):
 A load that fails or is cancelled leaves the present model in place, unless memory does not hold
 both and the files looked usable: then the present one had to go first. Answers that wait are
 written by whatever model is loaded when their turn comes. Stop with an id also takes an answer out
-of the queue; without an id it stops everything. Every Load ends in a PlanReady or an Unloaded that
-names what is in memory now, unless a newer Load or Unload takes its place in the queue. Every
-Calibrate ends in a Calibrated, without speeds if something else came up; every Compare in a
-Compared, before which the model runs again as it did, also before the answer that ended it; while
-one is being called off, another one is not "on". Count and Preview are answered beside all this, at
-once; Count waits where there is no model. A Generate that gives way is stopped, as YIELDED, by one
-that does not.
+of the queue; without an id it stops all but answers that give way, which are not the window's own.
+Every Load ends in a PlanReady or an Unloaded that names what is in memory now, unless a newer Load
+or Unload takes its place in the queue. Every Calibrate ends in a Calibrated, without speeds if
+something else came up; every Compare in a Compared, before which the model runs again as it did,
+also before the answer that ended it; while one is being called off, another one is not "on". Count
+and Preview are answered beside all this, at once; Count waits where there is no model. A Generate
+that gives way is stopped, as YIELDED, by one that does not.
 """
 
 from __future__ import annotations
@@ -187,9 +187,7 @@ class Engine:
 
     def _stop(self, stop: Stop) -> list[Dropped]:
         """Cancel the current work if it is meant; returns what was taken off the agenda."""
-        current = self._current
-        running = current.request.id if isinstance(current, Generate) else None
-        if stop.request_id in (None, running):
+        if stop.means(self._current):
             self._call_off_current()
         return self._agenda.stop(stop)
 

@@ -15,7 +15,7 @@ import pytest
 def test_both_packages_are_named() -> None:
     assert sorted(name.split(">=")[0] for name in peer.requirements()) == [
         "gguf",
-        "llama-cpp-python",
+        "llama-cpp-python[server]",
     ]
 
 

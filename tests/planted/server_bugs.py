@@ -43,3 +43,14 @@ def turns_kept_until_all_is_read() -> None:
         honest(self, event)
 
     Generation._arrive = arrive  # type: ignore[method-assign]
+
+
+def answers_of_others_stopped_from_the_window() -> None:
+    """A stop of everything ends the answers of other programs, too."""
+    from engine.commands import Generate, Stop
+
+    def means(self: Any, work: object) -> bool:
+        named = isinstance(work, Generate) and work.request.id == self.request_id
+        return self.request_id is None or named
+
+    Stop.means = means  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from engine.events import FinishReason
 from engine.request import ChatRequest, Message, Role, SamplingParams
 from engine.server.api_error import ApiError
 from engine.server.completion_request import CompletionRequest, length, sampling, stops
-from engine.server.conversation import content, messages
+from engine.server.conversation import content, messages, no_tools
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_of_message
 from engine.server.generation import Completion
@@ -30,7 +30,10 @@ class AnthropicMessages(Dialect):
         body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
-        body.only("tools", [])
+        no_tools(body)
+        body.only("mcp_servers", [])
+        if (wanted := body.inner("output_config")) is not None:
+            wanted.only("format")
         most = length(body, "max_tokens")
         if most is None:
             raise body.wrong("max_tokens", "a whole number of 1 or more")

@@ -12,12 +12,20 @@ from engine.server.completion_request import (
     sampling,
     stops,
 )
-from engine.server.conversation import messages
+from engine.server.conversation import messages, no_tools
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.logprobs import chat_logprobs, content_tokens
-from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, provenance, usage
+from engine.server.dialects.usage import (
+    FINISH_REASONS,
+    asks_for_progress,
+    asks_for_usage,
+    provenance,
+    usage,
+    usage_so_far,
+)
 from engine.server.generation import Completion
 from engine.server.members import Members
+from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta
 
 
@@ -30,11 +38,10 @@ class ChatCompletions(Dialect):
     ) -> CompletionRequest:
         """Return what a body asks for."""
         body.only("n", 1)
-        body.only("tools", [])
-        body.only("functions", [])
+        no_tools(body)
         body.only("modalities", ["text"])
-        body.only("logit_bias", {})
         body.only("audio")
+        body.only("web_search_options")
         if (form := body.inner("response_format")) is not None:
             form.only("type", "text")
         chat = ChatRequest(
@@ -50,6 +57,7 @@ class ChatCompletions(Dialect):
             chat,
             stream=bool(body.flag("stream")),
             usage=asks_for_usage(body),
+            progress=asks_for_progress(body),
             logprobs=bool(body.flag("logprobs")),
         )
 
@@ -81,6 +89,11 @@ class ChatCompletions(Dialect):
             yield self._chunk({"content": delta.text}, logprobs=chat_logprobs(delta.tokens))
         else:
             yield self._chunk({"content": delta.text})
+
+    def progress(self, progress: CompletionProgress) -> Iterator[bytes]:
+        """Yield its counts so far."""
+        counts: Json = {"choices": [], "usage": usage_so_far(progress)}
+        yield sse(self._head("chat.completion.chunk") | counts)
 
     def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""
@@ -117,7 +130,7 @@ class ChatCompletions(Dialect):
 
 def _alternatives(body: Members) -> int | None:
     wanted = body.whole("top_logprobs", 0, MOST_ALTERNATIVES)
-    if wanted is not None and not body.flag("logprobs"):
+    if wanted and not body.flag("logprobs"):
         raise body.wrong("logprobs", "true where top_logprobs are wanted")
     return wanted
 

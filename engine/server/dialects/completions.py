@@ -38,7 +38,6 @@ class TextCompletions(Dialect):
         body.only("best_of", 1)
         body.only("echo", False)
         body.only("suffix", "")
-        body.only("logit_bias", {})
         alternatives = body.whole("logprobs", 0, MOST_ALTERNATIVES)
         chat = ChatRequest(
             request_id,

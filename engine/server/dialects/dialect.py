@@ -12,6 +12,7 @@ from engine.server.api_error import ApiError
 from engine.server.completion_request import CompletionRequest
 from engine.server.generation import Completion
 from engine.server.members import Members
+from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta
 
 Json = dict[str, object]
@@ -62,6 +63,11 @@ class Dialect(ABC):
     @abstractmethod
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
         """Yield the next stretch of the completion."""
+
+    def progress(self, progress: CompletionProgress) -> Iterator[bytes]:
+        """Yield how far the completion is, where the dialect has words for it."""
+        del progress
+        yield from ()
 
     @abstractmethod
     def end(self, completion: Completion) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ from engine.events import Finished, FinishReason
 from engine.server.dialects.dialect import Json
 from engine.server.generation import Completion
 from engine.server.members import Members
+from engine.server.progress import CompletionProgress
 
 FINISH_REASONS = {
     FinishReason.STOP: "stop",
@@ -19,6 +20,29 @@ def asks_for_usage(body: Members) -> bool:
     """Return whether a stream of one of OpenAI's completions is to end with its counts."""
     options = body.inner("stream_options")
     return options is not None and bool(options.flag("include_usage"))
+
+
+def asks_for_progress(body: Members) -> bool:
+    """Return whether a stream is to tell its counts all along, by vLLM's name for it."""
+    options = body.inner("stream_options")
+    wished = options is not None and bool(options.flag("continuous_usage_stats"))
+    return wished and asks_for_usage(body) and bool(body.flag("stream"))
+
+
+def usage_so_far(progress: CompletionProgress) -> Json:
+    """Return the counts of a completion that is being written."""
+    return {
+        "prompt_tokens": progress.prompt_tokens,
+        "completion_tokens": progress.committed,
+        "total_tokens": progress.prompt_tokens + progress.committed,
+        "speculation": {
+            "drafted": progress.drafted,
+            "accepted": progress.accepted,
+            "rounds": progress.rounds,
+            "plain_rounds": progress.plain_rounds,
+            "acceptance_length": progress.acceptance_length,
+        },
+    }
 
 
 def usage(completion: Completion) -> Json:

@@ -247,6 +247,21 @@ def test_an_answer_from_a_server(desk: Desk, server: PlayedServer, answers: Answ
     assert (stored.text, stored.stats) == (answer.text, answer.stats)
 
 
+def test_a_model_that_is_named_by_its_path_is_shown_by_its_file(
+    desk: Desk, server: PlayedServer, answers: Answers
+) -> None:
+    model = RemoteModel("/models/starter.gguf")
+    desk.assembly.servers.keep(RemoteServer(server.url, ServerKind.OTHER, (model,)), None)
+    menu(desk)["starter.gguf"].trigger()
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.model_name == "starter.gguf")
+    assert menu(desk)["starter.gguf"].isChecked()
+    answers.whole("Rain is water.")
+    desk.session.send("What is rain?")
+    wait_for_answer(desk)
+    assert server.heard[-1].json["model"] == model.name
+    assert desk.session.messages[-1].model == "starter.gguf"
+
+
 def test_regenerate_and_edit_ask_the_server_again(
     desk: Desk, server: PlayedServer, answers: Answers
 ) -> None:

@@ -417,6 +417,17 @@ def test_the_speed_of_an_answer_from_a_server_is_what_came_in_a_second() -> None
     assert model.tally.tokens_per_s == pytest.approx(40.0)
     assert model.tally.ttft_s == pytest.approx(0.5)
     assert not model.timeline.rounds
+    assert model.acceptance.series[0].last is None
+
+
+def test_the_acceptance_length_of_a_server_moves_while_it_writes() -> None:
+    model = PerformanceModel()
+    model.handle(connected())
+    for step, told in enumerate((None, 2.0, 2.5)):
+        model.handle(Received(1.0 + step, "a", 1 + 4 * step, told))
+    assert model.acceptance.series[0].last == 2.5
+    assert model.acceptance.value == "2.5"
+    assert model.acceptance.series[0].nearest(2.0) == (2.0, 2.0)
 
 
 def test_the_servers_own_figures_stand_beside_what_was_measured_here() -> None:

@@ -92,7 +92,9 @@ def test_thoughts_of_earlier_answers_stay_here() -> None:
     assert sent["messages"][1] == {"role": "assistant", "content": "Water."}
 
 
-@pytest.mark.parametrize("kind", [ServerKind.VLLM, ServerKind.RAY, ServerKind.SGLANG])
+@pytest.mark.parametrize(
+    "kind", [ServerKind.VLLM, ServerKind.RAY, ServerKind.SGLANG, ServerKind.LLAMA_SERVER]
+)
 def test_vllm_and_its_like_continue_the_last_message(kind: ServerKind) -> None:
     sent = body(kind, messages=BEGUN)
     assert sent["messages"][-1] == {"role": "assistant", "content": "Rain is "}
@@ -100,9 +102,8 @@ def test_vllm_and_its_like_continue_the_last_message(kind: ServerKind) -> None:
     assert sent["add_generation_prompt"] is False
 
 
-@pytest.mark.parametrize("kind", [ServerKind.DUOTAIL, ServerKind.LLAMA_SERVER])
-def test_others_continue_it_by_themselves(kind: ServerKind) -> None:
-    sent = body(kind, messages=BEGUN)
+def test_duotail_continues_it_by_itself() -> None:
+    sent = body(ServerKind.DUOTAIL, messages=BEGUN)
     assert sent["messages"][-1] == {"role": "assistant", "content": "Rain is "}
     assert "continue_final_message" not in sent
 

@@ -1,28 +1,21 @@
-"""Our client against our own server, in a process of its own, and against llama.cpp's."""
+"""Our client against our own server, in a process of its own."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from elsewhere import QUESTION, Elsewhere
+from server_process import place, process
 
-from engine.commands import Connect, Stop
+from engine.commands import Stop
 from engine.events import Connected, Failed, Finished, FinishReason, TextDelta
-from engine.remote.address import ServerAddress
-from engine.remote.catalogue import Catalogue
-from engine.remote.servers import RemoteServer
 from engine.request import ChatRequest, Message, Role, SamplingParams
 from tests.folder_models import FOLDER_TARGET
 
@@ -32,43 +25,15 @@ _PATIENCE_S = 120.0
 _LONG = ChatRequest("long", QUESTION, max_tokens=400)
 
 
-@contextmanager
-def process(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """A child that is killed at the end, if it still runs."""
-    paths = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    child = subprocess.Popen(
-        [sys.executable, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=os.environ | {"PYTHONPATH": paths},
-        cwd=_ROOT,
-    )
-    try:
-        yield child
-    finally:
-        child.kill()
-        child.wait(_PATIENCE_S)
-        if child.stdout is not None:
-            child.stdout.close()
-
-
 @pytest.fixture
 def duotail() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """`duotail serve` with the small model: process, address, key."""
-    with process("-m", "app", "serve", "--model", str(FOLDER_TARGET), "--json") as child:
+    with process(
+        sys.executable, "-m", "app", "serve", "--model", str(FOLDER_TARGET), "--json"
+    ) as child:
         assert child.stdout is not None
         told = json.loads(child.stdout.readline())
         yield child, told["url"], told["token"]
-
-
-def place(url: str, key: str | None) -> Connect:
-    """The command for the first model of a server, by its own list."""
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    request = urllib.request.Request(f"{url}/models", headers=headers)  # noqa: S310 - our own
-    with urllib.request.urlopen(request) as response:  # noqa: S310
-        catalogue = Catalogue.read(json.load(response))
-    return RemoteServer(ServerAddress.typed(url).url).told(catalogue).connect(catalogue.models[0])
 
 
 def test_a_duotail_answers_another(
@@ -142,34 +107,3 @@ def test_a_wrong_key_is_told(
     view.wait(Connected)
     assert view.answer().reason is FinishReason.ERROR
     assert "does not accept the key" in view.failure.cause
-
-
-@pytest.mark.release(reason="a peer, where it is installed")
-@pytest.mark.skipif(
-    importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
-)
-def test_llama_cpp_answers(starter: Path, elsewhere: Views) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with process(
-        "-m", "llama_cpp.server", "--model", str(starter), "--port", str(port), "--n_ctx", "1024"
-    ):
-        url = f"http://127.0.0.1:{port}/v1"
-        end = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                connect = place(url, None)
-                break
-            except OSError:
-                assert time.monotonic() < end
-                time.sleep(0.2)
-        view = elsewhere()
-        view.board.submit(connect)
-        view.wait(Connected)
-        greedy = ChatRequest("a", QUESTION, max_tokens=40)
-        first, second = (
-            view.answer(each) for each in (greedy, ChatRequest("b", QUESTION, max_tokens=40))
-        )
-        assert first.text == second.text != ""
-        assert first.reason in (FinishReason.LENGTH, FinishReason.STOP)
-        assert first.stats.ttft_s is not None

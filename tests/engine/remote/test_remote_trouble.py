@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,37 @@ def test_a_server_that_sends_its_head_and_nothing_more(play: Play, elsewhere: Vi
     failed(view, server.url)
     assert "has not begun to answer" in view.failure.cause
     assert server.hung_up.wait(10)
+
+
+def test_a_server_that_ends_without_a_word(play: Play, elsewhere: Views) -> None:
+    server = play(lambda _: [head(), b": ping\n\n"])  # llama-cpp-python, with a long conversation
+    view = elsewhere()
+    failed(view, server.url)
+    assert "sent no answer" in view.failure.cause
+    assert "too long" in view.failure.remedy
+
+
+def test_who_speaks_may_be_told_long_before_the_first_word(play: Play, elsewhere: Views) -> None:
+    def script(_: Heard) -> Iterator[bytes]:
+        yield head() + said("")
+        yield from islice(server.until_hung_up(), 30)
+        yield said("Rain", "stop") + DONE
+
+    server = play(script)
+    view = elsewhere(patience=Patience(between=0.1))
+    view.connect(server.url)
+    assert view.answer().text == "Rain"
+
+
+def test_a_server_that_tells_who_speaks_and_never_begins(play: Play, elsewhere: Views) -> None:
+    def script(_: Heard) -> Iterator[bytes]:
+        yield head() + said("")
+        yield from server.until_hung_up()
+
+    server = play(script)
+    view = elsewhere(patience=Patience(connect=0.2, first=0.2))
+    failed(view, server.url)
+    assert "has not begun to answer" in view.failure.cause
 
 
 def test_a_server_that_falls_silent_keeps_what_came(play: Play, elsewhere: Views) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from elsewhere import QUESTION, Elsewhere
 from played_server import DONE, Heard, PlayedServer, event, head, said
 
-from engine.commands import ServerKind
+from engine.commands import Connect, ServerKind
 from engine.events import FinishReason, Received, TextDelta
 from engine.model.text.thinking import parts
 from engine.remote.catalogue import Catalogue, RemoteModel
 from engine.request import ChatRequest
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
-LISTS = json.loads((WIRE / "models.json").read_text())["lists"]
+MODELS = json.loads((WIRE / "models.json").read_text())
+LISTS, RECORDED = MODELS["lists"], MODELS["recorded"]
 
 Play = Callable[..., PlayedServer]
 Views = Callable[..., Elsewhere]
@@ -59,6 +61,41 @@ def test_known_streams(
     assert stats.mode is None
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "prompt"),
+    [
+        ("llama_cpp_python", "Rain is a fundamental phenomenon in the natural world. It's", 0),
+        ("transformers", "Water from the sea and the land rises into the air", 8),
+        (
+            "llama_server_recorded",
+            "Rain is a fundamental phenomenon in the natural world. It is",
+            34,
+        ),
+    ],
+)
+def test_streams_that_were_recorded(
+    play: Play, elsewhere: Views, name: str, text: str, prompt: int
+) -> None:
+    server = play(lambda _: [head(), recorded(name)])
+    view = elsewhere()
+    view.connect(server.url)
+    finished = view.answer()
+    assert (finished.reason, finished.text) == (FinishReason.LENGTH, text)
+    assert (finished.stats.prompt_tokens, finished.stats.committed) == (prompt, 12)
+
+
+def test_lists_that_were_recorded() -> None:
+    found = {program: Catalogue.read(body) for program, body in RECORDED.items()}
+    assert {program: (each.kind, each.models) for program, each in found.items()} == {
+        "llama-cpp-python 0.3.36": (ServerKind.OTHER, (RemoteModel("/models/starter.gguf"),)),
+        "llama-server 0c1e57098": (
+            ServerKind.LLAMA_SERVER,
+            (RemoteModel("/models/starter.gguf", 1024),),
+        ),
+        "transformers 5.23": (ServerKind.OTHER, (RemoteModel("me/duotail-7m"),)),
+    }
+
+
 def test_what_the_servers_tell_of_their_own_work(play: Play, elsewhere: Views) -> None:
     server = play(lambda _: [head(), recorded("llama_server")])
     view = elsewhere()
@@ -67,6 +104,15 @@ def test_what_the_servers_tell_of_their_own_work(play: Play, elsewhere: Views) -
     assert (stats.drafted, stats.accepted, stats.reused_tokens) == (8, 5, 4)
     assert stats.host_tokens_per_s == 40.0
     assert stats.acceptance_length is None  # it does not tell in how many rounds
+
+
+def test_what_a_real_llama_server_tells_of_its_own_work(play: Play, elsewhere: Views) -> None:
+    server = play(lambda _: [head(), recorded("llama_server_recorded")])
+    view = elsewhere()
+    view.connect(server.url)
+    stats = view.answer().stats
+    assert (stats.drafted, stats.accepted, stats.reused_tokens) == (8, 8, 0)
+    assert stats.host_tokens_per_s == pytest.approx(2.95, abs=0.01)
 
 
 def test_the_figures_of_a_duotail(play: Play, elsewhere: Views) -> None:
@@ -83,6 +129,33 @@ def test_the_figures_of_a_duotail(play: Play, elsewhere: Views) -> None:
     assert (stats.acceptance_length, stats.host_tokens_per_s) == (2.9, 55.5)
     assert (stats.rounds, stats.plain_rounds, stats.drafted, stats.accepted) == (12, 2, 30, 20)
     assert (stats.draft_seconds, stats.verify_seconds) == (0.3, 0.6)
+
+
+def test_a_duotail_tells_its_acceptance_length_all_along(play: Play, elsewhere: Views) -> None:
+    def counts(tokens: int, acceptance: float | None) -> bytes:
+        own = {"rounds": 4, "plain_rounds": 0, "acceptance_length": acceptance}
+        usage = {"prompt_tokens": 9, "completion_tokens": tokens, "speculation": own}
+        return event(choices=[], usage=usage)
+
+    def script(heard: Heard) -> Iterator[bytes]:
+        assert heard.json["stream_options"]["continuous_usage_stats"] is True
+        yield head() + counts(0, None) + said("Rain")
+        for tokens, acceptance in ((3, 2.5), (9, 3.0)):
+            view.wait(Received, lambda told, tokens=tokens: told.tokens < tokens)
+            yield from islice(server.until_hung_up(), 15)
+            yield counts(tokens, acceptance)
+            view.wait(Received, lambda told, tokens=tokens: told.tokens == tokens)
+        yield said("", "stop") + DONE
+
+    server = play(script)
+    view = elsewhere()
+    view.connect(server.url, ServerKind.DUOTAIL)
+    stats = view.answer().stats
+    told = [each for each in view.events if isinstance(each, Received)]
+    assert [(each.tokens, each.acceptance_length) for each in told] == [
+        (0, None), (3, 2.5), (9, 3.0),
+    ]  # fmt: skip
+    assert (stats.committed, stats.acceptance_length) == (9, 3.0)
 
 
 def test_the_speed_is_measured_here_and_only_over_counted_tokens(
@@ -131,6 +204,20 @@ def test_known_lists_of_models(kind: str, models: list[RemoteModel]) -> None:
     catalogue = Catalogue.read(LISTS[kind])
     assert catalogue.kind is ServerKind(kind)
     assert list(catalogue.models) == models
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("Qwen/Qwen3-4B", "Qwen/Qwen3-4B"),
+        ("/models/Qwen3-4B", "Qwen3-4B"),
+        ("/home/me/starter.Q4_1.gguf", "starter.Q4_1.gguf"),
+        ("C:\\models\\starter.gguf", "starter.gguf"),
+        ("/", "/"),
+    ],
+)
+def test_of_a_path_only_the_last_part_is_shown(name: str, label: str) -> None:
+    assert Connect("http://localhost:1/v1", name).label == label
 
 
 def test_every_kind_but_our_own_is_recorded() -> None:

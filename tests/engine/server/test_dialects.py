@@ -215,9 +215,20 @@ def test_wrong_values_are_refused_by_name(path: str, members: Any) -> None:
         (CHAT, {"messages": [{"role": "tool", "content": "Hello"}]}),
         (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
         (CHAT, {"messages": [{"role": "user", "content": "\ud800"}]}),
-        (CHAT, {"stop": [""]}), (CHAT, {"stop": ["a"] * 17}), (CHAT, {"stop": [1]}),
+        (CHAT, {"stop": ["a"] * 65}), (CHAT, {"stop": [1]}), (CHAT, {"stop": {"a": 1}}),
         (CHAT, {"max_tokens": 0}), (CHAT, {"n": 2}), (CHAT, {"logit_bias": {"5": 1}}),
         (CHAT, {"tools": [{"type": "function"}]}), (CHAT, {"top_logprobs": 3}),
+        (CHAT, {"tools": [{"type": "function"}], "tool_choice": "auto"}),
+        (CHAT, {"functions": [{"name": "x"}]}), (CHAT, {"web_search_options": {}}),
+        (CHAT, {"modalities": ["text", "audio"]}), (CHAT, {"audio": {"voice": "x"}}),
+        (CHAT, {"chat_template": "{{ x }}"}), (CHAT, {"repeat_penalty": 0}),
+        (CHAT, {"messages": [
+            {"role": "assistant", "content": "", "function_call": {"name": "x"}},
+        ]}),
+        (TEXT, {"logit_bias": {"5": 1}}), (TEXT, {"grammar": "root ::= x"}),
+        (RESPONSES, {"tools": [{"type": "web_search"}]}), (RESPONSES, {"min_tokens": 5}),
+        (MESSAGES, {"mcp_servers": [{"url": "x"}]}), (MESSAGES, {"ignore_eos": True}),
+        (MESSAGES, {"output_config": {"format": {"type": "json_schema"}}}),
         (CHAT, {"logprobs": True, "top_logprobs": 21}), (CHAT, {"logprobs": 1}),
         (CHAT, {"response_format": {"type": "json_object"}}), (CHAT, {"stream_options": 1}),
         (TEXT, {"prompt": None}), (TEXT, {"prompt": []}), (TEXT, {"prompt": ["a", "b"]}),
@@ -235,6 +246,75 @@ def test_wrong_values_are_refused_by_name(path: str, members: Any) -> None:
 )  # fmt: skip
 def test_what_is_not_understood_or_supported_is_refused(path: str, members: Any) -> None:
     assert refused(path, **members)["message"]
+
+
+TOOL = {"type": "function", "function": {"name": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "members"),
+    [
+        (CHAT, {"n": 1, "n_predict": 9}), (CHAT, {"tools": []}), (CHAT, {"tools": None}),
+        (CHAT, {"tool_choice": "none"}), (CHAT, {"tool_choice": "auto"}),
+        (CHAT, {"tools": [TOOL], "tool_choice": "none"}), (CHAT, {"functions": []}),
+        (CHAT, {"functions": [{"name": "x"}], "function_call": "none"}),
+        (CHAT, {"parallel_tool_calls": True}), (CHAT, {"response_format": {"type": "text"}}),
+        (CHAT, {"response_format": None}), (CHAT, {"stream_options": None}),
+        (CHAT, {"stream_options": {"include_usage": True, "include_obfuscation": False}}),
+        (CHAT, {"stream_options": {"include_usage": None}}), (CHAT, {"stream": None}),
+        (CHAT, {"user": "u", "safety_identifier": "s", "prompt_cache_key": "k"}),
+        (CHAT, {"store": True, "metadata": {"a": "b"}, "service_tier": "auto"}),
+        (CHAT, {"logit_bias": {}}), (CHAT, {"logit_bias": None}), (CHAT, {"logit_bias": []}),
+        (CHAT, {"logprobs": False, "top_logprobs": 0}), (CHAT, {"top_logprobs": None}),
+        (CHAT, {"reasoning_effort": "medium", "verbosity": "low"}),
+        (CHAT, {"modalities": ["text"], "audio": None, "prediction": {"type": "content"}}),
+        (CHAT, {"max_tokens": None, "max_completion_tokens": None}), (CHAT, {"stop": None}),
+        (CHAT, {"stop": []}), (CHAT, {"stop": ""}), (CHAT, {"stop": [""]}),
+        (CHAT, {"temperature": None, "top_p": None, "seed": None, "presence_penalty": None}),
+        (CHAT, {"temperature": 2, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0.0}),
+        (CHAT, {"chat_id": "c", "session_id": "s", "id": "i", "features": {}, "num_ctx": 4096}),
+        (CHAT, {"typical_p": 1, "tfs_z": 1.0, "top_a": 0, "mirostat": 0, "xtc_probability": 0}),
+        (CHAT, {"dry_multiplier": 0, "min_tokens": 0, "ignore_eos": False, "top_n_sigma": -1}),
+        (CHAT, {"grammar": "", "json_schema": {}, "guided_json": None, "cache_prompt": True}),
+        (CHAT, {"add_generation_prompt": True, "continue_final_message": False}),
+        (CHAT, {"messages": [
+            {"role": "system", "content": [{"type": "text", "text": "Brief."}]},
+            {"role": "user", "name": "me", "content": [
+                {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}},
+            ]},
+            {"role": "assistant", "content": "Yes", "refusal": None, "audio": None,
+             "annotations": [], "tool_calls": None, "function_call": None},
+            {"role": "developer", "content": "Briefer."},
+            {"role": "user", "content": ""},
+        ]}),
+        (TEXT, {"n": 1, "best_of": 1, "echo": False, "suffix": None, "logprobs": None}),
+        (TEXT, {"suffix": "", "logit_bias": {}, "user": "u", "stream_options": None}),
+        (RESPONSES, {"store": True, "metadata": {}, "include": ["reasoning.encrypted_content"]}),
+        (RESPONSES, {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}),
+        (RESPONSES, {"truncation": "auto", "service_tier": "auto", "user": "u"}),
+        (RESPONSES, {"text": {"format": {"type": "text"}, "verbosity": "low"}}),
+        (RESPONSES, {"reasoning": {"effort": "low", "summary": "auto"}, "background": False}),
+        (RESPONSES, {"previous_response_id": None, "prompt_cache_key": "k"}),
+        (MESSAGES, {"metadata": {"user_id": "u"}, "service_tier": "auto", "tools": []}),
+        (MESSAGES, {"tools": [{"name": "x"}], "tool_choice": {"type": "none"}}),
+        (MESSAGES, {"stop_sequences": [], "system": None, "container": None, "mcp_servers": []}),
+        (MESSAGES, {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
+        (MESSAGES, {"cache_control": {"type": "ephemeral"}, "context_management": None}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_chat_clients_send_and_changes_nothing_is_accepted(path: str, members: Any) -> None:
+    """Members that Open WebUI, LibreChat, Continue, Cline, SillyTavern and the SDKs send."""
+    request = read(path, **members)
+    assert request.stop == ()
+    assert request.alternatives == 0
+    assert request.sampling.repetition_penalty == 1
+
+
+def test_the_repetition_penalty_has_two_names() -> None:
+    assert read(CHAT, repeat_penalty=1.2).sampling.repetition_penalty == 1.2
+    both = read(CHAT, repeat_penalty=1.2, repetition_penalty=1.3)
+    assert both.sampling.repetition_penalty == 1.3
 
 
 @pytest.mark.parametrize(

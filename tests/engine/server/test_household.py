@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from engine_session import generate
+from folder_models import FOLDER_TARGET
 from household import Household
 from played_engine import exchange, until
 
-from engine.commands import Stop
-from engine.events import Finished, FinishReason
+from engine.commands import Command, Load, Stop
+from engine.events import Finished, FinishReason, PlanReady
 from engine.request import SamplingParams
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -97,6 +98,22 @@ def test_the_windows_user_goes_first_and_the_answer_goes_on(household: Household
     assert counted["usage"]["prompt_tokens"] == undisturbed[-2]["usage"]["prompt_tokens"]
 
 
+def test_a_stream_tells_its_counts_all_along_where_it_is_wished(household: Household) -> None:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    body = HELLO | {"max_tokens": 60, "temperature": 0, "stream": True}
+    *chunks, last, done = ask(household, CHAT, body | {"stream_options": options}).events
+    assert done == "[DONE]"
+    told = [chunk["usage"] for chunk in chunks if not chunk["choices"]]
+    counts = [usage["completion_tokens"] for usage in told]
+    assert counts
+    assert counts == sorted(counts)
+    assert counts[-1] <= last["usage"]["completion_tokens"]
+    assert {usage["prompt_tokens"] for usage in told} == {last["usage"]["prompt_tokens"]}
+    plain = ask(household, CHAT, body | {"stream_options": {"include_usage": True}}).events
+    assert all(chunk["choices"] for chunk in plain[:-2])
+    assert spoken(chunks) == spoken(plain)
+
+
 def test_a_raw_answer_that_makes_room_goes_on_too(household: Household) -> None:
     body = {"prompt": "Once upon a time", "max_tokens": 60, "temperature": 0, "stream": True}
     undisturbed = ask(household, TEXT, body).events
@@ -117,17 +134,31 @@ def test_a_raw_answer_that_makes_room_goes_on_too(household: Household) -> None:
     assert text(reply.events) == text(undisturbed)
 
 
-def test_an_answer_that_the_window_stops_is_not_gone_on_with(household: Household) -> None:
+def answered_while(household: Household, command: Command, max_tokens: int) -> Any:
+    """Return the reply to a client during whose answer the window sent a command."""
     app = household.application()
 
     async def run() -> Any:
-        answer = asyncio.ensure_future(exchange(app, CHAT, HELLO | {"max_tokens": 400}))
+        body = HELLO | {"max_tokens": max_tokens, "temperature": 0}
+        answer = asyncio.ensure_future(exchange(app, CHAT, body))
         await until(household.writes_for_client)
-        household.submit(Stop())
+        household.submit(command)
         return await answer
 
-    reply = asyncio.run(run())
+    return asyncio.run(run())
+
+
+def test_a_stop_in_the_window_does_not_end_the_answer_of_a_client(household: Household) -> None:
+    reply = answered_while(household, Stop(), 60)
+    assert reply.status == 200
+    whole = ask(household, CHAT, HELLO | {"max_tokens": 60, "temperature": 0}).json
+    assert reply.json["choices"] == whole["choices"]
+
+
+def test_an_answer_that_another_model_ends_is_not_gone_on_with(household: Household) -> None:
+    reply = answered_while(household, Load(FOLDER_TARGET), 400)
     assert (reply.status, reply.json["error"]["code"]) == (503, "stopped")
+    household.wait(PlanReady)
 
 
 def test_a_text_goes_on_as_it_stands(household: Household) -> None:

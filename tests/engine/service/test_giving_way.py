@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from engine_session import Session, answer_of, generate, user
 
-from engine.commands import Command, Generate, Stop
-from engine.events import Failed, Finished, FinishReason, TextDelta
+from engine.commands import Command, Generate, Load, Stop
+from engine.events import Failed, Finished, FinishReason, LoadProgress, TextDelta
 from engine.service.agenda import Agenda
 
 
@@ -72,9 +72,32 @@ def test_others_make_no_room(ready: Session) -> None:
     assert finished(ready, "a").reason is FinishReason.LENGTH
 
 
-@pytest.mark.parametrize("stop", [Stop(), Stop("a")], ids=str)
 @pytest.mark.parametrize("stopped_first", [True, False])
-def test_a_stop_is_a_stop(ready: Session, stop: Stop, stopped_first: bool) -> None:
-    room = generate("Hi", id="b", max_tokens=2)
+def test_a_stop_is_a_stop(ready: Session, stopped_first: bool) -> None:
+    room, stop = generate("Hi", id="b", max_tokens=2), Stop("a")
     start(ready, patient("Hello", "a"), *((stop, room) if stopped_first else (room, stop)))
+    assert finished(ready, "a").reason is FinishReason.STOPPED
+
+
+def test_a_stop_of_everything_leaves_it_where_it_is(ready: Session) -> None:
+    waiting, room = patient("Hi", "b", 2), generate("Hi", id="c", max_tokens=2)
+    start(ready, patient("Hello", "a"), waiting, room, Stop())
+    assert finished(ready, "a").reason is FinishReason.YIELDED
+    assert finished(ready, "b").reason is FinishReason.LENGTH
+    assert finished(ready, "c").reason is FinishReason.STOPPED
+
+
+def test_a_stop_of_everything_leaves_one_that_waits_behind_a_load(
+    ready: Session, other_chat_model: Path
+) -> None:
+    with ready.holding(LoadProgress) as hold:
+        ready.submit(Load(other_chat_model))
+        hold.reached()
+        ready.submit(patient("Hello", "a", 2), Stop())
+    assert finished(ready, "a").reason is FinishReason.LENGTH
+    assert not ready.of(Failed)
+
+
+def test_another_model_ends_it(ready: Session, other_chat_model: Path) -> None:
+    start(ready, patient("Hello", "a"), Load(other_chat_model))
     assert finished(ready, "a").reason is FinishReason.STOPPED
