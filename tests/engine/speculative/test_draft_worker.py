@@ -99,7 +99,7 @@ def test_it_proposes_what_the_serial_drafter_does(draft: Watched, sampling: str)
         for _ in range(8):
             at_rest(following)
             tree = following.tree(400)
-            serial = StandaloneDrafter("draft", draft, PrefixCache(draft, 256, 1 << 28))
+            serial = StandaloneDrafter(draft, PrefixCache(draft, 256, 1 << 28))
             serial.begin(context(tokens, params))
             chain = serial.propose(context(tokens, params), Budget(nodes=3, depth=3, width=1))
             node, seen = 0, 0
