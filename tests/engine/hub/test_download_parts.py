@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from local_hub import git_sha1
@@ -28,6 +29,7 @@ from engine.hub.download.jobs import (
     JobReport,
     JobState,
 )
+from engine.hub.download.transfer import _begin as begin_of
 from engine.hub.download.transfer import at_hub
 from engine.hub.download.worker import _link
 from engine.hub.hashes import CheckedFiles, is_right
@@ -130,6 +132,26 @@ def test_notes_hold_for_the_very_file_only(tmp_path: Path) -> None:
     assert not CheckedFiles(notes).has(blob, _SMALL)
     notes.write_text("{", encoding="utf-8")
     assert not CheckedFiles(notes).has(blob, _SMALL)
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "fault"),
+    [
+        (200, "", None),
+        (206, "bytes 400-999/1000", None),
+        (206, "bytes 400-999/*", None),
+        (206, "", Fault.UNREADABLE),
+        (206, "bytes 400-1999/2000", Fault.CHANGED),
+    ],
+)
+def test_where_a_server_goes_on(status: int, told: str, fault: Fault | None) -> None:
+    answer = SimpleNamespace(status_code=status, headers={"Content-Range": told} if told else {})
+    if fault is None:
+        assert begin_of(answer, _LARGE) == (400 if status == 206 else 0)
+        return
+    with pytest.raises(HubError) as error:
+        begin_of(answer, _LARGE)
+    assert error.value.trouble.fault is fault
 
 
 def test_the_speed_is_that_of_the_last_seconds() -> None:

@@ -402,7 +402,6 @@ def test_lookups_are_added_after_a_commit(draft: Watched) -> None:
             text.append(tree.tokens[node])
         assert text == [33, 34, 40]
         at_rest(following)
-    assert lane_of(draft, lookup=True).name == "lookup + draft"
 
 
 def test_behind_a_hopeless_step_there_is_the_next_one_to_wait_for(draft: Watched) -> None:
