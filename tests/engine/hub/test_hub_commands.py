@@ -62,6 +62,12 @@ def test_search_lists_models(models: Command) -> None:
     assert "mit" in table.out
 
 
+def test_a_hub_has_an_address(models: Command) -> None:
+    done = models.duotail("models", "search", "some", "--endpoint", "no address")
+    assert done.code == 2
+    assert "no address" in done.err
+
+
 def test_show_tells_what_can_be_had_and_what_not(models: Command) -> None:
     shown = models("show", f"{models.hub.url}/{GGUF}/blob/main/m-Q8_0.gguf").json
     assert [each["name"] for each in shown["variants"]] == ["Q4_K_M", "Q8_0"]
