@@ -27,7 +27,6 @@ from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.tensors import expected_tensors
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import (
-    KINDS,
     Footprint,
     WeightPart,
     footprint,

@@ -394,9 +394,7 @@ class ParallelDraft:
         others: drafters that cost next to nothing, whose proposals are added.
     """
 
-    def __init__(
-        self, draft: Decoder, pool: PrefixCache, others: Sequence[Drafter] = ()
-    ) -> None:
+    def __init__(self, draft: Decoder, pool: PrefixCache, others: Sequence[Drafter] = ()) -> None:
         self._draft, self._pool = draft, pool
         self._others = tuple(others)
         self._step_seconds = StepSeconds()

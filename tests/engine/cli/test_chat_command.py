@@ -204,6 +204,16 @@ def test_a_conversation_goes_on_after_what_cannot_be_answered(
         (("--prompt", "Hi", "--layers-on-gpu", "4"), 3, "GPU"),
         (("--prompt", "Hi", "--layers-on-gpu", "9", "--simulate-gpu", "1"), 2, "has 8 layers"),
         (("--prompt", "Hi", "--mode", "duo"), 3, "GPU"),
+        (
+            ("--prompt", "Hi", "--mode", "cpu", "--layers-on-gpu", "2", "--simulate-gpu", "1"),
+            2,
+            "In mode “cpu”, no layers are on the GPU.",
+        ),
+        (
+            ("--prompt", "Hi", "--mode", "duo", "--layers-on-gpu", "2", "--simulate-gpu", "1"),
+            2,
+            "In mode “duo”, all layers of the target are on the GPU.",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(

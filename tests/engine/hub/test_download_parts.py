@@ -32,8 +32,9 @@ from engine.hub.download.jobs import (
 from engine.hub.download.transfer import _begin as begin_of
 from engine.hub.download.transfer import at_hub
 from engine.hub.download.worker import _link
+from engine.hub.download.worker import _make_sure_of_names as make_sure_of_names
 from engine.hub.hashes import CheckedFiles, is_right
-from engine.hub.messages import Access, Fetch, Job, Packaging, RemoteFile
+from engine.hub.messages import Access, Fetch, Job, Packaging, RemoteFile, Wheel
 from engine.hub.remote.faults import Fault, HubError, Trouble
 
 _SMALL = RemoteFile("config.json", 2, git_sha1=git_sha1(b"{}"))
@@ -53,6 +54,13 @@ def test_the_cache_is_where_the_library_looks_for_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HF_HUB_CACHE", "/y")
     assert cache_folder() == Path("/y")
     assert cache_folder("/chosen") == Path("/chosen")
+
+
+def test_a_wheel_needs_a_hash() -> None:
+    wheel = Wheel("pair", RemoteFile("m.whl", 9), "m.gguf")
+    with pytest.raises(HubError) as error:
+        make_sure_of_names(replace(_JOB, wheel=wheel))
+    assert error.value.trouble.fault is Fault.UNREADABLE
 
 
 def test_small_files_come_first_and_equal_ones_once() -> None:

@@ -60,9 +60,7 @@ def test_known_streams(
 
 
 @pytest.mark.parametrize("last", [said("", "stop")[:-2], DONE[:-2], DONE[:-1] + b"\r"])
-def test_the_end_of_a_stream_ends_its_last_event(
-    play: Play, elsewhere: Views, last: bytes
-) -> None:
+def test_the_end_of_a_stream_ends_its_last_event(play: Play, elsewhere: Views, last: bytes) -> None:
     server = play(lambda _: [head(), said("Rain"), last])
     view = elsewhere()
     view.connect(server.url)

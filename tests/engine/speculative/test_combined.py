@@ -52,9 +52,7 @@ def test_trees_are_merged_over_common_beginnings() -> None:
 
 
 def test_the_budget_holds_for_the_union() -> None:
-    both = CombinedDrafter(
-        [Scripted([5, 6, 7], [-0.1] * 3), Scripted([8, 9, 10], [-0.4] * 3)]
-    )
+    both = CombinedDrafter([Scripted([5, 6, 7], [-0.1] * 3), Scripted([8, 9, 10], [-0.4] * 3)])
     assert both.propose(context(), Budget(4, 4, 4)).drafted == 4
 
 

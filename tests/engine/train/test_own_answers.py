@@ -101,7 +101,12 @@ def test_a_prompt_longer_than_a_forward_is_read_in_parts(decoder: Decoder) -> No
 
 def test_questions_alone_are_answered_each_once(chat_model: Path) -> None:
     ask, said = Message(Role.USER, "Hello"), Message(Role.ASSISTANT, "Hi")
-    examples = [Example(text="no question"), Example((ask, said)), Example((said,)), Example((ask,))]
+    examples = [
+        Example(text="no question"),
+        Example((ask, said)),
+        Example((said,)),
+        Example((ask,)),
+    ]
     cpu = torch.device("cpu")
     with open_target(chat_model, WeightFormat.Q8, cpu, 1, 64) as target:
         found = own_answers(target, examples, {1}, taps=(), longest=64, longest_answer=4, seed=0)

@@ -16,8 +16,8 @@ from training_runs import write_data
 
 from engine.cli import main, train_draft
 from engine.model.local_model import LocalModel
-from engine.train.settings import TrainingSettings
 from engine.train.checkpoint import TrainingProgress
+from engine.train.settings import TrainingSettings
 from engine.train.training import Result
 
 _SHORT = ["--tokens", "600", "--rate", "1e-3", "--batch", "128", "--max-length", "64"]
