@@ -159,13 +159,13 @@ def test_of_each_asker_the_newest_question_wins() -> None:
 
 
 def test_what_cannot_be_answered_now_is_asked_again() -> None:
-    told, heard = iter([None, QuestionId(1, 1)]), queue.SimpleQueue[QuestionId]()
+    told, heard = iter([False, True]), queue.SimpleQueue[QuestionId]()
     asked = threading.Semaphore(0)
 
     class Later(SideQuestions[Count, QuestionId]):
         def answer(self, question: Count) -> QuestionId | None:
             asked.release()
-            return next(told)
+            return question.id if next(told) else None
 
     questions = Later(heard.put, "later")
     questions.ask(Count(generate("a").request, QuestionId(1, 1)))
