@@ -120,11 +120,6 @@ class Segment(ABC):
 
     @property
     @abstractmethod
-    def device(self) -> str:
-        """Device name for people, such as "CPU"."""
-
-    @property
-    @abstractmethod
     def signature(self) -> str:
         """Weight format, cache type, device class: what the arithmetic depends on."""
 

@@ -45,11 +45,6 @@ class FeatureStore:
         )
 
     @property
-    def width(self) -> int:
-        """Numbers of a token's features."""
-        return int(self._rows.shape[1])
-
-    @property
     def nbytes(self) -> int:
         """Bytes reserved."""
         return self._rows.nbytes

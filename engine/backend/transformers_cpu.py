@@ -240,11 +240,6 @@ class TransformersSegment(Segment):
         self._goes = self._tried() if caches else _Goes.NOT
 
     @property
-    def device(self) -> str:
-        """Device name for people."""
-        return "CPU"
-
-    @property
     def signature(self) -> str:
         """Everything that the arithmetic depends on, as far as it is in our hands."""
         kind = str(self._model.dtype).removeprefix("torch.")

@@ -89,8 +89,6 @@ def unpacking_error(config: ModelConfig, name: str) -> float | None:
     Blocks have random bits, so that every value of every field of a block occurs.
     """
     kind = UNIFORM[name]
-    if kind not in NATIVE_KINDS:
-        return None
     weights = RandomWeights(config, tensor_kinds(config, name))
     matrices = [
         tensor

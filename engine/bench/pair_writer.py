@@ -75,11 +75,6 @@ class TimedDrafter:
     seconds: float = 0.0
     levels: int = 0
 
-    @property
-    def name(self) -> str:
-        """Name of the drafter."""
-        return self.drafter.name
-
     def begin_seconds(self, context: DraftContext) -> float:
         """See `Drafter`."""
         return self.drafter.begin_seconds(context)

@@ -95,15 +95,16 @@ class ScriptedDraft(Decoder):
         trees: whether it may propose more than the script's path, which is the likeliest then.
 
     Attributes:
-        script: what it proposes; None: its own tokens.
+        script: what it proposes; it is needed before anything is drafted.
     """
+
+    script: Script
 
     def __init__(self, draft: Decoder, *, trees: bool = False) -> None:
         super().__init__(draft.config, draft.segments, draft.ids)
         self._trees = trees
         head = isinstance(draft.config, ModelConfig) and draft.config.fusion is not None
         self._ahead = 2 if head else 1  # positions from a row to what it proposes
-        self.script: Script | None = None
 
     def draft(
         self,
@@ -112,10 +113,7 @@ class ScriptedDraft(Decoder):
         cancelled: Callable[[], bool] = lambda: False,
     ) -> TokenTree:
         """Draft a tree (see `Decoder.draft`) and give its likeliest path the script's tokens."""
-        script = self.script
-        if script is None:
-            return super().draft(state, request, cancelled)
-        budget = request.budget
+        script, budget = self.script, request.budget
         if not self._trees:
             budget = replace(budget, nodes=min(budget.nodes, budget.depth), width=1)
         position = len(state) + len(request.pending) - 1 + self._ahead
@@ -139,8 +137,8 @@ class ScriptedDraft(Decoder):
         """Rank candidates (see `Decoder.expand`) behind the script's token, which is the best."""
         first, script = len(state.staged), self.script
         found = super().expand(state, tokens, parents, wanted, ranking, width, cancel)
-        if found is None or script is None:
-            return found
+        if found is None:
+            return None
         return [
             _behind(script, _position(state, first + row) + self._ahead, own)[:width]
             for row, own in zip(wanted, found, strict=True)
@@ -164,17 +162,14 @@ class ScriptedDraft(Decoder):
         done = super().forward(
             state, tokens, parents, logit_rows=logit_rows, taps=taps, features=features
         )
-        if self.script is not None:
-            rows = range(len(tokens)) if logit_rows is None else sorted(logit_rows)
-            for row, logits in zip(rows, done.logits, strict=True):
-                self._favour(logits, _position(state, first + row) + self._ahead)
+        rows = range(len(tokens)) if logit_rows is None else sorted(logit_rows)
+        for row, logits in zip(rows, done.logits, strict=True):
+            self._favour(logits, _position(state, first + row) + self._ahead)
         return done
 
     def _favour(self, logits: Floats, position: int) -> None:
         """Raise the logit of the script's token to its probability, at least above all others."""
         script = self.script
-        if script is None:
-            return
         row = script.token(position)
         if self.ids is not None:
             (rows,) = np.nonzero(self.ids == row)

@@ -147,7 +147,7 @@ class ShapeAnswers:
         states = PrefixCache(draft, options.context)
         drafter = _drafter(draft, states)
         if options.mode is Mode.DUO:
-            lane = ParallelDraft("draft", draft, states)
+            lane = ParallelDraft(draft, states)
             auto: Loop = Parallel(lane, ParallelController(expected, ahead=True))
         else:
             auto = Serial(drafter, SerialController(expected, forced=options.mode is not Mode.AUTO))
@@ -227,5 +227,5 @@ class ShapeAnswers:
 def _drafter(draft: Decoder, states: PrefixCache) -> Drafter:
     config = draft.config
     if isinstance(config, ModelConfig) and config.fusion is not None:
-        return HeadDrafter("draft", draft, states)
-    return StandaloneDrafter("draft", draft, states)
+        return HeadDrafter(draft, states)
+    return StandaloneDrafter(draft, states)

@@ -27,7 +27,6 @@ from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.tensors import expected_tensors
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import (
-    KINDS,
     Footprint,
     WeightPart,
     footprint,
@@ -125,8 +124,6 @@ def _of_other(name: str, config: OtherConfig, weight_bytes: int) -> ModelFacts:
 
 def in_format(config: ModelConfig, weights: WeightFormat) -> Footprint:
     """Return what `footprint` gives, counting one block for all that are like it."""
-    if weights not in KINDS:
-        raise ValueError(weights)
     return _whole(config, lambda part: footprint(part, weights))
 
 

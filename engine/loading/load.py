@@ -264,15 +264,15 @@ def _loop(planned: PlannedLoad, devices: Devices, draft_states: PrefixCache | No
     command, forced = inspection.command, inspection.command.forces_drafting
     drafters: list[Drafter] = [LookupDrafter()] if plan.lookup else []
     if draft is not None and draft_states is not None:
-        name, decoder = draft.model.name, draft_states.decoder
+        decoder = draft_states.decoder
         if plan.mode is Mode.DUO:
-            parallel_draft = ParallelDraft(name, decoder, draft_states, drafters)
+            parallel_draft = ParallelDraft(decoder, draft_states, drafters)
             ahead = command.mode is Mode.DUO
             controller = ParallelController(plan.expected, forced=forced, ahead=ahead)
             beside = _reads_beside(inspection.machine, devices)
             return Parallel(parallel_draft, controller, reads_beside=beside)
         kind = StandaloneDrafter if draft.fusion is None else HeadDrafter
-        drafters.append(kind(name, decoder, draft_states))
+        drafters.append(kind(decoder, draft_states))
     if not drafters:
         return Plain()
     return Serial(CombinedDrafter(drafters), SerialController(plan.expected, forced=forced))

@@ -34,7 +34,7 @@ def rope_frequencies(rope: RopeConfig) -> tuple[Float32s, float]:
     powers = _wavelength_powers(rope, rope.dim)
     if rope.kind == "longrope":
         factors = np.array(rope.long_factors if rope.long else rope.short_factors, np.float32)
-        return np.float32(1) / (factors * powers), _longrope_attention_factor(rope)
+        return np.float32(1) / (factors * powers), longrope_attention_factor(rope)
     frequencies = np.float32(1) / powers
     if rope.kind == "linear":
         frequencies = frequencies / np.float32(rope.factor)
@@ -116,8 +116,8 @@ def _yarn_attention_factor(rope: RopeConfig) -> float:
     return temperature(1.0)
 
 
-def _longrope_attention_factor(rope: RopeConfig) -> float:
-    """The factor for texts that are longer than those the model was trained on."""
+def longrope_attention_factor(rope: RopeConfig) -> float:
+    """Return the factor for texts that are longer than those the model was trained on."""
     if rope.attention_factor is not None:
         return rope.attention_factor
     if rope.factor <= 1:

@@ -239,9 +239,7 @@ def draft_on_accelerator(held: Footprint, context: int, found: Accelerator) -> P
     """Return the memory of a draft on an accelerator, with its embedding: it drafts trees there."""
     whole = on_accelerator(held, context, found).at(-1)
     weights = np.array([held.weight_bytes], dtype=np.int64)
-    if held.config is None:
-        return replace(whole, weights=weights)
-    if found.webgpu:
+    if held.config is None or found.webgpu:
         return replace(whole, weights=weights)
     if not found.takes_core:
         work = whole.workspace + device_sizes.drafting_bytes(held.config)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from engine.backend.segment import Share
 from engine.commands import Mode
+from engine.errors import OutOfMemory
 from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.memory import DeviceMemory, host_reserve
@@ -76,13 +77,16 @@ class Planning:
         Raises:
             OutOfMemory: nothing fits.
         """
-        search, vram = self._search, self._wish.vram
-        placement = self.placement(search.knee if vram is None else vram)
+        vram = self._wish.vram
+        placement = self.placement(self._search.knee if vram is None else vram)
         if placement is None:
-            nearest = search.nearest(self._ceiling)
-            memory = self._memory(nearest)
-            raise does_not_fit(search, self._drafts, nearest, memory, self._ceiling)
+            raise self._does_not_fit()
         return self._planned(placement)
+
+    def _does_not_fit(self) -> OutOfMemory:
+        nearest = self._search.nearest(self._ceiling)
+        memory = self._memory(nearest)
+        return does_not_fit(self._search, self._drafts, nearest, memory, self._ceiling)
 
     def placement(self, ceiling: int) -> Placement | None:
         """Return the best placement under a ceiling of VRAM in bytes; None where nothing fits."""
@@ -96,13 +100,15 @@ class Planning:
     def curve(self) -> Curve:
         """Return the outcome at every ceiling that makes a difference."""
         search = self._search
+        steps = search.steps
         return Curve(
             mode=self._wish.mode,
-            points=tuple(map(self._point, search.steps)),
+            points=tuple(map(self._point, steps)),
             limit=search.limit,
             knee=search.knee,
             layers=len(self._target.footprint.blocks),
             context=search.context,
+            refusal="" if steps else str(self._does_not_fit()),
         )
 
     def _point(self, placement: Placement) -> CurvePoint:

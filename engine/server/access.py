@@ -48,8 +48,6 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request and pass it on."""
-        if scope["type"] != "http":
-            return
         headers = Headers(scope=scope)
         origin = headers.get("origin")
         try:

@@ -29,9 +29,6 @@ class Members:
         self._value: Mapping[str, object] = value
         self._place = place
 
-    def __contains__(self, name: str) -> bool:
-        return self._value.get(name) is not None
-
     def place(self, name: str) -> str:
         """Return where a member stands."""
         return f"{self._place}.{name}" if self._place else name

@@ -204,9 +204,6 @@ def _curves(inspection: Inspection, first: Mode, speeds: Speeds) -> tuple[Curve,
     for mode in sorted(Mode, key=lambda mode: mode is not first):
         try:
             found.append(planning_of(inspection, speeds, mode).curve())
-        except OutOfMemory as error:
-            layers = len(inspection.target.facts.footprint.blocks)
-            found.append(Curve(mode, (), 0, 0, layers, 0, str(error)))
         except UserFixable:
             continue
     return tuple(found)

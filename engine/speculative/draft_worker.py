@@ -389,16 +389,12 @@ class ParallelDraft:
     """Draft model of a loaded target, which gives each answer a worker of its own.
 
     Args:
-        name: name of the draft model for people.
         draft: the draft model.
         pool: keeps its states.
         others: drafters that cost next to nothing, whose proposals are added.
     """
 
-    def __init__(
-        self, name: str, draft: Decoder, pool: PrefixCache, others: Sequence[Drafter] = ()
-    ) -> None:
-        self.name = " + ".join([*(other.name for other in others), name])
+    def __init__(self, draft: Decoder, pool: PrefixCache, others: Sequence[Drafter] = ()) -> None:
         self._draft, self._pool = draft, pool
         self._others = tuple(others)
         self._step_seconds = StepSeconds()

@@ -211,10 +211,6 @@ class DraftModule(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         fusion = config.fusion
-        if fusion is not None and fusion.own_embedding:
-            raise ValueError("heads are trained with their target's embedding")
-        if config.qk_norm or config.output_norms or config.sinks or config.attention_softcap:
-            raise ValueError("drafts are plain Llamas")
         self._config = config
         self._known_rotations: Rotations | None = None
         self.model = _Trunk(config)

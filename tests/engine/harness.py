@@ -80,10 +80,6 @@ class OracleDrafter:
     rng: np.random.Generator
     shapes: list[int] = field(default_factory=list)
 
-    @property
-    def name(self) -> str:
-        return "oracle"
-
     def begin_seconds(self, context: DraftContext) -> float:
         del context
         return 0.0

@@ -75,7 +75,7 @@ class ParallelRun:
 
 
 def lane_of(draft: Decoder, context: int = 512, others: Sequence[Drafter] = ()) -> ParallelDraft:
-    return ParallelDraft("draft", draft, PrefixCache(draft, context, 1 << 28), others)
+    return ParallelDraft(draft, PrefixCache(draft, context, 1 << 28), others)
 
 
 def run(

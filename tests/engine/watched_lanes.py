@@ -92,7 +92,7 @@ def context(tokens: Sequence[int], params: SamplingParams | None = None) -> Draf
 
 def lane_of(model: Decoder, limit: int = 256, *, lookup: bool = False) -> ParallelDraft:
     others = [LookupDrafter()] if lookup else []
-    return ParallelDraft("draft", model, PrefixCache(model, limit, 1 << 28), others)
+    return ParallelDraft(model, PrefixCache(model, limit, 1 << 28), others)
 
 
 def until(following: DraftWorker, what: Callable[[], bool]) -> None:

@@ -178,8 +178,6 @@ class DeviceCache:
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ... in every block."""
-        if not sources:
-            return
         with self._memory.in_words():
             source = self._memory.brought(sources)
             place = torch.arange(target, target + len(sources), device=self._data.device)

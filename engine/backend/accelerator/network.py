@@ -70,11 +70,6 @@ class Network:
         self.weight_bytes = sum(held)
 
     @property
-    def embeds(self) -> bool:
-        """Tell whether it begins with tokens."""
-        return self._embedding is not None
-
-    @property
     def heads(self) -> bool:
         """Tell whether it ends with logits."""
         return self._head is not None

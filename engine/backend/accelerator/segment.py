@@ -136,11 +136,6 @@ class AcceleratorSegment(Segment):
         self._drafting: Drafting | None = None
 
     @property
-    def device(self) -> str:
-        """Device name for people."""
-        return self._bench.account.ledger.name
-
-    @property
     def signature(self) -> str:
         """Everything that the arithmetic depends on."""
         formats = sorted(NATIVE_KINDS[kind] for kind in self._network.kinds)

@@ -128,7 +128,7 @@ class NativeCache:
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ..."""
-        if sources and self._nbytes:
+        if self._nbytes:
             slots = (c.c_int32 * len(sources))(*sources)
             library().dt_cache_move(self.handle, slots, len(slots), target)
 
@@ -211,11 +211,6 @@ class NativeSegment(Segment):
     def struct(self) -> SegmentStruct:
         """Weights as the library sees them; valid while the segment lives."""
         return self._struct
-
-    @property
-    def device(self) -> str:
-        """Device name for people."""
-        return "CPU"
 
     @property
     def signature(self) -> str:

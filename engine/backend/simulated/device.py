@@ -104,11 +104,6 @@ class SimulatedSegment(Segment):
         self._speeds = processor.speeds  # that those are of
 
     @property
-    def device(self) -> str:
-        """Device name for people."""
-        return tr("simulated GPU")
-
-    @property
     def signature(self) -> str:
         """Everything that the arithmetic depends on."""
         return f"sim:{self._native.signature.removeprefix('cpu:')}"

@@ -84,8 +84,6 @@ class TorchCache:
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ... in every block."""
-        if not sources:
-            return
         source = torch.as_tensor(sources, dtype=torch.long)
         rows = self._data[:, :, source // CHUNK, :, source % CHUNK]
         place = torch.arange(target, target + len(sources))

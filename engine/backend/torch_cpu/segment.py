@@ -144,11 +144,6 @@ class TorchSegment(Segment):
         self._rotations, self._positions = entry, positions
 
     @property
-    def device(self) -> str:
-        """Device name for people."""
-        return "CPU"
-
-    @property
     def signature(self) -> str:
         """Everything that the arithmetic depends on."""
         return f"cpu:torch-f32/kv-f32/tile{self._rows}"

@@ -86,7 +86,7 @@ class GpuCache:
 
     def move(self, sources: Sequence[int], target: int) -> None:
         """Copy the slots `sources` to target, target + 1, ... in every block."""
-        if not sources or not self._moves:
+        if not self._moves:
             return
         words = np.array([len(sources), target, *sources], dtype=np.uint32)
         self._gpu.write(self._moved, 0, words)

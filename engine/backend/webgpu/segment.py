@@ -130,11 +130,6 @@ class WebGpuSegment(Segment):
         self._reach(CHUNK)
 
     @property
-    def device(self) -> str:
-        """Device name for people."""
-        return self._account.ledger.name
-
-    @property
     def signature(self) -> str:
         """Everything that the arithmetic depends on."""
         names = "+".join(

@@ -183,16 +183,13 @@ def _afresh(loop: Loop, candidate: ModeCandidate) -> Loop:
     """Return the loop as if it had decoded nothing yet."""
     plan, command = candidate.plan, candidate.checked.inspection.command
     forced = command.forces_drafting
-    if plan.draft_device is None:
-        return Plain()
-    if isinstance(loop, Serial):
+    if plan.draft_device is not None and isinstance(loop, Serial):
         return replace(loop, controller=SerialController(plan.expected, forced=forced))
-    if isinstance(loop, Parallel):
+    if plan.draft_device is not None and isinstance(loop, Parallel):
         ahead = command.mode is Mode.DUO
-        return replace(
-            loop, controller=ParallelController(plan.expected, forced=forced, ahead=ahead)
-        )
-    return loop
+        parallel = ParallelController(plan.expected, forced=forced, ahead=ahead)
+        return replace(loop, controller=parallel)
+    return Plain()
 
 
 def ask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import isclose, log, prod, sqrt
+from math import isclose, log, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig, RopeConfig
 from engine.model.gguf.header import KIND_OF_NAME
-from engine.model.rope import rope_frequencies
+from engine.model.rope import longrope_attention_factor, rope_frequencies
 from engine.model.tensors import expected_tensors
 from engine.model.weights.parts import GGUF_LEAVES, GGUF_OUTSIDE, WITH_OUTPUT_NORMS
 from engine.model.weights.readable import Floats, Readable, Stretch, Weights
@@ -194,7 +194,7 @@ def _positions(config: ModelConfig) -> Metadata:
     if rope.kind == "linear":
         return own | {"rope.scaling.type": "linear", "rope.scaling.factor": rope.factor}
     if rope.kind == "longrope":
-        return own | original | {"rope.scaling.attn_factor": _longrope_attention(rope)}
+        return own | original | {"rope.scaling.attn_factor": longrope_attention_factor(rope)}
     if rope.kind == "yarn":
         usual = 0.1 * log(rope.factor) + 1
         return own | {
@@ -206,14 +206,6 @@ def _positions(config: ModelConfig) -> Metadata:
             "rope.scaling.yarn_beta_slow": rope.beta_slow,
         }
     raise refused(tr("its RoPE scaling “{kind}” cannot be exported").format(kind=rope.kind))
-
-
-def _longrope_attention(rope: RopeConfig) -> float:
-    if rope.attention_factor is not None:
-        return rope.attention_factor
-    if rope.factor <= 1:
-        return 1.0
-    return sqrt(1 + log(rope.factor) / log(rope.original_max_positions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,6 @@ class DraftContext:
 class Drafter(Protocol):
     """Proposes tokens for the target to verify. Its trees cost speed when wrong, never the text."""
 
-    @property
-    def name(self) -> str:
-        """Name for people."""
-        ...
-
     def begin_seconds(self, context: DraftContext) -> float:
         """Return the seconds that `begin` would take now, as far as is known."""
         ...
@@ -82,11 +77,6 @@ class CombinedDrafter:
 
     def __init__(self, drafters: Sequence[Drafter]) -> None:
         self._records = [_Record(drafter) for drafter in drafters]
-
-    @property
-    def name(self) -> str:
-        """Names of the drafters."""
-        return " + ".join(record.drafter.name for record in self._records)
 
     @property
     def drafters(self) -> tuple[Drafter, ...]:

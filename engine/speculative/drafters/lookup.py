@@ -32,11 +32,6 @@ class LookupDrafter:
         self._tries = dict.fromkeys(range(SHORTEST, LONGEST + 1), _PRIOR_TRIES)
         self._proposed: tuple[int, frozenset[int]] | None = None
 
-    @property
-    def name(self) -> str:
-        """Name shown to the user."""
-        return "lookup"
-
     def begin_seconds(self, context: DraftContext) -> float:
         """Indexing costs next to nothing."""
         del context

@@ -27,24 +27,17 @@ class DecoderDrafter:
     """Follows a sequence with a decoder and drafts behind it.
 
     Args:
-        name: name of the draft model for people.
         draft: the draft model.
         pool: keeps its states.
         skipped: so many of a sequence's first tokens are none of the draft's.
     """
 
-    def __init__(self, name: str, draft: Decoder, pool: PrefixCache, skipped: int = 0) -> None:
-        self._name = name
+    def __init__(self, draft: Decoder, pool: PrefixCache, skipped: int = 0) -> None:
         self._draft = draft
         self._pool = pool
         self._skipped = skipped
         self._state: SequenceState | None = None
         self._pace = 0.0  # seconds per token when catching up
-
-    @property
-    def name(self) -> str:
-        """Name for people."""
-        return self._name
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
         """Return the features that go with its tokens start..stop-1, if it takes any."""
@@ -128,13 +121,12 @@ class HeadDrafter(DecoderDrafter):
     committed, their pairs are computed again from the target's features.
 
     Args:
-        name: name of the head for people.
         draft: the head.
         pool: keeps its states.
     """
 
-    def __init__(self, name: str, draft: Decoder, pool: PrefixCache) -> None:
-        super().__init__(name, draft, pool, skipped=1)
+    def __init__(self, draft: Decoder, pool: PrefixCache) -> None:
+        super().__init__(draft, pool, skipped=1)
         self._first: int | None = None
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:

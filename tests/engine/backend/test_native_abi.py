@@ -23,7 +23,7 @@ from engine.backend.native.library import (
     library,
 )
 from engine.commands import WeightFormat
-from engine.errors import Absent
+from engine.errors import Absent, UserFixable
 
 SIZES = [c.sizeof(structure) for structure in STRUCTURES]
 
@@ -108,3 +108,10 @@ def test_the_app_falls_back_and_says_why(caplog: pytest.LogCaptureFixture) -> No
     assert "Install Duotail again" in record.getMessage()
     with pytest.raises(StaleLibrary):
         cpu.choose_format(WeightFormat.Q4, 100)
+
+
+def test_instructions_that_are_none_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUOTAIL_ISA", "mmx")
+    with pytest.raises(UserFixable, match="does not support DUOTAIL_ISA=mmx") as error:
+        native._force_isa(native.library())
+    assert "portable" in error.value.remedy

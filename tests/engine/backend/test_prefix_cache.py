@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
+import pytest
 
 from engine.backend.decoder import Decoder
 from engine.backend.prefix_cache import MOST_STATES, PrefixCache
+from engine.backend.sequence import SequenceState
+from engine.bench.modes.measurement import own_states
+from engine.errors import OutOfMemory
+from engine.loading.load import LoadedPair
 
 
 def fill(decoder: Decoder, pool: PrefixCache, tokens: list[int]) -> int:
@@ -77,3 +85,22 @@ def test_a_pool_without_budget_still_keeps_one_state(tiny: Decoder) -> None:
     fill(tiny, pool, [1, 2, 3])
     fill(tiny, pool, [9, 8, 7])
     assert len(pool) == 1
+
+
+def test_kept_states_give_way_to_a_measurement_where_memory_is_short(
+    tiny: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = PrefixCache(tiny, context=64, budget_bytes=1 << 30)
+    fill(tiny, kept, [1, 2, 3])
+    assert len(own_states(cast("LoadedPair", SimpleNamespace(target=tiny, states=kept)))) == 1
+    assert len(kept) == 1
+    new_state = Decoder.new_state
+
+    def full(decoder: Decoder, context: int) -> SequenceState:
+        if len(kept):
+            raise OutOfMemory("No memory.", "")
+        return new_state(decoder, context)
+
+    monkeypatch.setattr(Decoder, "new_state", full)
+    assert len(own_states(cast("LoadedPair", SimpleNamespace(target=tiny, states=kept)))) == 1
+    assert len(kept) == 0

@@ -95,7 +95,7 @@ def test_the_draft_computes_while_the_target_verifies() -> None:
     target, draft = PacedTarget(own.config, own.segments), PacedDraft(other)
     text, _ = write(target, Plain(), 2 * TOKENS)
     draft.script = Script.write([*PROMPT, *text], config.vocab_size, 0.8, seed=1)
-    lane = ParallelDraft("draft", draft, PrefixCache(draft, 128))
+    lane = ParallelDraft(draft, PrefixCache(draft, 128))
     shares = []
     for times in SLOWER:
         target.seconds, draft.seconds = times * VERIFY_S, times * STEP_S

@@ -63,7 +63,7 @@ def drafted(
         target,
         PROMPT,
         SamplingParams(),
-        drafter=StandaloneDrafter("draft", draft, PrefixCache(draft, 512, 0)),
+        drafter=StandaloneDrafter(draft, PrefixCache(draft, 512, 0)),
         controller=FixedDepth(depth, width),
         max_tokens=TOKENS,
     )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from native_models import native_decoder
 
-from engine.bench.forward import CONTEXT, forwards_in_turns, prefills_in_turns
+from engine.backend.native.library import Format
+from engine.bench.forward import CONTEXT, DecoderSide, forwards_in_turns, prefills_in_turns
 
 
 class FakeSide:
@@ -51,3 +54,13 @@ def test_prefills() -> None:
     sides = [FakeSide("a", 0.5, log), FakeSide("b", 0.25, log)]
     assert prefills_in_turns(sides, runs=2) == pytest.approx([2.0, 4.0])
     assert [line for line in log if line.endswith("p")] == ["a1p", "b1p", "a1p", "b1p"]
+
+
+def test_a_long_context_has_the_keys_of_a_short_one_again(chat_model: Path) -> None:
+    length = 2 * CONTEXT + 7
+    side = DecoderSide(native_decoder(chat_model, Format.Q8), length)
+    ((spent,),) = side.forwards((1,), 1)
+    assert spent > 0
+    state = side._state
+    assert len(state) == length
+    assert list(state.tokens[CONTEXT : 2 * CONTEXT]) == list(state.tokens[:CONTEXT])

@@ -99,3 +99,17 @@ def test_shapes_that_are_not_there() -> None:
 )
 def test_shapes_have_the_published_number_of_weights(name: str, billions: float) -> None:
     assert weight_count(shape(name)) / 1e9 == pytest.approx(billions, abs=0.001)
+
+
+def test_our_side_alone_in_a_short_context(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--threads", "1", "--context", "24", "--runs", "1", "--json")
+    for arguments, signature in (
+        (("decode", "--format", "f32"), "f32"),
+        (("prefill", "--format", "q8_0"), "q8"),
+    ):
+        assert main(["bench", *arguments, *few]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert printed["context"] == 24
+        assert printed["tokens_per_s"] > 0
+        assert signature in printed["signature"]
+        assert "peer" not in printed

@@ -170,6 +170,17 @@ def test_a_conversation_on_a_terminal(duotail: Duotail, monkeypatch: pytest.Monk
     assert done.out.endswith("> ")
 
 
+def test_a_conversation_goes_on_after_what_cannot_be_answered(
+    duotail: Duotail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.cli.chat, "_at_terminal", lambda: True)
+    lines = b"Hello\n" + b"Hi " * 500 + b"\nAnd you?\n"
+    done = duotail("chat", "--max-tokens", "4", "--context", "64", stdin=lines)
+    assert done.code == 0
+    assert done.out.count("the context holds 64") == 1
+    assert done.out.count(" per second]") == 2
+
+
 # -- what is refused -------------------------------------------------------------------------
 
 
@@ -193,6 +204,16 @@ def test_a_conversation_on_a_terminal(duotail: Duotail, monkeypatch: pytest.Monk
         (("--prompt", "Hi", "--layers-on-gpu", "4"), 3, "GPU"),
         (("--prompt", "Hi", "--layers-on-gpu", "9", "--simulate-gpu", "1"), 2, "has 8 layers"),
         (("--prompt", "Hi", "--mode", "duo"), 3, "GPU"),
+        (
+            ("--prompt", "Hi", "--mode", "cpu", "--layers-on-gpu", "2", "--simulate-gpu", "1"),
+            2,
+            "In mode “cpu”, no layers are on the GPU.",
+        ),
+        (
+            ("--prompt", "Hi", "--mode", "duo", "--layers-on-gpu", "2", "--simulate-gpu", "1"),
+            2,
+            "In mode “duo”, all layers of the target are on the GPU.",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,18 @@ def test_what_is_here_and_what_is_missing(duotail: Duotail) -> None:
         "Not measured yet",
     ):
         assert said in done.out
+
+
+def test_what_is_odd_about_a_gpu(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = replace(GPU, unified=True, without_kernels="there is no compiler")
+    for gpus in ((odd,), ()):
+        machine = Machine(HOST, gpus)
+        monkeypatch.setattr("engine.loading.devices.probe_machine", lambda: machine)  # noqa: B023
+        monkeypatch.setattr("engine.loading.devices.with_adapters", lambda others, _host: others)
+        done = duotail("hardware")
+        assert ("  Slow here: there is no compiler\n" in done.out) is bool(gpus)
+        assert ("  shares the computer's memory\n" in done.out) is bool(gpus)
+        assert ("No GPU was found." in done.out) is not bool(gpus)
 
 
 @pytest.mark.usefixtures("_known_machine")

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 from command_line import Duotail
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
+from gguf_models import Kind, write_gguf
 from head_folders import write_head
+from reduced_drafts import write_reduced
 
 from engine.backend.native.packed_cache import PackedCache
 from engine.model.families import open_config
+
+KINDS = (Kind.Q8_0, Kind.Q4_0)
 
 # -- models ----------------------------------------------------------------------------------
 
@@ -39,6 +43,21 @@ def test_models_tell_heads_from_models(duotail: Duotail, tmp_path: Path) -> None
     assert line.endswith("(draft head for Some target)")
     (line,) = [line for line in listed if line.startswith(f"{FOLDER_TARGET.name} ")]
     assert "draft head" not in line
+    published = write_head(tmp_path / "Published", "eagle3", open_config(FOLDER_TARGET))
+    few = write_reduced(tmp_path / "Few rows", FOLDER_TARGET)
+    listed = duotail("models", published, few).out.splitlines()
+    assert any(line.endswith("Published (draft head)") for line in listed)
+    assert any(line.endswith("Few rows (draft for Some target)") for line in listed)
+
+
+@pytest.mark.usefixtures("shipped")
+def test_all_models_of_a_folder_are_listed(
+    duotail: Duotail, chat_model: Path, tmp_path: Path
+) -> None:
+    files = [write_gguf(chat_model, tmp_path / f"{kind.name}.gguf", kind) for kind in KINDS]
+    rows = duotail("models", tmp_path, "--json").json["models"][-2:]
+    assert [row["path"] for row in rows] == sorted(map(str, files))
+    assert {row["kind"] for row in rows} == {kind.name for kind in KINDS}
 
 
 def test_models_show_and_clear_the_cache(duotail: Duotail) -> None:

@@ -66,6 +66,15 @@ def test_what_does_not_fit_is_refused_with_options_that_do(duotail: Duotail, des
         assert fits["tokens_per_s"] == pytest.approx(way["tokens_per_s"])
 
 
+def test_a_gpu_of_the_file_or_a_simulated_one(duotail: Duotail, desktop: Path) -> None:
+    shape = ("plan", "--shape", "qwen2.5-1.5b", "--hardware", desktop, "--layers-on-gpu", "3")
+    assert "cuda:0" in duotail(*shape, "--device", "cuda:0", "--json").json["memory"]
+    simulated = duotail(*shape, "--simulate-gpu", "2", "--json").json
+    assert simulated["memory"].keys() == {"cpu", "simulated:0"}
+    assert simulated["tokens_per_s"] > 0
+    assert duotail(*shape, "--device", "cuda:1").code != 0
+
+
 def test_a_duo_is_planned_where_it_is_asked_for(duotail: Duotail, desktop: Path) -> None:
     shape = ("plan", "--shape", "llama2-7b", "--draft", "qwen2.5-0.5b", "--hardware", desktop)
     plan = duotail(*shape, "--mode", "duo", "--json").json

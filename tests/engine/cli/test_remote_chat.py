@@ -22,6 +22,8 @@ def script(heard: Heard) -> list[bytes]:
         return page(401, {})
     if heard.path.endswith("/models"):
         return page(200, MODELS)
+    if b"fail" in heard.body:
+        return [head(), said("Rain "), event(error={"message": "the GPU is gone"})]
     usage = event(choices=[], usage={"prompt_tokens": 5, "completion_tokens": 3})
     return [head(), said("Rain "), said("is wet."), said("", "stop"), usage, DONE]
 
@@ -45,6 +47,13 @@ def test_a_prompt_is_answered_by_the_model_of_a_server(
     told = json.loads(capsys.readouterr().out)
     assert (told["text"], told["finish_reason"], told["mode"]) == ("Rain is wet.", "stop", None)
     assert told["committed"] == 3
+
+
+def test_an_answer_that_fails_is_told(
+    server: PlayedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["chat", "--server", server.url, "--prompt", "fail"], tmp_path) == 2
+    assert "the GPU is gone" in capsys.readouterr().err
 
 
 def test_a_model_that_the_server_does_not_have(

@@ -137,3 +137,5 @@ def test_for_people_it_says_what_is_open(duotail: Duotail, monkeypatch: pytest.M
     assert "http://127.0.0.1:" in text
     assert "Not encrypted" in text
     assert "cannot use a keyring" in text
+    assert duotail("serve", "--no-token").code == 0
+    assert "No access token: every program on this computer can use it." in shown[1]

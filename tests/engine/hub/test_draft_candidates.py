@@ -11,18 +11,23 @@ import pytest
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from gguf_models import Kind, write_gguf
 from head_folders import write_head
+from reduced_drafts import write_reduced
 from tiny_models import write_chat_model, write_model
 
 from engine.hub import draft_candidates
 from engine.hub.advice import DraftCandidate, Verdict
 from engine.hub.curated import curated
 from engine.hub.draft_candidates import Vocabularies, candidates, compared, published, tokens_of
+from engine.hub.predictions import Predictions
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
+from engine.machine.facts import Host, Machine
+from engine.machine.speeds import Speeds
 from engine.model.families import open_config
 from engine.model.local_model import LocalModel
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import TokenList, differing, folder_tokens
 
+GIB = 2**30
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1}
 
 
@@ -61,6 +66,12 @@ def renamed(vocabulary: dict[str, int]) -> dict[str, int]:
     return {
         name if number < 300 else f"other{number}": number for name, number in vocabulary.items()
     }
+
+
+def enlarged(vocabulary: dict[str, int]) -> dict[str, int]:
+    """Most tokens are other ones, and there are many more."""
+    kept = {name: number for name, number in vocabulary.items() if number < 300}
+    return kept | {f"other{number}": number for number in range(300, 9000)}
 
 
 def test_a_smaller_sibling_fits(chat_model: Path, small: Path) -> None:
@@ -149,6 +160,40 @@ def test_broken_models_and_other_families_say_why(
     assert all(each.reason for each in found.values())
 
 
+def test_drafts_of_few_rows_fit_the_target_that_they_were_made_for(
+    chat_model: Path, small: Path, tmp_path: Path
+) -> None:
+    more = with_vocabulary(Path(shutil.copytree(small, tmp_path / "more")), enlarged)
+    right = write_reduced(tmp_path / "right", chat_model)
+    wrong = write_reduced(tmp_path / "wrong", more)
+    told = Predictions(Machine(Host(2, GIB, GIB)), Speeds({}))
+    drafts = [kept(right, head=True), kept(wrong, head=True), kept(more)]
+    found = candidates(chat_model, drafts, Vocabularies(), speedup=told.speedup)
+    assert [each.verdict for each in found] == [Verdict.FITS, Verdict.NO, Verdict.NO]
+    assert found[0].name == "right"
+    assert found[0].speedup == told.speedup(*map(LocalModel.inspect, (chat_model, right)))
+    assert found[0].speedup is not None
+    reasons = {each.name: each.reason for each in found}
+    assert reasons["wrong"] == "It has another vocabulary."
+    assert reasons["more"] == "It has another vocabulary: 9,000 tokens instead of 4,096."
+    assert "nothing drafts for it" in judged(right, kept(small))["small"].reason
+
+
+def test_models_that_transformers_runs_neither_draft_nor_are_drafted_for(
+    chat_model: Path, small: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(small, tmp_path / "other"))
+    config = json.loads((other / "config.json").read_text(encoding="utf-8"))
+    family = {"model_type": "stablelm", "architectures": ["StableLmForCausalLM"]}
+    (other / "config.json").write_text(json.dumps(config | family), encoding="utf-8")
+    assert "so they cannot draft" in judged(chat_model, kept(other))["other"].reason
+    assert "where nothing can draft" in judged(other, kept(small))["small"].reason
+    told = Predictions(Machine(Host(2, GIB, GIB)), Speeds({}))
+    target, stranger = LocalModel.inspect(chat_model), LocalModel.inspect(other)
+    assert told.speedup(stranger, target) is None
+    assert told.speedup(target, stranger) is None
+
+
 def test_the_best_comes_first_and_the_target_is_none_of_them(chat_model: Path, small: Path) -> None:
     models = [kept(chat_model), kept(FOLDER_TARGET), kept(small)]
     found = candidates(chat_model, models, Vocabularies(), speedup=lambda _t, _d: 1.5)
@@ -225,6 +270,7 @@ def test_what_is_published_is_told_unless_it_is_here() -> None:
     assert "15" in found[0].reason
     here = {"meta-llama/llama-3.2-1b-instruct"}
     assert [each.head for each in published(target, curated(), here)] == [True]
+    assert not list(published(target, curated(), {*here, str(found[1].repo).lower()}))
 
 
 def test_a_target_of_a_listed_shape_is_offered_its_drafts(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def test_the_name_of_a_licence(said: dict[str, Any], name: str | None) -> None:
          "https://opensource.org/license/mit"),
         ({"license_link": "https://user@evil.example/x"}, (), None),
         ({"license_link": "https://evil.example/<x>"}, (), None),
+        ({"license_link": "https://[evil"}, (), None),
         ({"license": "apache-2.0"}, ("LICENSE.txt",), f"{PAGE}/blob/main/LICENSE.txt"),
         ({"license": "apache-2.0"}, (), "https://www.apache.org/licenses/LICENSE-2.0"),
     ],

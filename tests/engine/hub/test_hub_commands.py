@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,12 @@ def test_search_lists_models(models: Command) -> None:
     assert "mit" in table.out
 
 
+def test_a_hub_has_an_address(models: Command) -> None:
+    done = models.duotail("models", "search", "some", "--endpoint", "no address")
+    assert done.code == 2
+    assert "no address" in done.err
+
+
 def test_show_tells_what_can_be_had_and_what_not(models: Command) -> None:
     shown = models("show", f"{models.hub.url}/{GGUF}/blob/main/m-Q8_0.gguf").json
     assert [each["name"] for each in shown["variants"]] == ["Q4_K_M", "Q8_0"]
@@ -85,6 +91,7 @@ def test_a_model_is_downloaded_listed_and_not_fetched_again(models: Command) -> 
         (str(path), "downloaded", "")
     ]
     served = models.hub.served.copy()
+    assert str(path) in models("list", json_=False).out
     again = models("download", REPO, json_=False)
     assert (again.code, again.out) == (0, f"{path}\n")
     new = models.hub.served - served
@@ -127,8 +134,13 @@ def test_a_variant_has_to_be_named(
 
 
 def test_lists_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    write_repository(repository("Q8_0"), "https://hub/page", as_json=False)
+    one = repository("Q8_0")
+    found = replace(one.found, parameters=600_000_000, gated=True)
+    write_repository(replace(one, found=found, context=4096), "https://hub/page", as_json=False)
     told = capsys.readouterr().out
+    assert "600M parameters" in told
+    assert "4,096 tokens of context" in told
+    assert "Accept its terms first, at https://hub/page." in told
     assert "Q8_0" in told
     assert "x.bin: old" in told
     write_repository(repository(), "https://hub/page", as_json=False)

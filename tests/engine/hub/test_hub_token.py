@@ -17,6 +17,7 @@ from engine.errors import UserFixable
 from engine.hub.messages import Access
 from engine.hub.remote.addresses import endpoint_of, is_endpoint, is_proxy
 from engine.hub.token import HeldToken, TokenPlace, TokenStore
+from engine.machine.keyring import forget_secret, keep_secret, kept_secret
 
 TOKEN = "hf_abcdefghijklmnop"
 OTHER = "hf_of_another_program"
@@ -176,3 +177,23 @@ def test_the_usual_hub_may_be_named_by_the_environment(monkeypatch: pytest.Monke
     assert endpoint_of(Access(endpoint="https://own.example/")) == "https://own.example"
     monkeypatch.setenv("HF_ENDPOINT", "http://not.encrypted")
     assert endpoint_of(Access()) == "https://huggingface.co"
+
+
+def test_a_keyring_that_lets_nothing_go_or_does_not_start(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert keep_secret("a", TOKEN)
+    ring.locked = True
+    forget_secret("a")
+    assert "does not let go" in caplog.text
+    ring.locked = False
+    assert kept_secret("a") == TOKEN
+
+    def fails() -> None:
+        raise RuntimeError("no session bus")
+
+    monkeypatch.setattr(keyring, "get_keyring", fails)
+    assert kept_secret("a") is None
+    forget_secret("a")
+    assert "there is no keyring: RuntimeError" in caplog.text
+    assert TOKEN not in caplog.text

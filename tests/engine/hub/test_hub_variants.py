@@ -156,6 +156,16 @@ def test_two_models_of_one_quantisation_keep_their_own_names() -> None:
     assert set(models) == {"small-Q4_0", "large-Q4_0", "Q8_0"}
 
 
+def test_a_model_in_parts_and_a_whole_one_of_its_name_are_told_apart() -> None:
+    models, _ = had("m.gguf", "m-00001-of-00002.gguf", "m-00002-of-00002.gguf")
+    assert set(models) == {"m", "m'"}
+
+
+def test_a_family_that_transformers_runs_can_be_had() -> None:
+    other = {**LLAMA, "model_type": "stablelm", "architectures": ["StableLmForCausalLM"]}
+    assert set(had(*FOLDER, config=other)[0]) == {"safetensors"}
+
+
 def test_parts_belong_together_and_come_in_order() -> None:
     parts = [f"a/m-Q4_K_M-0000{n}-of-00003.gguf" for n in (2, 3, 1)]
     models, reasons = had(*parts)
@@ -280,6 +290,8 @@ def test_no_weights_without_what_reads_them() -> None:
     assert had("model.safetensors", "tokenizer.json", config=None)[1] == {
         "model.safetensors": Reason.NO_CONFIG
     }
+    unread = had("model.safetensors", "config.json", config=None)
+    assert unread[1] == {"model.safetensors": Reason.NO_TOKENIZER}
     assert had("adapter_model.safetensors", "adapter_config.json", config=None)[1] == {
         "adapter_model.safetensors": Reason.ADAPTER
     }

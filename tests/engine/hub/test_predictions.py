@@ -146,6 +146,16 @@ def test_a_family_that_transformers_runs_is_held_in_16_bits() -> None:
     assert fitting(12.0).variant(held, variant).badge is Badge.CPU
 
 
+def test_a_folder_whose_config_nobody_could_read_is_judged_as_the_listed_model() -> None:
+    held, variant = repository(
+        "MXFP4", 13_700_000_000, packaging=Packaging.SAFETENSORS, repo="openai/gpt-oss-20b"
+    )
+    sketch = of_variant(held, variant, curated())
+    assert sketch.listed is curated().model("gpt-oss-20b")
+    assert sketch.facts.footprint.weight_bytes == pytest.approx(variant.weight_bytes, rel=0.02)
+    assert sketch.facts.footprint.format is WeightFormat.STORED
+
+
 @pytest.mark.skipif(not native_is_built(), reason="without it all weights are 32-bit floats")
 def test_memory_is_what_loading_the_same_files_would_plan(tmp_path: Path) -> None:
     roomy, speeds = machine(40.0, 64.0), Speeds({})

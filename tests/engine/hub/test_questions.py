@@ -180,6 +180,30 @@ def test_another_proxy_is_another_process(hub: LocalHub, asker: Asker) -> None:
     assert asker.questions.process_id != first
 
 
+def test_what_is_asked_of_another_proxy_stays_asked(hub: LocalHub, asker: Asker) -> None:
+    held = hub.answer(f"/api/models/{REPO}", 200, body=b"{}", held=True)
+    described = asker.describe()
+    assert held.reached.wait(WAIT_S)
+    asker.questions.ask(Search(Access(endpoint="http://hub.invalid", proxy=hub.url), "some"))
+    told = {type(each): each for each in (asker.next(), asker.next())}
+    assert told.keys() == {Results, DescribedModel}
+    assert told[DescribedModel].asked == described
+
+
+def test_a_process_that_does_not_start_is_told(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("too many processes")
+
+    monkeypatch.setattr("engine.hub.questions._Worker.start", fails)
+    question = asker.search("some")
+    told = asker.next()
+    assert isinstance(told, Refused)
+    assert (told.asked, told.kind) == (question, Fault.CRASHED)
+    assert "too many processes" in told.details
+
+
 def test_close_ends_all_and_later_questions_do_nothing(hub: LocalHub, asker: Asker) -> None:
     held = hub.answer("/api/models", 200, body=b"[]", held=True)
     asker.search("first")

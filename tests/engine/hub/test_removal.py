@@ -95,6 +95,23 @@ def test_a_broken_copy_can_be_deleted(shelf: ModelShelf, chat_model: Path) -> No
     assert below(shelf.folder) == set()
 
 
+def test_a_broken_model_elsewhere_stays_and_what_cannot_be_deleted_is_told(
+    shelf: ModelShelf, chat_model: Path, tmp_path: Path
+) -> None:
+    elsewhere = Path(shutil.copytree(chat_model, tmp_path / "my own"))
+    model = import_in_place(elsewhere, shelf)
+    told = deletion(model, shelf)
+    (elsewhere / "config.json").unlink()
+    with pytest.raises(UserFixable, match="cannot tell which files belong to"):
+        deletion(model, shelf)
+    weights = elsewhere / "model.safetensors"
+    weights.unlink()
+    weights.mkdir()
+    with pytest.raises(UserFixable, match=r"model\.safetensors could not be deleted"):
+        delete(told, shelf)
+    assert [each.path for each in shelf.memory.all()] == [str(elsewhere)]
+
+
 def test_one_that_is_gone_already_is_forgotten(shelf: ModelShelf, small_gguf: Path) -> None:
     model = copied(small_gguf, shelf)
     shutil.rmtree(model.path.parent)

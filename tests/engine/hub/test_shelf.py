@@ -159,6 +159,15 @@ def test_a_damaged_list_is_kept_beside_and_a_new_one_begins(
     assert [entry.name for entry in file.parent.iterdir() if entry.suffix == ".part"] == []
 
 
+def test_a_list_that_cannot_be_opened_is_as_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = RememberedModels(tmp_path / "data")
+    memory.file.mkdir(parents=True)
+    assert memory.all() == ()
+    assert "cannot be opened" in caplog.text
+
+
 def test_a_list_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_text("a file where a folder should be")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,24 @@ def test_what_is_cut_off_or_gone_is_told(
     folder = Path(shutil.copytree(chat_model, tmp_path / "folder"))
     (folder / "model.safetensors").unlink()
     assert verified(folder, shelf).problem
+
+
+def test_a_disk_that_fails_and_files_that_nobody_knows_are_told(
+    shelf: ModelShelf, chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = import_copy(chat_model, shelf, nobody, never).path
+    known = shelf.memory.all()[0]
+    some = {name: hash_ for name, hash_ in known.hashes.items() if name != "config.json"}
+    shelf.memory.remember(replace(known, hashes=some))
+    found = verified(copy, shelf)
+    assert (found.read, found.problem) == (("config.json",), "")
+    assert "of some there is nothing to compare them with" in found.words
+
+    def fails(*_: object) -> str:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("engine.hub.shelf.verification.sha256_of", fails)
+    assert "cannot be read to its end: Input/output error." in verified(copy, shelf).words
 
 
 def test_it_tells_how_far_it_is_and_can_be_stopped(shelf: ModelShelf, split_gguf: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from engine_session import Session
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
@@ -24,7 +25,11 @@ from engine.commands import DraftChoice, Load, Mode, Stop, Unload
 from engine.errors import Absent, UserFixable
 from engine.events import Failed, FinishReason, LoadProgress, PlanReady, Unloaded
 from engine.loading.planned_load import plan_load
+from engine.loading.streamed_weights import StreamedWeights
 from engine.machine.facts import CPU
+from engine.model.families import open_config
+from engine.model.tensors import EMBEDDING
+from engine.model.weights.model_weights import ModelWeights
 from engine.request import SamplingParams
 
 PLENTY = machine_with(64 << 30)
@@ -301,3 +306,17 @@ def test_files_that_change_while_they_are_read_are_refused(
     assert failed.cause == "The files of Chat changed while they were read."
     session.wait(Unloaded)
     session.load(folder)
+
+
+@pytest.mark.parametrize("more", [-16, 0, 16])
+def test_tables_have_as_many_rows_as_the_target(chat_model: Path, more: int) -> None:
+    config = open_config(chat_model)
+    stored = ModelWeights.of_folder(config, chat_model)
+    rows, whole = config.vocab_size + more, stored.float32(EMBEDDING)
+    told: list[int] = []
+    weights = StreamedWeights(stored, told.append, lambda: False, rows, (EMBEDDING,))
+    table = weights.float32(EMBEDDING)
+    assert table.shape == weights.shape(EMBEDDING) == (rows, config.hidden_size)
+    shared = min(rows, len(whole))
+    np.testing.assert_array_equal(table[:shared], whole[:shared])
+    assert not table[shared:].any()

@@ -50,6 +50,10 @@ def test_a_broken_or_missing_file_recommends_nothing(tmp_path: Path) -> None:
     assert folder_sampling(tmp_path) is None
 
 
+def test_a_gguf_file_that_says_nonsense_recommends_nothing() -> None:
+    assert gguf_sampling({"general.sampling.temp": "hot", "general.sampling.top_k": 20}) is None
+
+
 def test_a_gguf_file_recommends_in_its_own_words() -> None:
     metadata = {
         "general.name": "Qwen",

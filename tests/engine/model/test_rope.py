@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from engine.errors import UserFixable
 from engine.model.families import parse_config
-from engine.model.rope import rope_frequencies
+from engine.model.rope import longrope_attention_factor, rope_frequencies
 
 BASE: dict[str, Any] = {
     "model_type": "llama",
@@ -122,6 +123,9 @@ def test_long_texts_have_factors_of_their_own() -> None:
         frequencies, ours = rope_frequencies(config.for_context(context).rope)
         np.testing.assert_allclose(frequencies, theirs.numpy(), rtol=5e-7)
         assert ours == pytest.approx(scaling, rel=1e-12)
+    rope = replace(config.rope, attention_factor=None)
+    assert longrope_attention_factor(replace(rope, factor=1.0)) == 1.0
+    assert longrope_attention_factor(replace(rope, factor=4.0)) > 1.0
 
 
 def test_dynamic_stretching_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import subprocess
@@ -13,9 +14,11 @@ import pytest
 from elsewhere import QUESTION, Elsewhere
 from played_server import DONE, HangUp, Heard, PlayedServer, event, head, page, said
 
+from engine.errors import UserFixable
 from engine.events import Finished, FinishReason, TextDelta
 from engine.remote import client
-from engine.remote.client import Patience
+from engine.remote.address import ServerAddress
+from engine.remote.client import Patience, ServerClient
 from engine.request import ChatRequest
 
 Play = Callable[..., PlayedServer]
@@ -274,3 +277,33 @@ def test_a_mistake_of_ours_is_told_as_one(
     view.connect(server.url)
     assert view.answer().reason is FinishReason.ERROR
     assert view.failure.bug
+
+
+@pytest.mark.parametrize(
+    ("sent", "cause"),
+    [
+        ([head(kind="application/json"), b"{"], "sent something that is no answer of a model"),
+        (page(200, {"data": []}), "has no model that can chat"),
+        (page(200, {"data": ["x" * 100] * 50_000}), "sent something that is no answer of a model"),
+        ([head(), b""], "sent something that is no answer of a model"),
+    ],
+)
+def test_a_list_of_models_that_is_none(play: Play, sent: list[bytes], cause: str) -> None:
+    server = play(lambda _: sent)
+    with pytest.raises(UserFixable) as error:
+        asyncio.run(ServerClient(ServerAddress.typed(server.url), None).catalogue())
+    assert cause in error.value.cause
+
+
+def test_a_list_of_models_that_does_not_come(play: Play) -> None:
+    server = play(lambda _: PlayedServer.until_hung_up(server, head(kind="application/json")))
+    asked = ServerClient(ServerAddress.typed(server.url), None, Patience(connect=0.2, page=0.2))
+    with pytest.raises(UserFixable, match="has not begun to answer"):
+        asyncio.run(asked.catalogue())
+    assert server.hung_up.wait(10)
+
+
+def test_an_error_in_place_of_a_whole_answer(play: Play, elsewhere: Views) -> None:
+    view = elsewhere()
+    failed(view, play(lambda _: page(200, {"error": {"message": "the GPU is gone"}})).url)
+    assert "the GPU is gone" in view.failure.cause

@@ -96,6 +96,15 @@ def test_lists_that_were_recorded() -> None:
     }
 
 
+@pytest.mark.parametrize("last", [said("", "stop")[:-2], DONE[:-2], DONE[:-1] + b"\r"])
+def test_the_end_of_a_stream_ends_its_last_event(play: Play, elsewhere: Views, last: bytes) -> None:
+    server = play(lambda _: [head(), said("Rain"), last])
+    view = elsewhere()
+    view.connect(server.url)
+    finished = view.answer()
+    assert (finished.reason, finished.text) == (FinishReason.STOP, "Rain")
+
+
 def test_what_the_servers_tell_of_their_own_work(play: Play, elsewhere: Views) -> None:
     server = play(lambda _: [head(), recorded("llama_server")])
     view = elsewhere()

@@ -44,6 +44,7 @@ def test_with_its_token_a_program_is_let_in(engine: PlayedEngine) -> None:
         "127.0.0.1.attacker.example",
         "localhost.attacker.example:8000",
         "attacker.example@127.0.0.1",
+        "[attacker.example]:8000",
         "",
         None,
     ],

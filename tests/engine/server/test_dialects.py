@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from played_engine import NAME, PlayedEngine, ask, plan
 
-from engine.events import Failed, FailureKind, FinishReason, Unloaded
+from engine.events import Failed, FailureKind, Finished, FinishReason, Unloaded
 from engine.request import Message, RawPrompt, Role, SamplingParams
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -90,6 +90,7 @@ def test_lengths_and_stops_are_read(path: str, name: str) -> None:
     stops = "stop_sequences" if path == MESSAGES else "stop"
     request = read(path, **{name: 3, stops: ["a", "b"]})
     assert (request.max_tokens, request.stop) == (3, ("a", "b"))
+    assert read(path, **{name: 3.0}).max_tokens == 3
 
 
 def test_lengths_that_are_left_out() -> None:
@@ -371,6 +372,14 @@ def test_a_streamed_chat_completion() -> None:
     assert "usage" not in chunks[-1]
 
 
+def test_a_streamed_text_tells_usage_where_it_is_wanted() -> None:
+    *chunks, last = streamed(TEXT, stream_options={"include_usage": True})[:-1]
+    assert last["choices"] == []
+    assert last["usage"]["completion_tokens"] == 3
+    assert not any(chunk.get("usage") for chunk in chunks)
+    assert not any("usage" in chunk for chunk in streamed(TEXT)[:-1])
+
+
 def test_a_stream_tells_usage_where_it_is_wanted() -> None:
     *chunks, last, _ = streamed(CHAT, stream_options={"include_usage": True})
     assert last["choices"] == []
@@ -416,6 +425,13 @@ def test_thoughts_are_streamed_apart() -> None:
     events = streamed(MESSAGES, engine)
     started = [e["content_block"]["type"] for e in events if e["type"] == "content_block_start"]
     assert started == ["thinking", "text"]
+
+
+def test_what_might_have_begun_a_thought_comes_at_the_end() -> None:
+    engine = PlayedEngine(tokens=("Good", " <thi"))
+    deltas = [chunk["choices"][0]["delta"] for chunk in streamed(CHAT, engine)[:-1]]
+    assert "".join(delta.get("content", "") for delta in deltas) == "Good <thi"
+    assert answered(CHAT, engine)["choices"][0]["message"]["content"] == "Good <thi"
 
 
 def test_a_text_completion_shows_everything() -> None:
@@ -544,6 +560,39 @@ def test_an_answer_that_is_stopped_at_the_server_says_so(path: str) -> None:
     last = streamed(path, engine)[-1]
     error = last["response"]["error"] if path == RESPONSES else last["error"]
     assert "stopped" in error["message"]
+
+
+class Broken(PlayedEngine):
+    """Ends in an error behind its last token; with a `stop`, the model is gone by then."""
+
+    def _finished(self, name: str, *_: Any) -> Finished:
+        if self.stop:
+            self.dispatcher.take(Unloaded(0.0))
+        return super()._finished(name, FinishReason.ERROR, self.tokens)
+
+
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize(
+    ("stop", "status", "words"), [("", 500, "The answer failed."), ("gone", 503, "model")]
+)
+def test_an_answer_that_ends_in_an_error_of_no_words(
+    path: str, stop: str, status: int, words: str
+) -> None:
+    reply = ask(Broken(stop=stop).application(), path, BODIES[path])
+    assert reply.status == status
+    assert words in reply.json["error"]["message"]
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_a_failure_in_the_middle_of_a_stream_is_told_in_it(path: str) -> None:
+    class Failing(PlayedEngine):
+        def _finished(self, name: str, *_: Any) -> Finished:
+            self._tell(Failed(0.0, name, "The GPU is gone.", "Load the model again."))
+            return super()._finished(name, FinishReason.ERROR, self.tokens)
+
+    last = streamed(path, Failing())[-1]
+    error = last["response"]["error"] if path == RESPONSES else last["error"]
+    assert "The GPU is gone." in error["message"]
 
 
 @pytest.mark.parametrize("path", BODIES)

@@ -11,7 +11,7 @@ from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from household import Household
 from played_engine import NAME, PlayedEngine, ask, exchange
 
-from engine.commands import Generate, Load
+from engine.commands import Command, Generate, Load
 from engine.events import Failed, FailureKind, Unloaded
 from engine.hub.shelf.shelf import ModelShelf
 from engine.server.application import ServerApplication
@@ -55,6 +55,16 @@ def test_a_request_loads_a_model_where_it_may(engine: PlayedEngine) -> None:
     assert (request.model, request.state) == ("Other", RequestState.DONE)
     listed = ask(app, "/v1/models").json["data"]
     assert [model["id"] for model in listed] == ["Other"]
+
+
+def test_a_model_that_does_not_come_is_told(engine: PlayedEngine) -> None:
+    def submit(command: Command) -> None:
+        if isinstance(command, Load):  # the window has taken it out of memory meanwhile
+            engine.dispatcher.take(Unloaded(0.0))
+
+    engine.dispatcher.open(submit)
+    reply = ask(engine.application("Other"), CHAT, HELLO | {"model": "Other"})
+    assert (reply.status, reply.json["error"]["code"]) == (503, "no_model")
 
 
 def test_models_that_requests_may_load_are_listed(engine: PlayedEngine) -> None:

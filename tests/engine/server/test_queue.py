@@ -130,6 +130,21 @@ def test_an_answer_is_stopped_when_its_client_is_gone(stream: bool) -> None:
     assert served.state is RequestState.DONE
 
 
+def test_a_client_that_is_gone_in_the_middle_of_its_request_is_told_nothing() -> None:
+    engine = PlayedEngine()
+    app = engine.application()
+
+    async def half(scope: Any, receive: Any, send: Any) -> None:
+        async def leaves() -> Any:
+            message = await receive()
+            return message if message["more_body"] else {"type": "http.disconnect"}
+
+        await app(scope, leaves, send)
+
+    assert asyncio.run(exchange(half, CHAT, HELLO, pieces=2)).status == 0
+    assert engine.commands == []
+
+
 def test_a_client_that_is_gone_while_it_waits_asks_the_engine_nothing() -> None:
     engine = PlayedEngine(holds=True)
     app = engine.application()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import http.client
 import ipaddress
@@ -22,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from household import Household
 from played_engine import PlayedEngine
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from engine.errors import UserFixable
 from engine.events import Finished, FinishReason
@@ -159,6 +161,20 @@ def test_a_client_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
     ):
         client.request("POST", CHAT, json.dumps(HELLO | {"stream": True}), headers)
         assert ended.wait(60)
+
+
+def test_a_client_that_reads_on_is_not_given_up() -> None:
+    async def cancelled() -> tuple[bool, bool]:
+        client: Any = connection.ClientConnection.__new__(connection.ClientConnection)
+        client.transport, client.loop = asyncio.Transport(), asyncio.get_running_loop()
+        client.flow = FlowControl(client.transport)
+        client.pause_writing()
+        waits = client._stalled
+        before = waits.cancelled()
+        client.resume_writing()
+        return before, waits.cancelled()
+
+    assert asyncio.run(cancelled()) == (False, True)
 
 
 def test_what_is_no_http_is_refused_and_not_logged(

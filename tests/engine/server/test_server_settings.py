@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import keyring
 import psutil
@@ -14,7 +16,13 @@ from keyring.backends.fail import Keyring as NoKeyring
 from memory_keyring import Ring
 
 from engine.errors import UserFixable
-from engine.server.settings import ServerSettings, is_token, kept_token, new_token
+from engine.server.settings import (
+    ServerSettings,
+    is_token,
+    kept_token,
+    network_address,
+    new_token,
+)
 
 
 @pytest.fixture
@@ -106,6 +114,25 @@ def test_in_the_network_the_server_has_its_own_names(monkeypatch: pytest.MonkeyP
     lan = ServerSettings(host="0.0.0.0", token="x" * 16).allowed_hosts()  # noqa: S104
     assert lan - local == {"0.0.0.0", "192.168.1.5", "my-pc", "my-pc.local"}  # noqa: S104
     assert local - lan == {"model.example"}
+
+
+def test_the_address_in_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Probe(contextlib.nullcontext[None]):
+        def __init__(self, *_: object) -> None: ...
+
+        def __enter__(self) -> Any:
+            return self
+
+        def connect(self, _: object) -> None:
+            if not there:
+                raise OSError("the network is unreachable")
+
+        def getsockname(self) -> tuple[str, int]:
+            return "192.168.1.5", 40000
+
+    monkeypatch.setattr(socket, "socket", Probe)
+    for there in (True, False):
+        assert network_address() == ("192.168.1.5" if there else "127.0.0.1")
 
 
 def test_tokens() -> None:

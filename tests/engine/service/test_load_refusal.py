@@ -77,9 +77,13 @@ def test_a_13b_at_16_bit_on_a_small_machine(
         assert planned.tokens_per_s == way.tokens_per_s
         assert planned.memory[0].total < 11 * GIB
     session.submit(Preview(load))
-    previewed = session.wait(Previewed).refusal
+    event = session.wait(Previewed)
+    previewed = event.refusal
     assert previewed is not None
     assert (previewed.shortage, previewed.ways_out) == (told.shortage, told.ways_out)
+    for curve in event.curves:
+        assert curve.points == ()
+        assert curve.refusal == f"{told.cause} {told.remedy}"
 
 
 @sparse

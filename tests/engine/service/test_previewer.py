@@ -59,3 +59,13 @@ def test_what_cannot_be_is_refused_in_words(session: Session, chat_model: Path) 
     gone = preview(session, Load(chat_model / "not there"))
     assert gone.refusal is not None
     assert gone.refusal.cause
+
+
+def test_a_draft_that_cannot_be_used_spoils_no_plain_plan(
+    session: Session, chat_model: Path, tmp_path: Path
+) -> None:
+    told = preview(session, Load(chat_model, draft=tmp_path / "gone", mode=Mode.PLAIN))
+    assert told.refusal is None
+    assert told.plan is not None
+    assert told.plan.mode is Mode.PLAIN
+    assert Mode.PLAIN in {curve.mode for curve in told.curves}

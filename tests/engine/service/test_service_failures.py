@@ -26,6 +26,8 @@ from engine.backend.cpu import native_is_built
 from engine.backend.decoder import Decoder
 from engine.commands import Load, Unload
 from engine.devices.memory import give_memory_back
+from engine.errors import InvalidLogits
+from engine.errors import failed as failed_event
 from engine.events import (
     DeviceSample,
     Event,
@@ -103,6 +105,24 @@ def test_a_mistake_in_a_load_is_told_and_lived_through(
     failed = session.wait(Failed)
     assert (failed.request_id, failed.bug) == (None, True)
     assert session.load(chat_model).model == chat_model
+
+
+def test_a_mistake_elsewhere_is_told_and_lived_through(
+    session: Session, chat_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.service.model_slot.ModelSlot, "drop", lambda _: 1 / 0)
+        session.submit(Unload())
+        failed = session.wait(Failed)
+    assert (failed.request_id, failed.bug) == (None, True)
+    assert session.load(chat_model).model == chat_model
+
+
+def test_numbers_that_are_none_are_the_models_fault() -> None:
+    told = failed_event(InvalidLogits("nan"), "a")
+    assert (told.kind, told.bug) == (FailureKind.MODEL_UNUSABLE, False)
+    assert "damaged" in told.cause
+    assert "Download the model again" in told.remedy
 
 
 def test_out_of_memory_is_said_plainly(ready: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import queue
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,6 +156,23 @@ def test_of_each_asker_the_newest_question_wins() -> None:
     assert heard == [QuestionId(1, 4), QuestionId(2, 3)]
     ask(1, 5)  # closed: nobody answers
     assert len(heard) == 2
+
+
+def test_what_cannot_be_answered_now_is_asked_again() -> None:
+    told, heard = iter([False, True]), queue.SimpleQueue[QuestionId]()
+    asked = threading.Semaphore(0)
+
+    class Later(SideQuestions[Count, QuestionId]):
+        def answer(self, question: Count) -> QuestionId | None:
+            asked.release()
+            return question.id if next(told) else None
+
+    questions = Later(heard.put, "later")
+    questions.ask(Count(generate("a").request, QuestionId(1, 1)))
+    assert heard.get(timeout=PATIENCE) == QuestionId(1, 1)
+    questions.close(PATIENCE)
+    assert asked.acquire(blocking=False)
+    assert asked.acquire(blocking=False)
 
 
 def test_only_what_is_new_is_encoded(

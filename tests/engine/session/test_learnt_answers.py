@@ -66,6 +66,10 @@ def test_the_controller_is_told_the_kind_of_text_before_every_round(
     text = KindsOfText()
     text.feed(begun.text + done.text)
     assert told[-1] is text.now
+    text.feed("\n```\n$$\n1 + x")
+    assert text.now is TextKind.MATHS
+    text.feed("\n$$\nSo it is")
+    assert text.now is TextKind.PROSE
 
 
 def watch_recalls(monkeypatch: pytest.MonkeyPatch, tell: Callable[[Learnt], None]) -> None:

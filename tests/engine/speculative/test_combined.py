@@ -18,7 +18,6 @@ BUDGET = Budget(nodes=8, depth=4, width=4)
 class Scripted:
     """Proposes the same chain every time."""
 
-    name: str
     path: Sequence[int]
     scores: Sequence[float]
     asked: int = 0
@@ -43,25 +42,22 @@ def context() -> DraftContext:
 
 
 def test_trees_are_merged_over_common_beginnings() -> None:
-    one = Scripted("one", [5, 6, 7], [-0.5, -1.0, -1.5])
-    two = Scripted("two", [5, 8], [-0.2, -0.9])
+    one = Scripted([5, 6, 7], [-0.5, -1.0, -1.5])
+    two = Scripted([5, 8], [-0.2, -0.9])
     both = CombinedDrafter([one, two])
     tree = both.propose(context(), BUDGET)
-    assert both.name == "one + two"
     assert tree.drafted == 4
     assert tree.scores[tree.children()[0][5]] == -0.2
     assert both.begin_seconds(context()) == 1.0
 
 
 def test_the_budget_holds_for_the_union() -> None:
-    both = CombinedDrafter(
-        [Scripted("one", [5, 6, 7], [-0.1] * 3), Scripted("two", [8, 9, 10], [-0.4] * 3)]
-    )
+    both = CombinedDrafter([Scripted([5, 6, 7], [-0.1] * 3), Scripted([8, 9, 10], [-0.4] * 3)])
     assert both.propose(context(), Budget(4, 4, 4)).drafted == 4
 
 
 def test_everyone_hears_what_was_committed() -> None:
-    drafters = [Scripted("one", [5], [-1]), Scripted("two", [6], [-1])]
+    drafters = [Scripted([5], [-1]), Scripted([6], [-1])]
     both = CombinedDrafter(drafters)
     both.propose(context(), BUDGET)
     both.observe([5, 9])
@@ -69,7 +65,7 @@ def test_everyone_hears_what_was_committed() -> None:
 
 
 def test_a_drafter_that_brings_nothing_rests_and_is_tried_again() -> None:
-    useful, useless = Scripted("useful", [5], [-0.1]), Scripted("useless", [9], [-0.1])
+    useful, useless = Scripted([5], [-0.1]), Scripted([9], [-0.1])
     both = CombinedDrafter([useful, useless])
     both.begin(context())
     for _ in range(200):
@@ -80,7 +76,7 @@ def test_a_drafter_that_brings_nothing_rests_and_is_tried_again() -> None:
 
 
 def test_a_drafter_that_only_repeats_another_rests() -> None:
-    cheap, copy = Scripted("cheap", [5], [-0.1]), Scripted("copy", [5], [-0.1])
+    cheap, copy = Scripted([5], [-0.1]), Scripted([5], [-0.1])
     both = CombinedDrafter([cheap, copy])
     both.begin(context())
     for _ in range(100):

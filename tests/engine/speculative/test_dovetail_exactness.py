@@ -91,7 +91,7 @@ def pair(kind: str, place: Place) -> tuple[Decoder, Decoder]:
 
 
 def drafter(head: Decoder, context: int = CONTEXT) -> HeadDrafter:
-    return HeadDrafter("head", head, PrefixCache(head, context, 1 << 28))
+    return HeadDrafter(head, PrefixCache(head, context, 1 << 28))
 
 
 def plainly(prompt: list[int], params: SamplingParams, **wishes: Any) -> list[int]:

@@ -52,7 +52,7 @@ def random_prompt(rng: np.random.Generator, vocab: int, most: int = 140) -> list
 def drafters(kind: str, target: Decoder, draft: Decoder) -> Drafter:
     def standalone(model: Decoder) -> StandaloneDrafter:
         context = min(CONTEXT, model.config.max_positions)
-        return StandaloneDrafter("draft", model, PrefixCache(model, context, 1 << 28))
+        return StandaloneDrafter(model, PrefixCache(model, context, 1 << 28))
 
     match kind:
         case "another model":
@@ -168,7 +168,7 @@ def test_the_bundled_pair_with_its_own_controller(
         monkeypatch.setattr(module, "perf_counter", count(0.0, 1e-3).__next__)
     trained, draft = (native_decoder(each, Format.Q8) for each in (FOLDER_TARGET, FOLDER_DRAFT))
     pool = PrefixCache(draft, CONTEXT, 1 << 28)
-    drafter = CombinedDrafter([StandaloneDrafter("draft", draft, pool), LookupDrafter()])
+    drafter = CombinedDrafter([StandaloneDrafter(draft, pool), LookupDrafter()])
     tokenizer = Tokenizer.open(FOLDER_TARGET)
     prompt = [1, 2, *tokenizer.encode_text("Tell me a short story about a dog."), 4, 3]
     plain = decode(trained, prompt, sampling, max_tokens=80, stop_ids=[4])

@@ -23,7 +23,7 @@ def test_speculative_text_equals_plain_text(
     rng, vocab = np.random.default_rng(4), target.config.vocab_size
     prompt = rng.integers(3, vocab, 90).tolist()  # past every window
     plain = decode(target, prompt, SAMPLINGS[sampling], context=CONTEXT)
-    itself = StandaloneDrafter("draft", target, PrefixCache(target, CONTEXT, 1 << 28))
+    itself = StandaloneDrafter(target, PrefixCache(target, CONTEXT, 1 << 28))
     for drafter in (OracleDrafter(plain.tokens, len(prompt), vocab, rng), itself):
         speculative = decode(
             target, prompt, SAMPLINGS[sampling],

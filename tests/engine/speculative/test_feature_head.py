@@ -29,7 +29,7 @@ def target() -> Decoder:
 @pytest.fixture
 def head() -> HeadDrafter:
     draft = riddle_head()
-    return HeadDrafter("head", draft, PrefixCache(draft, CONTEXT, 1 << 28))
+    return HeadDrafter(draft, PrefixCache(draft, CONTEXT, 1 << 28))
 
 
 def drafted(
@@ -133,7 +133,7 @@ def test_the_first_draft_after_a_prompt_of_one_token(target: Decoder, head: Head
 
 def test_up_to_the_end_of_its_own_context(target: Decoder) -> None:
     draft = riddle_head()
-    short = HeadDrafter("head", draft, PrefixCache(draft, len(PROMPT) + 20, 1 << 28))
+    short = HeadDrafter(draft, PrefixCache(draft, len(PROMPT) + 20, 1 << 28))
     run = drafted(target, short, PROMPT)
     assert run.tokens == answer(PROMPT, 40)
     assert [len(done.tokens) for done in run.rounds[1:5]] == [5] * 4

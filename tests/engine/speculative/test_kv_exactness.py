@@ -48,7 +48,7 @@ def random_prompt(rng: np.random.Generator, most: int = 140) -> list[int]:
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_in_turns(sampling: SamplingParams, pair: tuple[Decoder, Decoder]) -> None:
     target, draft = pair
-    standalone = StandaloneDrafter("draft", draft, PrefixCache(draft, 512, 1 << 28))
+    standalone = StandaloneDrafter(draft, PrefixCache(draft, 512, 1 << 28))
     state = target.new_state(512)
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def test_heads(kind: str, split: bool) -> None:
     for sampling in SAMPLINGS.values():
         plain = decode(alone, prompt, sampling, context=CONTEXT)
         oracle = OracleDrafter(plain.tokens, len(prompt), shape.vocab_size, rng)
-        drafter = HeadDrafter("head", head, PrefixCache(head, CONTEXT - 30, 1 << 28))
+        drafter = HeadDrafter(head, PrefixCache(head, CONTEXT - 30, 1 << 28))
         done = decode(
             target,
             prompt,

@@ -38,8 +38,7 @@ class Twins:
         apart = LevelByLevel(model.config, model.segments)
         self.models = model, apart
         self.drafters = [
-            StandaloneDrafter("draft", twin, PrefixCache(twin, CONTEXT, 1 << 28))
-            for twin in (model, apart)
+            StandaloneDrafter(twin, PrefixCache(twin, CONTEXT, 1 << 28)) for twin in (model, apart)
         ]
 
     def begin(self, context: DraftContext) -> None:
@@ -131,7 +130,7 @@ def random_path(tree: TokenTree, rng: np.random.Generator) -> list[int]:
 def test_a_stop_during_a_long_catch_up(native: dict[Format, tuple[Decoder, Decoder]]) -> None:
     draft = native[Format.Q8][1]
     tokens = list(range(3, 190))
-    drafter = StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28))
+    drafter = StandaloneDrafter(draft, PrefixCache(draft, CONTEXT, 1 << 28))
     drafter.begin(DraftContext(tokens, Sampler(SamplingParams()), lambda: True))
     stopped = DraftContext(tokens, Sampler(SamplingParams()), lambda: True)
     assert drafter.propose(stopped, Budget(9, 3, 3)).drafted == 0
@@ -142,9 +141,7 @@ def test_a_stop_during_a_long_catch_up(native: dict[Format, tuple[Decoder, Decod
 def test_a_stop_leaves_the_root_alone(native: dict[Format, tuple[Decoder, Decoder]]) -> None:
     """Where the draft itself looks at the user's stop; afterwards it drafts as if never stopped."""
     draft, stop = native[Format.Q8][1], CancelFlag()
-    one, other = (
-        StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28)) for _ in range(2)
-    )
+    one, other = (StandaloneDrafter(draft, PrefixCache(draft, CONTEXT, 1 << 28)) for _ in range(2))
     context = DraftContext([5, 6, 7], Sampler(SamplingParams()), stop)
     for drafter in (one, other):
         drafter.begin(context)

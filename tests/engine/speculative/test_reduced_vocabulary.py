@@ -82,7 +82,7 @@ def models() -> tuple[Decoder, Masked]:
 
 def tree_of(model: Decoder, sampler: Sampler, budget: Budget) -> TokenTree:
     context = DraftContext(TOKENS, sampler, lambda: False)
-    drafter = StandaloneDrafter("draft", model, PrefixCache(model, 200, 1 << 28))
+    drafter = StandaloneDrafter(model, PrefixCache(model, 200, 1 << 28))
     drafter.begin(context)
     return drafter.propose(context, budget)
 

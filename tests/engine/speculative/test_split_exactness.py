@@ -65,7 +65,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
 
 
 def drafts(model: Decoder, answer: list[int], prompt: int, rng: np.random.Generator) -> Drafter:
-    itself = StandaloneDrafter("itself", model, PrefixCache(model, CONTEXT, 1 << 28))
+    itself = StandaloneDrafter(model, PrefixCache(model, CONTEXT, 1 << 28))
     oracle = OracleDrafter(answer, prompt, model.config.vocab_size, rng)
     return CombinedDrafter([itself, LookupDrafter(), oracle])
 
@@ -107,7 +107,7 @@ def test_drafting_on_the_device_for_a_split_target(sampling: str, models: dict[s
     rng = np.random.default_rng(6)
     prompt = rng.integers(3, model.config.vocab_size, 70).tolist()
     plain = decode(model.whole, prompt, SAMPLINGS[sampling], context=CONTEXT)
-    drafter = StandaloneDrafter("draft", draft, PrefixCache(draft, CONTEXT, 1 << 28))
+    drafter = StandaloneDrafter(draft, PrefixCache(draft, CONTEXT, 1 << 28))
     found = decode(target, prompt, SAMPLINGS[sampling], drafter=drafter, context=CONTEXT)
     assert found.tokens == plain.tokens
     assert len(found.rounds) < len(plain.rounds) * 0.8

@@ -23,7 +23,7 @@ def context(tokens: list[int], params: SamplingParams | None = None) -> DraftCon
 
 
 def begun(model: Decoder, tokens: list[int], limit: int = 256) -> StandaloneDrafter:
-    drafter = StandaloneDrafter("draft", model, PrefixCache(model, limit, 1 << 28))
+    drafter = StandaloneDrafter(model, PrefixCache(model, limit, 1 << 28))
     drafter.begin(context(tokens))
     return drafter
 
@@ -105,7 +105,7 @@ def test_past_its_own_context_it_proposes_nothing(tiny: Decoder) -> None:
 
 
 def test_a_stop_ends_the_catching_up(tiny: Decoder) -> None:
-    drafter = StandaloneDrafter("draft", tiny, PrefixCache(tiny, 600, 1 << 28))
+    drafter = StandaloneDrafter(tiny, PrefixCache(tiny, 600, 1 << 28))
     asked: list[int] = []
 
     def cancelled() -> bool:

@@ -12,10 +12,14 @@ from native_models import native_decoder
 from engine.backend.cpu import native_is_built
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
-from engine.backend.native.segment import NativeSegment, SequenceBatch
+from engine.backend.native.segment import ROWS, NativeSegment, SequenceBatch
+from engine.commands import WeightFormat
 from engine.errors import NotPossible
-from engine.train.answers import LANES, TEMPERATURES, TargetWriter
+from engine.request import Message, Role
+from engine.train.answers import LANES, TEMPERATURES, TargetWriter, own_answers
+from engine.train.conversations import Example
 from engine.train.recording import Recorded
+from engine.train.targets import open_target
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native backend is not built")
 
@@ -84,6 +88,29 @@ def test_greedy_answers_and_all_states_are_the_targets_own(decoder: Decoder) -> 
             kept[:-1], torch.from_numpy(states).to(torch.bfloat16).float().numpy()
         )
         assert not kept[-1].any()
+
+
+def test_a_prompt_longer_than_a_forward_is_read_in_parts(decoder: Decoder) -> None:
+    prompt = [number % 300 for number in range(2 * ROWS + 5)]
+    writer = TargetWriter(decoder, (), longest=600, longest_answer=4)
+    (one,) = writer.write(iter([(0, prompt)]))
+    assert one.tokens.tolist()[: len(prompt)] == prompt
+    forward = decoder.forward(decoder.new_state(600), prompt, logit_rows=(len(prompt) - 1,))
+    assert one.tokens[len(prompt)] == forward.logits[0].argmax()
+
+
+def test_questions_alone_are_answered_each_once(chat_model: Path) -> None:
+    ask, said = Message(Role.USER, "Hello"), Message(Role.ASSISTANT, "Hi")
+    examples = [
+        Example(text="no question"),
+        Example((ask, said)),
+        Example((said,)),
+        Example((ask,)),
+    ]
+    cpu = torch.device("cpu")
+    with open_target(chat_model, WeightFormat.Q8, cpu, 1, 64) as target:
+        found = own_answers(target, examples, {1}, taps=(), longest=64, longest_answer=4, seed=0)
+        assert [one.index for one in found] == [3]
 
 
 def test_warm_answers_depend_on_the_seed_and_the_prompt_alone(decoder: Decoder) -> None:

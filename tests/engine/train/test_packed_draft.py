@@ -10,11 +10,15 @@ import pytest
 from folder_models import FOLDER_TARGET
 from gguf import GGMLQuantizationType as Kind
 from numpy.typing import NDArray
+from reduced_drafts import write_reduced
+from safetensors.numpy import load_file
 
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import pack_rows, unpack
 from engine.backend.native.pool import shared_pool
-from engine.errors import NotPossible
+from engine.errors import NotPossible, UserFixable
+from engine.model.local_model import LocalModel
+from engine.model.tensors import HEAD_IDS
 from engine.train.packed_draft import quantised, write_packed
 from engine.train.settings import PackedKind
 
@@ -46,6 +50,18 @@ def test_the_numbers_are_those_that_a_load_would_make(kind: PackedKind, fmt: For
     rows = np.random.default_rng(1).standard_normal((40, 96)).astype(np.float32)
     stored = gguf.quants.dequantize(quantised(rows, kind), Kind[kind.upper()])
     np.testing.assert_array_equal(stored, unpack(pack_rows(shared_pool(), rows, fmt)))
+
+
+def test_a_draft_of_few_rows_keeps_its_tokens(tmp_path: Path) -> None:
+    draft = write_reduced(tmp_path / "draft", FOLDER_TARGET)
+    file = write_packed(draft, tmp_path / "out", PackedKind.Q8_0)
+    (stored,) = (each for each in gguf.GGUFReader(file).tensors if each.name == HEAD_IDS)
+    ids = load_file(draft / "model.safetensors")[HEAD_IDS]
+    np.testing.assert_array_equal(stored.data, ids)
+    assert LocalModel.inspect(tmp_path / "out").config == LocalModel.inspect(draft).config
+    (tmp_path / "file").touch()
+    with pytest.raises(UserFixable, match="cannot be written"):
+        write_packed(draft, tmp_path / "file", PackedKind.Q8_0)
 
 
 def test_a_chat_model_is_not_packed(tmp_path: Path) -> None:

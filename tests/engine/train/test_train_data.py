@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,15 +17,23 @@ import torch
 from folder_models import FOLDER_TARGET
 from training_runs import write_data
 
-from engine.errors import UserFixable
+from engine.errors import Absent, UserFixable
 from engine.model.local_model import LocalModel
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
-from engine.train.answers import Renderer
+from engine.train.answers import Renderer, TokenSequence
 from engine.train.batches import Batch, Batches, BatchPlace
 from engine.train.conversations import Example, ShuffledExamples, find_sources
-from engine.train.recording import Recorded, Recording, RecordingWriter, held_out, shard_files
+from engine.train.recording import (
+    Recorded,
+    Recording,
+    RecordingWriter,
+    held_out,
+    record,
+    shard_files,
+    write_whole,
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +55,17 @@ def test_both_common_layouts_of_conversations_are_read(tmp_path: Path) -> None:
     assert first == second == Example((Message(Role.USER, "a"), Message(Role.ASSISTANT, "b")))
 
 
-def test_lines_that_hold_nothing_are_counted(tmp_path: Path) -> None:
+def test_lines_that_hold_nothing_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.train.conversations.LONGEST_LINE", 60)
     file = tmp_path / "data.jsonl"
-    file.write_text('{"text": "good"}\n{"text": 3}\nnonsense\n[1]\n{"messages": [{"role": "x"}]}\n')
-    skipped: list[int] = []
-    found = [*(one for s in find_sources([file]) for one in s.examples(lambda: skipped.append(1)))]
-    assert [one.text for one in found] == ["good"]
-    assert len(skipped) == 4
+    wrong = ('{"text": 3}', "nonsense", "[1]", '{"messages": [{"role": "x"}]}')
+    more = ('{"messages": ["x"]}', json.dumps({"text": "long " * 100}), '{"text": "as good"}')
+    file.write_text("\n".join(('{"text": "good"}', *wrong, *more)) + "\n")
+    examples = ShuffledExamples(find_sources([file]), seed=0)
+    assert {one.text for one in examples} == {"good", "as good"}
+    assert examples.skipped == 6
 
 
 def test_compressed_files_are_read_like_others(tmp_path: Path) -> None:
@@ -63,6 +79,15 @@ def test_compressed_files_are_read_like_others(tmp_path: Path) -> None:
     packed.write_bytes(b"no frame at all")
     with pytest.raises(UserFixable, match="cannot be read"):
         _examples(packed)
+
+
+def test_compressed_files_need_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("compression", "compression.zstd", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "packed.jsonl.zst").write_bytes(b"x")
+    with pytest.raises(Absent) as error:
+        _examples(tmp_path / "packed.jsonl.zst")
+    assert "zstandard" in error.value.remedy
 
 
 def test_a_folder_of_texts_is_cut_into_pieces(tmp_path: Path) -> None:
@@ -83,7 +108,12 @@ def test_data_that_are_not_there_are_told(tmp_path: Path, name: str) -> None:
         find_sources([tmp_path / name])
 
 
-def test_every_seed_has_every_example_once_in_another_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("examples", "characters"), [(4096, 32 << 20), (8, 32 << 20), (4096, 300)])
+def test_every_seed_has_every_example_once_in_another_order(
+    tmp_path: Path, examples: int, characters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.train.conversations.BUFFER", examples)
+    monkeypatch.setattr("engine.train.conversations.BUFFER_CHARACTERS", characters)
     write_data(tmp_path / "a.jsonl", 70)
     (tmp_path / "b.txt").write_text("one text")
     sources = find_sources([tmp_path])
@@ -161,6 +191,31 @@ def test_long_examples_are_cut_and_short_ones_left_out(
     assert Renderer(*text, longest=4).sequence(_two_turns()) is None
 
 
+def test_all_of_a_plain_text_is_learned(text: tuple[Tokenizer, ChatTemplate]) -> None:
+    tokenizer, template = text
+    sequence = Renderer(tokenizer, template, 100).sequence(Example(text="A calm sea."))
+    assert sequence is not None
+    assert tokenizer.decode(sequence.tokens.tolist()) == "<|bos|>A calm sea."
+    assert sequence.answers.tolist() == [False] + [True] * (len(sequence.tokens) - 1)
+
+
+def test_templates_that_change_earlier_turns_or_refuse(
+    text: tuple[Tokenizer, ChatTemplate], tmp_path: Path
+) -> None:
+    def rendered(template: str) -> TokenSequence | None:
+        (tmp_path / "chat_template.jinja").write_text(template)
+        return Renderer(text[0], ChatTemplate.open(tmp_path), 100).sequence(_two_turns())
+
+    shutil.copy(FOLDER_TARGET / "tokenizer_config.json", tmp_path)
+    marked = "{%- for m in messages %}{{- ('now: ' if loop.last else '') + m.content }}{% endfor %}"
+    sequence = rendered(marked)
+    assert sequence is not None
+    learned = sequence.tokens[sequence.answers].tolist()
+    assert text[0].decode(learned) == "another one!"
+    assert text[0].decode(sequence.tokens.tolist()).endswith("now: and nowanother one!")
+    assert rendered("{{ raise_exception('not these roles') }}") is None
+
+
 def _recorded(folder: Path, lengths: list[int]) -> Recording:
     recorder, rng = RecordingWriter(folder, "test"), np.random.default_rng(0)
     for index, length in enumerate(lengths):
@@ -201,6 +256,7 @@ def test_held_out_sequences_are_never_trained_on(recording: Recording) -> None:
 
     batches, trained = Batches(recording, 0, 256, seed=0), set[tuple[int, ...]]()
     held = set[tuple[int, ...]]().union(*map(rows, batches.held_out(10**9)))
+    assert [len(batch.tokens) for batch in batches.held_out(1)] == [1]
     for batch in batches.from_place(BatchPlace()):
         trained |= rows(batch)
         if batch.next.epoch:
@@ -237,6 +293,45 @@ def test_a_recording_is_kept_in_files_of_a_bounded_size(
     assert writer.indices == set(range(10))
     with pytest.raises(UserFixable, match="recorded with another"):
         RecordingWriter(tmp_path, "other")
+
+
+def test_a_recording_ends_with_enough_tokens_and_goes_on_from_those(tmp_path: Path) -> None:
+    def sequences(count: int) -> Iterator[Recorded]:
+        for index in range(count):
+            tokens = np.full(40, index, dtype=np.int32)
+            yield Recorded(index, tokens, tokens == tokens, torch.zeros(40, 2, 8))
+        pytest.fail("there were enough")
+
+    record(sequences(3), RecordingWriter(tmp_path, "test"), 100, lambda _: None)
+    writer = RecordingWriter(tmp_path, "test")
+    assert writer.tokens == 120
+    record(sequences(0), writer, 100, lambda _: None)
+    with Recording(tmp_path, "test") as recording:
+        ids, covered = recording.frequent_tokens(2, 10)
+    assert ids.tolist() == [0, 1]
+    assert covered == pytest.approx(2 / 3)
+    (file,) = shard_files(tmp_path)
+    file.write_bytes(b"cut off")
+    with pytest.raises(UserFixable, match="is damaged"):
+        RecordingWriter(tmp_path, "test")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(errno.ENOSPC, "The disk is full"), (errno.EIO, "cannot be written")]
+)
+def test_what_cannot_be_written_leaves_what_was_there(
+    tmp_path: Path, number: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    file = tmp_path / "file"
+    write_whole(file, b"before")
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(UserFixable, match=words):
+        write_whole(file, b"after")
+    assert file.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_an_empty_recording_is_told(tmp_path: Path) -> None:

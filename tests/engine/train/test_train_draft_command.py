@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from training_runs import write_data
 
 from engine.cli import main, train_draft
 from engine.model.local_model import LocalModel
+from engine.train.checkpoint import TrainingProgress
 from engine.train.settings import TrainingSettings
+from engine.train.training import Result
 
 _SHORT = ["--tokens", "600", "--rate", "1e-3", "--batch", "128", "--max-length", "64"]
 _SHORT += ["--device", "cpu", "--threads", "1", "--recorded", "4k", "--answer-length", "24"]
@@ -73,7 +76,16 @@ def test_bad_input_is_told_in_words(
     told = capsys.readouterr()
     assert code == 2
     assert "none.jsonl" in json.loads(told.out)["error"]
+    with pytest.raises(SystemExit):
+        main([*_arguments(chat_model, tmp_path, tmp_path / "head"), "--rate", "0"])
+    assert "'0' is not above 0" in capsys.readouterr().err
     assert not (tmp_path / "head").exists()
+
+
+def test_lines_without_an_example_are_told_of(tmp_path: Path) -> None:
+    result = Result(tmp_path, TrainingProgress(), 2.5, 10**6, skipped=7, covered=1.0)
+    assert train_draft._words(result).endswith("7 lines held no example.")
+    assert "no example" not in train_draft._words(replace(result, skipped=0))
 
 
 def test_tokens_may_have_suffixes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

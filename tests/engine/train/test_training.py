@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 from training_runs import SHORT, run, settings, weights_of, write_data
 
 from engine.backend.decoder import Decoder
 from engine.backend.sequence import SequenceState
-from engine.errors import UserFixable
+from engine.errors import NotPossible, UserFixable
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
 from engine.model.heads.description import DraftOnly
@@ -28,6 +29,7 @@ from engine.model.local_model import LocalModel
 from engine.model.tensors import borrowed_tensors, expected_tensors
 from engine.train import answers, recording
 from engine.train.checkpoint import FILE
+from engine.train.draft_folder import _taps as tapped
 from engine.train.draft_folder import describe_draft, draft_config
 from engine.train.recording import Recorded
 from engine.train.settings import DraftKind, DraftShape
@@ -232,6 +234,12 @@ def test_nothing_that_is_there_is_lost(chat_model: Path, data: Path, tmp_path: P
         run(wanted)
     with pytest.raises(UserFixable, match="other data or settings"):
         run(replace(wanted, resume=True, batch=256))
+    with safe_open(out / FILE, "pt") as kept_one:
+        header = kept_one.metadata()
+        tensors = {name: kept_one.get_tensor(name) for name in kept_one.keys()}  # noqa: SIM118
+    save_file(tensors, out / FILE, {**header, "version": "0"})
+    with pytest.raises(UserFixable, match="cannot be read"):
+        run(replace(wanted, resume=True))
     (out / FILE).write_bytes(b"cut off")
     with pytest.raises(UserFixable, match="cannot be read"):
         run(replace(wanted, resume=True))
@@ -254,6 +262,16 @@ def test_wishes_that_cannot_be_met_are_told(chat_model: Path, data: Path, tmp_pa
     with pytest.raises(UserFixable, match="another shape"):
         run(settings(chat_model, data, out, shape=begun))
     assert not out.exists()
+    with pytest.raises(UserFixable, match="cannot be made"):
+        run(settings(chat_model, data, data / "out"))
+
+
+def test_an_eagle3_head_taps_a_low_a_middle_and_a_high_layer() -> None:
+    taps = {layers: tapped(DraftKind.EAGLE3, layers) for layers in (3, 7, 8, 32)}
+    assert taps == {3: [0, 1, 2], 7: [0, 3, 6], 8: [1, 3, 4], 32: [1, 15, 28]}
+    assert tapped(DraftKind.DGF, 2) == []
+    with pytest.raises(NotPossible, match="too few layers"):
+        tapped(DraftKind.EAGLE3, 2)
 
 
 @pytest.mark.release(reason="several trainings")

@@ -6,6 +6,7 @@ import gc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from accelerated import accelerated
@@ -18,6 +19,7 @@ from engine.backend.accelerator.sizes import shared_bytes
 from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Held, Ledger, Purpose
+from engine.backend.prefix_cache import PrefixCache
 from engine.commands import WeightFormat
 from engine.errors import DeviceLost, OutOfMemory
 
@@ -45,7 +47,6 @@ def test_everything_is_entered_and_given_back(folder: Path) -> None:
     model.forward(state, [5, 6, 7])
     assert held(device, Purpose.WORKSPACE) > 0
     assert held(device, Purpose.WORKSPACE, SHARED) > shared_bytes()
-    assert model.segments[0].device == "A card"
     del state
     gc.collect()
     assert held(device, Purpose.KV) == 0
@@ -164,3 +165,18 @@ def test_models_of_one_device_share_its_working_memory(folder: Path) -> None:
         models[-1].new_state(256)
         shared.append(held(device, Purpose.WORKSPACE, SHARED))
     assert shared[0] == shared[1]
+
+
+def test_an_edit_takes_over_the_keys_of_the_prefix(folder: Path) -> None:
+    model = accelerated(folder)
+    states = PrefixCache(model, 300, 1 << 30)
+    old = [5 + number % 50 for number in range(80)]
+    state = states.take(old)
+    model.forward(state, old, logit_rows=())
+    state.commit(range(80))
+    edited = states.take([*old[:70], 3])
+    assert edited is not state
+    assert len(edited) == 70
+    state.crop(70)
+    got, expected = (model.forward(each, [3]).logits.copy() for each in (edited, state))
+    assert np.array_equal(got, expected)

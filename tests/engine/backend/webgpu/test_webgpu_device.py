@@ -12,6 +12,7 @@ from tiny_models import write_model
 
 from engine.backend.decoder import MAX_TREE
 from engine.backend.ledger import Purpose
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.step import CHUNK
 from engine.backend.webgpu.device import WebGpuDevice
 from engine.backend.webgpu.sizes import (
@@ -98,3 +99,17 @@ def test_a_lost_device_is_told_and_can_be_opened_again(llama: Path) -> None:
 def test_a_device_that_is_not_there_is_absent() -> None:
     with pytest.raises(Absent, match="webgpu:77"):
         WebGpuDevice("webgpu:77")
+
+
+def test_an_edit_takes_over_the_keys_of_the_prefix(llama: Path) -> None:
+    model = on_adapter(llama, WeightFormat.Q8, WebGpuDevice(NAME))
+    states = PrefixCache(model, 300, 1 << 30)
+    state = states.take([5, 6, 7])
+    model.forward(state, [5, 6, 7], logit_rows=())
+    state.commit(range(3))
+    edited = states.take([5, 6, 9])
+    assert edited is not state
+    assert len(edited) == 2
+    state.crop(2)
+    got, expected = (model.forward(each, [9]).logits for each in (edited, state))
+    assert np.array_equal(got, expected)

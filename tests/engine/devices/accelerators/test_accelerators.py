@@ -223,8 +223,13 @@ def test_no_driver_of_nvidia(case: Case, tmp_path: Path) -> None:
     (found,) = case.probe(CUDA, GEFORCE, table, torch=torch_with())
     assert found.name == "GeForce RTX 3060 Lite Hash Rate"
     assert found.unusable == "NVIDIA's driver is not installed"
-    (tmp_path / FOLDER / "0000:01:00.0" / "driver").symlink_to("../../drivers/nouveau")
+    driver = tmp_path / FOLDER / "0000:01:00.0" / "driver"
+    driver.symlink_to("../../drivers/nouveau")
     assert "nouveau" in case.probe(CUDA, torch=torch_with())[0].unusable
+    driver.unlink()
+    driver.symlink_to("../../drivers/vfio-pci")
+    reserved = "it is reserved for a virtual machine"
+    assert case.probe(CUDA, torch=torch_with())[0].unusable == reserved
 
 
 @pytest.mark.usefixtures("no_nvml")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from recorded_nvml import DIVIDED, GIB, LAPTOP, TWO_CARDS, FakeNvml
 
@@ -117,3 +119,10 @@ def test_a_driver_that_stops(nvml: FakeNvml) -> None:
             card.sample()
         with pytest.raises(Lost):
             library.cards()
+
+
+def test_without_its_python_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(Unavailable, match="nvidia-ml-py is not installed") as error:
+        Nvml()
+    assert error.value.absent

@@ -14,6 +14,7 @@ from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
 
 from engine.errors import UserFixable
 from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.template_sandbox import MAX_SOURCE
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
@@ -300,6 +301,9 @@ def test_where_templates_are_kept(tokenizer_folder: TokenizerFolder) -> None:
     assert pair[1].decode(prompt(pair, user("a"))) == "from the file"
     (folder / "chat_template.jinja").write_bytes(b"\xff")
     with pytest.raises(UserFixable, match="cannot be read"):
+        ChatTemplate.open(folder)
+    (folder / "chat_template.jinja").write_text(" " * (4 * MAX_SOURCE + 1))
+    with pytest.raises(UserFixable, match="far too long"):
         ChatTemplate.open(folder)
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(UserFixable, match="chat_template"):

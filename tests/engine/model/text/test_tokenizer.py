@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from small_tokenizers import CONTROLS, KINDS, TokenizerFolder, byte_level
 from template_families import BY_NAME
 from tokenizers import Tokenizer as Library
-from tokenizers import models, pre_tokenizers
+from tokenizers import decoders, models, pre_tokenizers
 
 from engine.errors import UserFixable
+from engine.model.text.token_bytes import ByteRules
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.library import Vocabulary
 
@@ -217,6 +218,7 @@ def test_truncated_tokenizer(tmp_path: Path, tokenizer_files: dict[str, str]) ->
     "decoder",
     [
         {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        {"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "CTC"}]},
         {
             "type": "Sequence",
             "decoders": [{"type": "Replace", "pattern": {"Regex": "a+"}, "content": "b"}],
@@ -230,6 +232,35 @@ def test_unknown_decoders_are_refused(
     (tmp_path / "tokenizer.json").write_text(json.dumps(data))
     with pytest.raises(UserFixable, match="unknown kind"):
         Tokenizer.open(tmp_path)
+
+
+@pytest.mark.parametrize("scheme", ["always", "first", "never"])
+def test_bytes_where_a_mark_stands_for_spaces(scheme: str) -> None:
+    described = {"type": "Metaspace", "replacement": "_", "prepend_scheme": scheme}
+    rules = ByteRules.from_json(described)
+    library = decoders.Metaspace(replacement="_", prepend_scheme=scheme)
+    tokens = ["_A", "_calm", "_sea"]
+    written = b"".join(map(rules.bytes_of, tokens)).decode()[rules.leading_spaces :]
+    assert written == library.decode(tokens)
+
+
+@pytest.mark.parametrize(
+    "decoder", [3, {"type": "Sequence"}, {"type": "Sequence", "decoders": [3]}]
+)
+def test_decoders_that_are_none_are_refused(decoder: object) -> None:
+    with pytest.raises(UserFixable, match="unknown kind"):
+        ByteRules.from_json(decoder)
+
+
+def test_only_so_much_is_remembered(
+    tokenizer_folder: TokenizerFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.model.text.tokenizer._MOST_REMEMBERED", 100)
+    tokenizer = Tokenizer.open(tokenizer_folder("byte_level"))
+    texts = [f"{number} " * 12 for number in range(40)]
+    ids = [tokenizer.encode_text(text) for text in texts]
+    assert sum(len(text) for text, _ in tokenizer._recent._known) <= 100
+    assert [tokenizer.encode_text(text) for text in texts] == ids
 
 
 def test_dropout_truncation_and_padding_are_switched_off(
