@@ -368,11 +368,11 @@ def test_code_that_wraps_is_marked_and_copied_whole(view: TextView) -> None:
 
 def test_a_giant_line_in_an_item_is_laid_out_in_parts_and_copied_whole(view: TextView) -> None:
     giant = "x" * 9_000 + "y"
-    view.show_markdown(f"- ```\n  first\n  {giant}\n  last\n  ```")
+    view.show_markdown(f"- code\n\n  ```\n  first\n  {giant}\n  last\n  ```")
     view.complete()
-    texts = view.toPlainText().split("\n")
-    assert [len(text) for text in texts if text] == [5, 4_000, 4_000, 1_001, 4]
-    assert _everything(view) == f"first\n{giant}\nlast"
+    lengths = [len(text) for text in view.toPlainText().split("\n")]
+    assert lengths == [4, 5, 4_000, 4_000, 1_001, 4]
+    assert _everything(view) == f"- code\nfirst\n{giant}\nlast"
 
 
 def test_a_huge_table_in_an_item_is_lines_of_text(view: TextView) -> None:
