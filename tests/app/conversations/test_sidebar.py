@@ -22,7 +22,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversations.model import IDS, ConversationModel
 from app.conversations.sidebar import Sidebar
-from app.history import Conversation, Hit, HistoryStore
+from app.history import Conversation, HistoryStore, Hit
 from app.session.conversation_list import ConversationList, Deletion
 from app.widgets.painting import more_area
 

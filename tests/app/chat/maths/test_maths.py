@@ -111,7 +111,9 @@ def test_lines_where_there_is_room_for_them() -> None:
     assert plain(matrix).split("\n") == ["A = ⎛ 1  22 ⎞", "    ⎝ 3  4  ⎠"]
     cases = render("\\begin{cases} x & x > 0 \\\\ -x & \\text{else} \\end{cases}", display=True)
     assert plain(cases).split("\n") == ["⎰ x   x > 0", "⎱ −x  else"]
-    several = render("f = \\begin{cases} 1 & a \\\\ 2 & b \\\\ 3 & c \\end{cases} + x", display=True)
+    several = render(
+        "f = \\begin{cases} 1 & a \\\\ 2 & b \\\\ 3 & c \\end{cases} + x", display=True
+    )
     assert plain(several).split("\n") == ["    ⎧ 1  a", "f = ⎨ 2  b + x", "    ⎩ 3  c"]
     equations = render("\\begin{aligned} a &= b \\\\ &= c + d \\end{aligned}", display=True)
     assert plain(equations).split("\n") == ["a = b", "  = c + d"]
