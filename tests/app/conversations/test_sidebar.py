@@ -177,7 +177,7 @@ def test_the_menu_key(sidebar: Sidebar, listed: ConversationList, add: Add, qtbo
 
 
 def test_the_menus_of_folders_of_the_list_and_of_what_is_in_a_folder(
-    sidebar: Sidebar, listed: ConversationList, add: Add, rows: Rows, qtbot: QtBot
+    sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
 ) -> None:
     sidebar.commands.pop_up(QPoint(3, 3))
     menu = menu_of(sidebar)
@@ -280,7 +280,7 @@ def test_what_is_dragged_goes_along_as_a_label(
 def test_a_drag_scrolls_at_the_edges_and_leaves_no_mark(
     sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
 ) -> None:
-    one = [add(f"Chat {number}", 0.001 * number) for number in range(40)][0]
+    one, *_ = [add(f"Chat {number}", 0.001 * number) for number in range(40)]
     listed.refresh()
     folder = listed.create_folder("Work")
     assert folder is not None
