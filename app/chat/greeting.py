@@ -26,7 +26,9 @@ from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
 from app.widgets.text_button import text_button
+from engine.events import PlanSummary
 from engine.language import tr
+from engine.machine.facts import Machine
 
 _AROUND_EXAMPLES = 58
 
@@ -158,7 +160,7 @@ class Greeting(QWidget):
         if status.plan.host:
             words = tr("What you write is sent to {host} and answered there.")
             return words.format(host=status.plan.host)
-        return f"{_draft_words(status)}\n{machine_words(status.machine)}"
+        return f"{_draft_words(status.plan, status.machine)}\n{machine_words(status.machine)}"
 
 
 def _centred(widget: QWidget) -> QHBoxLayout:
@@ -170,14 +172,11 @@ def _centred(widget: QWidget) -> QHBoxLayout:
     return centre
 
 
-def _draft_words(status: EngineStatus) -> str:
-    plan = status.plan
-    if plan is None:
-        return ""
+def _draft_words(plan: PlanSummary, machine: Machine | None) -> str:
     if plan.caveat:
         return plan.caveat
     if plan.layers_on_gpu or plan.draft_device not in (None, "CPU"):
-        return f"{run_words(plan, status.machine)}."
+        return f"{run_words(plan, machine)}."
     device = tr("the CPU")
     if not plan.draft:
         return tr("Runs on {device}, without a draft.").format(device=device)

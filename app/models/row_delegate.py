@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QPainter
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize
+from PySide6.QtGui import QFont, QFontMetricsF, QHelpEvent, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QStyledItemDelegate,
@@ -95,8 +95,6 @@ class RowDelegate(QStyledItemDelegate):
             first.setRight(badge.left() - _SIDE)
         draw_line(painter, first, row.title, self._view.font(), tokens.text)
         draw_line(painter, second, row.about, self._small, tokens.muted)
-        if row.share is not None:
-            _draw_share(painter, QRectF(area).adjusted(_SIDE, 0, -_SIDE, -2), row.share)
 
     def _badge_area(self, area: QRect, mark: RowBadge) -> QRectF:
         size = badge_size(mark, self._small)
@@ -117,14 +115,3 @@ class RowDelegate(QStyledItemDelegate):
         font = QFont(self._view.font())
         font.setWeight(QFont.Weight.DemiBold)
         return font
-
-
-def _draw_share(painter: QPainter, area: QRectF, share: float) -> None:
-    tokens = current()
-    track = QRectF(area.left(), area.bottom() - 3, area.width(), 3)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(tokens.border))
-    painter.drawRoundedRect(track, 1.5, 1.5)
-    painter.setBrush(QColor(tokens.accent))
-    track.setWidth(track.width() * min(max(share, 0.0), 1.0))
-    painter.drawRoundedRect(track, 1.5, 1.5)

@@ -24,18 +24,13 @@ _TOP = QModelIndex()
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """Two lines, and perhaps a badge; a heading has one line and cannot be chosen.
-
-    Attributes:
-        share: how far something has come, from 0 to 1; None: no bar is drawn.
-    """
+    """Two lines, and perhaps a badge; a heading has one line and cannot be chosen."""
 
     title: str
     about: str = ""
     mark: RowBadge | None = None
     tip: str = ""
     heading: bool = False
-    share: float | None = None
 
     @property
     def spoken(self) -> str:
@@ -96,8 +91,6 @@ class RowListModel(QAbstractListModel, Generic[E]):
                 return row.title
             case Qt.ItemDataRole.AccessibleTextRole:
                 return row.spoken
-            case Qt.ItemDataRole.ToolTipRole:
-                return row.tip or None
             case _:
                 return None
 

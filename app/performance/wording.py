@@ -61,13 +61,6 @@ def span(seconds: float) -> str:
     return f"{minutes}:{rest:02}" if rest else units.minutes(minutes, "d")
 
 
-def gib(count: int | None) -> str:
-    """Bytes in GiB."""
-    if count is None:
-        return ABSENT
-    return number(count / GIB, _gib_spec(count))
-
-
 def memory(used: int | None, total: int | None) -> str:
     """Memory used, of how much."""
     if used is None:
@@ -75,7 +68,7 @@ def memory(used: int | None, total: int | None) -> str:
     if total is None:
         return units.gibibytes(used / GIB, _gib_spec(used))
     whole = units.gibibytes(total / GIB, _gib_spec(total))
-    return tr("{used} of {total}").format(used=gib(used), total=whole)
+    return tr("{used} of {total}").format(used=number(used / GIB, _gib_spec(used)), total=whole)
 
 
 def _gib_spec(count: int) -> str:
@@ -214,11 +207,6 @@ def numbers(tally: AnswerTally | None) -> list[tuple[str, str]]:
 def ago(seconds: float) -> str:
     """A moment before the present."""
     return tr("now") if seconds < 0.05 else tr("{time} ago").format(time=duration(seconds))
-
-
-def rounds(count: int) -> str:
-    """Return a number of rounds in words."""
-    return tr_count("{n} round", "{n} rounds", count)
 
 
 def one_token(done: RoundFinished, token: Token) -> str:

@@ -83,10 +83,6 @@ class ConversationList(QObject):
         """All folders, by name."""
         return sorted(self._folders.values(), key=lambda each: (each.name.casefold(), each.id))
 
-    def folder(self, folder_id: int | None) -> Folder | None:
-        """The folder with this id."""
-        return None if folder_id is None else self._folders.get(folder_id)
-
     def put(self, conversation: Conversation) -> None:
         """Take in a conversation that is new or was changed by someone else."""
         if self._held.get(conversation.id) != conversation:

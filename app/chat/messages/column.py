@@ -18,7 +18,7 @@ from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from app.chat.messages.row import ListRow, TextAnchor
+from app.chat.messages.message_row import MessageRow, TextAnchor
 from app.chat.messages.row_heights import Anchor, RowHeights
 from app.theme.theme import current
 from app.theme.tokens import COLUMN, RADIUS
@@ -56,7 +56,7 @@ class Column(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setBackgroundRole(QPalette.ColorRole.Window)
         self._heights = RowHeights()
-        self._rows: OrderedDict[int, ListRow] = OrderedDict()
+        self._rows: OrderedDict[int, MessageRow] = OrderedDict()
         self._unready: set[int] = set()
         """Rows whose widget is not laid out, or not all of it, or for another width."""
         self._following = True
@@ -82,7 +82,7 @@ class Column(QAbstractScrollArea):
 
     # -- what subclasses say -------------------------------------------------------------------
 
-    def make_row(self, index: int) -> ListRow:
+    def make_row(self, index: int) -> MessageRow:
         """The widget for a row."""
         raise NotImplementedError
 
@@ -112,11 +112,11 @@ class Column(QAbstractScrollArea):
         return len(self._heights)
 
     @property
-    def live_rows(self) -> list[tuple[int, ListRow]]:
+    def live_rows(self) -> list[tuple[int, MessageRow]]:
         """The rows that are widgets, from top to bottom."""
         return sorted(self._rows.items())
 
-    def row(self, index: int) -> ListRow:
+    def row(self, index: int) -> MessageRow:
         """The widget of a row, made now if there is none."""
         if index not in self._rows:
             self._create(index)
@@ -308,7 +308,7 @@ class Column(QAbstractScrollArea):
     def scrollContentsBy(self, dx: int, dy: int) -> None:  # noqa: N802
         """Do nothing: the code that moves the bar places the rows."""
 
-    def _make_way(self, row: ListRow, more: int) -> None:
+    def _make_way(self, row: MessageRow, more: int) -> None:
         """Move what is on the screen before the last row grows: only what is new is painted."""
         last = self.row_count - 1
         if row is not self._rows.get(last) or not self.is_ready(last) or self._arranging:
@@ -438,7 +438,7 @@ class Column(QAbstractScrollArea):
         if whole:
             self.row_ready(index)
 
-    def _grew(self, row: ListRow) -> None:
+    def _grew(self, row: MessageRow) -> None:
         """Make room for a row that needs another height."""
         index = next((each for each, other in self._rows.items() if other is row), None)
         if index is None or self._arranging or not self.isVisible():
@@ -454,7 +454,7 @@ class Column(QAbstractScrollArea):
         if self._keep_mark(index) or changed:
             self._fill(_SLICE_S)
 
-    def _arrange(self, row: ListRow) -> int:
+    def _arrange(self, row: MessageRow) -> int:
         self._arranging = True
         height = row.arrange(self._width())
         self._arranging = False

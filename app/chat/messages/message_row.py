@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QEnterEvent,
@@ -17,7 +18,6 @@ from PySide6.QtWidgets import QWidget
 from app.chat.messages.divider import Divider
 from app.chat.messages.message_actions import Act, MenuTarget, MessageRequests, message_menu
 from app.chat.messages.message_footer import Footer
-from app.chat.messages.row import ListRow, TextAnchor
 from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
 from app.history import StoredMessage
@@ -29,8 +29,18 @@ GAP = 14
 """Space below a message and its footer."""
 
 
-class MessageRow(ListRow):
-    """A message in the column.
+@dataclass(frozen=True, slots=True)
+class TextAnchor:
+    """A place in a row's text that survives another width or font: `below` pixels under the top of
+    the line with the character `position`."""
+
+    position: int
+    below: int
+
+
+class MessageRow(QWidget):
+    """A message in the column. It can be laid out in slices, and arranges its parts by hand:
+    layouts are slow where many rows pass.
 
     Args:
         message: the message.
@@ -38,6 +48,11 @@ class MessageRow(ListRow):
         name: the name for screen readers.
         parent: the column's viewport.
     """
+
+    growing = Signal(int)
+    """The row is about to need so many pixels more at its end."""
+    grown = Signal()
+    """The height it needs may have changed."""
 
     def __init__(
         self, message: StoredMessage, requests: MessageRequests, name: str, parent: QWidget
@@ -89,8 +104,12 @@ class MessageRow(ListRow):
 
     @property
     def busy(self) -> bool:
-        """Rows that are selected in or have the focus stay."""
+        """True if its widget must stay, however far away the reader is."""
         return self._focused or self.text.textCursor().hasSelection()
+
+    def arrange(self, width: int) -> int:
+        """Place the parts in a row of `width`; the height it needs."""
+        raise NotImplementedError
 
     @property
     def focus_chain(self) -> list[QWidget]:
@@ -98,7 +117,7 @@ class MessageRow(ListRow):
         return [self.text, *self.footer.stops]
 
     def load(self, until: float) -> bool:
-        """Lay out more of the text."""
+        """Lay out more of the text, until about the time `until`; whether all of it is there."""
         whole = self.text.work(until)
         cursor = self.text.textCursor()
         if whole and not self._focused and not cursor.hasSelection() and cursor.position():
@@ -108,11 +127,11 @@ class MessageRow(ListRow):
 
     @property
     def whole(self) -> bool:
-        """True if all of the text is laid out."""
+        """True if all of it is laid out: it may begin anew when fonts or colours change."""
         return self.text.laid_out
 
     def mark_at(self, y: int) -> TextAnchor | None:
-        """The line of text at the height `y`, or the first one below."""
+        """The line of text at the height `y` of the row, or the first one below; None: no more."""
         inside = y - self.text_top
         if inside >= self.text.height() or self.text.isHidden():
             return None
@@ -186,7 +205,7 @@ class MessageRow(ListRow):
 
     def groups(self) -> Sequence[Sequence[Act]]:
         """The actions of the menu."""
-        return ()
+        raise NotImplementedError
 
     def versions(self) -> list[Act]:
         """The versions that there are beside this one."""

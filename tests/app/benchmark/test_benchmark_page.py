@@ -12,7 +12,7 @@ from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QFileDialog, QPushButton
 
 from app.benchmark.benchmark import BenchmarkStage, Stale
 from app.benchmark.benchmark_page import BenchmarkPage
@@ -323,7 +323,11 @@ def test_the_text_is_copied_and_saved(desk: Desk, tmp_path: Path) -> None:
     assert "**duo**" in text
     assert "duotail bench modes" in text
     file = tmp_path / "shared.md"
-    page.save(file)
+    page.choose_file()
+    (dialog,) = page.findChildren(QFileDialog)
+    assert dialog.acceptMode() is QFileDialog.AcceptMode.AcceptSave
+    dialog.fileSelected.emit(str(file))
+    dialog.close()
     desk.bot.waitUntil(file.exists)
     assert file.read_text(encoding="utf-8") == text
     page.save(tmp_path / "nowhere" / "shared.md")

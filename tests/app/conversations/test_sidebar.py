@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt
 from PySide6.QtGui import (
     QAccessible,
     QAction,
     QContextMenuEvent,
+    QDrag,
     QDragEnterEvent,
+    QDragLeaveEvent,
     QDragMoveEvent,
     QDropEvent,
+    QHelpEvent,
 )
-from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu, QToolTip
 from pytestqt.qtbot import QtBot
 
-from app.conversations.model import ConversationModel
+from app.conversations.model import IDS, ConversationModel
 from app.conversations.sidebar import Sidebar
-from app.history import Conversation, Hit
+from app.history import Conversation, HistoryStore, Hit
 from app.session.conversation_list import ConversationList, Deletion
 from app.widgets.painting import more_area
 
@@ -173,6 +176,147 @@ def test_the_menu_key(sidebar: Sidebar, listed: ConversationList, add: Add, qtbo
     assert rename.isEnabled()
 
 
+def test_the_menus_of_folders_of_the_list_and_of_what_is_in_a_folder(
+    sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
+) -> None:
+    sidebar.commands.pop_up(QPoint(3, 3))
+    menu = menu_of(sidebar)
+    offered = {each.text(): each.isEnabled() for each in menu.actions() if not each.isSeparator()}
+    exports = [enabled for text, enabled in offered.items() if text.startswith("Export all")]
+    assert exports == [False, False]
+    assert offered["New folder"]
+    menu.close()
+
+    one = add("One")
+    listed.refresh()
+    sidebar.commands.make_folder([one.id])
+    sidebar.commands.make_folder()  # the name is taken
+    full, empty = sorted(listed.folders(), key=lambda each: each.id)
+    assert (full.name, empty.name) == ("New folder", "New folder 2")
+    sidebar.list.setCurrentIndex(sidebar.list.rows.folder_index(empty.id))
+    sidebar.commands.pop_up(QPoint(3, 3))
+    menu = menu_of(sidebar)
+    assert texts(menu) == ["Rename folder", "Delete folder"]
+    pick(qtbot, menu, "Delete folder")
+    assert [each.id for each in listed.folders()] == [full.id]
+
+    click(qtbot, sidebar, one)
+    sidebar.commands._pop_up_move()
+    pick(qtbot, menu_of(sidebar), "No folder")
+    moved = listed.get(one.id)
+    assert moved is not None
+    assert moved.folder_id is None
+
+    sidebar._more.click()
+    menu = menu_of(sidebar)
+    assert [each.isEnabled() for each in menu.actions() if each.text().startswith("Export")] == [
+        True,
+        True,
+    ]
+    menu.close()
+
+
+def test_next_and_previous_conversation(
+    sidebar: Sidebar, listed: ConversationList, add: Add
+) -> None:
+    one, two = add("One", 0.001), add("Two", 0.002)
+    listed.refresh()
+    sidebar.opened.connect(sidebar.select)
+    opened: list[str] = []
+    sidebar.opened.connect(lambda each: opened.append(each.title))
+    sidebar.select(one)
+    sidebar.open_next(1)
+    sidebar.open_next(1)  # there is none below
+    sidebar.open_next(-1)
+    assert opened == [two.title, one.title]
+
+
+def tip(sidebar: Sidebar, place: QPoint) -> str:
+    """The tooltip that appears at a place of the list."""
+    view = sidebar.list.viewport()
+    QApplication.sendEvent(view, QHelpEvent(QEvent.Type.ToolTip, place, view.mapToGlobal(place)))
+    return QToolTip.text()
+
+
+def test_a_title_without_room_is_told_in_full(
+    sidebar: Sidebar, listed: ConversationList, add: Add
+) -> None:
+    long = add("A title that no sidebar has room for, however wide it may be made", 0.001)
+    short = add("Short", 0.002)
+    listed.refresh()
+    areas = [sidebar.list.visualRect(sidebar.list.rows.index_of(each.id)) for each in (long, short)]
+    assert tip(sidebar, areas[1].topLeft() + QPoint(30, 8)) == ""
+    assert tip(sidebar, areas[0].topLeft() + QPoint(30, 8)) == long.title
+    assert tip(sidebar, more_area(areas[0]).center()) == "More (menu key)"
+
+
+def test_what_is_dragged_goes_along_as_a_label(
+    sidebar: Sidebar,
+    listed: ConversationList,
+    add: Add,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, _ = add("One", 0.001), add("Two", 0.002)
+    listed.refresh()
+    taken: list[tuple[bytes, int]] = []
+
+    def take(drag: QDrag, _action: Qt.DropAction) -> Qt.DropAction:
+        taken.append((bytes(drag.mimeData().data(IDS).data()), drag.pixmap().width()))
+        return Qt.DropAction.MoveAction
+
+    monkeypatch.setattr(QDrag, "exec", take)
+    sidebar.list.clearSelection()
+    sidebar.list.startDrag(Qt.DropAction.MoveAction)
+    assert taken == []
+    click(qtbot, sidebar, one)
+    sidebar.list.startDrag(Qt.DropAction.MoveAction)
+    qtbot.keyClick(sidebar.list, Qt.Key.Key_Down, _SHIFT)
+    sidebar.list.startDrag(Qt.DropAction.MoveAction)
+    assert [len(ids.split()) for ids, _ in taken] == [1, 2]
+    assert taken[1][1] > taken[0][1]  # "2 conversations" is longer than "One"
+
+
+def test_a_drag_scrolls_at_the_edges_and_leaves_no_mark(
+    sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
+) -> None:
+    one, *_ = [add(f"Chat {number}", 0.001 * number) for number in range(40)]
+    listed.refresh()
+    folder = listed.create_folder("Work")
+    assert folder is not None
+    view, bar = sidebar.list, sidebar.list.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    before = view.grab().toImage()
+    data = view.rows.mimeData([view.rows.index_of(one.id)])
+    action, left = Qt.DropAction.MoveAction, Qt.MouseButton.LeftButton
+    plain = Qt.KeyboardModifier.NoModifier
+
+    def over(place: QPoint, carried: QMimeData = data) -> bool:
+        event = QDragMoveEvent(place, action, carried, left, plain)
+        QApplication.sendEvent(view.viewport(), event)
+        return event.isAccepted()
+
+    onto = view.visualRect(view.rows.folder_index(folder.id)).center()
+    QApplication.sendEvent(view.viewport(), QDragEnterEvent(onto, action, data, left, plain))
+    assert over(onto)
+    assert view.grab().toImage() != before
+    QApplication.sendEvent(view.viewport(), QDragLeaveEvent())
+    assert view.grab().toImage() == before
+    bottom = QPoint(30, view.viewport().height() - 3)
+    QApplication.sendEvent(view.viewport(), QDragEnterEvent(bottom, action, data, left, plain))
+    over(bottom)
+    down = bar.value()
+    assert down > 0
+    over(QPoint(30, 3))
+    assert bar.value() < down
+    other = QMimeData()
+    other.setText("words")
+    assert not over(bottom, other)
+    drop = QDropEvent(QPointF(bottom), action, other, left, plain)
+    QApplication.sendEvent(view.viewport(), drop)
+    assert not drop.isAccepted()
+
+
 def test_dragging_onto_a_folder(
     sidebar: Sidebar, listed: ConversationList, add: Add, rows: Rows
 ) -> None:
@@ -238,6 +382,29 @@ def test_searching_as_one_types(
     qtbot.keyClick(sidebar.search, Qt.Key.Key_Escape)
     assert sidebar.search.text() == ""
     assert sidebar.list.isVisible()
+
+
+def test_more_places_of_one_conversation_unfold(
+    sidebar: Sidebar, listed: ConversationList, add: Add, store: HistoryStore, qtbot: QtBot
+) -> None:
+    one = add("Birds")
+    for number in range(8):
+        store.answers.add_user_message(one.id, f"heron number {number}")
+    listed.refresh()
+    opened: list[int | None] = []
+    sidebar.hit_opened.connect(lambda hit, _words: opened.append(hit.message_id))
+    qtbot.keyClicks(sidebar.search, "heron")
+    qtbot.waitUntil(sidebar.hits.isVisible)
+    found = sidebar.hits.found
+    folded = [found.index(row).data() for row in range(found.rowCount())]
+    assert folded[0] == "Birds"
+    assert folded[-1] == f"{8 - len(folded) + 2} more matches"
+    sidebar.hits.choose(len(folded) - 1)
+    assert found.rowCount() == 9
+    assert sidebar.hits.currentIndex().row() == len(folded) - 1
+    assert opened == []
+    sidebar.hits.choose(8)
+    assert len(opened) == 1
 
 
 def test_escape_in_the_results_ends_the_search_and_nothing_else(

@@ -276,3 +276,30 @@ def test_asking_where_to(
     dialog.accept()
     qtbot.waitUntil(lambda: bool(told.said))
     assert "Dear neighbour" in (tmp_path / "my letter.md").read_text(encoding="utf-8")
+
+
+def test_several_are_exported_into_a_folder(
+    sidebar: Sidebar,
+    listed: ConversationList,
+    letter: Conversation,
+    add: Add,
+    told: Told,
+    tmp_path: Path,
+    qtbot: QtBot,
+) -> None:
+    add("Another", 1)
+    listed.refresh()
+    sidebar.list.selectAll()
+    sidebar.commands.export_text.trigger()
+    (dialog,) = sidebar.findChildren(QFileDialog)
+    assert dialog.fileMode() is QFileDialog.FileMode.Directory
+    folder = tmp_path / "out"
+    folder.mkdir()
+    dialog.setDirectory(str(folder))
+    dialog.selectFile(str(folder))
+    dialog.accept()
+    qtbot.waitUntil(lambda: bool(told.said))
+    assert {each.name for each in folder.iterdir()} == {f"{letter.title}.md", "Another.md"}
+    sidebar.transfer.export_to(tmp_path / "gone" / "x.md", [letter], ExportFormat.MARKDOWN)
+    qtbot.waitUntil(lambda: bool(told.problems))
+    assert "x.md" in told.problems[0].text

@@ -7,6 +7,9 @@ from desk import Desk
 from PySide6.QtWidgets import QMessageBox
 
 from app.history import HistoryStore
+from app.history.trash import Trash
+from app.notices import Notice
+from engine.errors import UserFixable
 
 # What a window without a screen cannot do, Qt says.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -47,3 +50,28 @@ def test_an_emptied_trash_is_erased_when_the_window_closes(desk: Desk) -> None:
     assert b"unwanted secret" not in store.path.read_bytes()
     with HistoryStore.open(store.path) as again:
         assert again.conversations.all() == []
+
+
+def test_what_is_long_is_cut_and_trouble_is_told(
+    desk: Desk, notices: list[Notice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = desk.assembly.store
+    chat = store.conversations.create("Soup " * 40)
+    for text in ("How many leeks?", "And how much salt?"):
+        store.answers.add_user_message(chat.id, text)
+    desk.session.conversations.refresh()
+    desk.session.conversations.delete([chat.id])
+    trash = desk.assembly.window.sidebar.show_trash()
+    title, about = trash.list.item(0).text().split("\n")
+    assert title.endswith("\u2026")
+    assert len(title) == 80
+    assert "2 messages" in about
+
+    def broken(*_: object) -> None:
+        raise UserFixable("The history cannot be read.", "Look at the drive.")
+
+    monkeypatch.setattr(Trash, "items", broken)
+    monkeypatch.setattr(Trash, "empty", broken)
+    trash._empty()
+    assert [each.text for each in notices[1:]] == ["The history cannot be read."] * 2
+    assert trash.list.count() == 0

@@ -13,9 +13,9 @@ import pytest
 from desk import Desk
 from fake_engine import FakeEngine, Script
 from folder_models import FOLDER_TARGET
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
-from PySide6.QtWidgets import QLabel, QMenu, QPushButton
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMenu, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
@@ -23,6 +23,7 @@ from app.data_folder.paths import Paths
 from app.engine_link.status import Phase
 from app.models.choice import Installed, ModelChoice, installed
 from app.models.file_chooser import FileChooser
+from app.models.model_button import ModelButton
 from app.notices import Notice, NoticeKind
 from app.settings.file import save
 from app.settings.model import DEFAULTS
@@ -173,6 +174,23 @@ def test_a_file_that_was_chosen_is_loaded_and_listed(desk: Desk, files: Path) ->
     settings = desk.assembly.settings.value
     assert settings.model == str(files / "small.gguf")
     assert desk.assembly.models.first_load(default_target).model == files / "small.gguf"
+
+
+def test_files_and_folders_are_asked_for_beside_the_last_model(desk: Desk, files: Path) -> None:
+    path = files / "small.gguf"
+    desk.assembly.settings.change(recent_models=(str(path),))
+    button = desk.assembly.window.findChildren(ModelButton)[0]
+    mode = QFileDialog.FileMode
+    for ask, kind in ((button.ask_folder, mode.Directory), (button.ask_file, mode.ExistingFile)):
+        ask()
+        (dialog,) = desk.assembly.window.findChildren(QFileDialog)
+        assert dialog.fileMode() is kind
+        assert Path(dialog.directory().path()) == files
+        if ask == button.ask_file:
+            dialog.fileSelected.emit(str(path))
+        dialog.reject()
+        QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == path)
 
 
 @pytest.mark.parametrize("name", ["small.gguf", "no model.gguf"])

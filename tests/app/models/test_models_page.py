@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from desk import Desk
 from fake_engine import Script
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -19,10 +19,13 @@ from PySide6.QtWidgets import (
     QInputDialog,
     QLabel,
     QPushButton,
+    QToolTip,
     QWidget,
 )
 from scripted_hub import Visitor, told
 
+from app.models.download_orders import Wanted
+from app.models.row_delegate import RowDelegate
 from app.models.search_bar import ModelsTab
 from app.models.token_dialog import TokenDialog
 from app.shell.banner import Banner
@@ -280,6 +283,45 @@ def test_a_draft_that_cannot_be_had_does_not_keep_the_model_away(visitor: Visito
     banner(visitor, "There is no model")
 
 
+def test_rows_explain_their_badges_and_are_read_aloud(visitor: Visitor) -> None:
+    view = visitor.page.recommended.view
+    visitor.until(lambda: len(view.rows.entries) == len(story.SUGGESTIONS))
+    index = view.rows.index(0, 0)
+    row, area = view.rows.row(index), view.visualRect(index)
+    assert row is not None
+    assert row.mark is not None
+
+    def tip(place: QPoint) -> str:
+        shown = view.viewport().mapToGlobal(place)
+        QApplication.sendEvent(view.viewport(), QHelpEvent(QEvent.Type.ToolTip, place, shown))
+        return QToolTip.text()
+
+    delegate = view.itemDelegate()
+    assert isinstance(delegate, RowDelegate)
+    badge = delegate._badge_area(area, row.mark).center().toPoint()
+    assert tip(badge) == (row.mark.tip or row.mark.text)
+    assert tip(area.topLeft() + QPoint(20, 10)) == row.tip
+    spoken = index.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken == f"{row.title}, {row.about}, {row.mark.text}"
+
+
+def test_what_cannot_be_fetched_is_told(visitor: Visitor) -> None:
+    orders, name = visitor.page._services.ordering, story.QWEN3_8B.repo
+    small = story.QWEN3_SMALL.repo
+    visitor.script.repositories[small] = replace(story.SMALL_REPOSITORY, variants=())
+    orders.order(Wanted(name, "Q4_K_M", small))
+    banner(visitor, f"{small} has no files that can draft")
+    visitor.did("add", name, None)
+    orders.order(Wanted(name, "Q4_K_M"))
+    banner(visitor, "It is being downloaded already.")
+    orders.order(Wanted(small, "Q4_K_M"))
+    banner(visitor, f"{small} has no files that Duotail can use.")
+    orders.order(Wanted("nobody/nothing", "Q4_K_M"))
+    banner(visitor, "There is no model “nobody/nothing”")
+    assert not orders.waits_for("nobody/nothing")
+    assert [each[0] for each in visitor.script.done].count("add") == 1
+
+
 # -- downloads ---------------------------------------------------------------------------------
 
 
@@ -440,7 +482,11 @@ def test_check_move_and_forget(keeper: Visitor, tmp_path: Path) -> None:
     keeper.did("check", model.path)
     banner(keeper, "half.gguf is as it should be.")
     keeper.until(lambda: not page._services.shelf.doing)
-    page.installed.actions.move(model, tmp_path)
+    page.installed.actions.ask_folder(model)
+    (dialog,) = keeper.desk.assembly.window.findChildren(QFileDialog)
+    assert dialog.fileMode() is QFileDialog.FileMode.Directory
+    dialog.fileSelected.emit(str(tmp_path))
+    dialog.close()
     keeper.did("move", model.path, tmp_path)
     keeper.until(lambda: not page._services.shelf.doing)
     keeper.click(detail.forget_button)

@@ -12,9 +12,19 @@ from pathlib import Path
 
 import pytest
 import scripted_rounds as scripted
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication, QFileDialog
+from pytestqt.qtbot import QtBot
 
 from app.data_folder.exported_file import write
-from app.performance.export import graphs_as_csv, rounds_as_csv, rounds_as_trace
+from app.performance.export import (
+    ExportButton,
+    graphs_as_csv,
+    rounds_as_csv,
+    rounds_as_trace,
+)
+from app.performance.feed import Feed
 from app.performance.model import PerformanceModel
 from app.performance.timeline import begin_of
 from engine import language
@@ -119,3 +129,26 @@ def test_why_a_file_cannot_be_written_is_said(
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserFixable):
         write(tmp_path / "gone" / "rounds.csv", lambda: b"")
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_a_file_is_asked_for_and_written(qtbot: QtBot, tmp_path: Path) -> None:
+    feed, image = Feed(), QImage(3, 2, QImage.Format.Format_RGB32)
+    feed.handle_all(scripted.answer(10, mode="duo", gpu=True))
+    feed.model.advance()
+    feed.sight.follow()
+    image.fill(0x336699)
+    export = ExportButton(feed, lambda: image, lambda: image)
+    qtbot.addWidget(export)
+    for kind, action in export.actions_of.items():
+        action.trigger()
+        (dialog,) = export.findChildren(QFileDialog)
+        path = tmp_path / f"{kind.name}.{dialog.defaultSuffix()}"
+        dialog.fileSelected.emit(str(path))
+        dialog.close()
+        QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        qtbot.waitUntil(path.exists)
+    assert QImage(str(tmp_path / "PICTURE.png")).pixelColor(1, 1).name() == "#336699"
+    assert json.loads((tmp_path / "TRACE.json").read_text(encoding="utf-8"))
+    lines = (tmp_path / "ROUNDS.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == len(feed.sight.timeline.rounds) + 1 > 1

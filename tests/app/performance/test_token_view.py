@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from time import thread_time
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QScrollArea, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 from scripted_tokens import ended, many, model_of, told
 from stopwatch import least
@@ -132,6 +133,48 @@ def test_walking_rounds_in_the_timeline_is_gone_on_with_here(small: TokenView) -
     assert pointed(small) == [2]
     QTest.keyClick(small, Qt.Key.Key_Right)
     assert chosen(small) == " old"
+
+
+def test_wheel_pages_and_mouse(show: Show, qtbot: QtBot) -> None:
+    """The wheel scrolls the tokens, and at their end the page."""
+    view = show(model_of(told(many(3_000))))
+    bar = view._bar
+    bar.setValue(0)
+
+    def turn(notches: int, pixels: int = 0) -> bool:
+        place = QPointF(view.area.center())
+        turned = QWheelEvent(
+            place,
+            view.mapToGlobal(place),
+            QPoint(0, pixels),
+            QPoint(0, 120 * notches),
+            Qt.MouseButton.NoButton,
+            Qt.KeyboardModifier.NoModifier,
+            Qt.ScrollPhase.NoScrollPhase,
+            False,
+        )
+        QApplication.sendEvent(view, turned)
+        return turned.isAccepted()
+
+    assert turn(-1)
+    notch = bar.value()
+    assert notch > 0
+    assert turn(-1, -7)
+    assert bar.value() == notch + 7
+    bar.setValue(0)
+    assert not turn(1)
+    assert bar.value() == 0
+    assert view.key(Qt.Key.Key_PageDown)
+    page = bar.value()
+    assert page == bar.pageStep() > notch
+    assert view.key(Qt.Key.Key_PageUp)
+    assert bar.value() == 0
+    assert not view.key(Qt.Key.Key_F5)
+    chip = view.chips.rows[0].chips[0]
+    qtbot.mouseMove(view, view.area.topLeft().toPoint() + QPoint(round(8 + chip.left + 4), 14))
+    assert view.hovered == (0, 0)
+    qtbot.mouseMove(view, QPoint(1, 1))
+    assert view.hovered is None
 
 
 def test_what_is_seen_is_said(small: TokenView) -> None:

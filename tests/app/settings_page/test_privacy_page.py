@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QLabel, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.data_folder.paths import Paths
@@ -85,7 +85,11 @@ def test_every_place_is_told_in_words(paths: Paths, qtbot: QtBot) -> None:
 
 def test_the_data_are_moved_at_the_next_start(paths: Paths, qtbot: QtBot, tmp_path: Path) -> None:
     page = shown(paths, qtbot)
-    page.move_to(tmp_path / "new")
+    page._move()
+    (dialog,) = page.findChildren(QFileDialog)
+    assert dialog.fileMode() is QFileDialog.FileMode.Directory
+    dialog.fileSelected.emit(str(tmp_path / "new"))
+    dialog.close()
     qtbot.waitUntil(lambda: bool(page.findChildren(QMessageBox)))
     assert paths.pointer is not None
     assert read_pointer(paths.pointer).wanted == str(tmp_path / "new")

@@ -6,9 +6,17 @@ import pytest
 from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox, QPushButton, QWidget
+from PySide6.QtGui import QAccessible, QAction, QTextCursor
+from PySide6.QtWidgets import (
+    QApplication,
+    QLineEdit,
+    QMenu,
+    QMessageBox,
+    QPushButton,
+    QWidget,
+)
 
+from app.chat.messages.message_actions import Act
 from app.chat.messages.user_message import UserMessage
 from app.engine_link.status import Phase
 from app.history import AnswerState, ChatSetup
@@ -91,6 +99,63 @@ def test_a_message_waits_for_the_end_of_the_answer_also_behind_a_page(desk: Desk
     assert said == ["First", "Second", "Third"]
     assert waiting.lines == []
     assert waiting.isHidden()
+
+
+def test_messages_of_a_new_chat_wait_for_the_answer_in_another_one(desk: Desk) -> None:
+    _being_written(desk)
+    first = desk.session.current
+    desk.session.open(None)
+    desk.type_and_send("Second")
+    desk.type_and_send("Third")
+    assert desk.session.current is None
+    desk.script.gate.set()
+    desk.bot.waitUntil(lambda: len(desk.session.messages) == 4 and desk.session.live is None)
+    said = [each.text for each in desk.session.messages if each.role is Role.USER]
+    assert said == ["Second", "Third"]
+    assert desk.session.current not in (None, first)
+    assert desk.chat.waiting.lines == []
+
+
+def test_the_menu_of_a_message_begins_with_what_is_under_the_mouse(desk: Desk) -> None:
+    desk.script.answer = "See [the page](https://example.org/page) for more."
+    desk.type_and_send("Where?")
+    answer = desk.answered()
+
+    def menu_at(position: int) -> tuple[list[QAction], QMenu]:
+        cursor = QTextCursor(answer.text.document())
+        cursor.setPosition(position)
+        place = answer.text.cursorRect(cursor).center()
+        answer.text.customContextMenuRequested.emit(place)
+        (menu,) = [each for each in answer.findChildren(QMenu) if each.isVisible()]
+        return [each for each in menu.actions() if not each.isSeparator()], menu
+
+    plain, menu = menu_at(1)
+    words = [each.text() for each in plain]
+    assert words[0] == "Copy message"
+    assert "Delete" in words[-1]
+    menu.close()
+    (link, *_), menu = menu_at(6)
+    assert link.text() == "Copy link address"
+    link.trigger()
+    assert QApplication.clipboard().text() == "https://example.org/page"
+    menu.close()
+    cursor = answer.text.textCursor()
+    cursor.setPosition(0)
+    cursor.setPosition(3, QTextCursor.MoveMode.KeepAnchor)
+    answer.text.setTextCursor(cursor)
+    (selection, *_), menu = menu_at(1)
+    assert selection.text() == "Copy selection"
+    selection.trigger()
+    assert QApplication.clipboard().text() == "See"
+    menu.close()
+
+    answer.act(Act.MORE)
+    (menu,) = [each for each in answer.findChildren(QMenu) if each.isVisible()]
+    shown = [each for each in menu.actions() if not each.isSeparator()]
+    assert [each.text() for each in shown] == words
+    shown[0].trigger()
+    assert QApplication.clipboard().text() == desk.script.answer
+    menu.close()
 
 
 def test_a_waiting_message_is_edited_taken_away_or_sent_at_once(desk: Desk) -> None:

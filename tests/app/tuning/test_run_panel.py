@@ -192,6 +192,18 @@ def test_a_folder_is_chosen_and_applied(desk: Desk, tmp_path: Path) -> None:
     desk.bot.waitUntil(lambda: desk.assembly.models.running.drafts == [folder])
 
 
+def test_a_draft_file_is_chosen(desk: Desk, tmp_path: Path) -> None:
+    panel = opened(desk)
+    panel.drafts.file_button.click()
+    dialog = desk.assembly.window.findChild(QFileDialog)
+    assert dialog is not None
+    assert dialog.fileMode() is QFileDialog.FileMode.ExistingFile
+    assert any("*.gguf" in each for each in dialog.nameFilters())
+    dialog.fileSelected.emit(str(tmp_path / "small.gguf"))
+    dialog.close()
+    assert panel.choosing.profile.draft == tmp_path / "small.gguf"
+
+
 def test_the_menu_and_the_page_share_one_choice(desk: Desk) -> None:
     panel = opened(desk)
     panel.modes.rows[Mode.PLAIN].button.click()

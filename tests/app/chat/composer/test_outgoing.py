@@ -12,13 +12,14 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QFileDialog
 
 from app.chat.composer.message_field import LONG_PASTE
 from app.history import AnswerState, ChatSetup
 from app.history.columns import pack_setup, unpack_setup
 from app.session.attachments import Attachment, sent_files
 from engine.commands import Count, Load
-from engine.errors import Cancelled
+from engine.errors import Cancelled, UserFixable
 from engine.events import Failed, FailureKind, FinishReason
 from engine.request import Role
 
@@ -246,6 +247,59 @@ def test_a_document_has_a_chip_while_it_is_read_and_the_message_waits_for_it(
     desk.answered()
     assert "its text" in desk.session.messages[0].text
     assert "unwanted" not in desk.session.messages[0].text
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_files_are_chosen_in_a_dialog(desk: Desk, tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(name)
+    desk.chat.outgoing.ask_for_files()
+    (dialog,) = desk.assembly.window.findChildren(QFileDialog)
+    dialog.filesSelected.emit([str(tmp_path / "a.txt"), str(tmp_path / "b.txt")])
+    desk.bot.waitUntil(lambda: len(desk.chat.outgoing.attachments) == 2)
+    dialog.reject()
+
+
+def test_a_file_belongs_to_the_conversation_it_was_given_in(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is read only after the user has gone on to another one."""
+    gate = Event()
+
+    def read(path: Path, stopped: Callable[[], bool] = lambda: False) -> Attachment:
+        assert gate.wait(5)
+        if stopped():
+            raise Cancelled
+        if path.name == "bad.pdf":
+            raise UserFixable("“bad.pdf” is damaged.", "Choose another file.")
+        return Attachment(path.name, "its text", 8, notice="Only the beginning was read.")
+
+    monkeypatch.setattr("app.chat.composer.outgoing.read_attachment", read)
+    desk.type_and_send("Question")
+    desk.answered()
+    first = desk.session.current
+    desk.chat.composer.field.setPlainText("half written")
+    desk.chat.outgoing.attach([tmp_path / "good.pdf", tmp_path / "bad.pdf"])
+    desk.session.open(None)
+    assert desk.chat.composer.chips.chips == []
+    gate.set()
+    desk.bot.waitUntil(lambda: len(desk.banners.texts) == 2)
+    assert set(desk.banners.texts) == {"Only the beginning was read.", "“bad.pdf” is damaged."}
+    assert desk.chat.outgoing.attachments == []
+    desk.session.open(first)
+    assert [each.name for each in desk.chat.outgoing.attachments] == ["good.pdf"]
+    assert desk.chat.composer.field.toPlainText() == "half written"
+
+
+def test_pasted_lines_stay_a_chip_where_the_field_has_no_room_for_them(desk: Desk) -> None:
+    paste(desk, "\n".join(f"line {number}" for number in range(41)))
+    desk.bot.waitUntil(lambda: len(desk.chat.composer.chips.chips) == 1)
+    desk.chat.composer.field.setPlainText("word " * 6_000)
+    (chip,) = desk.chat.composer.chips.chips
+    assert chip.text_button is not None
+    chip.text_button.click()
+    assert desk.banners.texts == ["This text is too long for the message field."]
+    assert len(desk.chat.outgoing.attachments) == 1
 
 
 # -- the meter ---------------------------------------------------------------------------------

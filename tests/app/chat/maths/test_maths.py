@@ -92,6 +92,9 @@ CASES = [
     ("{a", "a"),
     ("^2", "²"),
     ("\\frac{a}", "a/"),
+    ("\\frac{a}{b}^2", "(a/b)²"),
+    ("x = y \\tag{3}", "x = y (3)"),
+    ("x \\label{eq:one} \\color{red} y", "xy"),
     ("", ""),
 ]
 
@@ -108,6 +111,10 @@ def test_lines_where_there_is_room_for_them() -> None:
     assert plain(matrix).split("\n") == ["A = ⎛ 1  22 ⎞", "    ⎝ 3  4  ⎠"]
     cases = render("\\begin{cases} x & x > 0 \\\\ -x & \\text{else} \\end{cases}", display=True)
     assert plain(cases).split("\n") == ["⎰ x   x > 0", "⎱ −x  else"]
+    several = render(
+        "f = \\begin{cases} 1 & a \\\\ 2 & b \\\\ 3 & c \\end{cases} + x", display=True
+    )
+    assert plain(several).split("\n") == ["    ⎧ 1  a", "f = ⎨ 2  b + x", "    ⎩ 3  c"]
     equations = render("\\begin{aligned} a &= b \\\\ &= c + d \\end{aligned}", display=True)
     assert plain(equations).split("\n") == ["a = b", "  = c + d"]
 
@@ -201,3 +208,9 @@ def test_what_is_a_formula_in_a_sentence(text: str, formulas: list[str]) -> None
 )
 def test_formulas_on_lines_of_their_own(text: str, blocks: list[str]) -> None:
     assert [block.source for block in split(text)] == blocks
+
+
+def test_neither_two_formulas_nor_a_giant_one_make_a_block() -> None:
+    for lines, formula in (("x\n", True), ("x$$ and $$y", False), ("x\n" * 2_500, False)):
+        kinds = {token.type for token in parser().parse(f"$${lines}$$")}
+        assert ("math_block" in kinds) is formula

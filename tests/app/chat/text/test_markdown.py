@@ -87,6 +87,11 @@ def test_an_open_code_block_is_known_as_such() -> None:
     assert stream.committed[-1].code == "int x;\nint y;"
 
 
+def test_indented_fences_take_their_indent_off_the_code() -> None:
+    (block,) = split("  ```\n    x\n y\n  ```\n")
+    assert block.code == "  x\ny"
+
+
 def test_a_finished_code_block_is_not_held_up_by_the_line_after_it() -> None:
     stream = BlockStream()
     stream.feed("```\nx\n```\nHalf a li")
@@ -187,9 +192,13 @@ def test_chains_are_never_cut_within_a_character() -> None:
             )
 
 
-def test_markdown_goes_on_after_a_giant_line() -> None:
-    blocks = split("x" * 50_000 + "\n\n# After\n")
-    assert blocks[-1] == MarkdownBlock(BlockKind.PROSE, "# After")
+@pytest.mark.parametrize("giant", ["x" * 50_000, "> " + "y " * 25_000], ids=["line", "quote"])
+def test_markdown_goes_on_after_a_giant_line(giant: str) -> None:
+    text = giant + "\n\n# After\n"
+    for blocks in (split(text), _streamed(text, list(range(0, len(text), 900)))):
+        assert (blocks[-1].kind, blocks[-1].source) == (BlockKind.PROSE, "# After")
+        assert text[blocks[-1].start :] == "# After\n"
+        assert "".join(each.source for each in blocks[:-1]).rstrip() == giant.rstrip()
 
 
 def test_characters_that_mean_something_to_qt_are_replaced() -> None:

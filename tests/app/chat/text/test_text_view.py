@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QTextCursor, QTextDocument
+from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -364,6 +364,43 @@ def test_code_that_wraps_is_marked_and_copied_whole(view: TextView) -> None:
     assert _everything(view) == line
     view.copy_code(0)
     assert QApplication.clipboard().text() == line
+
+
+def test_a_giant_line_in_an_item_is_laid_out_in_parts_and_copied_whole(view: TextView) -> None:
+    giant = "x" * 9_000 + "y"
+    view.show_markdown(f"- code\n\n  ```\n  first\n  {giant}\n  last\n  ```")
+    view.complete()
+    lengths = [len(text) for text in view.toPlainText().split("\n")]
+    assert lengths == [4, 5, 4_000, 4_000, 1_001, 4]
+    assert _everything(view) == f"- code\nfirst\n{giant}\nlast"
+
+
+def test_a_huge_table_in_an_item_is_lines_of_text(view: TextView) -> None:
+    rows = "".join(f"  | {number} | x |\n" for number in range(700))
+    view.show_markdown(f"- | a | b |\n  |---|---|\n{rows}")
+    view.complete()
+    lines = view.toPlainText().split("\n")
+    assert (lines[0], lines[1], lines[-1]) == ("a | b", "0 | x", "699 | x")
+
+
+def test_what_follows_in_an_item_stands_below_its_text(view: TextView) -> None:
+    view.show_markdown("- one\n\n  two\n")
+    first = view.document().begin()
+    second = first.next()
+    assert (first.text(), second.text()) == ("one", "two")
+    assert second.textList() is None
+    assert second.blockFormat().indent() == 1
+
+
+def test_the_lines_of_a_formula_stay_below_each_other(view: TextView) -> None:
+    view.show_markdown("$$\n\\begin{cases} 1 & a \\\\ 22 & b + c \\end{cases}\n$$")
+    block = view.document().begin()
+    lines = block.text().split("\u2028")
+    assert len(lines) == 2
+    assert len(lines[0]) == len(lines[1])
+    style = block.blockFormat()
+    assert style.alignment() & Qt.AlignmentFlag.AlignHCenter
+    assert style.lineHeightType() == QTextBlockFormat.LineHeightTypes.SingleHeight.value
 
 
 def test_text_outside_the_basic_plane(view: TextView) -> None:
