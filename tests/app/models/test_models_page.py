@@ -311,7 +311,7 @@ def test_what_cannot_be_fetched_is_told(visitor: Visitor) -> None:
     visitor.script.repositories[small] = replace(story.SMALL_REPOSITORY, variants=())
     orders.order(Wanted(name, "Q4_K_M", small))
     banner(visitor, f"{small} has no files that can draft")
-    visitor.did("add", name, None)
+    visitor.until(lambda: [each.job.repo for each in visitor.page._services.hub.reports] == [name])
     orders.order(Wanted(name, "Q4_K_M"))
     banner(visitor, "It is being downloaded already.")
     orders.order(Wanted(small, "Q4_K_M"))
