@@ -224,12 +224,12 @@ def test_set_up_goes_on_without_it_and_asks_again_but_not_before_a_window(
     monkeypatch.setattr(bootstrap, "STARTER", tmp_path / "starter.gguf")
     monkeypatch.setattr(bootstrap, "STARTER_BYTES", 3)
     monkeypatch.setattr(bootstrap, "is_set_up", lambda *_: True)
-    bootstrap.set_up(dev=False, platforms=[], screen=True)
+    bootstrap.set_up(dev=False, platforms=[], screen=True, cuda=False)
     assert not ran
-    bootstrap.set_up(dev=False, platforms=[], screen=False)
+    bootstrap.set_up(dev=False, platforms=[], screen=False, cuda=False)
     assert [Path(command[-1]).name for command in ran] == ["starter.py"]
     (tmp_path / "starter.gguf").write_bytes(b"abc")
-    bootstrap.set_up(dev=False, platforms=[], screen=False)
+    bootstrap.set_up(dev=False, platforms=[], screen=False, cuda=False)
     assert len(ran) == 1
 
 
