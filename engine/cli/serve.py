@@ -55,25 +55,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="N",
         help=tr("listen on this port (default: 0, any free one)"),
     )
-    token = parser.add_mutually_exclusive_group()
-    token.add_argument(
-        "--token",
-        metavar="TOKEN",
-        help=tr(
-            "ask clients for this access token (default: one that Duotail makes and keeps in the "
-            "keyring)"
-        ),
-    )
-    token.add_argument(
-        "--new-token",
-        action="store_true",
-        help=tr("make a new access token in place of the one in the keyring"),
-    )
-    token.add_argument(
-        "--no-token",
-        action="store_true",
-        help=tr("ask for no access token; only on this computer's own address"),
-    )
+    _add_token_options(parser)
     parser.add_argument(
         "--allow-origin",
         action="append",
@@ -106,6 +88,28 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=tr("let requests load the other models that Duotail knows on this computer, by name"),
     )
     parser.set_defaults(run=run)
+
+
+def _add_token_options(parser: argparse.ArgumentParser) -> None:
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token",
+        metavar="TOKEN",
+        help=tr(
+            "ask clients for this access token (default: one that Duotail makes and keeps in the "
+            "keyring)"
+        ),
+    )
+    token.add_argument(
+        "--new-token",
+        action="store_true",
+        help=tr("make a new access token in place of the one in the keyring"),
+    )
+    token.add_argument(
+        "--no-token",
+        action="store_true",
+        help=tr("ask for no access token; only on this computer's own address"),
+    )
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:

@@ -38,7 +38,7 @@ _MANIFESTS = (
     *("/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"),
     "~/.local/share/vulkan/icd.d",
 )
-"""Where Linux lists drivers of Vulkan; a package's files have the times of its version."""
+"""Folders in which Linux lists Vulkan's drivers; the files of a new version have new times."""
 
 
 class CheckResult(StrEnum):

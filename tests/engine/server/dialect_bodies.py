@@ -1,0 +1,24 @@
+"""The shortest body of a request in each dialect, by the path that takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from played_engine import PlayedEngine, ask
+
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
+HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
+BODIES: dict[str, dict[str, Any]] = {
+    CHAT: HELLO,
+    TEXT: {"prompt": "Hello"},
+    RESPONSES: {"input": "Hello"},
+    MESSAGES: {**HELLO, "max_tokens": 9},
+}
+
+
+def answered(path: str, engine: PlayedEngine | None = None, **members: Any) -> Any:
+    """What a client gets for such a body with more members, as JSON."""
+    reply = ask((engine or PlayedEngine()).application(), path, BODIES[path] | members)
+    assert reply.status == 200, reply.body
+    return reply.json
