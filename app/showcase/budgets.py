@@ -8,6 +8,8 @@ from time import perf_counter
 
 from app.showcase.script import MACHINE, PLAN
 from engine.commands import DraftChoice, Load, Mode
+from engine.devices.accelerators.adapter_checks import AdapterCheck, CheckedAdapter, CheckResult
+from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.events import Failed, PlanSummary, Previewed
 from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import Accelerator, Host, Machine, PcieLink, Vendor
@@ -74,6 +76,21 @@ _ENDS = {
     Mode.PLAIN: (4.1, 14.5),
 }
 """Tokens per second without a layer on the accelerator, and with all of them."""
+
+
+def many_cards() -> Machine:
+    """Return a machine whose cards go through PyTorch, through WebGPU, or are not used."""
+    passed, mesa = CheckResult.PASSED, "Vulkan Mesa 25.2"
+    adapters = (
+        CheckedAdapter(CARD.name, 0x10DE, "DiscreteGPU", "Vulkan NVIDIA 580.82", verdict=passed),
+        CheckedAdapter(UNUSABLE.name, 0x1002, "DiscreteGPU", mesa, verdict=passed),
+        CheckedAdapter(
+            "Intel UHD Graphics 770", 0x8086, "IntegratedGPU", mesa, verdict=CheckResult.CRASHED
+        ),
+        CheckedAdapter("llvmpipe (LLVM 19.1)", 0x10005, "CPU", mesa),
+    )
+    check = AdapterCheck("", passed, adapters=adapters)
+    return Machine(HOST, with_adapters((CARD, UNUSABLE), HOST, check))
 
 
 def previewed(

@@ -46,7 +46,7 @@ def check_wish(
             tr("{model} runs through the transformers library, on the CPU only.").format(
                 model=target.name
             ),
-            tr("Choose the mode auto or plain."),
+            tr("Choose mode auto or plain."),
         )
     if not 0 <= layers <= count:
         raise NotPossible(
@@ -80,28 +80,28 @@ def check_mode(mode: Mode, machine: Machine) -> None:
                 tr("Mode “{mode}” needs a GPU that Duotail can use.").format(mode=mode),
                 *_unusable(machine),
             ),
-            tr("Choose the mode auto, cpu or plain."),
+            tr("Choose mode auto, cpu or plain."),
         )
 
 
 def _check_sources(drafts: Sequence[DraftFacts], wish: Wish) -> None:
     if wish.mode is Mode.DUO and not drafts:
         raise NotPossible(
-            tr("The mode “duo” needs a draft model, and none was chosen."),
+            tr("Mode “duo” needs a draft model, and none was chosen."),
             tr("Choose a draft model, or another mode."),
         )
     if wish.mode is Mode.DUO and all(draft.is_head for draft in drafts):
         raise NotPossible(
             tr(
-                "In the mode “duo” {draft} cannot draft: a feature head needs what the target has "
+                "In mode “duo”, {draft} cannot draft: a feature head needs what the target has "
                 "computed, and there both work at the same time."
             ).format(draft=drafts[0].model.name),
-            tr("Choose a draft model, or the mode dovetail."),
+            tr("Choose a draft model, or mode dovetail."),
         )
     if wish.mode is Mode.DOVETAIL and not (drafts or wish.lookup):
         raise NotPossible(
-            tr("The mode “dovetail” needs something that drafts, and nothing was chosen."),
-            tr("Choose a draft, or the mode plain."),
+            tr("Mode “dovetail” needs something that drafts, and nothing was chosen."),
+            tr("Choose a draft, or mode plain."),
         )
 
 

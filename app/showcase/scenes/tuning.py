@@ -13,7 +13,7 @@ from app.showcase import budgets
 from app.showcase.budgets import GIB, load_of, previewed
 from app.showcase.scenes.shoot import Shoot, new_chat
 from app.showcase.script import MODEL_NAME, PLAN, stats
-from app.showcase.stage import Stage, catch_up, settle
+from app.showcase.stage import Stage, catch_up, settle, wait_for
 from app.tuning.tuning_page import TuningPage
 from engine.commands import Load, Mode
 from engine.events import (
@@ -32,7 +32,7 @@ _TEXT = "A budget says how much of the card Duotail may use. The rest stays with
 
 
 def machines(stage: Stage, shoot: Shoot) -> None:
-    """Show the page without a GPU, with an unusable one, a simulated one, a real one."""
+    """Show the page without a GPU, with an unusable one, a simulated one, a real one, several."""
     new_chat(stage)
     page = _opened(stage, budgets.WITHOUT_CARD, None)
     shoot("tuning-no-card")
@@ -44,6 +44,9 @@ def machines(stage: Stage, shoot: Shoot) -> None:
     shoot("tuning-card")
     _to_end(page)
     shoot("tuning-card-end")
+    _opened(stage, budgets.many_cards())
+    _to_end(page)
+    shoot("tuning-many-cards-end")
 
 
 def choosing(stage: Stage, shoot: Shoot) -> None:
@@ -106,8 +109,7 @@ def _opened(stage: Stage, machine: Machine, speeds: Speeds | None = budgets.SPEE
     stage.preview = partial(previewed, machine=machine, speeds=speeds)
     _ready(stage, machine, load_of())
     stage.window.pages.open(PageName.TUNING)
-    page = stage.window.pages.page(PageName.TUNING)
-    assert isinstance(page, TuningPage)  # noqa: S101 - told to the type checker
+    page = _page(stage)
     page.previews.refresh()
     _planned(stage)
     page.scroller.verticalScrollBar().setValue(0)
@@ -124,9 +126,16 @@ def _ready(stage: Stage, machine: Machine, load: Load) -> None:
 
 def _planned(stage: Stage) -> None:
     """Let the page ask for a preview, and have it."""
-    catch_up()
+    page = _page(stage)
     stage.tell()
+    wait_for(lambda: not page.previews.waiting)
     catch_up()
+
+
+def _page(stage: Stage) -> TuningPage:
+    page = stage.window.pages.page(PageName.TUNING)
+    assert isinstance(page, TuningPage)  # noqa: S101 - told to the type checker
+    return page
 
 
 def _measured(stage: Stage) -> None:

@@ -222,7 +222,7 @@ def test_what_cannot_be_is_said_before_it_is_applied(desk: Desk) -> None:
     panel = opened(desk)
     fitting = desk.script.preview
     assert fitting is not None
-    no = Failed(0.0, None, "The mode “duo” needs a draft model.", "Choose another mode.")
+    no = Failed(0.0, None, "Mode “duo” needs a draft model.", "Choose another mode.")
     desk.script.preview = lambda load: (
         budgets.previewed(load, WITH_CARD, refusal=no) if load.mode is Mode.DUO else fitting(load)
     )
