@@ -15,6 +15,7 @@ from engine.backend.device import Device
 from engine.backend.segment import Segment
 from engine.backend.step import Step
 from engine.backend.webgpu.adapters import adapters
+from engine.backend.webgpu.vulkan_memory import card_memory
 from engine.commands import WeightFormat
 from engine.machine.facts import WEBGPU
 from engine.model.config import ModelConfig
@@ -34,6 +35,7 @@ _OF_INTEREST = ("shader-f16", "subgroup", "timestamp-query")
 
 def adapter_facts() -> list[dict[str, object]]:
     """Return each adapter's facts, in the order of their numbers."""
+    memory = card_memory()
     return [
         {
             "name": adapter.info["device"],
@@ -41,6 +43,7 @@ def adapter_facts() -> list[dict[str, object]]:
             "kind": adapter.info["adapter_type"],
             "driver": f"{adapter.info['backend_type']} {adapter.info['description']}".strip(),
             "features": [name for name in _OF_INTEREST if name in adapter.features],
+            "memory": memory.get((adapter.info["vendor_id"], adapter.info["device_id"]), 0),
         }
         for adapter in adapters()
     ]

@@ -29,7 +29,7 @@ from engine.typed_json import decoded
 if TYPE_CHECKING:
     from engine.machine.sandbox import Sandbox
 
-_VERSION = 1
+_VERSION = 2
 """Version of the shaders and of the check: what another one found is worthless."""
 _MOST_KEPT = 4
 _LOOKING = SandboxLimits(seconds=20, nbytes=None, patience=2)
@@ -61,6 +61,7 @@ class CheckedAdapter:
         kind: WebGPU's word for its type: "DiscreteGPU", "IntegratedGPU", "CPU".
         driver: with the interface before it.
         features: those of interest for shaders.
+        memory: bytes of a card's own, as Vulkan tells it; 0: it does not.
         details: of a verdict: what differs, or what went wrong.
     """
 
@@ -71,6 +72,7 @@ class CheckedAdapter:
     features: tuple[str, ...] = ()
     verdict: CheckResult = CheckResult.UNTRIED
     details: str = ""
+    memory: int = 0
 
     @property
     def is_software(self) -> bool:

@@ -1,7 +1,7 @@
 """Accelerators that WebGPU drives: every maker's, through the graphics driver of the system.
 
-WebGPU tells names and drivers, but no memory and no bus address. So an adapter is matched with what
-other sources list, by its maker and name. One that has passed its check is used like any other
+WebGPU tells names and drivers, but no bus address and no free memory. So an adapter is matched with
+what other sources list, by its maker and name. One that has passed its check is used like any other
 accelerator; a software adapter only where the user names it.
 """
 
@@ -88,7 +88,7 @@ def _described(device: str, adapter: CheckedAdapter, host: Host) -> Accelerator:
         device=device,
         name=adapter.name,
         vendor=Vendor.APPLE if adapter.vendor_id == _APPLE else vendor,
-        memory_total=host.memory_total if shared else None,
+        memory_total=host.memory_total if shared else adapter.memory or None,
         memory_free=host.memory_available if shared else None,
         unified=shared,
         unusable=reason,

@@ -158,6 +158,20 @@ def test_the_window_never_imports_wgpu_for_it() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=300).returncode == 0
 
 
+def test_memory_of_this_machines_adapters() -> None:
+    """Vulkan tells it of the very adapters that WebGPU lists."""
+    sandbox = Sandbox()
+    try:
+        found = sandbox.ask(self_check.adapter_facts, limits=PATIENT)
+    finally:
+        sandbox.close()
+    if not found:
+        pytest.skip("no WebGPU adapter here (Debian: mesa-vulkan-drivers)")
+    assert isinstance(found, list)
+    for adapter in found:
+        assert adapter["memory"] > 2**20 or not adapter["driver"].startswith("Vulkan")
+
+
 @pytest.mark.release(reason="compiles shaders for five types of weights")
 def test_this_machines_adapters() -> None:
     """Software or not: in its own process each computes what the CPU computes."""

@@ -12,6 +12,7 @@ from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.errors import Absent
 from engine.loading.devices import with_device
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
+from engine.plan.memory import device_limit
 
 GIB = 2**30
 HOST = Host(cores=8, memory_total=32 * GIB, memory_available=20 * GIB)
@@ -109,6 +110,15 @@ def test_cards_that_were_not_tried_yet_say_so() -> None:
 def test_graphics_in_the_processor_work_in_its_memory() -> None:
     (found,) = listed(ARC).usable
     assert (found.unified, found.memory_total, found.emulated) == (True, 32 * GIB, False)
+
+
+def test_memory_of_a_card_that_only_vulkan_tells() -> None:
+    own = replace(ARC, name="Intel(R) Arc(tm) A580 Graphics (DG2)", kind="DiscreteGPU")
+    (found,) = listed(replace(own, memory=8 * GIB)).usable
+    assert (found.memory_total, found.memory_free, found.missing) == (8 * GIB, None, ())
+    assert 7 * GIB < device_limit(found) < 8 * GIB
+    (both,) = listed(replace(RADEON, memory=7 * GIB), others=[ON_BUS]).usable
+    assert both.memory_free == 7 * GIB
 
 
 def test_memory_that_nobody_tells_is_said_to_be_missing() -> None:
