@@ -31,7 +31,6 @@ PLAN = PlanSummary(
     signature="bf16/f32/cpu",
     reasons=("No accelerator was found, so target and draft share the CPU.",),
     target_bytes=15_000_000,
-    draft_bytes=2_000_000,
     kv_bytes=8_000_000,
 )
 MACHINE = Machine(Host(cores=8, memory_total=16 * 2**30, memory_available=11 * 2**30))

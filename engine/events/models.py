@@ -83,7 +83,6 @@ class PlanSummary:
     """The numeric signature: weight format, KV type, device class. Text is a function of it."""
     reasons: tuple[str, ...]
     target_bytes: int = 0
-    draft_bytes: int = 0
     kv_bytes: int = 0
     can_think: bool = False
     """Whether the model's template knows how to switch thinking on and off."""

@@ -63,7 +63,6 @@ class PlannedLoad:
             signature="",
             reasons=plan.reasons,
             target_bytes=sum(memory.target for memory in plan.memory),
-            draft_bytes=sum(memory.draft for memory in plan.memory),
             kv_bytes=sum(memory.kv for memory in plan.memory),
             can_think=inspection.text.template.can_think,
             context_limit=target.max_positions,

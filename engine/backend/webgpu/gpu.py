@@ -30,9 +30,6 @@ _WANTED = (
 )
 """Limits that are asked for as high as the adapter has them."""
 
-ALIGNMENT = 256
-"""Every adapter lets a binding begin at a multiple of this."""
-
 
 @dataclass(slots=True)
 class DeviceWork:
@@ -100,7 +97,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class BufferRegion:
-    """A part of a buffer; `offset` is a multiple of ALIGNMENT."""
+    """A part of a buffer. Every adapter lets one begin at a multiple of 256, as `offset` is."""
 
     buffer: Buffer
     offset: int

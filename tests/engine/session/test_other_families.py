@@ -59,7 +59,8 @@ def test_it_answers_plainly_and_says_why(session: Session, stable: Path) -> None
 def test_every_mode_is_plain(stable: Path, mode: Mode) -> None:
     for draft in (DraftChoice.AUTO, DraftChoice.LOOKUP, FOLDER_TARGET):
         plan = plan_load(Load(stable, draft, mode), PLENTY).summary
-        assert (plan.mode, plan.draft, plan.draft_bytes) == (Mode.PLAIN, None, 0)
+        assert (plan.mode, plan.draft) == (Mode.PLAIN, None)
+        assert not any(memory.draft for memory in plan.memory)
 
 
 def test_it_is_held_in_16_bits_where_32_do_not_fit(stable: Path) -> None:
