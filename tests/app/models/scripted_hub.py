@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from desk import Desk
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton, QMessageBox
+from PySide6.QtWidgets import QAbstractButton, QMessageBox, QPushButton, QWidget
 
 from app.models.models_page import ModelsPage
 from app.models.search_bar import ModelsTab
+from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
 from app.showcase.hub import HubScript, ScriptedHub
+from engine.commands import Load
 from engine.hub.download.jobs import JobReport
 from engine.hub.messages import FoundRepository
 
@@ -96,3 +98,24 @@ class Visitor:
 
         self.until(there)
         return box[0]
+
+
+def loads(visitor: Visitor) -> list[Load]:
+    return [each for each in visitor.desk.script.commands if isinstance(each, Load)]
+
+
+def banner(visitor: Visitor, words: str) -> Banner:
+    """The message that says this, once it is there."""
+    found: list[Banner] = []
+
+    def there() -> bool:
+        window = visitor.desk.assembly.window
+        found[:] = [each for each in window.findChildren(Banner) if words in each.text]
+        return bool(found) and found[0].isVisible()
+
+    visitor.until(there)
+    return found[0]
+
+
+def button(where: QWidget, words: str) -> QPushButton:
+    return next(each for each in where.findChildren(QPushButton) if each.text() == words)

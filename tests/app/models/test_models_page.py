@@ -9,69 +9,31 @@ from pathlib import Path
 import pytest
 from desk import Desk
 from fake_engine import Script
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QHelpEvent
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QHelpEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
-    QFileDialog,
-    QInputDialog,
     QLabel,
-    QPushButton,
     QToolTip,
     QWidget,
 )
-from scripted_hub import Visitor, told
+from scripted_hub import Visitor, banner, button, loads, told
 
 from app.models.download_orders import Wanted
 from app.models.row_delegate import RowDelegate
 from app.models.search_bar import ModelsTab
 from app.models.token_dialog import TokenDialog
-from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
-from engine.commands import Load
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.messages import Access, Describe, Job, Order, Packaging, Refused, Search
 from engine.hub.remote.faults import BY_CHOICE, Fault
-from engine.hub.shelf.kept_model import ModelOrigin
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 TARGET, DRAFT = story.UNDER_WAY[0].job, story.UNDER_WAY[1].job
-
-
-@pytest.fixture
-def visitor(open_desk: Callable[[Script | None], Desk]) -> Visitor:
-    """Somebody who has just opened the page of a window that is used for the first time."""
-    script = Script()
-    told(script.hub)
-    desk = open_desk(script)
-    desk.ready()
-    desk.assembly.window.resize(1280, 800)
-    return Visitor.of(desk)
-
-
-def loads(visitor: Visitor) -> list[Load]:
-    return [each for each in visitor.desk.script.commands if isinstance(each, Load)]
-
-
-def banner(visitor: Visitor, words: str) -> Banner:
-    """The message that says this, once it is there."""
-    found: list[Banner] = []
-
-    def there() -> bool:
-        window = visitor.desk.assembly.window
-        found[:] = [each for each in window.findChildren(Banner) if words in each.text]
-        return bool(found) and found[0].isVisible()
-
-    visitor.until(there)
-    return found[0]
-
-
-def button(where: QWidget, words: str) -> QPushButton:
-    return next(each for each in where.findChildren(QPushButton) if each.text() == words)
 
 
 def arrived(job: Job) -> JobReport:
@@ -379,176 +341,6 @@ def test_a_model_is_told_of_when_its_draft_is_here_too(visitor: Visitor) -> None
     assert visitor.desk.banners.texts == []
     visitor.tell(arrived(TARGET), arrived(DRAFT))
     banner(visitor, "Qwen3-8B and its draft were downloaded.")
-
-
-# -- on this computer --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def keeper(visitor: Visitor) -> Visitor:
-    """Somebody who looks at the models on this computer."""
-    visitor.script.candidates = story.KEPT_CANDIDATES
-    visitor.go_to(ModelsTab.INSTALLED)
-    count = len(story.KEPT) + len(story.ELSEWHERE) + 2
-    visitor.until(lambda: len(visitor.page.installed.view.rows.entries) == count)
-    return visitor
-
-
-def test_the_list_has_ours_and_what_other_programs_have(keeper: Visitor) -> None:
-    rows = keeper.page.installed.view.rows
-    said = [rows.row(rows.index(n, 0)) for n in range(rows.rowCount())]
-    titles = [row.title for row in said if row is not None]
-    assert titles == [
-        *(model.name for model in story.KEPT if not model.head),
-        "Drafts",
-        *(model.name for model in story.KEPT if model.head),
-        "Found on this disk",
-        *(model.name for model in story.ELSEWHERE),
-    ]
-    QTest.keyClicks(keeper.page.search.field, "coder")
-    assert [getattr(each, "model", None) for each in rows.entries][1:] == [story.ELSEWHERE[1]]
-
-
-def test_a_model_is_used_with_the_draft_that_fits(keeper: Visitor) -> None:
-    page, model = keeper.page, story.KEPT[1]
-    page.installed.view.choose(model.path)
-    detail = page.installed.kept
-    keeper.until(lambda: detail.drafts.chosen is not None)
-    facts = dict(detail.facts.shown)
-    assert facts["Quantisation"] == "Q4_K_M"
-    assert facts["Licence"] == "apache-2.0"
-    keeper.click(detail.use_button)
-    keeper.until(lambda: loads(keeper)[-1].model == model.path)
-    assert keeper.desk.chat.isVisible()
-    settings = keeper.desk.assembly.settings
-    keeper.desk.ready()
-    keeper.until(lambda: [each.model for each in settings.value.profiles] == [str(model.path)])
-
-
-def test_the_model_in_use_is_protected_with_a_sentence(keeper: Visitor) -> None:
-    page = keeper.page
-    page.installed.view.choose(Path("model"))
-    detail = page.installed.kept
-    assert detail.protected.text().startswith("It is in use")
-    assert not detail.use_button.isEnabled()
-    assert not detail.delete_button.isVisible()
-
-
-def test_deleting_tells_the_exact_bytes_and_waits_for_a_yes(keeper: Visitor) -> None:
-    page, model = keeper.page, story.KEPT[1]
-    page.installed.view.choose(model.path)
-    keeper.click(page.installed.kept.delete_button)
-    box = keeper.asked()
-    assert "5,030,000,000 bytes (5.0\N{NO-BREAK SPACE}GB)" in box.informativeText()
-    assert str(model.path) in box.informativeText()
-    assert ("delete", model.path) not in keeper.script.done
-    keeper.click(button(box, "Delete"))
-    keeper.did("delete", model.path)
-    keeper.until(lambda: model not in page.installed.view.rows.entries)
-    banner(keeper, "Qwen3-8B-Q4_K_M was deleted.")
-
-
-def test_a_model_is_called_as_the_user_calls_it(keeper: Visitor) -> None:
-    page, model, settings = keeper.page, story.KEPT[0], keeper.desk.assembly.settings
-    page.installed.view.choose(model.path)
-    keeper.click(page.installed.kept.rename_button)
-    (dialog,) = keeper.desk.assembly.window.findChildren(QInputDialog)
-    dialog.setTextValue("  My   model ")
-    dialog.accept()
-    keeper.until(lambda: page.installed.kept.title.text() == "My model")
-    assert keeper.desk.assembly.bridge.status.model_name == "My model"
-    assert settings.value.profiled(model.path).name == "My model"
-    before = keeper.desk.assembly.models.running._file_name
-    page.installed.actions.rename(model, "")
-    assert keeper.desk.assembly.bridge.status.model_name == before != "My model"
-
-
-def test_a_draft_drafts_and_does_not_answer(keeper: Visitor) -> None:
-    page, draft = keeper.page, story.KEPT[4]
-    answers = loads(keeper)[-1].model
-    page.installed.view.choose(draft.path)
-    detail = page.installed.kept
-    assert detail.use_button.text() == "Use as draft"
-    keeper.click(detail.use_button)
-    keeper.until(lambda: loads(keeper)[-1].draft == draft.path)
-    assert loads(keeper)[-1].model == answers
-
-
-def test_check_move_and_forget(keeper: Visitor, tmp_path: Path) -> None:
-    page, model = keeper.page, story.KEPT[3]
-    page.installed.view.choose(model.path)
-    detail = page.installed.kept
-    keeper.click(detail.check_button)
-    keeper.did("check", model.path)
-    banner(keeper, "half.gguf is as it should be.")
-    keeper.until(lambda: not page._services.shelf.doing)
-    page.installed.actions.ask_folder(model)
-    (dialog,) = keeper.desk.assembly.window.findChildren(QFileDialog)
-    assert dialog.fileMode() is QFileDialog.FileMode.Directory
-    dialog.fileSelected.emit(str(tmp_path))
-    dialog.close()
-    keeper.did("move", model.path, tmp_path)
-    keeper.until(lambda: not page._services.shelf.doing)
-    keeper.click(detail.forget_button)
-    keeper.did("forget", model.path)
-
-
-def test_what_other_programs_have_is_used_in_place_or_copied(keeper: Visitor) -> None:
-    page, model = keeper.page, story.ELSEWHERE[0]
-    page.installed.view.choose(model.path)
-    detail = page.installed.kept
-    assert not detail.use_button.isVisible()
-    assert not detail.delete_button.isVisible()
-    keeper.click(detail.copy_button)
-    keeper.did("copy", model.path)
-
-    def listed() -> bool:
-        entries = page.installed.view.rows.entries
-        return any(getattr(each, "origin", None) is ModelOrigin.COPIED for each in entries)
-
-    keeper.until(listed)
-
-
-def drop(page: QWidget, path: Path) -> bool:
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(str(path))])
-    buttons, keys = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    action = Qt.DropAction.CopyAction
-    enter = QDragEnterEvent(QPoint(5, 5), action, data, buttons, keys)
-    page.dragEnterEvent(enter)
-    if enter.isAccepted():
-        page.dropEvent(QDropEvent(QPointF(5, 5), action, data, buttons, keys))
-    return enter.isAccepted()
-
-
-def test_add_model_asks_for_a_file_and_then_what_becomes_of_it(
-    visitor: Visitor, tmp_path: Path
-) -> None:
-    path = tmp_path / "mine.gguf"
-    path.write_bytes(b"x")
-    visitor.page.add_button.menu().actions()[0].trigger()
-    (dialog,) = visitor.page.findChildren(QFileDialog)
-    dialog.fileSelected.emit(str(path))
-    visitor.click(button(banner(visitor, "Add mine.gguf"), "Copy"))
-    visitor.did("copy", path)
-    dialog.close()
-
-
-@pytest.mark.release(keep=1, reason="every file")
-@pytest.mark.parametrize("name", ["mine.gguf", "model.safetensors", ""])
-def test_a_model_can_be_dropped_on_the_page(visitor: Visitor, tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    if name:
-        path.write_bytes(b"x")
-    assert drop(visitor.page, path)
-    meant = tmp_path if name != "mine.gguf" else path
-    visitor.click(button(banner(visitor, f"Add {meant.name}"), "Use in place"))
-    visitor.did("in place", meant)
-
-
-def test_other_files_are_not_taken(visitor: Visitor, tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("x")
-    assert not drop(visitor.page, tmp_path / "text.txt")
 
 
 # -- keyboard and names ------------------------------------------------------------------------
