@@ -52,7 +52,7 @@ def command_parser() -> argparse.ArgumentParser:
             "130 interrupted by Ctrl-C. With --json, stdout holds exactly one JSON object."
         ),
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (chat, serve, bench, plan, hardware, models, hub, train_draft):
         module.add_parser(commands)
     return parser
