@@ -47,7 +47,7 @@ def f(x):
 
 
 _LINES = [
-    *("text", "# H", "- a", "  - b", "1. x", "> q", "```", "```c", "int x;", "---", ""),
+    *("text", "# H", "- a", "  - b", "1. x", "- ```", "> q", "```", "```c", "int x;", "---", ""),
     *("/ a / b /", "/---/---/", "/ 1 / 2 /"),
 ]
 
@@ -390,6 +390,20 @@ def test_what_follows_in_an_item_stands_below_its_text(view: TextView) -> None:
     assert (first.text(), second.text()) == ("one", "two")
     assert second.textList() is None
     assert second.blockFormat().indent() == 1
+
+
+@pytest.mark.parametrize("first", ["```\n  x\n  ```", "    x", "| x |\n  |---|"])
+def test_an_item_that_begins_with_no_text_has_its_marker_above(view: TextView, first: str) -> None:
+    view.show_markdown(f"| cell |\n|---|\n\n- {first}\n- last")
+    assert _everything(view).split("\n") == ["cell", "- ", "x", "- last"]
+    layout = view.document().documentLayout()
+    cursor = view.document().find("x")
+    below = layout.blockBoundingRect(cursor.block()).top()
+    cursor.movePosition(QTextCursor.MoveOperation.Left, n=3)
+    marker = layout.blockBoundingRect(cursor.block())
+    assert cursor.block().textList() is not None
+    assert marker.left() == 0
+    assert 0 < marker.bottom() <= below
 
 
 def test_the_lines_of_a_formula_stay_below_each_other(view: TextView) -> None:
