@@ -92,10 +92,8 @@ class HubClient(QObject):
         self._ask(question)
 
     def describe(self, repo: str) -> None:
-        """Have a repository told; one that is known is told at once."""
-        if repo in self._known:
-            self.described.emit(self._known[repo])
-        elif repo not in self._asked:
+        """Have a repository told that is not known yet."""
+        if repo not in self._asked:
             self._asked.add(repo)
             self._ask(Describe(Access(), repo))
 

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 from desk import Desk
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton, QMessageBox
+from PySide6.QtWidgets import QAbstractButton, QMessageBox, QPushButton, QWidget
 
 from app.models.models_page import ModelsPage
 from app.models.search_bar import ModelsTab
+from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
 from app.showcase.hub import HubScript, ScriptedHub
-from engine.hub.download.jobs import JobReport
-from engine.hub.messages import FoundRepository
+from engine.commands import Load
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import FoundRepository, Job
 
 
 def told(script: HubScript) -> HubScript:
@@ -96,3 +98,31 @@ class Visitor:
 
         self.until(there)
         return box[0]
+
+
+def loads(visitor: Visitor) -> list[Load]:
+    """What the engine was asked to load, in order."""
+    return [each for each in visitor.desk.script.commands if isinstance(each, Load)]
+
+
+def banner(visitor: Visitor, words: str) -> Banner:
+    """The message that says this, once it is there."""
+    found: list[Banner] = []
+
+    def there() -> bool:
+        window = visitor.desk.assembly.window
+        found[:] = [each for each in window.findChildren(Banner) if words in each.text]
+        return bool(found) and found[0].isVisible()
+
+    visitor.until(there)
+    return found[0]
+
+
+def button(where: QWidget, words: str) -> QPushButton:
+    """The button below a widget that says this."""
+    return next(each for each in where.findChildren(QPushButton) if each.text() == words)
+
+
+def arrived(job: Job) -> JobReport:
+    """The report of a job that is done."""
+    return JobReport(job, JobState.DONE, job.nbytes, model=f"/models/{job.variant}.gguf")

@@ -18,20 +18,17 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QInputDialog,
     QLabel,
-    QPushButton,
     QToolTip,
     QWidget,
 )
-from scripted_hub import Visitor, told
+from scripted_hub import Visitor, banner, button, loads, told
 
 from app.models.download_orders import Wanted
 from app.models.row_delegate import RowDelegate
 from app.models.search_bar import ModelsTab
 from app.models.token_dialog import TokenDialog
-from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
-from engine.commands import Load
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.messages import Access, Describe, Job, Order, Packaging, Refused, Search
 from engine.hub.remote.faults import BY_CHOICE, Fault
@@ -40,42 +37,6 @@ from engine.hub.shelf.kept_model import ModelOrigin
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 TARGET, DRAFT = story.UNDER_WAY[0].job, story.UNDER_WAY[1].job
-
-
-@pytest.fixture
-def visitor(open_desk: Callable[[Script | None], Desk]) -> Visitor:
-    """Somebody who has just opened the page of a window that is used for the first time."""
-    script = Script()
-    told(script.hub)
-    desk = open_desk(script)
-    desk.ready()
-    desk.assembly.window.resize(1280, 800)
-    return Visitor.of(desk)
-
-
-def loads(visitor: Visitor) -> list[Load]:
-    return [each for each in visitor.desk.script.commands if isinstance(each, Load)]
-
-
-def banner(visitor: Visitor, words: str) -> Banner:
-    """The message that says this, once it is there."""
-    found: list[Banner] = []
-
-    def there() -> bool:
-        window = visitor.desk.assembly.window
-        found[:] = [each for each in window.findChildren(Banner) if words in each.text]
-        return bool(found) and found[0].isVisible()
-
-    visitor.until(there)
-    return found[0]
-
-
-def button(where: QWidget, words: str) -> QPushButton:
-    return next(each for each in where.findChildren(QPushButton) if each.text() == words)
-
-
-def arrived(job: Job) -> JobReport:
-    return JobReport(job, JobState.DONE, job.nbytes, model=f"/models/{job.variant}.gguf")
 
 
 # -- asking ------------------------------------------------------------------------------------
@@ -323,76 +284,7 @@ def test_what_cannot_be_fetched_is_told(visitor: Visitor) -> None:
     assert fetched == ["Q4_K_M", "Q5_K_M"]
 
 
-# -- downloads ---------------------------------------------------------------------------------
-
-
-def test_downloads_tell_how_far_they_are_and_are_paused_resumed_given_up(visitor: Visitor) -> None:
-    page = visitor.page
-    assert not page.downloads.isVisible()
-    visitor.tell(*story.UNDER_WAY)
-    row = page.downloads.rows["target"]
-    assert (
-        row.state.text().replace("\N{NO-BREAK SPACE}", " ")
-        == "2.1 GB of 5.0 GB · 31.4 MB/s · 2 min left"
-    )
-    assert "1 running" in page.downloads.summary.text()
-    visitor.click(row.pause_button)
-    visitor.did(JobState.PAUSED, "target")
-    visitor.until(row.resume_button.isVisible)
-    visitor.click(row.resume_button)
-    visitor.did(JobState.FETCHING, "target")
-    visitor.click(page.downloads.rows["m"].cancel_button)
-    visitor.did("cancel", "m")
-    visitor.until(lambda: "m" not in page.downloads.rows)
-
-
-def test_a_failed_download_offers_what_mends_it(visitor: Visitor) -> None:
-    page = visitor.page
-    visitor.tell(*story.FAILED)
-    full, gated = page.downloads.rows["target"], page.downloads.rows["llama"]
-    assert full.trouble.text().startswith("There is not enough room")
-    assert full.space_button.isVisible()
-    assert not full.token_button.isVisible()
-    assert gated.token_button.isVisible()
-    visitor.click(full.again_button)
-    visitor.did(JobState.FETCHING, "target")
-    visitor.until(lambda: not full.again_button.isVisible())
-
-
-def test_what_was_done_before_the_window_opened_is_not_told_again(
-    open_desk: Callable[[Script | None], Desk],
-) -> None:
-    script = Script()
-    told(script.hub)
-    script.hub.reports = (arrived(TARGET),)
-    desk = open_desk(script)
-    desk.ready()
-    visitor = Visitor.of(desk)
-    visitor.until(lambda: TARGET.key in visitor.page.downloads.rows)
-    visitor.did("keep", TARGET.key)
-    assert desk.banners.texts == []
-
-
-def test_a_model_is_told_of_when_its_draft_is_here_too(visitor: Visitor) -> None:
-    visitor.until(lambda: visitor.page._services.hub._looked)
-    draft = JobReport(DRAFT, JobState.FETCHING)
-    visitor.tell(arrived(TARGET), draft)
-    assert visitor.desk.banners.texts == []
-    visitor.tell(arrived(TARGET), arrived(DRAFT))
-    banner(visitor, "Qwen3-8B and its draft were downloaded.")
-
-
 # -- on this computer --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def keeper(visitor: Visitor) -> Visitor:
-    """Somebody who looks at the models on this computer."""
-    visitor.script.candidates = story.KEPT_CANDIDATES
-    visitor.go_to(ModelsTab.INSTALLED)
-    count = len(story.KEPT) + len(story.ELSEWHERE) + 2
-    visitor.until(lambda: len(visitor.page.installed.view.rows.entries) == count)
-    return visitor
 
 
 def test_the_list_has_ours_and_what_other_programs_have(keeper: Visitor) -> None:

@@ -78,7 +78,9 @@ def test_the_best_is_better_than_the_usual_one() -> None:
 
 def test_no_model_is_the_best_where_none_is_better_than_the_usual_one() -> None:
     models = tuple(replace(each, level=min(each.level, 1)) for each in curated().models)
-    equals = recommendations(MACHINES["a workstation"], Speeds({}), replace(curated(), models=models))
+    equals = recommendations(
+        MACHINES["a workstation"], Speeds({}), replace(curated(), models=models)
+    )
     assert len(equals) > 1
     assert RecommendedRole.BEST not in {each.role for each in equals}
 
