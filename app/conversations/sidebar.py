@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -33,31 +33,9 @@ from app.signals import TypedSignal
 from app.theme.icons import IconButton, icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
-from app.widgets.escape import claims_escape
 from app.widgets.labels import plain_label
+from app.widgets.search_field import SearchField
 from engine.language import tr
-
-
-class SearchField(QLineEdit):
-    """Words to look for. Down goes to the results, Enter opens the first, Escape clears."""
-
-    down_asked = Signal()
-    open_asked = Signal()
-
-    def event(self, event: QEvent) -> bool:
-        """Escape is ours while there is something to clear, before it stops an answer."""
-        return (bool(self.text()) and claims_escape(event)) or super().event(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Keys that are not about the words."""
-        if event.key() == Qt.Key.Key_Escape and self.text():
-            self.clear()
-        elif event.key() == Qt.Key.Key_Down:
-            self.down_asked.emit()
-        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self.open_asked.emit()
-        else:
-            super().keyPressEvent(event)
 
 
 class Sidebar(QWidget):

@@ -120,6 +120,7 @@ class EngineBridge(QObject):
         self._subscribers: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
         self._asked: dict[QuestionId, Callable[[Any], None]] = {}
         self._newest: dict[type[Any], list[Callable[[Any], None]]] = defaultdict(list)
+        self._first: Callable[[], Command | None] = lambda: None
         self._closed = False
         self._last_activity = time.perf_counter()
         self._timer = QTimer(self)
@@ -131,16 +132,18 @@ class EngineBridge(QObject):
         self.last_load: Load | None = None
         """The one in force, or the one under way."""
 
-    def start(self, first: Callable[[], Command | None] = lambda: None) -> None:
+    def start(self, first: Callable[[], Command | None] | None = None) -> None:
         """Start the engine in a thread of its own; commands sent meanwhile wait for it.
 
-        `first` makes the command that goes before them, if any; it runs in that thread.
+        `first` makes the command that goes before them, if any; it runs in that thread. Without,
+        the one of the last start does.
         """
+        self._first = first or self._first
         self._closed = False
         self._set_status(EngineStatus())
         self._timer.start()
         threading.Thread(
-            target=self._start_engine, args=(first,), name="engine-start", daemon=True
+            target=self._start_engine, args=(self._first,), name="engine-start", daemon=True
         ).start()
 
     def submit(self, command: Command) -> None:

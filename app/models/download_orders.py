@@ -12,7 +12,6 @@ from app.models.hub_client import HubClient
 from app.models.variant_choice import draft_variant, target_variant
 from app.notices import report, tell
 from engine.errors import UserFixable
-from engine.hub.download.jobs import JobState
 from engine.hub.messages import Describe, Job, Refused, Repository, Variant
 from engine.language import tr
 
@@ -99,18 +98,7 @@ class DownloadOrders(QObject):
                 tell(nothing.format(repo=draft.found.repo))
         elif order.draft_path is not None:
             self.drafts_here[job.key] = order.draft_path
-        new = [each for each in jobs if not self._is_coming(each)]
-        if new:
-            self._hub.fetch(*new)
-        else:
-            tell(tr("It is being downloaded already."))
-
-    def _is_coming(self, job: Job) -> bool:
-        over = (JobState.DONE, JobState.FAILED)
-        return any(
-            (each.job.repo, each.job.variant) == (job.repo, job.variant) and each.state not in over
-            for each in self._hub.reports
-        )
+        self._hub.fetch(*jobs)
 
     def _refused(self, refused: Refused) -> None:
         """End an order whose model cannot be had; where it is only the draft, go on without it."""

@@ -92,10 +92,8 @@ class HubClient(QObject):
         self._ask(question)
 
     def describe(self, repo: str) -> None:
-        """Have a repository told; one that is known is told at once."""
-        if repo in self._known:
-            self.described.emit(self._known[repo])
-        elif repo not in self._asked:
+        """Have a repository told that is not known yet."""
+        if repo not in self._asked:
             self._asked.add(repo)
             self._ask(Describe(Access(), repo))
 
@@ -123,8 +121,18 @@ class HubClient(QObject):
         return self._hub().queue.reports()
 
     def fetch(self, *jobs: Job) -> None:
-        """Fetch models."""
-        self._do(lambda: self._hub().queue.add(jobs, self._with_token()))
+        """Fetch models; an equal job that is not over yet makes a new one needless."""
+        self._do(lambda: self._add(jobs))
+
+    def _add(self, jobs: Sequence[Job]) -> None:
+        """Look at the queue itself: the window may not have heard of the last order yet."""
+        queue = self._hub().queue
+        coming = [each.job for each in queue.reports() if each.state not in _OVER]
+        new = [job for job in jobs if not any(_is_equal(job, other) for other in coming)]
+        if new:
+            queue.add(new, self._with_token())
+        else:
+            tell(tr("It is being downloaded already."))
 
     def go_on(self) -> None:
         """Resume what the end of the last run has stopped."""
@@ -208,6 +216,12 @@ class HubClient(QObject):
     def _tell(self, error: Exception) -> None:
         if not isinstance(error, Cancelled):
             self.problem.emit(in_words(error))
+
+
+def _is_equal(job: Job, other: Job) -> bool:
+    """Tell whether two jobs fetch the same; the same job is added again to go on with it."""
+    same = (job.repo, job.variant) == (other.repo, other.variant)
+    return same and job.key != other.key
 
 
 def in_words(error: Exception) -> UserFixable:

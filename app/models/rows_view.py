@@ -101,8 +101,6 @@ class RowsView(UniformList, Generic[E]):
         """Return does with an entry what a double click does."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.current is not None:
             self._enter(self.currentIndex())
-        elif event.key() == Qt.Key.Key_Escape:
-            event.ignore()
         else:
             super().keyPressEvent(event)
 

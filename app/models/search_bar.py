@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -21,6 +19,7 @@ from app.models.model_texts import PACKAGINGS
 from app.signals import TypedSignal
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
+from app.widgets.search_field import SearchField
 from app.widgets.text_button import text_button
 from engine.hub.messages import Order, Packaging
 from engine.language import later, tr
@@ -67,7 +66,7 @@ class SearchBar(QWidget):
         super().__init__(parent)
         self.tab = ModelsTab.RECOMMENDED
         self._words = dict.fromkeys(ModelsTab, "")
-        self.field = QLineEdit(self)
+        self.field = SearchField(self)
         self.field.setClearButtonEnabled(True)
         self.field.setMaxLength(200)
         self.button = text_button(tr("Search"), self)
@@ -115,15 +114,6 @@ class SearchBar(QWidget):
         self._narrowing.setVisible(finding)
         self.note.setText(tr(_NOTES[tab]))
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move the focus to the list with Down; Escape clears the field first."""
-        if event.key() == Qt.Key.Key_Down and self.field.hasFocus():
-            self.left.emit()
-        elif event.key() == Qt.Key.Key_Escape and self.field.text():
-            self.field.clear()
-        else:
-            super().keyPressEvent(event)
-
     def _tab_button(self, tab: ModelsTab) -> QPushButton:
         button = text_button(tr(tab.value), self, lambda: self.tab_chosen.emit(tab), look="choice")
         button.setCheckable(True)
@@ -164,7 +154,8 @@ class SearchBar(QWidget):
 
     def _connect(self) -> None:
         self.field.textChanged.connect(self._typed)
-        self.field.returnPressed.connect(self._entered)
+        self.field.open_asked.connect(self._entered)
+        self.field.down_asked.connect(self.left)
         self.button.clicked.connect(self.search_asked)
         self.packaging_box.activated.connect(lambda _=0: self._narrowed())
         self.order_box.activated.connect(lambda _=0: self._narrowed())

@@ -199,10 +199,7 @@ def nice_ceiling(value: float) -> float:
     if not value > 0 or math.isinf(value):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    for step in _STEPS:
-        if value <= step * power * (1 + 1e-9):
-            return step * power
-    return 10 * power
+    return next(step * power for step in _STEPS if value <= step * power * (1 + 1e-9))
 
 
 @dataclass(slots=True)

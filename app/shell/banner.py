@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from app.notices import Notice, NoticeKind
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current, font_scale, mono_font
+from app.widgets.escape import claims_escape
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
@@ -153,6 +154,10 @@ class Banner(QFrame):
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._details)
+
+    def event(self, event: QEvent) -> bool:
+        """Escape leaves the message before it stops an answer."""
+        return claims_escape(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Escape leaves the message."""

@@ -54,7 +54,7 @@ class LoadNotices(QObject):
         """Offer another try where it may end otherwise."""
         bridge, load = self._bridge, self._bridge.last_load
         if bridge.status.phase is Phase.BROKEN:
-            return tr("Try again"), lambda: bridge.start(lambda: load)
+            return tr("Try again"), bridge.start
         if load is not None and may_fit_later(event):
             return tr("Try again"), lambda: bridge.submit(load)
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.theme.fonts import scaled
@@ -94,10 +94,3 @@ class PageFrame(QWidget):
         """The column grows to its widest only."""
         super().resizeEvent(event)
         self.column.setContentsMargins(self.side, 4, self.side, _SIDE)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Escape leads back to the chat from wherever the keyboard is in here."""
-        if event.key() == Qt.Key.Key_Escape:
-            self.closed.emit()
-        else:
-            super().keyPressEvent(event)

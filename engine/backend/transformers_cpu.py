@@ -143,8 +143,11 @@ def filled_model(
             trust_remote_code=False,
             output_loading_info=True,
         )
+    except MemoryError:
+        raise
     except Exception as error:
-        raise reader.trouble or _refused(config, error) from error
+        details = "".join(traceback.format_exception(error))[-4000:]
+        raise reader.trouble or not_loadable(config.family, details) from error
     if reader.trouble is not None:
         raise reader.trouble
     wrong = [*report["missing_keys"], *report["mismatched_keys"], *report["unexpected_keys"]]
@@ -152,12 +155,6 @@ def filled_model(
         raise not_loadable(config.family, str(report)[:2000])
     filled: transformers.PreTrainedModel = model.eval()
     return filled
-
-
-def _refused(config: OtherConfig, error: Exception) -> Exception:
-    if isinstance(error, MemoryError | UserFixable):
-        return error
-    return not_loadable(config.family, "".join(traceback.format_exception(error))[-4000:])
 
 
 class _Reader:

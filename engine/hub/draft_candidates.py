@@ -32,7 +32,6 @@ from engine.plan.footprint import weight_count
 
 _OTHER = 0.1
 """Share of all tokens: vocabularies that differ in more have little to do with each other."""
-_MOST_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +115,6 @@ class Vocabularies:
         key = FilesState.of(real_path(target.path)), FilesState.of(real_path(draft.path))
         if key not in self._known:
             found = self._compare(key[0], target, draft)
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
             self._known[key] = found
         return self._known[key]
 

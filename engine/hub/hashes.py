@@ -91,10 +91,10 @@ class CheckedFiles:
     A note holds as long as the file has the size and the time of last change that it had then.
 
     Args:
-        path: the file of the notes; None: nothing is noted.
+        path: the file of the notes.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._notes = _read_notes(path)
 
@@ -104,8 +104,6 @@ class CheckedFiles:
 
     def add(self, blob: Path, file: RemoteFile) -> None:
         """Note that a file is right."""
-        if self._path is None or self.has(blob, file):
-            return
         self._notes.pop(str(blob), None)
         self._notes[str(blob)] = _note(blob, file)
         write_json(self._path, dict(list(self._notes.items())[-_MOST_NOTES:]))
@@ -116,10 +114,10 @@ def _note(blob: Path, file: RemoteFile) -> list[object]:
     return [file.blob_name, seen.st_size, seen.st_mtime_ns]
 
 
-def _read_notes(path: Path | None) -> dict[str, object]:
+def _read_notes(path: Path) -> dict[str, object]:
     """Return what was noted; nothing where that is unreadable: files are read once more."""
     try:
-        notes = json.loads(path.read_text(encoding="utf-8")) if path else {}
+        notes = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return notes if isinstance(notes, dict) else {}

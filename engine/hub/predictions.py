@@ -109,8 +109,6 @@ class Predictions:
             plan = self._plan(self._machine, target, drafts)
         except OutOfMemory as error:
             return Judged(self._without_others(target, error))
-        except UserFixable as error:
-            return Judged(Fit(Badge.UNKNOWN, reason=error.cause))
         measured = self._speeds.measured and not guessed
         low, high = _BAND if measured else _ROUGH_BAND
         badge, reason = _badge(plan, target)
@@ -126,7 +124,7 @@ class Predictions:
         """Return whether a model would fit if other programs were closed."""
         try:
             self._plan(_alone(self._machine), target, ())
-        except UserFixable:
+        except OutOfMemory:
             return Fit(Badge.NO, reason=error.cause)
         said = tr("It would fit if other programs were closed.")
         return Fit(Badge.TIGHT, reason=sentences(error.cause, said))

@@ -79,11 +79,9 @@ class ProseWriter:
             case "list_item_open":
                 self._marker = True
             case "list_item_close":
-                if self._marker:  # nothing in it yet
-                    self._start("nested", self._look.line())
+                self._bare_marker()
                 ordered, number = self._lists[-1]
                 self._lists[-1] = (ordered, number + 1)
-                self._marker = False
             case "blockquote_open":
                 self._quotes.append(-1)
             case "blockquote_close":
@@ -113,6 +111,12 @@ class ProseWriter:
             style_of_list = self._list_format(ticked=kind == "task")
             QTextCursor(self._cursor.block()).createList(style_of_list)
             self._marker = False
+
+    def _bare_marker(self) -> None:
+        """Give an item that does not begin with text a line for its marker alone."""
+        if self._marker:
+            self._start("nested", self._look.line())
+            self._cursor.insertText(INVISIBLE)  # Qt hides an empty text block beside a table
 
     def _list_format(self, *, ticked: bool) -> QTextListFormat:
         ordered, number = self._lists[-1]
@@ -172,6 +176,7 @@ class ProseWriter:
         self._inline.formula(self._cursor, text, self._look.text(), source, start, end)
 
     def _code(self, token: Token) -> None:
+        self._bare_marker()
         indent = self._indent()
         first = self._writer.start_code(self._cursor, indent)
         self._quotes = [first if number < 0 else number for number in self._quotes]
@@ -199,6 +204,7 @@ class ProseWriter:
             self._cursor.setCharFormat(self._look.code())
             self._writer.insert_lines(text, self._cursor, SourcePlaces(), self._block.start)
             return
+        self._bare_marker()
         self._writer.insert_table(self._cursor, rows, self._inline, self._indent())
 
 

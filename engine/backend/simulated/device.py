@@ -101,7 +101,6 @@ class SimulatedSegment(Segment):
         self._native, self._processor = native, processor
         self._work = work_of(native.struct)
         self._products: dict[tuple[int, int, bool], float] = {}
-        self._speeds = processor.speeds  # that those are of
 
     @property
     def signature(self) -> str:
@@ -207,8 +206,6 @@ class SimulatedSegment(Segment):
 
     def _computes(self, rows: int, logit_rows: int, tokens: int, *, own: bool = False) -> None:
         device, work = self._processor, self._work
-        if self._speeds is not device.speeds:
-            self._products, self._speeds = {}, device.speeds
         products = self._products.get((rows, logit_rows, own))
         if products is None:
             products = work.products(rows, logit_rows, device.speeds, own=own)

@@ -120,6 +120,8 @@ def upload(
         entry.lasts_as_long_as(matrix)
     waiting = 0
     for start, some in _regrouped(stretches):
+        if form.floats and not _are_numbers(some):
+            raise not_finite(name)
         stored = _as_stored(form, some)
         waiting += stored.nbytes
         _fill(gpu, matrix, start, stored, name)
@@ -159,6 +161,12 @@ def _regrouped(stretches: Iterable[Stretch]) -> Iterator[tuple[int, Stretch]]:
         kept = [rest.copy()] if len(rest) else []
     if kept:
         yield start, kept[0]
+
+
+def _are_numbers(rows: Stretch) -> bool:
+    if rows.dtype == np.uint16:  # the bits of BF16
+        return not (rows & 0x7F80 == 0x7F80).any()
+    return bool(np.isfinite(rows).all())
 
 
 def _as_stored(form: BlockFormat, rows: Stretch) -> NDArray[np.uint8]:

@@ -58,7 +58,7 @@ _LONG_TO_READ = 1 << 18
 def run(
     pipe: Connection[Any, Any],
     rules: DownloadRules,
-    notes: Path | None = None,
+    notes: Path,
     code: str = language.ENGLISH,
 ) -> None:
     """Run the process: take one `Fetch`, tell `FetchProgress`, end with what became of it.
@@ -91,7 +91,7 @@ def _end_with(pipe: Connection[Any, Any]) -> None:
 
 
 def _answer(
-    asked: Fetch, rules: DownloadRules, notes: Path | None, tell: Callable[[FetchProgress], None]
+    asked: Fetch, rules: DownloadRules, notes: Path, tell: Callable[[FetchProgress], None]
 ) -> FetchedModel:
     _make_sure_of_names(asked.job)
     prepare(asked.access)
@@ -241,7 +241,7 @@ class FetchProcess:
         notes: where files that were right are noted.
     """
 
-    def __init__(self, asked: Fetch, rules: DownloadRules, notes: Path | None = None) -> None:
+    def __init__(self, asked: Fetch, rules: DownloadRules, notes: Path) -> None:
         self.key = asked.job.key
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = _PROCESSES.Pipe()

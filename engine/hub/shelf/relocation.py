@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -227,15 +228,8 @@ def _file_name(wanted: str) -> str:
 
 def _free(root: Path, name: str) -> Path:
     """Return a folder that is not there yet."""
-    for number in range(1, 1000):
-        folder = root / (name if number == 1 else f"{name} {number}")
-        if not folder.exists():
-            return folder
-    raise UserFixable(
-        tr("There are too many models called “{name}”.").format(name=name),
-        tr("Delete some of them first."),
-        str(root),
-    )
+    folders = (root / (name if number == 1 else f"{name} {number}") for number in count(1))
+    return next(folder for folder in folders if not folder.exists())
 
 
 def move(

@@ -174,7 +174,6 @@ def _bundled() -> Iterator[FoundModel]:
         yield found
 
 
-_MOST_KEPT = 256
 _MARKUP = ("license", "licence")
 
 
@@ -199,8 +198,6 @@ class Descriptions:
         if known is None:
             known = _read(found)
             with self._lock:
-                if len(self._known) >= _MOST_KEPT:
-                    self._known.clear()
                 self._known[state] = known
         return replace(
             known,

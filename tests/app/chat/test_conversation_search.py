@@ -92,6 +92,18 @@ def test_what_is_folded_opens_for_its_match(desk: Desk) -> None:
     assert 0 <= y < desk.chat.transcript.viewport().height()
 
 
+def test_a_new_answer_is_counted_and_the_place_stays(desk: Desk) -> None:
+    _ask(desk, "one needle", "no more")
+    _find(desk, "needle")
+    assert desk.chat.find_bar.words == "1 of 1"
+    desk.script.answer = "a needle and another needle"
+    desk.session.send("Go on")
+    desk.answered()
+    desk.bot.waitUntil(lambda: desk.chat.find_bar.words == "1 of 3")
+    desk.session.delete_message(desk.session.messages[0].id)
+    desk.bot.waitUntil(lambda: desk.chat.find_bar.words == "No matches")
+
+
 def test_another_conversation_ends_the_search(desk: Desk) -> None:
     _ask(desk, "needle", "needle")
     _find(desk, "needle")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from app.data_folder.paths import Paths
@@ -145,6 +146,8 @@ def test_reports_are_read_copied_and_deleted(paths: Paths, qtbot: QtBot) -> None
     qtbot.addWidget(dialog)
     assert dialog.list.count() == 2
     assert "IndexError" in dialog.text.toPlainText()
+    dialog.copy.click()
+    assert QGuiApplication.clipboard().text() == dialog.text.toPlainText()
     with qtbot.waitSignal(dialog.changed):
         dialog.delete.click()
     assert len(folder.all()) == 1

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.history import AnswerState, ChatSetup, Conversation, HistoryStore, TokenMarks, foreign
-from app.history.exchange import export_json, import_text, read_trees
+from app.history.exchange import LONGEST_TEXT, export_json, import_text, read_trees
 from app.history.markdown_file import markdown
 from app.history.message import StoredMessage
 from app.history.trees import Tree, beside
@@ -230,10 +230,25 @@ def test_what_is_good_in_a_bad_file_is_kept(
         {"messages": [{"role": ["odd"], "content": "x"}, {"role": "user", "content": "y" * 101}]},
         {"mapping": {**circle, "c": fine}, "current_node": ["odd"]},
         {"unknown": 1},
+        {"messages": [{"role": "user", "content": {"text": "in a text"}}]},
     ]
     imported = import_text(store.trees, json.dumps(data))
-    assert [said(store, each) for each in imported] == [[("user", "Hi")], [("user", "fine")]]
+    assert [said(store, each) for each in imported] == [
+        [("user", "Hi")],
+        [("user", "fine")],
+        [("user", "in a text")],
+    ]
     assert imported.left_out == 2 + 1 + 2 + 1
+
+
+def test_conversations_beyond_the_most_are_left_out(
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.history.exchange._MOST_CONVERSATIONS", 2)
+    chats = [{"messages": [{"role": "user", "content": f"{number}"}]} for number in range(3)]
+    imported = import_text(store.trees, json.dumps(chats))
+    assert len(imported) == 2
+    assert imported.left_out == 1
 
 
 def test_odd_fields_of_our_own_format_do_no_harm(store: HistoryStore) -> None:
@@ -256,8 +271,9 @@ def test_odd_fields_of_our_own_format_do_no_harm(store: HistoryStore) -> None:
     ]
     own = {"format": "duotail-conversations", "version": 1}
     told = {"title": ["odd"], "setup": 3, "leaf": {"odd": 1}, "messages": messages}
+    messages.append({"id": 7, "parent": 6, "role": "user", "text": "x" * (LONGEST_TEXT + 1)})
     imported = import_text(store.trees, json.dumps({**own, "conversations": [told, 7]}))
-    assert imported.left_out == 3
+    assert imported.left_out == 4
     (conversation,) = imported
     (second,) = store.branches.messages(conversation.id)
     assert (second.text, second.version, second.versions) == ("moves up", 2, 2)

@@ -219,6 +219,22 @@ def test_flipped_bytes_never_raise(seed: int) -> None:
     assert found is None or len(found.rounds) == 20
 
 
+def test_more_than_is_ever_kept_is_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = pack(recording())
+    spans = recording().spans
+    before = RoundRecording(recording().rounds, (replace(spans[0], start=-9), *spans[1:]), (3,) * 3)
+    assert unpack(pack(before)) is None
+    for name, most in (("MOST_ROUNDS", 2), ("MOST_TOKENS", 8), ("MOST_TOKENS", 3)):
+        with monkeypatch.context() as small:
+            small.setattr(f"app.history.rounds.{name}", most)
+            assert unpack(packed) is None
+    assert unpack(packed) is not None
+    with pytest.raises(Damaged):
+        ColumnReader(pack_column([4, -1]), 99).naturals(2)
+    with pytest.raises(ValueError, match="do not belong together"):
+        RoundRecording(recording().rounds, recording().spans, (3, 3))
+
+
 def test_what_is_far_too_long_is_not_kept() -> None:
     assert recording(1).keepable
     assert not RoundRecording((), (), ()).keepable

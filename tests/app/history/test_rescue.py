@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.history import AnswerState, HistorySearch, HistoryStore, set_aside
+from app.history import AnswerState, HistorySearch, HistoryStore, salvage, set_aside
 from app.history.database import connect
 from app.history.exchange import export_json, import_text
 from app.history.salvage import rows
@@ -114,6 +114,29 @@ def test_a_damaged_history_is_read_as_far_as_it_goes(
     with HistoryStore.open(filled) as store:
         import_text(store.trees, exported)
         assert texts(store) == found
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"\x05\x01",  # a header longer than the record
+        b"\x02\x0b",  # a kind that there is not
+        b"\x02\x17abc",  # a text longer than the record
+        b"\x02\x06\0\0",  # a number cut off
+    ],
+)
+def test_a_record_that_cannot_be_is_told(record: bytes) -> None:
+    assert salvage._record(b"\x03\x01\x11\x07ab") == [7, "ab"]
+    with pytest.raises(salvage.Broken):
+        salvage._record(record)
+
+
+def test_cells_that_cannot_be_are_told(filled: Path) -> None:
+    pages = salvage.Pages(filled)
+    for cell in (b"\x00\x01", b"\x7f\x01ab"):
+        with pytest.raises(salvage.Broken):
+            salvage._cell(pages, cell, 0)
+    assert salvage._varint(b"\x80" * 7 + b"\x81\x02", 0) == (1 << 8 | 2, 9)
 
 
 def test_what_could_be_read_becomes_the_history(filled: Path) -> None:

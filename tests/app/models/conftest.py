@@ -1,4 +1,4 @@
-"""A window that is used for the first time, and somebody on its Models page."""
+"""Somebody on the Models page of a window."""
 
 from __future__ import annotations
 

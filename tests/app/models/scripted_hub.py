@@ -16,8 +16,8 @@ from app.shell.page_names import PageName
 from app.showcase import hub_story as story
 from app.showcase.hub import HubScript, ScriptedHub
 from engine.commands import Load
-from engine.hub.download.jobs import JobReport
-from engine.hub.messages import FoundRepository
+from engine.hub.download.jobs import JobReport, JobState
+from engine.hub.messages import FoundRepository, Job
 
 
 def told(script: HubScript) -> HubScript:
@@ -101,6 +101,7 @@ class Visitor:
 
 
 def loads(visitor: Visitor) -> list[Load]:
+    """What the engine was asked to load, in order."""
     return [each for each in visitor.desk.script.commands if isinstance(each, Load)]
 
 
@@ -118,4 +119,10 @@ def banner(visitor: Visitor, words: str) -> Banner:
 
 
 def button(where: QWidget, words: str) -> QPushButton:
+    """The button below a widget that says this."""
     return next(each for each in where.findChildren(QPushButton) if each.text() == words)
+
+
+def arrived(job: Job) -> JobReport:
+    """The report of a job that is done."""
+    return JobReport(job, JobState.DONE, job.nbytes, model=f"/models/{job.variant}.gguf")

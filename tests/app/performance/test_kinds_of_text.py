@@ -193,3 +193,5 @@ def test_bars_words_and_table_say_the_same() -> None:
     view.refresh()
     assert view.height() > before
     assert view.table().rows[1][4] != "–"
+    assert not view.grab().isNull()
+    assert view._legend_words(several=True) != view._legend_words(several=False)

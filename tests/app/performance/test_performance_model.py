@@ -246,6 +246,25 @@ def test_shares_of_rounds_that_take_turns() -> None:
     assert shares.neither == pytest.approx(0)
 
 
+def test_the_oldest_rounds_go_and_shares_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = [
+        scripted.round_finished(n, float(n), draft=0.3, verify=0.5, drafted=4, accepted=n % 4)
+        for n in range(40)
+    ]
+    whole, short = Timeline(), Timeline()
+    for done in rounds:
+        whole.add(done)
+    monkeypatch.setattr("app.performance.timeline._MOST_KEPT", 12)
+    for done in rounds:
+        short.add(done)
+    assert len(short.rounds) <= 12
+    assert short.shares == whole.shares
+    edges = np.linspace(short.rounds[0].verify.end, rounds[-1].verify.end, 9)
+    assert short.busy.keys() == whole.busy.keys()
+    for lane, busy in short.busy.items():
+        assert busy.between(edges) == pytest.approx(whole.busy[lane].between(edges))
+
+
 @given(st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=1, max_size=30))
 def test_shares_of_lanes_that_run_ahead_equal_a_count_of_ticks(
     rounds: list[tuple[int, int, int]],

@@ -126,6 +126,12 @@ def test_the_keyboard_walks_the_rounds(qtbot: QtBot, panel: PerformancePanel) ->
         view = sight.stretch(1.0)
         assert view is not None
         assert view.start < done.verify.end <= view.end
+    span = sight.span
+    qtbot.keyClick(panel.board.timeline, Qt.Key.Key_Plus)
+    assert sight.span < span
+    qtbot.keyClick(panel.board.timeline, Qt.Key.Key_X)  # means nothing here
+    qtbot.keyClick(panel.board.timeline, Qt.Key.Key_Minus)
+    assert sight.span == pytest.approx(span)
     assert seen == list(range(newest.index, newest.index - 12, -1))
     assert sight.lags > 0
     qtbot.keyClick(panel.board.timeline, Qt.Key.Key_Right)

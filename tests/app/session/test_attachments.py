@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,13 @@ def test_what_cannot_go_along_is_refused_in_words(
         read_attachment(path)
     assert name in refused.value.cause
     assert refused.value.remedy
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(UserFixable, match=r"pipe\.txt"):
+        read_attachment(tmp_path / "pipe.txt")
 
 
 def test_folders_and_models_are_told_apart(tmp_path: Path) -> None:

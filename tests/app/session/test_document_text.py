@@ -11,12 +11,12 @@ from xml.sax.saxutils import escape
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pypdf import PdfWriter
+from pypdf import PageObject, PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from app.session import document_text
 from app.session.attachments import as_block, read_attachment
-from app.session.document_text import Limits, extract
+from app.session.document_text import Extract, Limits, extract
 from app.session.documents import DocumentLimits, read_document
 from engine.errors import Cancelled, UserFixable
 
@@ -120,6 +120,39 @@ def test_what_has_no_text_to_give_is_refused(
 def test_a_pdf_that_only_forbids_changes_is_read(tmp_path: Path) -> None:
     locked = pdf("Open to read", user_password="", owner_password="x", algorithm="AES-128")
     assert extract(at(tmp_path, "a.pdf", locked), _ENOUGH).text == "Open to read"
+
+
+def test_a_page_that_is_damaged_does_not_keep_the_others_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read = at(tmp_path, "x.pdf", pdf("one", "two", "three")), PageObject.extract_text
+
+    def damaged(page: PageObject, *more: Any, **named: Any) -> str:
+        text = read(page, *more, **named)
+        if text in broken:
+            raise ValueError("no such font")
+        return text
+
+    monkeypatch.setattr(PageObject, "extract_text", damaged)
+    broken = {"two"}
+    assert extract(path, _ENOUGH) == Extract("one\n\nthree", 3, 3, 1)
+    broken |= {"one", "three"}
+    nothing = extract(path, _ENOUGH)
+    assert (nothing.refused, nothing.details) == ("damaged", "ValueError: no such font")
+    broken.clear()
+    assert extract(path, Limits(4, 30.0)).text == "one", "there is no room for more"
+
+
+def test_a_docx_without_a_document_or_with_a_password_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.docx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("word/styles.xml", "<x/>")
+    assert extract(path, _ENOUGH).refused == "damaged"
+    locked = bytearray(docx(para("secret")))
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        locked[locked.index(mark) + place] |= 1  # the flag of an encrypted part
+    path.write_bytes(locked)
+    assert extract(path, _ENOUGH).refused == "encrypted"
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton, QToolButton
 
 from app.history import AnswerState, ChatSetup, StoredMessage, TokenMarks
+from app.session.request import seen
 from app.settings import Preset
 from app.settings.presets import BALANCED
+from engine.errors import UserFixable
 from engine.events import Failed, FinishReason, Interval, RoundFinished
 from engine.request import Role
 
@@ -179,6 +181,51 @@ def test_deleting_the_question_that_is_being_answered_stops_the_answer(desk: Des
     assert texts(desk) == ["First question", "First answer"]
     desk.bot.waitUntil(lambda: desk.session.live is None)
     assert texts(desk) == ["First question", "First answer"]
+
+
+def test_deleting_the_conversation_that_is_being_answered_stops_the_answer(desk: Desk) -> None:
+    desk.script.answer, desk.script.hold_after = "one two three four five six", 1
+    desk.type_and_send("Question")
+    desk.streaming("three ")
+    assert not desk.session.send("Another one")
+    assert desk.session.current is not None
+    desk.session.conversations.delete([desk.session.current.id])
+    desk.bot.waitUntil(lambda: desk.session.live is None)
+    assert desk.session.current is None
+    assert not desk.session.send("  ")
+    desk.session.continue_answer()  # there is none
+    desk.session.delete_message(1 << 40)
+    assert len(desk.script.requests) == 1
+    assert desk.session.messages == []
+
+
+def test_an_answer_that_filled_the_context_asks_for_room_before_it_goes_on(desk: Desk) -> None:
+    desk.script.reason = FinishReason.CONTEXT
+    ask(desk, "Question", "An answer")
+    with desk.bot.waitSignal(desk.session.context_full):
+        desk.session.continue_answer()
+    assert len(desk.script.requests) == 1
+
+
+def test_a_conversation_that_cannot_be_read_is_told_and_empty(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(desk, "Question", "Answer")
+    damaged = desk.session.current
+
+    def read(*_: object) -> None:
+        raise UserFixable("The history is damaged.", "Restart.")
+
+    monkeypatch.setattr(desk.session.branch._store.branches, "messages", read)
+    desk.session.open(damaged)
+    assert desk.session.messages == []
+    assert "The history is damaged." in desk.banners.texts
+
+
+def test_all_is_sent_where_what_was_left_out_has_gone() -> None:
+    messages = [StoredMessage(number, Role.USER, "x") for number in (1, 2, 3)]
+    assert seen(messages, ChatSetup(seen_after=2)) == messages[2:]
+    assert seen(messages, ChatSetup(seen_after=9)) == messages
 
 
 def test_an_older_version_can_be_read_while_the_new_one_is_written(desk: Desk) -> None:

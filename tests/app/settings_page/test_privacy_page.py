@@ -8,7 +8,9 @@ from pytestqt.qtbot import QtBot
 
 from app.data_folder.paths import Paths
 from app.data_folder.relocation import Pointer, read_pointer, write_pointer
+from app.diagnostics.reports import ReportFolder
 from app.settings_page.privacy import PlaceRow, PrivacyPage
+from app.settings_page.reports_dialog import ReportsDialog
 from app.settings_page.stored import StoredData, everything
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -57,6 +59,32 @@ def test_what_cannot_be_deleted_is_told(paths: Paths, qtbot: QtBot) -> None:
     press(page.places[StoredData.LOG], "Delete")  # there is none
     qtbot.waitUntil(lambda: bool(page.findChildren(QMessageBox)))
     assert "Not everything could be deleted" in asked(page).text()
+
+
+def test_reports_are_listed_and_benchmarks_deleted(paths: Paths, qtbot: QtBot) -> None:
+    paths.benchmarks.mkdir()
+    (paths.benchmarks / "one.json").write_text("{}")
+    page = shown(paths, qtbot)
+    report = ReportFolder(paths).of_error(ValueError("wrong"))
+    press(page.places[StoredData.REPORTS], "Show…")
+    dialog = page.findChild(ReportsDialog)
+    assert dialog is not None
+    assert dialog.list.count() == 1
+    dialog.delete.click()
+    assert report is not None
+    assert not report.path.exists()
+    with qtbot.waitSignal(page.restart_asked) as asked_for:
+        dialog.safe.click()
+    assert asked_for.args == [True]
+    press(page.places[StoredData.BENCHMARKS], "Delete")
+    qtbot.waitUntil(lambda: not list(paths.benchmarks.iterdir()))
+
+
+def test_all_settings_are_reset_once_asked(paths: Paths, qtbot: QtBot) -> None:
+    page = shown(paths, qtbot)
+    press(page, "Reset all…")
+    with qtbot.waitSignal(page.reset_settings_asked):
+        press(asked(page), "Reset all")
 
 
 def test_prepared_models_are_deleted(

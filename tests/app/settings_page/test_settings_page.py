@@ -3,8 +3,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QMessageBox, QPlainTextEdit, QSlider, QWidget
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QMessageBox,
+    QPlainTextEdit,
+    QPushButton,
+    QSlider,
+    QSpinBox,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from app.data_folder.paths import Paths
@@ -18,6 +30,9 @@ from app.settings_page.presets_dialog import PresetsDialog
 from app.settings_page.prompts_dialog import PromptsDialog
 from app.theme.theme import Theme, ThemeChoice
 from engine import language
+
+# What a window without a screen cannot do, Qt says for every dialog.
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
 
 @pytest.fixture
@@ -118,6 +133,97 @@ def test_the_text_size_applies_where_the_slider_rests(
     assert store.value.font_scale == 1.2
 
 
+def test_a_slider_that_is_being_moved_stays_where_it_is(
+    dialog: SettingsDialog, store: SettingsStore
+) -> None:
+    slider = control(dialog, "font_scale", QSlider)
+    assert isinstance(slider, QSlider)
+    slider.setValue(slider.value() + 2)
+    moved = slider.value()
+    store.change(token_tint=True)
+    assert slider.value() == moved
+
+
+def test_the_wheel_scrolls_the_page_and_changes_no_setting(
+    dialog: SettingsDialog, store: SettingsStore
+) -> None:
+    for name, kind in (("theme", QComboBox), ("font_scale", QSlider), ("serve_port", QSpinBox)):
+        wheel = QWheelEvent(
+            QPointF(5, 5), QPointF(5, 5), QPoint(), QPoint(0, -120), Qt.MouseButton.NoButton,
+            Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+        )  # fmt: skip
+        QApplication.sendEvent(control(dialog, name, kind), wheel)
+        assert not wheel.isAccepted()
+    assert store.value == Settings()
+
+
+def test_a_value_that_is_no_choice_is_named(dialog: SettingsDialog, store: SettingsStore) -> None:
+    store.change(language="tlh", default_preset="Gone")
+    language_box = control(dialog, "language", QComboBox)
+    preset_box = control(dialog, "default_preset", QComboBox)
+    assert isinstance(language_box, QComboBox)
+    assert isinstance(preset_box, QComboBox)
+    assert (language_box.currentText(), preset_box.currentText()) == ("tlh", "No preset")
+
+
+def test_presets_and_prompts_are_edited_in_dialogs(dialog: SettingsDialog) -> None:
+    for name, kind in (("presets", PresetsDialog), ("prompts", PromptsDialog)):
+        button = control(dialog, name, QPushButton)
+        assert isinstance(button, QPushButton)
+        button.click()
+        opened = dialog.findChild(kind)
+        assert opened is not None
+        assert opened.isVisible()
+        opened.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("hub_cache", QFileDialog.FileMode.Directory),
+        ("serve_certificate", QFileDialog.FileMode.ExistingFile),
+    ],
+)
+def test_a_file_or_folder_is_chosen_where_the_last_one_was(
+    dialog: SettingsDialog,
+    store: SettingsStore,
+    tmp_path: Path,
+    name: str,
+    mode: QFileDialog.FileMode,
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "a.pem").touch()
+    known, chosen = place, tmp_path
+    if mode is QFileDialog.FileMode.ExistingFile:
+        known, chosen = place / "a.pem", place / "b.pem"
+        chosen.touch()
+    editor = dialog.page.rows[name].editor
+    editor.control.setText(str(known))  # type: ignore[attr-defined]
+    next(b for b in editor.findChildren(QPushButton) if b.text() == "Choose…").click()
+    (asked,) = dialog.findChildren(QFileDialog)
+    assert asked.fileMode() is mode
+    assert asked.directory().path() == str(place)
+    asked.fileSelected.emit(str(chosen))
+    assert getattr(store.value, name) == str(chosen)
+    asked.close()
+
+
+def test_a_section_ends_a_search(dialog: SettingsDialog, qtbot: QtBot) -> None:
+    dialog.page.search.setText("size of text")
+    qtbot.keyClick(dialog.page.sections, Qt.Key.Key_Down)
+    assert dialog.page.search.text() == ""
+    assert shown(dialog) == {n for n, s in SPECS.items() if s.section is SettingsSection.APPEARANCE}
+
+
+def test_the_list_of_sections_grows_with_its_letters(dialog: SettingsDialog) -> None:
+    before = dialog.page.sections.iconSize().height()
+    font = dialog.page.font()
+    font.setPointSizeF(2 * font.pointSizeF())
+    dialog.page.setFont(font)
+    assert dialog.page.sections.iconSize().height() > before
+
+
 def test_a_language_asks_for_another_start(
     dialog: SettingsDialog, store: SettingsStore, qtbot: QtBot
 ) -> None:
@@ -185,7 +291,7 @@ def test_presets_are_made_changed_and_deleted(store: SettingsStore, qtbot: QtBot
     dialog.form.controls["system_prompt"].setPlainText("Say arr.")  # type: ignore[attr-defined]
     dialog.form.controls["temperature"].setValue(1.25)  # type: ignore[attr-defined]
     seed = dialog.form.controls["seed"]
-    qtbot.keyClicks(seed, "12x")
+    qtbot.keyClicks(seed, "7\b12x")
     setup = store.value.presets[-1].setup
     assert (setup.system_prompt, setup.temperature, setup.seed) == ("Say arr.", 1.25, 12)
     store.change(default_preset="Pirate")
@@ -195,6 +301,8 @@ def test_presets_are_made_changed_and_deleted(store: SettingsStore, qtbot: QtBot
     dialog.form.name.setText("Precis")
     qtbot.keyClicks(dialog.form.name, "e")  # taken
     assert store.value.presets[-1].name == "Captain"
+    qtbot.keyClick(dialog.form.name, Qt.Key.Key_Return)
+    assert dialog.form.name.text() == "Captain"
     dialog.delete.click()
     assert store.value.presets == BUILT_IN
     assert load(store.path).settings is not None
@@ -214,6 +322,9 @@ def test_built_in_presets_can_go_and_come_back(store: SettingsStore, qtbot: QtBo
     dialog.copy.click()
     assert store.value.presets[-1].setup == BALANCED.setup
     assert store.value.presets[-1] != BALANCED
+    dialog.list.setCurrentRow(1)
+    dialog.copy.click()
+    assert len({preset.name for preset in store.value.presets}) == len(BUILT_IN) + 2
     assert PRECISE.in_use().preset == "Precise"
 
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from desk import Desk
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QCursor, QGuiApplication
-from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 import app.shell.banner_stack
@@ -234,3 +242,16 @@ def test_messages_are_named_for_screen_readers(area: BannerStack) -> None:
     banner = area.findChild(Banner)
     assert banner is not None
     assert banner.accessibleName() == "It failed. Try again."
+
+
+def test_escape_leaves_a_message_before_it_stops_an_answer(desk: Desk) -> None:
+    desk.script.hold_after = 0
+    desk.session.send("Hello")
+    report(UserFixable("Something is wrong.", "Mend it."))
+    banner = desk.assembly.window.findChild(Banner)
+    assert banner is not None
+    inside = next(iter(banner.findChildren(QToolButton)))
+    inside.setFocus()
+    desk.bot.keyClick(inside, Qt.Key.Key_Escape)
+    assert desk.banners.texts == []
+    assert desk.session.live is not None

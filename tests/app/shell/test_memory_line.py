@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 from desk import Desk
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QContextMenuEvent
-from PySide6.QtWidgets import QMenu
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QHelpEvent
+from PySide6.QtWidgets import QApplication, QMenu, QToolTip
 from pytestqt.qtbot import QtBot
 
 from app.shell.memory_detail import MemoryDialog
 from app.shell.memory_strip import MemoryStrip
-from app.shell.memory_tables import of_loads
+from app.shell.memory_tables import NOTHING, of_loads
 from app.shell.page_names import PageName
 from app.theme.theme import Theme, ThemeChoice
 from app.widgets.memory_parts import MemoryPart
@@ -207,8 +207,30 @@ def test_details_open_by_key_and_follow(desk: Desk, qtbot: QtBot) -> None:
     assert rows[0] == "RTX 4060 | Target | 2.00 GiB | 2.00 GiB | 0.0 %"
     assert rows[-1] == "RTX 4060 | Total | 3.50 GiB | 3.50 GiB | 0.0 %"
     assert dialog.now.accessibleName() == "The model in memory"
+    runtime = HeldLine("", "runtime", GIB, GIB)
+    kept = replace(LINES[2], nbytes=GIB)
+    more = replace(HELD.devices[0], lines=(*LINES[:2], kept, runtime))
+    window.memory.take_held(replace(HELD, devices=(more,), typical_error=None))
+    assert dialog.error.text() == "Accuracy is known after the first response."
+    rows = [" | ".join(map(words, row)) for row in dialog.now.table.rows]
+    assert rows[2].endswith("2 conversations")
+    assert rows[-1].endswith(NOTHING)
+    dialog.copy()
+    copied = QGuiApplication.clipboard().text()
+    assert "The model in memory" in copied
+    assert "2 conversations" in copied
     qtbot.keyClick(dialog, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not window.findChildren(MemoryDialog))
+
+
+def test_the_tooltip_tells_all_of_it(line: MemoryStrip, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda _place, words, _widget: told.append(words))
+    line.take_sample(SAMPLE)
+    at = line.rect().center()
+    QApplication.sendEvent(line, QHelpEvent(QEvent.Type.ToolTip, at, line.mapToGlobal(at)))
+    assert told == [line.tip()]
+    assert "RTX 4060" in told[0]
 
 
 def test_the_menu_names_both_ways(line: MemoryStrip) -> None:

@@ -18,11 +18,13 @@ from test_one_arithmetic import prefilled, prompt, tree_logits
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Purpose
 from engine.backend.native.library import Format
+from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Budget, DraftRequest, Ranking, VerifyRequest
 from engine.backend.segment import Segment
 from engine.backend.simulated.device import SimulatedDevice, threads_beside_it
 from engine.backend.simulated.spec import SimulatedSpec
+from engine.backend.tree import TokenTree
 from engine.commands import WeightFormat
 from engine.errors import Absent, DeviceLost, OutOfMemory
 from engine.request import SamplingParams
@@ -205,11 +207,15 @@ def test_copies_of_single_calls(device: SimulatedDevice) -> None:
     ranking, budget = Ranking(0.0, 0, share_noise=True), Budget(6, 3, 2, 0.0)
     tree = decoder.draft(state, DraftRequest([5, 6, 7], ranking, budget))
     assert copies(device) == ((1, 12), (1, 16 * len(tree.tokens)))
+    stop = CancelFlag()
+    stop.set()
+    request = DraftRequest([5], ranking, budget)
+    assert decoder.draft(decoder.new_state(64), request, stop) == TokenTree.root(5)
     tokens = [5, 6, 7, 8]
     draws = NativeDraws(SamplingParams(), CONFIG.vocab_size)
     done = decoder.verify(state, draws, VerifyRequest([8, 9], [-1, 0], tokens, 2))
     back = 4 * (len(done.path) + len(done.tokens))
-    assert copies(device) == ((2, 12 + 8), (2, 16 * len(tree.tokens) + back))
+    assert copies(device) == ((3, 12 + 4 + 8), (2, 16 * len(tree.tokens) + back))
 
 
 def test_copies_of_a_verification_whose_end_is_on_the_device(device: SimulatedDevice) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from engine.backend.decoder import Decoder
 from engine.backend.prefix_cache import PrefixCache
@@ -108,7 +111,10 @@ def test_what_has_gone_by_is_kept_where_the_family_allows_it(other: Path) -> Non
     state = decoder.new_state(200)
     write(decoder, state, PROMPT, 4)
     assert state.reusable(len(state)) == len(state)
-    assert state.reusable(12) == (12 if other.name in GOES_BACK else 0)
+    goes_back = other.name in GOES_BACK
+    assert state.reusable(12) == (12 if goes_back else 0)
+    with nullcontext() if goes_back else pytest.raises(ValueError, match="cannot go back"):
+        decoder.new_state(200).copy_prefix(state, 12)
 
 
 def test_the_kept_state_reaches_the_next_turn_untouched(other: Path) -> None:
@@ -151,6 +157,18 @@ def test_a_missing_tensor_is_told_in_words(plain: Path) -> None:
     with pytest.raises(UserFixable, match="cannot load this “stablelm” model") as refused:
         filled_model(plain, config_of(plain), weights, weights.names()[1:], torch.float32)
     assert "missing_keys" in refused.value.details
+
+
+def test_weights_that_are_no_numbers_are_told_in_words(plain: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(plain, tmp_path / "model"))
+    tensors = load_file(folder / "model.safetensors")
+    name = "model.layers.1.mlp.up_proj.weight"
+    tensors[name][3, 5] = torch.nan
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    weights = SafetensorsFolder.open(folder)
+    with pytest.raises(UserFixable) as refused:
+        filled_model(folder, config_of(folder), weights, weights.names(), torch.float32)
+    assert name in refused.value.details
 
 
 def test_16_bit_weights_are_kept_as_such_when_asked(plain: Path) -> None:

@@ -90,6 +90,16 @@ def test_dropped_connections_send_no_byte_twice(at: Desk) -> None:
     assert at.served() == len(WEIGHTS)
 
 
+def test_a_server_that_always_ends_too_early_is_given_up(at: Desk) -> None:
+    at.hub.answer("model.safetensors", 200, body=WEIGHTS[:70_000], method="GET", times=5)
+
+    refused = at.fetch()
+
+    assert isinstance(refused, Refused)
+    assert refused.kind == "dropped"
+    assert at.weights().stat().st_size == 70_000
+
+
 def test_a_server_without_ranges_begins_anew(at: Desk) -> None:
     at.hub.takes_ranges = False
     at.hub.trap("model.safetensors", 70_000, Act.DROP)

@@ -276,6 +276,20 @@ def test_a_process_that_only_dies_is_given_up(
     assert "stopped unexpectedly" in failed.cause
 
 
+def test_downloads_go_on_though_a_listener_fails(at: Desk) -> None:
+    heard = Heard()
+
+    def listener(reports: tuple[JobReport, ...]) -> None:
+        heard(reports)
+        raise RuntimeError("a bug")
+
+    downloads = Downloads(at.folder, listener, HASTY)
+    downloads.add([at.job()], at.access())
+    heard.until(_all(JobState.DONE))
+    downloads.close()
+    assert at.is_whole()
+
+
 def test_no_room_is_said_before_anything_is_fetched(at: Desk, open_downloads: Open) -> None:
     downloads, _ = open_downloads(replace(HASTY, reserve=1 << 60))
 

@@ -293,6 +293,13 @@ def test_terms_keep_the_config_away_but_not_the_rest(hub: LocalHub) -> None:
     assert told(hub, token=TOKEN).config
 
 
+def test_a_file_that_cannot_be_had_just_now_is_not_taken_for_missing(hub: LocalHub) -> None:
+    hub.answer("config.json", 429, body=b"later")
+    with pytest.raises(HubError) as error:
+        told(hub)
+    assert fault(error) is Fault.BUSY
+
+
 def test_a_state_can_be_named(hub: LocalHub) -> None:
     published = hub.repository(REPO)
     assert published is not None
@@ -352,6 +359,7 @@ def test_a_name_that_leads_out_is_unsafe(hub: LocalHub) -> None:
         (429, {"Retry-After": "7"}, Fault.BUSY),
         (500, {}, Fault.SERVER),
         (503, {}, Fault.SERVER),
+        (304, {}, Fault.UNREADABLE),
         (400, {}, Fault.UNREADABLE),
         (0, {}, Fault.DROPPED),
     ],
@@ -377,6 +385,15 @@ def test_a_broken_compression_is_unreadable(hub: LocalHub) -> None:
 def test_a_silent_server_times_out(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.hub.remote.connection._READ_S", 0.05)
     hub.answer("/api/models", 200, held=True)
+    with pytest.raises(HubError) as error:
+        found(hub, "words")
+    assert fault(error) is Fault.TIMEOUT
+
+
+def test_an_answer_that_trickles_in_times_out(
+    hub: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.hub.remote.connection._WHOLE_S", -1.0)
     with pytest.raises(HubError) as error:
         found(hub, "words")
     assert fault(error) is Fault.TIMEOUT

@@ -76,6 +76,15 @@ def test_the_best_is_better_than_the_usual_one() -> None:
         assert best is None or (usual is not None and best.level > usual.level)
 
 
+def test_no_model_is_the_best_where_none_is_better_than_the_usual_one() -> None:
+    models = tuple(replace(each, level=min(each.level, 1)) for each in curated().models)
+    equals = recommendations(
+        MACHINES["a workstation"], Speeds({}), replace(curated(), models=models)
+    )
+    assert len(equals) > 1
+    assert RecommendedRole.BEST not in {each.role for each in equals}
+
+
 def test_what_is_good_at_something_is_recommended_for_that() -> None:
     found = told(MACHINES["a gaming machine"])
     for role, what in ((RecommendedRole.REASONING, "reasoning"), (RecommendedRole.CODE, "code")):

@@ -86,6 +86,7 @@ def test_qwen3_experts_in_some_blocks() -> None:
     experts = Experts(6, used=2, intermediate_size=24, normalise=True)
     found = [index for index, block in enumerate(config.blocks) if block.experts == experts]
     assert found == [1, 5, 7]
+    assert not any(block.experts for block in read("qwen3_moe", num_experts=0).blocks)
     with pytest.raises(UserFixable, match="num_experts_per_tok"):
         read("qwen3_moe", num_experts=4)
 

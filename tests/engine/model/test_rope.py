@@ -78,6 +78,17 @@ STRETCHED: list[dict[str, Any]] = [
     },
     {
         "rope_theta": 10_000.0,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 2048,
+            "beta_fast": 8,
+            "beta_slow": 8,
+            "truncate": False,
+        },
+    },
+    {
+        "rope_theta": 10_000.0,
         "head_dim": 16,
         "rope_scaling": {
             "rope_type": "longrope",

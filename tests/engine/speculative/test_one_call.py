@@ -8,6 +8,7 @@ import pytest
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.pool import CancelFlag
+from engine.backend.native.workspace import PREFILL_ROWS
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget, DraftRequest
 from engine.backend.tree import TokenTree
@@ -156,3 +157,16 @@ def test_no_clock_cuts_a_tree(native: dict[Format, tuple[Decoder, Decoder]]) -> 
     draft, levels = native[Format.Q8][1], 4000
     request = DraftRequest([5], Sampler(SamplingParams()).ranking, Budget(levels, levels, 1))
     assert draft.draft(draft.new_state(levels), request).drafted == levels
+
+
+@pytest.mark.parametrize(("slots", "levels"), [(7, 200), (PREFILL_ROWS + 9, PREFILL_ROWS + 3)])
+def test_a_draft_ends_where_its_memory_does(
+    native: dict[Format, tuple[Decoder, Decoder]], slots: int, levels: int
+) -> None:
+    """In one call and level by level, and not before, however many nodes are staged."""
+    draft = native[Format.Q8][1]
+    request = DraftRequest([5], Sampler(SamplingParams()).ranking, Budget(levels, levels, 1))
+    apart = LevelByLevel(draft.config, draft.segments)
+    one = draft.draft(state := draft.new_state(slots), request)
+    assert_same_trees(one, apart.draft(apart.new_state(slots), request))
+    assert one.drafted == min(state.slots, levels)

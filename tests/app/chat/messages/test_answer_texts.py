@@ -39,6 +39,12 @@ def test_mode_acceptance_and_shares_are_told() -> None:
     assert "Dovetail" in answer_numbers(numbers)[1]
 
 
+def test_a_server_s_speed_and_a_pause_of_drafting_are_told() -> None:
+    told = table(replace(stats(40), host_tokens_per_s=33.4, fallback_reason="It did not pay."))
+    assert told["Speed, as the server tells it"] == "33.4 tokens/s"
+    assert told["Drafting was paused"] == "It did not pay."
+
+
 def test_what_the_lanes_did_is_told_where_it_was_measured() -> None:
     numbers = replace(
         stats(40),

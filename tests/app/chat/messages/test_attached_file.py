@@ -56,6 +56,29 @@ def test_a_message_of_files_alone_and_what_is_copied(reader: Reader) -> None:
     assert question.plain_text() == sent
 
 
+def test_words_are_found_in_files_and_only_there(reader: Reader) -> None:
+    question = _shown(reader)
+    first, second = question.files
+    first.set_opened(True)
+    first.set_opened(True)  # it is
+    reader.bot.waitUntil(lambda: first.text is not None and first.text.laid_out)
+    reader.transcript.search("value_7")
+    assert first.text is not None
+    assert first.text.marks.any
+    start = _SENT.index("value_77")
+    reader.transcript.show_match(question.message.id, start, start + 8)
+    reader.settle()
+    assert first.text.marks.mark is not None
+    assert second.text is None
+    reader.transcript.show_match(1 << 40, 0, 4)  # another conversation's
+    reader.transcript.reveal(1 << 40)
+    reader.transcript.search("")
+    assert not first.text.marks.any
+    first.chip.setFocus()
+    reader.bot.keyClick(first.chip, Qt.Key.Key_Space)
+    assert not first.opened
+
+
 def test_tab_goes_through_the_files_and_their_text(reader: Reader) -> None:
     question = _shown(reader)
     question.files[0].set_opened(True)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from desk import Desk
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QComboBox, QPushButton, QWidget
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QAccessible, QWheelEvent
+from PySide6.QtWidgets import QApplication, QComboBox, QPushButton, QWidget
 
 from app.chat.sampling.setup_panel import SetupPanel
-from app.chat.sampling.setup_words import setup_words
+from app.chat.sampling.setup_words import setup_words, temperature_words
 from app.history import ChatSetup
 from app.settings import Preset, Settings
 from app.settings.presets import BALANCED
@@ -30,6 +30,12 @@ def panel(desk: Desk) -> SetupPanel:
     return desk.chat.setup_panel
 
 
+def choose(shown: SetupPanel, words: str) -> None:
+    """Take what the menu beside the presets has under these words."""
+    actions = shown.presets.menu_button.menu().actions()
+    next(each for each in actions if each.isVisible() and each.text().startswith(words)).trigger()
+
+
 def words(desk: Desk) -> str:
     return desk.chat.composer.setup_button.toolTip().splitlines()[0]
 
@@ -44,6 +50,10 @@ def test_what_is_not_as_usual_is_said() -> None:
         "system prompt",
         "at most 100 tokens",
     ]
+    setup = replace(BALANCED.in_use(), temperature=0.0, system_prompt="", seed=7)
+    like = replace(settings, presets=(Preset("Mine", replace(setup, system_prompt="x")),))
+    setup = replace(setup, preset="Mine", seed=None)
+    assert setup_words(setup, like) == ["Mine", "a new seed each time", "no system prompt"]
     changed = replace(BALANCED.in_use(), top_p=0.5)
     assert setup_words(changed, settings) == ["Balanced", "top-p 0.5"]
 
@@ -56,6 +66,32 @@ def test_every_value_of_a_setup_has_its_words() -> None:
         setup = ChatSetup(**{field.name: unlike.get(field.name, 1)})
         silent = field.name in {"thinking", "seen_after", "preset", "top_p", "repetition_penalty"}
         assert (setup_words(setup, settings) == ["Temperature 0"]) == silent, field.name
+
+
+def test_a_temperature_is_told_in_words() -> None:
+    said = [temperature_words(value) for value in (0, 0.3, 0.8, 1.0, 1.5)]
+    assert said[0].startswith("Always the most likely")
+    assert "close to" in said[1]
+    assert len(set(said)) >= 4
+
+
+def test_the_wheel_turns_a_number_only_where_the_keyboard_is(desk: Desk) -> None:
+    shown = panel(desk)
+    shown.more_button.click()
+    for field in ("top_k", "top_p"):
+        row = next(row for row in shown.rows if row.spec.field == field)
+        desk.assembly.window.setFocus()
+        before = row.value
+        for focused in (False, True):
+            if focused:
+                row.box.setFocus()
+            wheel = QWheelEvent(
+                QPointF(5, 5), QPointF(5, 5), QPoint(), QPoint(0, -120), Qt.MouseButton.NoButton,
+                Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+            )  # fmt: skip
+            QApplication.sendEvent(row.box, wheel)
+            assert wheel.isAccepted() is focused
+        assert before is None or row.value <= before
 
 
 def test_changes_reach_the_conversation_at_once(desk: Desk) -> None:
@@ -122,16 +158,18 @@ def test_values_are_kept_as_a_preset_changed_and_deleted_with_undo(desk: Desk) -
     settings = desk.assembly.settings
     shown = panel(desk)
     shown.slider.setValue(20)
+    choose(shown, "Save as preset")
+    assert shown.presets.name_field.hasFocus()
     shown.presets.name_field.setText("  Mine ")
     shown.presets.save_button.click()
     assert settings.value.preset("Mine") == Preset("Mine", drawn(1.0))
     assert desk.session.setup.preset == "Mine"
     shown.slider.setValue(30)
-    shown.presets.saved.emit("Mine")
+    choose(shown, "Update")
     assert settings.value.preset("Mine") == Preset("Mine", drawn(1.5))
-    shown.presets.made_default.emit("Mine")
+    choose(shown, "Use “Mine” for new")
     mine = settings.value.preset("Mine")
-    shown.presets.deleted.emit(mine)
+    choose(shown, "Delete")
     assert settings.value.preset("Mine") is None
     assert desk.session.setup == drawn(1.5)
     buttons = desk.banners.findChildren(QPushButton)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import QEvent, QPointF, QRectF
-from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtGui import QHelpEvent, QImage
+from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.text.line_boxes import BlockLines
@@ -90,7 +90,7 @@ def test_nothing_moves_for_tint_marks_or_refused_text(view: TextView) -> None:
     assert view.document().findBlock(view.writer.regions[0].first).layout().formats() == colours
 
 
-def test_refused_text_is_shown_and_told(view: TextView) -> None:
+def test_refused_text_is_shown_and_told(view: TextView, monkeypatch: pytest.MonkeyPatch) -> None:
     before = _picture(view)
     view.add_ghost(TEXT.index("words"), "thoughts")
     changed = _differs(before, _picture(view))
@@ -98,6 +98,13 @@ def test_refused_text_is_shown_and_told(view: TextView) -> None:
     assert word is not None
     assert abs(changed.left() - word.left()) < 3
     assert view.refused_at(QPointF(word.left() + 1, word.top() + 4)) == "thoughts"
+    told: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda _place, words, _widget: told.append(words))
+    for x in (word.left() + 1, word.right() + 400):
+        at = QPointF(x, word.top() + 4).toPoint()
+        asked = QHelpEvent(QEvent.Type.ToolTip, at, view.viewport().mapToGlobal(at))
+        QApplication.sendEvent(view.viewport(), asked)
+    assert told == ["Drafted and rejected: thoughts"]
     view.clear_ghosts()
     assert _picture(view) == before
 

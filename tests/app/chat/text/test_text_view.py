@@ -47,7 +47,7 @@ def f(x):
 
 
 _LINES = [
-    *("text", "# H", "- a", "  - b", "1. x", "> q", "```", "```c", "int x;", "---", ""),
+    *("text", "# H", "- a", "  - b", "1. x", "- ```", "> q", "```", "```c", "int x;", "---", ""),
     *("/ a / b /", "/---/---/", "/ 1 / 2 /"),
 ]
 
@@ -174,6 +174,17 @@ def test_an_open_code_block_only_grows(view: TextView) -> None:
     view.append("```\n")
     (region,) = view.writer.regions
     assert region.code.count("\n") == 50
+
+
+def test_colours_of_a_line_that_is_laid_out_in_parts_go_on(view: TextView) -> None:
+    line = "x = " + "'y' + " * 2_000 + "'z'"
+    view.show_markdown(f"```python\n{line}\n```")
+    view.complete()
+    parts = [(text, spans) for text, *_, spans in _looks(view)]
+    assert len(parts) > 2
+    for text, spans in parts:
+        assert spans
+        assert all(start >= 0 and start + length <= len(str(text)) for start, length in spans)
 
 
 def test_code_is_coloured_once_it_is_closed(view: TextView) -> None:
@@ -390,6 +401,32 @@ def test_what_follows_in_an_item_stands_below_its_text(view: TextView) -> None:
     assert (first.text(), second.text()) == ("one", "two")
     assert second.textList() is None
     assert second.blockFormat().indent() == 1
+
+
+def test_cells_stand_as_their_column_and_their_letters_say(view: TextView) -> None:
+    view.show_markdown("| middle | نص | right |\n|:-:|---|--:|\n| a | مرحبا | b |")
+    found = []
+    for text in ("middle", "a", "مرحبا", "b"):
+        style = view.document().find(text).blockFormat()
+        found.append((style.alignment(), style.layoutDirection()))
+    centre, right = Qt.AlignmentFlag.AlignHCenter, Qt.AlignmentFlag.AlignRight
+    assert [bool(alignment & centre) for alignment, _ in found] == [True, True, False, False]
+    assert bool(found[3][0] & right)
+    assert found[2][1] is Qt.LayoutDirection.RightToLeft
+
+
+@pytest.mark.parametrize("first", ["```\n  x\n  ```", "    x", "| x |\n  |---|"])
+def test_an_item_that_begins_with_no_text_has_its_marker_above(view: TextView, first: str) -> None:
+    view.show_markdown(f"| cell |\n|---|\n\n- {first}\n- last")
+    assert _everything(view).split("\n") == ["cell", "- ", "x", "- last"]
+    layout = view.document().documentLayout()
+    cursor = view.document().find("x")
+    below = layout.blockBoundingRect(cursor.block()).top()
+    cursor.movePosition(QTextCursor.MoveOperation.Left, n=3)
+    marker = layout.blockBoundingRect(cursor.block())
+    assert cursor.block().textList() is not None
+    assert marker.left() == 0
+    assert 0 < marker.bottom() <= below
 
 
 def test_the_lines_of_a_formula_stay_below_each_other(view: TextView) -> None:

@@ -13,25 +13,27 @@ import pytest
 import sample_budgets as sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QImage, QPainter, QWheelEvent
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QContextMenuEvent, QHelpEvent, QImage, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu, QToolTip
 from pytestqt.qtbot import QtBot
 from stopwatch import least
 
 from app.engine_link.plan_texts import unbroken
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.budget.axis import Axis
+from app.tuning.budget.curve_view import CurveView
 from app.tuning.budget.layer_map import Grid
 from app.tuning.budget.model import GIB
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import sentence
 from app.widgets.painted import SIDE, Painted
+from app.widgets.table_dialog import TableDialog
 from app.widgets.terms import TERMS
 
 # A note of the offscreen platform about any top-level widget with a smallest size.
-pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 
 LEFT = Qt.MouseButton.LeftButton
 ENOUGH_S, MOST_S = 0.004, 0.05
@@ -236,6 +238,34 @@ def test_tooltips_name_dots_steps_and_layers(view: BudgetView) -> None:
     below = lines * view.card.small_metrics.height()
     spot = QPointF(SIDE + cache.left + 5, 6 + view.card.height_for(view.card.room) - below)
     assert view.card.words_at(spot) == TERMS["KV cache"]
+
+
+def test_a_picture_has_its_tooltip_its_menu_and_its_table(
+    view: BudgetView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda _place, words, _widget: told.append(words))
+    curve = view.findChild(CurveView)
+    assert curve is not None
+    middle = curve.rect().center()
+    where = curve.mapToGlobal(middle)
+    asked = QHelpEvent(QEvent.Type.ToolTip, middle, where)
+    QApplication.sendEvent(curve, asked)
+    assert told == [curve.words_at(QPointF(middle))]
+    assert told[0]
+    menu_asked = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, middle, where)
+    QApplication.sendEvent(curve, menu_asked)
+    (menu,) = curve.findChildren(QMenu)
+    actions = {action.text(): action for action in menu.actions()}
+    actions["Copy as text"].trigger()
+    assert QApplication.clipboard().text().startswith("Chosen mode\tGPU memory")
+    actions["Show as table"].trigger()
+    menu.close()
+    (dialog,) = view.findChildren(TableDialog)
+    assert dialog.isVisible()
+    dialog.close()
+    QTest.keyClick(curve, Qt.Key.Key_X)  # means nothing here
+    assert curve.isVisible()
 
 
 def test_without_a_card_there_is_only_the_memory_of_the_pc(view: BudgetView) -> None:

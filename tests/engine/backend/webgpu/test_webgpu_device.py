@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from on_adapter import NAME, on_adapter
+from on_adapter import NAME, on_adapter, shared_device
 from tiny_models import write_model
 
 from engine.backend.decoder import MAX_TREE
-from engine.backend.ledger import Purpose
+from engine.backend.ledger import Account, Purpose
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.step import CHUNK
 from engine.backend.webgpu.device import WebGpuDevice
+from engine.backend.webgpu.matrix import upload
 from engine.backend.webgpu.sizes import (
     RUNTIME,
     UNIFORMS,
@@ -24,7 +25,7 @@ from engine.backend.webgpu.sizes import (
     table_bytes,
 )
 from engine.commands import WeightFormat
-from engine.errors import Absent, DeviceLost, OutOfMemory
+from engine.errors import Absent, DeviceLost, OutOfMemory, UserFixable
 from engine.model.families import open_config
 
 
@@ -67,6 +68,8 @@ def test_what_is_held_is_what_is_planned_and_what_wgpu_was_asked_for(
     assert left <= UNIFORMS
     device.close()
     assert device.ledger.held == 0
+    with pytest.raises(ValueError, match="webgpu:0 is closed"):
+        on_adapter(llama, WeightFormat.Q8, device)
 
 
 def test_a_budget_is_refused_in_words(llama: Path) -> None:
@@ -94,6 +97,23 @@ def test_a_lost_device_is_told_and_can_be_opened_again(llama: Path) -> None:
     device.close()
     again = on_adapter(llama, WeightFormat.Q8, WebGpuDevice(NAME))
     assert np.array_equal(again.forward(again.new_state(64), [5]).logits, before)
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0"])
+def test_weights_that_are_no_numbers_are_refused(kind: str) -> None:
+    gpu = shared_device().gpu
+    assert gpu is not None
+    if kind == "Q8_0":  # the scale of a block
+        rows = np.zeros((3, 34), dtype=np.uint8)
+        rows[2, :2] = np.array([np.nan], dtype=np.float16).view(np.uint8)
+    else:
+        wide = np.zeros((3, 32), dtype=np.float32)
+        wide[2, 5] = np.inf
+        rows = wide.astype(np.float16) if kind == "F16" else wide
+        rows = wide.view(np.uint16)[:, 1::2] if kind == "BF16" else rows
+    with pytest.raises(UserFixable, match="not numbers") as refused:
+        upload(gpu, Account(shared_device().ledger, "test"), kind, (3, 32), [rows], "some.weight")
+    assert "some.weight" in refused.value.details
 
 
 def test_a_device_that_is_not_there_is_absent() -> None:

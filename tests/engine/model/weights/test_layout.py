@@ -267,6 +267,7 @@ def _new_name(name: str) -> str:
         ("phi3", {"model.layers.1.mlp.up_proj.weight": (112, 64)}, "does not mention"),
         ("gemma2", {"model.layers.0.post_feedforward_layernorm.weight": None}, "is missing"),
         ("gemma2", {"lm_head.weight": (320, 64)}, "lm_head"),
+        ("gemma2", {"lm_head.weight": (300, 64)}, "lm_head"),
         ("gpt_oss", {"model.layers.0.self_attn.sinks": (3,)}, "3, not 4"),
         ("gpt_oss", {"model.layers.0.mlp.experts.down_proj": None}, "down_proj_blocks is missing"),
         ("gpt_oss", {"model.layers.0.mlp.experts.down_proj": (5, 64, 32)}, "5 x 64 x 32, not 5"),
@@ -295,6 +296,12 @@ def test_blocks_of_bytes_must_be_bytes(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(UserFixable, match="cannot be read"):
         ModelWeights.of_folder(config, tmp_path)
+
+
+def test_rows_must_divide_into_blocks(tmp_path: Path) -> None:
+    write_mxfp4_model(tmp_path, intermediate_size=40)
+    with pytest.raises(UserFixable, match="down_proj_blocks cannot be read"):
+        ModelWeights.of_folder(open_config(tmp_path), tmp_path)
 
 
 def test_hostile_counts_of_experts_cost_nothing() -> None:
