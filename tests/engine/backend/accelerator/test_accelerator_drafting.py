@@ -19,9 +19,10 @@ from engine.backend.accelerator import memory
 from engine.backend.accelerator.device import TorchDevice
 from engine.backend.accelerator.driver import DeviceMark, Driver
 from engine.backend.accelerator.memory import DeviceCache
-from engine.backend.accelerator.sizes import DRAFT_LEVELS, drafting_bytes, segment_bytes
+from engine.backend.accelerator.sizes import drafting_bytes, segment_bytes
 from engine.backend.accelerator.tree_state import TreeState, gumbel, round_keys, words
 from engine.backend.decoder import MAX_TREE, Decoder
+from engine.backend.drafted_levels import DRAFT_LEVELS
 from engine.backend.ledger import Purpose
 from engine.backend.round import Budget, DraftRequest, Ranking
 from engine.backend.sequence import SequenceState
@@ -291,4 +292,4 @@ def test_a_level_is_a_number_on_the_device(monkeypatch: pytest.MonkeyPatch) -> N
     for depth in (3, 5, 9, DRAFT_LEVELS):
         tree = model.draft(state, DraftRequest([5], ranking, Budget(90, depth, 2)))
         assert max(depths(tree.parents)) == depth
-    assert len(recorder.tapes) == 3, "the catch-up, a level, the end"
+    assert len(recorder.tapes) == 2, "the catch-up, a level"
