@@ -1,9 +1,9 @@
 """Drafting a tree on a device: one round is a handful of launches and one wait.
 
 Recorded are the catch-up with the first level's ranking, by the number of pending tokens, and one
-level, which serves them all because its number lies on the device. A recording of whole trees would save the launches between the levels, some ten microseconds each, but there would
-have to be one for every depth that the controller thinks of, and recording takes longer than a
-thousand launches.
+level, which serves them all because its number lies on the device. A recording of whole trees would
+save the launches between the levels, some ten microseconds each, but there would have to be one for
+every depth that the controller thinks of, and recording takes longer than a thousand launches.
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ from engine.backend.accelerator.tree_state import (
 )
 from engine.backend.drafted_levels import DRAFT_LEVELS, read_levels
 from engine.backend.ledger import Purpose
+from engine.backend.ranking import COLDEST, HOTTEST
 from engine.backend.round import Drafted, DraftRequest
 from engine.backend.step import CHUNK, Step
 from engine.model.config import ModelConfig
-
-_COLDEST, _HOTTEST = 1e-4, 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ class Drafting:
         host[:KEYS] = start, position, cache.chunks * CHUNK
         keys = np.array(round_keys(ranking.seed), dtype=np.uint32)
         host[KEYS:FACTORS] = keys.view(np.int32)
-        temperature = min(max(ranking.temperature, _COLDEST), _HOTTEST)
+        temperature = min(max(ranking.temperature, COLDEST), HOTTEST)
         host[FACTORS:].view(np.float32)[:] = temperature, request.budget.floor
         tree.given.send()
 

@@ -1,4 +1,4 @@
-"""A tree's verification where the device has drawn its tokens: only these come back."""
+"""Facts for draws and drafts on the device, and a tree's walk where only drawn tokens come back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Verified, VerifyRequest
+from engine.backend.ranking import COLDEST, HOTTEST
+from engine.backend.round import DraftRequest, Verified, VerifyRequest
 from engine.backend.step import Ints
 from engine.errors import InvalidLogits
 
@@ -25,12 +26,13 @@ _BROKEN, _CLOSE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class DeviceDraws:
-    """Facts that a device needs to draw at the nodes of a tree.
+    """Facts that a device needs to draw at the nodes of a tree, or to draft one.
 
     Attributes:
         asked: tokens whose probabilities are wanted, or NONE.
         settings: bits of temperature and min-p's floor below the best logit, the seed, and how far
-            behind a node the position of its token is, for the noise.
+            behind a node the position of its token is, for the noise. Of a draft, the second is
+            the floor of a level; then come whether there is noise, and where its nodes begin.
     """
 
     asked: Sequence[int]
@@ -50,14 +52,27 @@ class DeviceDraws:
         for node in range(len(request.nodes) - 1, 0, -1):
             asked[request.parents[node]] = request.nodes[node]
         floor = log(struct.min_p) if struct.min_p > 0 else _NO_FLOOR
-        seed = np.array([struct.seed], dtype=np.uint64).view(np.int32)
-        numbers = np.array([hot, floor], dtype=np.float32).view(np.int32)
-        behind = np.array([len(request.tokens) - committed], dtype=np.int32)
-        return cls(asked, np.concatenate([numbers, seed, behind]))
+        return cls(asked, _settings(hot, floor, struct.seed, len(request.tokens) - committed))
+
+    @classmethod
+    def of_draft(cls, request: DraftRequest, start: int) -> DeviceDraws:
+        """Return what to tell of a draft whose nodes' keys go to the slots from `start` on."""
+        ranking = request.ranking
+        hot = min(max(ranking.temperature, COLDEST), HOTTEST) if ranking.temperature else 1.0
+        noisy = int(ranking.temperature != 0 and ranking.share_noise)
+        behind = 1 + (request.features is not None)  # a head's first token is the second
+        floor = request.budget.floor
+        return cls((), _settings(hot, floor, ranking.seed, behind, noisy, start))
 
     def some(self, first: int, count: int) -> DeviceDraws:
         """Return those of some of the nodes."""
         return DeviceDraws(self.asked[first : first + count], self.settings)
+
+
+def _settings(temperature: float, floor: float, seed: int, *others: int) -> Ints:
+    numbers = np.array([temperature, floor], dtype=np.float32).view(np.int32)
+    words = np.array([seed], dtype=np.uint64).view(np.int32)
+    return np.concatenate([numbers, words, np.array(others, dtype=np.int32)])
 
 
 def walked(request: VerifyRequest, drawn: NDArray[np.uint32]) -> Verified | None:
