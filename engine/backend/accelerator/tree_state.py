@@ -65,9 +65,9 @@ class TreeState:
         self.result = room(DRAFT_LEVELS * width + 2 * nodes)
         self._noise: torch.Tensor | None = None
         self._level = room(1, dtype=torch.int64)
-        expanded, self._tokens, scores = self.result.split([DRAFT_LEVELS * width, nodes, nodes])
-        self._scores = scores.view(torch.float32)
-        self._expanded = expanded.view(DRAFT_LEVELS, width)
+        self._expanded = self.result[: -2 * nodes].view(DRAFT_LEVELS, width)
+        self._tokens = self.result[-2 * nodes : -nodes]
+        self._scores = self.result[-nodes:].view(torch.float32)
         self._beams = room(2, TILE_ROWS)  # tokens, nodes
         self._likely = room(TILE_ROWS, dtype=torch.float32)
         self._above = room(TILE_ROWS, dtype=torch.int64)

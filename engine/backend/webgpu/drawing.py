@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -30,13 +30,16 @@ class DeviceDraws:
 
     Attributes:
         asked: tokens whose probabilities are wanted, or NONE.
-        settings: bits of temperature and min-p's floor below the best logit, the seed, and how far
-            behind a node the position of its token is, for the noise. Of a draft, the second is
-            the floor of a level; then come whether there is noise, and where its nodes begin.
+        settings: bits of temperature and min-p's floor below the best logit, the seed, how far
+            behind a node the position of its token is, for the noise, top-k, and bits of top-p. Of
+            a draft, the second is the floor of a level, and at last come whether there is noise,
+            and where its nodes begin.
+        filtered: whether top-k or top-p filter.
     """
 
     asked: Sequence[int]
     settings: Ints
+    filtered: bool = False
 
     @classmethod
     def of(cls, draws: NativeDraws, request: VerifyRequest, committed: int) -> DeviceDraws | None:
@@ -46,13 +49,19 @@ class DeviceDraws:
         """
         struct = draws.struct
         hot = struct.temperature
-        if not draws.unfiltered or (hot and not _COLDEST <= hot <= _HOTTEST):
+        if draws.penalised or (hot and not _COLDEST <= hot <= _HOTTEST):
             return None
+        top_k, top_p = (struct.top_k, struct.top_p) if hot else (0, 1.0)
+        top_k = top_k if top_k < draws.vocab else 0
         asked = [NONE] * len(request.nodes)
         for node in range(len(request.nodes) - 1, 0, -1):
             asked[request.parents[node]] = request.nodes[node]
         floor = log(struct.min_p) if struct.min_p > 0 else _NO_FLOOR
-        return cls(asked, _settings(hot, floor, struct.seed, len(request.tokens) - committed))
+        share = min(np.float32(top_p), np.nextafter(np.float32(1), np.float32(0)))
+        bits = int((share if top_p < 1 else np.float32(1)).view(np.int32))
+        behind = len(request.tokens) - committed
+        settings = _settings(hot, floor, struct.seed, behind, top_k, bits)
+        return cls(asked, settings, bool(top_k) or top_p < 1)
 
     @classmethod
     def of_draft(cls, request: DraftRequest, start: int) -> DeviceDraws:
@@ -66,7 +75,7 @@ class DeviceDraws:
 
     def some(self, first: int, count: int) -> DeviceDraws:
         """Return those of some of the nodes."""
-        return DeviceDraws(self.asked[first : first + count], self.settings)
+        return replace(self, asked=self.asked[first : first + count])
 
 
 def _settings(temperature: float, floor: float, seed: int, *others: int) -> Ints:

@@ -210,13 +210,14 @@ class GpuNetwork:
         return found
 
     def draws(self, room: GpuRoom) -> list[Dispatch]:
-        """Return the dispatch from logits to the likeliest tokens."""
+        """Return the dispatches from logits to drawn tokens: where filters cut, and the draws."""
         if self._head is None:
             return []
-        kernel = self._gpu.kernel("gumbel", "draw")
         shape = self._stages.uniform(self._config.head_rows, LOGIT_ROWS)
-        group = kernel.group(shape, room.row_facts, room.wanted, room["logits"], room["drawn"])
-        return [Dispatch(kernel, group, lambda extent: (extent.wanted, 1, 1))]
+        bound = room.wanted, room["logits"], room["drawn"]
+        cut, draw = self._gpu.kernel("filter"), self._gpu.kernel("gumbel", "draw")
+        groups = (cut, cut.group(shape, *bound)), (draw, draw.group(shape, room.row_facts, *bound))
+        return [Dispatch(*each, lambda extent: (extent.wanted, 1, 1)) for each in groups]
 
     def growing(self, room: GpuRoom, width: int) -> TreeSteps:
         """Return the dispatches that grow a drafted tree so wide."""

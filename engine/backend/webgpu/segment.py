@@ -382,7 +382,7 @@ class WebGpuSegment(Segment):
             work.add(program.logits)
             name, each = "logits", self._config.head_rows
             if part.draws is not None:
-                work.add(program.draws)
+                work.add(program.draws[not part.draws.filtered :])
                 name, each = "drawn", DRAWN
             nbytes = extent.wanted * each * 4
             work.copy(room[name], nbytes, outbox.place(name, nbytes))

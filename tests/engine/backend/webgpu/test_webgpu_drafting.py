@@ -31,7 +31,7 @@ from engine.model.weights.readable import Weights
 
 SMALL = small_target(2)
 MODELS: dict[str, ModelConfig] = {
-    "stand-alone": replace(SMALL, vocab_size=2 * RANKED_SLICE + 301),
+    "stand-alone": replace(SMALL, vocab_size=RANKED_SLICE + 301),
     **{name: HEADS[name] for name in ("dgf 2", "linear with bias", "eagle3", "eagle3 normed")},
 }
 TREE = Budget(nodes=12, depth=5, width=3)
@@ -46,13 +46,13 @@ def built(config: ModelConfig, weights: Weights | None = None) -> Decoder:
     return Decoder.build(config, weights or weights_of(config), backend)
 
 
-@pytest.mark.release(keep=3, reason="every shape of a head")
+@pytest.mark.release(keep=2, reason="every shape of a head")
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("name", MODELS)
 def test_one_call_is_level_by_level(name: str, sampling: str) -> None:
     """Across borders of chunks, of slices of the vocabulary, and up to a full cache."""
     config = MODELS[name]
-    Twins(config, built(config), tolerance=2e-5).run(SAMPLINGS[sampling], [3, 9, 40])
+    Twins(config, built(config), tolerance=2e-5).run(SAMPLINGS[sampling], [9, 40])
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
