@@ -15,19 +15,24 @@ from draft_twins import (
     check_floors,
 )
 from full_models import RandomWeights
+from harness import SAMPLINGS as EXACT
+from harness import RandomController, decode
 from head_models import HEADS, HeadWeights, random_features, small_target
 from on_adapter import shared_device
 
 from engine.backend.decoder import Decoder
+from engine.backend.ledger import unlimited
 from engine.backend.native.library import Format
 from engine.backend.native.pool import CancelFlag
 from engine.backend.native.segment import NativeBackend
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget, DraftRequest, Ranking
 from engine.backend.webgpu.gpu import DeviceWork
 from engine.backend.webgpu.sizes import RANKED_SLICE, level_numbers
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.weights.readable import Weights
+from engine.speculative.drafters.model import DecoderDrafter, HeadDrafter, StandaloneDrafter
 
 SMALL = small_target(2)
 MODELS: dict[str, ModelConfig] = {
@@ -92,6 +97,35 @@ def test_a_tree_is_one_list_of_work_and_one_wait(name: str) -> None:
     ends = 1 + 1 + 2 + 2  # embedding; last norm; wanted rows and their logits; ranking, growing
     fusing = 4 if config.fusion else 1  # outputs, two norms, both side by side; a norm
     assert of_a_level <= ends + fusing + 9 + 10 * (config.num_layers - 1)
+
+
+@pytest.mark.release(keep=2, reason="every draft")
+@pytest.mark.parametrize("sampling", ["greedy", "sampled filtered"])
+@pytest.mark.parametrize("name", [None, "dgf 2", "eagle3 reduced"])
+def test_dovetail_writes_the_text_of_plain_decoding(name: str | None, sampling: str) -> None:
+    """The draft's trees on the device, the target on the CPU."""
+    params, prompt = EXACT[sampling], list(range(5, 60))
+    target_config = small_target()
+    target_weights = RandomWeights(target_config)
+    target = Decoder.build(target_config, target_weights, NativeBackend(Format.Q8))
+    expected = decode(target, prompt, params, context=192, max_tokens=40).tokens
+    drafter: DecoderDrafter
+    if name is None:  # the target's own weights, so that much is accepted
+        draft = built(target_config, target_weights)
+        drafter = StandaloneDrafter(draft, PrefixCache(draft, 192, 1 << 28))
+    else:
+        config = HEADS[name]
+        assert config.fusion is not None
+        target.feed(config.fusion, unlimited())
+        draft = built(config, HeadWeights(config, target_weights))
+        drafter = HeadDrafter(draft, PrefixCache(draft, 192, 1 << 28))
+    found = decode(
+        target, prompt, params, drafter=drafter, context=192, max_tokens=40,
+        controller=RandomController(np.random.default_rng(2)),
+    )  # fmt: skip
+    assert found.tokens == expected
+    assert sum(done.drafted for done in found.rounds) > 20
+    assert name is not None or len(found.rounds) < len(expected) / 1.5
 
 
 def test_pending_tokens_of_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:

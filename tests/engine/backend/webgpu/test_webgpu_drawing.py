@@ -131,6 +131,23 @@ def test_what_is_too_close_is_left_to_the_host() -> None:
     assert drawn(logits[:1], draws, 5)[0, 3] & 1
 
 
+@pytest.mark.parametrize("params", [
+    SamplingParams(temperature=1, top_p=0.9, seed=8),
+    SamplingParams(temperature=0.7, top_k=1000, top_p=0.95, seed=9),
+])  # fmt: skip
+def test_filters_where_tokens_crowd_and_tie(params: SamplingParams) -> None:
+    """More tokens at a cut than are put in order, a cut among those that weigh nothing, ties."""
+    rng, made = np.random.default_rng(1), 0
+    for spread, step, vocab in ((1, 0, 30_000), (8, 0, 1700), (3, 0.25, 3000)):
+        logits = rng.normal(0, spread, (16, vocab)).astype(np.float32)
+        logits = np.round(logits / step) * np.float32(step) if step else logits
+        draws = NativeDraws(params, vocab)
+        for row, (token, _, _, flags) in enumerate(drawn(logits, draws, 7)):
+            assert flags or token == draws.draw(logits[row], range(7 + row))
+            made += not flags
+    assert made >= 44
+
+
 def test_what_is_penalised_is_the_hosts() -> None:
     request = VerifyRequest([3], [-1], [3], limit=1)
     for params in (SamplingParams(repetition_penalty=1.1), SamplingParams(temperature=1e-5)):
