@@ -41,6 +41,9 @@ class NativeDraws:
         share_noise: whether `rank` adds the noise of the draws.
         pool: threads; None: those that all models share.
         account: where its memory is entered.
+
+    Attributes:
+        penalised: whether what was said changes logits.
     """
 
     def __init__(
@@ -73,19 +76,13 @@ class NativeDraws:
         self._memory = reserve(account or unlimited(), (nbytes,))
         where = pointer(self._memory)
         self.handle: int = library().dt_sampler_new(c.byref(self.struct), vocab, where)
-        self._penalised = params.penalised
+        self.penalised = params.penalised
         self._counted: tuple[Sequence[int], int, int] = ((), 0, -1)  # list, length, last token
         self._stop_ids: Collection[int] = ()
         self.asked = VerificationStruct()
         self.argument = c.byref(self.asked)
         """The verification, for native calls."""
         self._room(_FEW_NODES)
-
-    @property
-    def unfiltered(self) -> bool:
-        """Tell whether it draws from all that the model gives, but for min-p."""
-        filtered = self.struct.temperature != 0 and (self.struct.top_k or self.struct.top_p < 1)
-        return not (filtered or self._penalised)
 
     def draw(self, logits: Floats, tokens: Sequence[int]) -> int:
         """The token that follows `tokens`; logits fp32 [vocab].
@@ -117,7 +114,7 @@ class NativeDraws:
         count, tokens, stop_ids = len(request.nodes), request.tokens, request.stop_ids
         if count > len(self._nodes):
             self._room(2 * count)
-        if self._penalised:
+        if self.penalised:
             self._count(tokens)
         if stop_ids is not self._stop_ids:
             self._stop_at(stop_ids)

@@ -1,13 +1,15 @@
-// The target's draw of each wanted row, as engine/native/sample.c draws without filters but min-p: the
-// likeliest token, the lowest of equals, or the best score with noise. Written are the token, its
-// probability, that of the token that was asked for, and flags: 1 where not all logits are numbers, 2
-// where two tokens, or a token and min-p's floor, are too close for fp32: then the host has to draw.
+// The target's draw of each wanted row, as engine/native/sample.c draws: the likeliest token, the lowest
+// of equals, or the best score with noise. Written are the token, its probability, that of the token that
+// was asked for, and flags: 1 where not all logits are numbers, 2 where two tokens, or a token and where a
+// filter cuts, are too close for fp32: then the host has to draw. Where top-k or top-p filters, `drawn`
+// has what filter.wgsl has found.
 struct Drawn {
     size: u32,
     most: u32,
 }
 // Behind `most` wanted rows: as many tokens that are asked for, then temperature, min-p's floor below
-// the best logit, the seed, and how far behind a row's position that of the token that it draws is.
+// the best logit, the seed, how far behind a row's position that of the token that it draws is, top-k (0:
+// all), top-p.
 @group(0) @binding(0) var<uniform> shape: Drawn;
 @group(0) @binding(1) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> wanted: array<u32>;
@@ -22,6 +24,12 @@ var<workgroup> tops: array<f32, LANES>;
 var<workgroup> tokens: array<u32, LANES>;
 var<workgroup> masses: array<f32, LANES>;
 var<workgroup> broken: array<u32, LANES>;
+
+// Whether a token comes before a cut or is the last one before it.
+fn stays(value: f32, token: u32, cut: vec2<u32>) -> bool {
+    let last = bitcast<f32>(cut.x);
+    return value > last || (value == last && token <= cut.y);
+}
 
 @compute @workgroup_size(128)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: vec3<u32>) {
@@ -54,6 +62,10 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     let given = 2u * shape.most;
     let temperature = bitcast<f32>(wanted[given]);
     let floor = bitcast<f32>(wanted[given + 1u]);
+    var cut = vec4(bitcast<u32>(NONE), 0u, bitcast<u32>(NONE), 0u);
+    if (wanted[given + 5u] != 0u || bitcast<f32>(wanted[given + 6u]) < 1.0) {
+        cut = drawn[at.x];
+    }
     var best = NONE;
     var second = NONE;
     if (temperature > 0.0) {
@@ -66,8 +78,10 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
                 if (each >= shape.size) {
                     continue;
                 }
-                let below = logits[begin + each] - top;
-                if (below < floor - CLOSE || below / temperature + MOST_NOISE < second) {
+                let value = logits[begin + each];
+                let below = value - top;
+                let rare = below < floor - CLOSE || below / temperature + MOST_NOISE < second;
+                if (rare || !stays(value, each, cut.xy)) {
                     continue;
                 }
                 let score = below / temperature + gumbel(four[j]);
@@ -109,7 +123,8 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
         }
         let below = logits[begin + token] - top;
         var flags = odd;
-        if (temperature > 0.0 && (best - second < CLOSE || below < floor + CLOSE)) {
+        let sure = below >= floor + CLOSE && stays(logits[begin + token], token, cut.zw);
+        if (temperature > 0.0 && (best - second < CLOSE || !sure)) {
             flags |= 2u;
         }
         let asked = wanted[shape.most + at.x];

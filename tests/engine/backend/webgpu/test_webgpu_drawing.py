@@ -25,6 +25,9 @@ DRAWN_THERE = {
     "warm": SamplingParams(temperature=0.7, seed=5),
     "hot": SamplingParams(temperature=1.3, seed=2**40 + 1),
     "with min-p": SamplingParams(temperature=1, min_p=0.05, seed=77),
+    "top-k": SamplingParams(temperature=0.9, top_k=20, seed=3),
+    "top-p": SamplingParams(temperature=0.8, top_p=0.9, seed=4),
+    "all filters": SamplingParams(temperature=1.2, top_k=40, top_p=0.8, min_p=0.01, seed=6),
 }
 
 
@@ -84,13 +87,16 @@ def drawn(logits: Floats, draws: NativeDraws, first: int) -> np.ndarray:
     gpu.write(placed, 0, facts)
     gpu.write(wanted, 0, words)
     gpu.write(given, 0, logits)
-    kernel = gpu.kernel("gumbel", "draw")
+    cut, draw = gpu.kernel("filter"), gpu.kernel("gumbel", "draw")
+    bound = wanted, given, found
+    every = (cut, cut.group(shape, *bound)), (draw, draw.group(shape, placed, *bound))
 
     def record(encoder: object) -> None:
         work = encoder.begin_compute_pass()  # type: ignore[attr-defined]
-        work.set_pipeline(kernel.pipeline(1))
-        work.set_bind_group(0, kernel.group(shape, placed, wanted, given, found))
-        work.dispatch_workgroups(rows)
+        for kernel, group in every[not told.filtered :]:
+            work.set_pipeline(kernel.pipeline(1))
+            work.set_bind_group(0, group)
+            work.dispatch_workgroups(rows)
         work.end()
         encoder.copy_buffer_to_buffer(found, 0, back, 0, 16 * rows)  # type: ignore[attr-defined]
 
@@ -125,16 +131,30 @@ def test_what_is_too_close_is_left_to_the_host() -> None:
     assert drawn(logits[:1], draws, 5)[0, 3] & 1
 
 
-def test_what_is_filtered_or_penalised_is_the_hosts() -> None:
+@pytest.mark.parametrize("params", [
+    SamplingParams(temperature=1, top_p=0.9, seed=8),
+    SamplingParams(temperature=0.7, top_k=1000, top_p=0.95, seed=9),
+])  # fmt: skip
+def test_filters_where_tokens_crowd_and_tie(params: SamplingParams) -> None:
+    """More tokens at a cut than are put in order, a cut among those that weigh nothing, ties."""
+    rng, made = np.random.default_rng(1), 0
+    for spread, step, vocab in ((1, 0, 30_000), (8, 0, 1700), (3, 0.25, 3000)):
+        logits = rng.normal(0, spread, (16, vocab)).astype(np.float32)
+        logits = np.round(logits / step) * np.float32(step) if step else logits
+        draws = NativeDraws(params, vocab)
+        for row, (token, _, _, flags) in enumerate(drawn(logits, draws, 7)):
+            assert flags or token == draws.draw(logits[row], range(7 + row))
+            made += not flags
+    assert made >= 44
+
+
+def test_what_is_penalised_is_the_hosts() -> None:
     request = VerifyRequest([3], [-1], [3], limit=1)
-    for params in (
-        SamplingParams(temperature=1, top_k=5),
-        SamplingParams(temperature=1, top_p=0.9),
-        SamplingParams(repetition_penalty=1.1),
-        SamplingParams(temperature=1e-5),
-    ):
+    for params in (SamplingParams(repetition_penalty=1.1), SamplingParams(temperature=1e-5)):
         assert DeviceDraws.of(NativeDraws(params, 100), request, 0) is None
-    assert DeviceDraws.of(NativeDraws(SamplingParams(top_k=5), 100), request, 0) is not None
+    told = DeviceDraws.of(NativeDraws(SamplingParams(top_k=5), 100), request, 0)
+    assert told is not None
+    assert not told.filtered, "greedy"
 
 
 def test_a_walk_ends_where_it_should() -> None:
