@@ -243,11 +243,11 @@ class WebGpuSegment(Segment):
         drawn: NDArray[np.uint32],
     ) -> None:
         """Compute a pass; its results go to their rows of what is found."""
-        gpu, room, some = self._gpu, program.room, part.rows
+        gpu, room, some, step = self._gpu, program.room, part.rows, part.step
         gpu.write(room["inputs"], 0, part.inputs(room.rows))
         if part.hidden is not None:
             gpu.write(self._given(room, own=part.own), 0, self._rows(part.hidden, own=part.own))
-        extent = Extent(len(some), len(part.wanted), part.keys, self._tile)
+        extent = Extent(len(some), len(part.wanted), part.keys, self._tile, step.tree is None)
         outbox = ReadBack()
         results = room.results(self._result_bytes(extent, len(found.taps)))
         gpu.submit(
