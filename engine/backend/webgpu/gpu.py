@@ -37,6 +37,7 @@ class DeviceWork:
 
     Attributes:
         dispatches: by the kernel's name.
+        weights: bytes of matrices that products were bound to, for each time that they read them.
         submits: lists of work.
         waits: times that the host waited.
         writes, written: copies to the device, and their bytes.
@@ -44,6 +45,7 @@ class DeviceWork:
     """
 
     dispatches: dict[str, int] = field(default_factory=dict)
+    weights: int = 0
     submits: int = 0
     waits: int = 0
     writes: int = 0

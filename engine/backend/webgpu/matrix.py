@@ -41,6 +41,11 @@ class MatrixPiece:
     scales: Buffer
     planes: tuple[int, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.codes.size + self.scales.size)
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class GpuMatrix:
@@ -64,7 +69,7 @@ class GpuMatrix:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(sum(_piece_bytes(self.form, piece.rows, self.cols)) for piece in self.pieces)
+        return sum(piece.nbytes for piece in self.pieces)
 
 
 def _piece_bytes(form: BlockFormat, rows: int, cols: int) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from engine.backend.webgpu.sizes import (
     slices_of,
     up,
 )
-from engine.backend.webgpu.stages import Dispatch, GpuRows, Linear, Stages
+from engine.backend.webgpu.stages import Dispatch, Extent, GpuRows, Linear, Stages, rows_that_look
 from engine.model.config import BlockConfig, ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
 
@@ -250,6 +250,10 @@ class GpuNetwork:
         heads, kv_heads, padded = config.num_heads, config.num_kv_heads, padded_head(config)
         rotate, attend = self._gpu.kernel("rotate"), self._gpu.kernel("attend")
         every = heads + 2 * kv_heads
+
+        def spread(extent: Extent) -> tuple[int, int, int]:
+            return -(-extent.keys // SPAN), heads, -(-extent.rows // rows_that_look(extent))
+
         for block, keys, values in zip(self._blocks, cache.keys, cache.values, strict=True):
             rope, window = block.config.rope, block.config.window
             shape = stages.uniform(
@@ -269,10 +273,7 @@ class GpuNetwork:
             group = attend.group(
                 shape, room.row_facts, room.paths, room["queries"], keys, values, room["mixed"]
             )
-            looked = Dispatch(
-                attend, group, lambda extent: (-(-extent.keys // SPAN), heads, extent.rows)
-            )
-            found.append((placed, looked))
+            found.append((placed, Dispatch(attend, group, spread, rows_that_look)))
         return found
 
     def _combined(self, room: GpuRoom, block: _BlockWeights) -> Dispatch:

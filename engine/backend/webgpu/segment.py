@@ -276,7 +276,7 @@ class WebGpuSegment(Segment):
                     nbytes = work.extent.rows * self._config.hidden_size * 4
                     work.put(room["hidden"], nbytes, self._network.fuser.own_place(room))
                     work.add([steps.follow])
-                work.extent = Extent(width, width, start + level, self._tile)
+                work.extent = Extent(width, width, start + level, self._tile, chain=False)
                 work.add(program.enter if steps.follow is None else program.enter_own)
                 self._advance(work, program, cache)
             work.add([*program.logits, *steps.grow])
@@ -350,7 +350,8 @@ class WebGpuSegment(Segment):
             gpu.write(self._given(room, own=part.own), 0, part.hidden)
 
     def _extent(self, part: GpuPass) -> Extent:
-        return Extent(len(part.rows), len(part.wanted), part.keys, self._tile)
+        chain = part.step.tree is None
+        return Extent(len(part.rows), len(part.wanted), part.keys, self._tile, chain)
 
     def _record(
         self,

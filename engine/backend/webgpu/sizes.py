@@ -30,7 +30,9 @@ RANKED_SLICE = 2048
 DRAWN = 4
 """Numbers that come back of a token that the device has drawn."""
 LARGEST_TILE = 16
-"""Rows of a product that share one reading of the weights; a pass is a multiple of them."""
+"""Rows of a product that share one reading of the weights, but for prompts."""
+LARGEST_WIDE = 64
+"""Rows of a prompt that share one; a pass is a multiple of them."""
 ALIGNED = 256
 
 _NUMBER = 4
@@ -58,8 +60,8 @@ def row_parts_bytes(config: ModelConfig, slots: int) -> int:
 
 def pass_rows(config: ModelConfig, slots: int) -> int:
     """Return how many rows are computed together over sequences with so many slots."""
-    fitting = PARTS_BYTES // row_parts_bytes(config, slots) // LARGEST_TILE * LARGEST_TILE
-    return min(max(fitting, LARGEST_TILE), PASS_ROWS)
+    fitting = PARTS_BYTES // row_parts_bytes(config, slots) // LARGEST_WIDE * LARGEST_WIDE
+    return min(max(fitting, LARGEST_WIDE), PASS_ROWS)
 
 
 def cache_bytes(config: ModelConfig, blocks: int, slots: int) -> int:

@@ -10,10 +10,14 @@ from engine.backend.ledger import Account, Purpose
 from engine.backend.webgpu.gpu import Buffer, BufferRegion, Gpu, Group, Kernel
 from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.room import GpuRoom
-from engine.backend.webgpu.sizes import up
+from engine.backend.webgpu.sizes import LARGEST_TILE, LARGEST_WIDE, PASS_ROWS, up
 from engine.model.config import ModelConfig
 
 _BLOCK, _LANES = 32, 64
+_NARROW = 4
+"""Devices whose products take no more rows together take fewer of prompts, too."""
+_LOOKING = 8
+"""Rows whose attention shares what is read of the keys, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +28,32 @@ class Extent:
         rows: that are computed.
         wanted: rows whose logits are wanted.
         keys: that its last row may look at.
-        largest: rows that products take together at most.
+        largest: rows that products take together at most, but for prompts.
+        chain: every row sees all rows before it.
     """
 
     rows: int
     wanted: int
     keys: int
     largest: int
+    chain: bool = True
 
 
 def tile_of(rows: int, largest: int) -> int:
-    """Return how many of the rows a product takes together: 1, 2, 4, ..."""
+    """Return how many of the rows a product takes together: 1, 2, 4, ..., and 32 or 64 of many."""
+    wide = LARGEST_WIDE if largest > _NARROW else LARGEST_WIDE // 2
+    if rows > wide // 2:
+        return wide
     tile = 1
     while tile < min(rows, largest):
         tile *= 2
     return tile
+
+
+def rows_that_look(extent: Extent) -> int:
+    """Return how many rows look at the keys together: some of a long chain."""
+    together = min(extent.largest, _LOOKING)
+    return together if extent.chain and extent.rows > 2 * together else 1
 
 
 Grid = Callable[[Extent], tuple[int, int, int]]
@@ -60,25 +75,29 @@ class GpuRows:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A kernel, what it is bound to, its workgroups, and how many rows each takes together."""
+    """A kernel, what it is bound to, its workgroups, and how many rows each takes together.
+
+    `weights`: bytes that each row of workgroups reads of a matrix.
+    """
 
     kernel: Kernel
     group: Group
     grid: Grid
     tile: Tile = _alone
+    weights: int = 0
 
     def compile(self, largest: int) -> None:
         """Compile the kernel for whatever rows there will be, so that no answer waits for it."""
-        tile = 1
-        while tile <= (1 if self.tile is _alone else largest):
-            self.kernel.pipeline(tile)
-            tile *= 2
+        for rows in (1, 2, 4, 8, 16, 32, PASS_ROWS):
+            self.kernel.pipeline(self.tile(Extent(rows, rows, rows, largest)))
 
     def encode(self, gpu: Gpu, work: Any, extent: Extent) -> None:  # noqa: ANN401
         """Append it to a compute pass."""
         work.set_pipeline(self.kernel.pipeline(self.tile(extent)))
         work.set_bind_group(0, self.group)
-        work.dispatch_workgroups(*self.grid(extent))
+        grid = self.grid(extent)
+        work.dispatch_workgroups(*grid)
+        gpu.counts.weights += self.weights * grid[1]
         counts = gpu.counts.dispatches
         counts[self.kernel.name] = counts.get(self.kernel.name, 0) + 1
 
@@ -211,9 +230,9 @@ class Stages:
             floating = matrix.form.floats
             own = "of_floats" if floating else "of_codes"
             given = (floats,) if floating else (codes, factors)
-            kernel = self.gpu.kernel("matrix", *matrix.form.files, own, "product")
+            kernel = self.gpu.kernel("matrix", *matrix.form.files, own, "outputs", "product")
             for piece in matrix.pieces:
-                begin, count = column + piece.first, -(-piece.rows // 16)
+                begin, outputs = column + piece.first, piece.rows
                 biased = linear.bias is not None
                 shape = self._shape(
                     matrix, piece.rows, piece.planes, begin, begin, linear.outputs, biased=biased
@@ -221,10 +240,12 @@ class Stages:
                 bias = self.or_nothing(linear.bias)
                 group = kernel.group(shape, piece.codes, piece.scales, *given, bias, result)
 
-                def grid(extent: Extent, count: int = count) -> tuple[int, int, int]:
-                    return count, -(-rows(extent) // tile(extent)), 1
+                def grid(extent: Extent, outputs: int = outputs) -> tuple[int, int, int]:
+                    together = tile(extent)
+                    each = 16 if together <= LARGEST_TILE else 64
+                    return -(-outputs // each), -(-rows(extent) // together), 1
 
-                yield Dispatch(kernel, group, grid, tile)
+                yield Dispatch(kernel, group, grid, tile, piece.nbytes)
             column += matrix.rows
 
     def or_nothing(self, buffer: Buffer | None) -> Buffer:

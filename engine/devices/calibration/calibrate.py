@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -35,7 +35,10 @@ from engine.devices.calibration.timing import (
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.machine.facts import CPU, WEBGPU, Machine
+from engine.machine.sandbox import LimitExceeded, QuestionFailed, Sandbox
+from engine.machine.sandbox_process import SandboxLimits
 from engine.machine.speeds import SMALL_BYTES, DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
+from engine.typed_json import WrongMember, decoded, encoded
 
 USUAL = ("Q4_0", "Q8_0", "Q4_K", "Q6_K", "BF16")
 """Types of weights that nearly all models have; others are measured when one is loaded."""
@@ -70,6 +73,9 @@ BYTES_ALONE = 256 * MIB
 MEMORY_SHARE = 0.25
 """Share of the free memory that models may take."""
 
+_APART = SandboxLimits(seconds=60, nbytes=None, patience=3)
+"""A driver compiles shaders first."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -85,6 +91,10 @@ class _Subject:
     @property
     def is_host(self) -> bool:
         return self.name == CPU
+
+    def asked_apart(self, devices: Mapping[str, Device]) -> bool:
+        """Tell whether a process of its own measures it; not where it is open here."""
+        return self.name.startswith(WEBGPU) and self.name not in devices
 
     def room(self, nbytes: int, count: int = 1) -> int:
         """Return `nbytes`, or less where there is less memory for so many models."""
@@ -123,6 +133,13 @@ def calibrate(
     found: dict[str, DeviceSpeeds] = {}
     links: dict[str, LinkSpeed] = {}
     for subject in subjects:
+        if subject.asked_apart(devices or {}):
+            course.begin(tr("Computing small models on {name}").format(name=subject.label), each)
+            with _forgiving(subject):
+                told = _apart(adapter_speeds, subject, course, list(kinds))
+                found |= told.devices
+                links |= told.links
+            continue
         with _forgiving(subject), _opened(subject, devices or {}) as device:
             found[subject.name] = _measure(subject, device, kinds, course)
             if subject.is_host and native_is_built():
@@ -156,12 +173,62 @@ def calibrate_kinds(
         if known is None or not wanted or not native_is_built():
             continue
         course = Course(len(wanted) * (MAKING_S + KIND_S), clock, lambda *_: None, cancelled)
-        measured = dict(known.products)
-        with _forgiving(subject), _opened(subject, devices or {}) as device:
-            for kind in wanted:
-                measured[kind] = _product(subject, device, kind, _beside_of(known), course)
-        found[subject.name] = replace(known, products=measured)
+        with _forgiving(subject):
+            if subject.asked_apart(devices or {}):
+                found |= _apart(adapter_kinds, subject, course, wanted, encoded(known)).devices
+                continue
+            with _opened(subject, devices or {}) as device:
+                found[subject.name] = _further(subject, device, wanted, known, course)
     return replace(speeds, devices=found)
+
+
+def adapter_speeds(name: str, label: str, free: int, kinds: Sequence[str]) -> object:
+    """Measure an adapter: asked in a process of its own, as drivers may crash or hang.
+
+    Args:
+        name: of the device in plans.
+        label: for people.
+        free: bytes of its memory, 0: nobody knows.
+        kinds: types of weights.
+
+    Returns:
+        Speeds, as JSON carries them.
+    """
+    subject, course = _Subject(name, label, free, None), _alone()
+    with _opened(subject, {}) as device:
+        speeds = _measure(subject, device, kinds, course)
+        return encoded(Speeds({name: speeds}, {name: _link(subject, device, course)}))
+
+
+def adapter_kinds(name: str, label: str, free: int, kinds: Sequence[str], known: object) -> object:
+    """Measure further types of weights on an adapter whose other speeds are known.
+
+    See `adapter_speeds`.
+    """
+    subject, course = _Subject(name, label, free, None), _alone()
+    with _opened(subject, {}) as device:
+        speeds = decoded(DeviceSpeeds, known, name)
+        return encoded(Speeds({name: _further(subject, device, kinds, speeds, course)}))
+
+
+def _alone() -> Course:
+    """Course of a measurement that another process reports and calls off."""
+    return Course(1.0, perf_counter, lambda *_: None, lambda: False)
+
+
+def _apart(
+    function: Callable[..., object], subject: _Subject, course: Course, *args: object
+) -> Speeds:
+    """Return what a function measures in a process of its own."""
+
+    def stopped() -> bool:
+        course.check()
+        return False
+
+    with closing(Sandbox()) as sandbox:
+        about = subject.name, subject.label, subject.free
+        told = sandbox.ask(function, *about, *args, limits=_APART, stopped=stopped)
+    return decoded(Speeds, told, subject.name)
 
 
 def _subjects(machine: Machine) -> list[_Subject]:
@@ -193,10 +260,10 @@ def _opened(subject: _Subject, devices: Mapping[str, Device]) -> Iterator[Device
 
 @contextmanager
 def _forgiving(subject: _Subject) -> Iterator[None]:
-    """Leave out an accelerator that fails; torch's own errors are RuntimeErrors."""
+    """Leave out an accelerator that fails, or its process; torch's errors are RuntimeErrors."""
     try:
         yield
-    except (UserFixable, RuntimeError):
+    except (UserFixable, RuntimeError, LimitExceeded, QuestionFailed, WrongMember):
         if subject.is_host:
             raise
         _log.warning("%s cannot be measured", subject.name, exc_info=True)
@@ -283,6 +350,19 @@ def _computed(
         attention8=fit_attention(timings.samples(behind), beside, first_product, MOST_QUERIES),
         threads=_threads(subject),
     )
+
+
+def _further(
+    subject: _Subject,
+    device: Device,
+    kinds: Sequence[str],
+    known: DeviceSpeeds,
+    course: Course,
+) -> DeviceSpeeds:
+    """Return a device's speeds with further types of weights."""
+    beside = _beside_of(known)
+    more = {kind: _product(subject, device, kind, beside, course) for kind in kinds}
+    return replace(known, products={**known.products, **more})
 
 
 def _product(

@@ -1,5 +1,6 @@
-// Attention of a head of a row to a part of the keys: four chunks of 64 by position along the row's own
-// path, one after the other, so that the numbers depend on nothing but that path.
+// Attention of a head of ROWS rows to a part of the keys: four chunks of 64 by position along a row's own
+// path, one after the other, so that the numbers depend on nothing but that path. Rows that share what
+// is read of the keys are a chain's: each has its positions for slots.
 //
 // A part's result: `padded` numbers, the peak of the scores, the sum of the exponentials.
 struct Parts {
@@ -21,111 +22,141 @@ struct Parts {
 const CHUNK = 64u;
 const CHUNKS = 4u;
 const LOWEST = -3.0e38;
-var<workgroup> query: array<f32, 256>;
-var<workgroup> scores: array<f32, CHUNK>;
-var<workgroup> shares: array<f32, CHUNK>;
+const WIDEST = 256u;
+var<workgroup> query: array<f32, WIDEST * ROWS>;
+var<workgroup> scores: array<f32, CHUNK * ROWS>;
+var<workgroup> shares: array<f32, CHUNK * ROWS>;
 var<workgroup> slots: array<u32, CHUNK>;
 
-fn score(slot: u32, head: u32) -> f32 {
-    let eights = shape.padded / 8u;
-    let begin = (slot / CHUNK * shape.kv_heads + head) * eights * CHUNK + slot % CHUNK;
-    var sum = 0.0;
-    for (var eight = 0u; eight < eights; eight++) {
-        let packed = keys[begin + eight * CHUNK];
-        for (var i = 0u; i < 4u; i++) {
-            let two = unpack2x16float(packed[i]);
-            sum = fma(query[eight * 8u + 2u * i], two.x, sum);
-            sum = fma(query[eight * 8u + 2u * i + 1u], two.y, sum);
-        }
-    }
+fn capped(score: f32) -> f32 {
     if (shape.softcap > 0.0) {
-        sum = shape.softcap * tanh(clamp(sum / shape.softcap, -15.0, 15.0));
+        return shape.softcap * tanh(clamp(score / shape.softcap, -15.0, 15.0));
     }
-    return sum;
+    return score;
+}
+
+// The oldest position that a row at `own` sees.
+fn oldest(own: u32) -> u32 {
+    return select(0u, own - shape.window + 1u, shape.window != 0u && own >= shape.window);
+}
+
+// The keys of a chunk that such a row sees: from one to before another.
+fn seen(own: u32, chunk: u32) -> vec2<u32> {
+    if (chunk > own || chunk + CHUNK <= oldest(own)) {
+        return vec2(CHUNK, 0u);
+    }
+    return vec2(max(chunk, oldest(own)) - chunk, min(own - chunk + 1u, CHUNK));
 }
 
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: vec3<u32>) {
     let head = at.y;
     let kv_head = head / (shape.heads / shape.kv_heads);
-    let own = u32(rows[at.z].y);
-    let path = rows[at.z].w;
+    let first_row = at.z * ROWS;
+    let path = rows[first_row].w;
     let base = u32(paths[0]);
     let first = at.x * CHUNKS * CHUNK;
-    var oldest = 0u;
-    if (shape.window != 0u && own >= shape.window) {
-        oldest = own - shape.window + 1u;
-    }
-    if (first > own || first + CHUNKS * CHUNK <= oldest) {
-        return;
-    }
-    for (var i = lane; i < shape.padded; i += CHUNK) {
-        query[i] = queries[(at.z * shape.heads + head) * shape.padded + i];
-    }
     let pairs = shape.padded / 2u;
-    var near = vec2(0.0);
-    var far = vec2(0.0);
-    var peak = LOWEST;
-    var total = 0.0;
+    let eights = shape.padded / 8u;
+    // each row
+    let own_$ = u32(rows[first_row + $u].y);
+    var near_$ = vec2(0.0);
+    var far_$ = vec2(0.0);
+    var peak_$ = LOWEST;
+    var total_$ = 0.0;
+    for (var i = lane; i < shape.padded; i += CHUNK) {
+        query[$u * WIDEST + i] = queries[((first_row + $u) * shape.heads + head) * shape.padded + i];
+    }
+    // end
     for (var chunk = first; chunk < first + CHUNKS * CHUNK; chunk += CHUNK) {
-        if (chunk > own || chunk + CHUNK <= oldest) {
+        var begin = CHUNK;
+        var end = 0u;
+        // each row
+        let seen_$ = seen(own_$, chunk);
+        begin = min(begin, seen_$.x);
+        end = max(end, seen_$.y);
+        // end
+        if (begin >= end) {
             continue;
         }
-        let begin = max(chunk, oldest) - chunk;
-        let end = min(own - chunk + 1u, CHUNK);
-        let position = chunk + lane;
-        let visible = lane >= begin && lane < end;
         workgroupBarrier();
-        scores[lane] = LOWEST;
-        if (visible) {
-            var slot = position;
-            if (position >= base) {
-                slot = u32(paths[u32(path) + position - base]);
+        if (lane >= begin && lane < end) {
+            var slot = chunk + lane;
+            if (slot >= base) {
+                slot = u32(paths[u32(path) + slot - base]);
             }
             slots[lane] = slot;
+            let start = (slot / CHUNK * shape.kv_heads + kv_head) * eights * CHUNK + slot % CHUNK;
+            // each row
+            var sum_$ = 0.0;
+            // end
+            for (var eight = 0u; eight < eights; eight++) {
+                let packed = keys[start + eight * CHUNK];
+                for (var i = 0u; i < 4u; i++) {
+                    let two = unpack2x16float(packed[i]);
+                    let place = eight * 8u + 2u * i;
+                    // each row
+                    sum_$ = fma(query[$u * WIDEST + place], two.x, sum_$);
+                    sum_$ = fma(query[$u * WIDEST + place + 1u], two.y, sum_$);
+                    // end
+                }
+            }
+            // each row
+            scores[$u * CHUNK + lane] = capped(sum_$);
+            // end
         }
         workgroupBarrier();
-        if (visible) {
-            scores[lane] = score(slots[lane], kv_head);
+        // each row
+        if (seen_$.x < seen_$.y) {
+            var top = peak_$;
+            for (var key = seen_$.x; key < seen_$.y; key++) {
+                top = max(top, scores[$u * CHUNK + key]);
+            }
+            shares[$u * CHUNK + lane] = exp(scores[$u * CHUNK + lane] - top);
+            let kept = select(exp(peak_$ - top), 0.0, peak_$ == LOWEST);
+            peak_$ = top;
+            total_$ *= kept;
+            near_$ *= kept;
+            far_$ *= kept;
         }
+        // end
         workgroupBarrier();
-        var top = peak;
         for (var key = begin; key < end; key++) {
-            top = max(top, scores[key]);
-        }
-        if (visible) {
-            shares[lane] = exp(scores[lane] - top);
-        }
-        workgroupBarrier();
-        let kept = select(exp(peak - top), 0.0, peak == LOWEST);
-        peak = top;
-        total *= kept;
-        near *= kept;
-        far *= kept;
-        for (var key = begin; key < end; key++) {
-            let share = shares[key];
             let slot = slots[key];
-            let place = ((slot / CHUNK * shape.kv_heads + kv_head) * CHUNK + slot % CHUNK) * pairs;
-            total += share;
+            let place = ((slot / CHUNK * shape.kv_heads + kv_head) * CHUNK + slot % CHUNK) * pairs + lane;
+            var low = vec2(0.0);
+            var high = vec2(0.0);
             if (lane < pairs) {
-                near = fma(vec2(share), unpack2x16float(values[place + lane]), near);
+                low = unpack2x16float(values[place]);
             }
             if (lane + CHUNK < pairs) {
-                far = fma(vec2(share), unpack2x16float(values[place + lane + CHUNK]), far);
+                high = unpack2x16float(values[place + CHUNK]);
             }
+            // each row
+            if (key >= seen_$.x && key < seen_$.y) {
+                let share = shares[$u * CHUNK + key];
+                total_$ += share;
+                near_$ = fma(vec2(share), low, near_$);
+                far_$ = fma(vec2(share), high, far_$);
+            }
+            // end
         }
     }
-    let place = ((at.z * shape.heads + head) * shape.parts + at.x) * (shape.padded + 2u);
-    if (lane < pairs) {
-        mixed[place + 2u * lane] = near.x;
-        mixed[place + 2u * lane + 1u] = near.y;
+    // each row
+    {
+        let place = (((first_row + $u) * shape.heads + head) * shape.parts + at.x) * (shape.padded + 2u);
+        if (lane < pairs) {
+            mixed[place + 2u * lane] = near_$.x;
+            mixed[place + 2u * lane + 1u] = near_$.y;
+        }
+        if (lane + CHUNK < pairs) {
+            mixed[place + 2u * (lane + CHUNK)] = far_$.x;
+            mixed[place + 2u * (lane + CHUNK) + 1u] = far_$.y;
+        }
+        if (lane == 0u) {
+            mixed[place + shape.padded] = peak_$;
+            mixed[place + shape.padded + 1u] = total_$;
+        }
     }
-    if (lane + CHUNK < pairs) {
-        mixed[place + 2u * (lane + CHUNK)] = far.x;
-        mixed[place + 2u * (lane + CHUNK) + 1u] = far.y;
-    }
-    if (lane == 0u) {
-        mixed[place + shape.padded] = peak;
-        mixed[place + shape.padded + 1u] = total;
-    }
+    // end
 }

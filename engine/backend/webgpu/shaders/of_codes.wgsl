@@ -13,6 +13,8 @@ fn given_block(row: u32, block: u32) -> Given {
     return Given(given[2u * at], given[2u * at + 1u], factors[at]);
 }
 
+alias Weights = Block;
+
 fn load(row: u32, block: u32) -> Block {
     return load_block(row, block);
 }

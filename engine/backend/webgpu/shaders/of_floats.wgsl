@@ -6,6 +6,9 @@ struct Eight {
     high: vec4<f32>,
 }
 
+alias Weights = Eight;
+alias Given = Eight;
+
 fn given_block(row: u32, eight: u32) -> Eight {
     let at = 2u * (row * shape.blocks + eight);
     return Eight(given[at], given[at + 1u]);

@@ -1,25 +1,11 @@
 // Products of a matrix with ROWS rows. 16 lanes share four outputs, every 16th block each, and their
 // sums meet in the order of the lanes: what a row gives is the same whatever is beside it. All that is
 // added goes through fma, so that no compiler has a choice.
-@group(0) @binding(5) var<storage, read> bias: array<f32>;
-@group(0) @binding(6) var<storage, read_write> result: array<f32>;
-
 const LANES = 16u;
 const GROUPS = 4u;
 const OUTPUTS = 4u;
 
 var<workgroup> sums: array<f32, GROUPS * LANES * ROWS>;
-
-fn store(output: u32, row: u32, sum: f32) {
-    if (output >= shape.outputs) {
-        return;
-    }
-    var found = sum;
-    if (shape.biased != 0u) {
-        found += bias[shape.first + output];
-    }
-    result[row * shape.stride + shape.column + output] = found;
-}
 
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) at: vec3<u32>) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ from engine.machine.facts import CPU
 from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 
+_LATER = pytest.mark.release(reason="every number of rows")
+
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -42,12 +45,40 @@ def test_one_hash(family: str, tmp_path: Path) -> None:
 @pytest.mark.release(keep=1, reason="compiles the products of 16 rows")
 @pytest.mark.parametrize("fmt", [WeightFormat.F32, WeightFormat.Q8])
 def test_rows_that_share_a_reading_of_the_weights(fmt: WeightFormat, llama: Path) -> None:
-    """Products of 1, 2, 4, 8 and 16 rows give the same bits."""
+    """Products of 1, 2, 4, 8, 16 and 64 rows give the same bits."""
     tokens = prompt(on_adapter(llama, fmt), 40)
     expected = in_chunks(on_adapter(llama, fmt, WebGpuDevice(NAME, tile=1)), tokens, 5)
-    for tile, chunk in ((2, 2), (4, 3), (16, 7), (16, 40)):
+    for tile, chunk in ((2, 2), (4, 3), (16, 7), (16, 30), (16, 40)):
         found = in_chunks(on_adapter(llama, fmt, WebGpuDevice(NAME, tile=tile)), tokens, chunk)
         assert np.array_equal(found, expected), (tile, chunk)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pytest.param((1, 3, 4, 9, 16, 17, 33, 64), id="some"),
+        pytest.param(range(1, 65), marks=_LATER, id="all"),
+    ],
+)
+def test_any_number_of_rows(counts: Sequence[int], llama: Path) -> None:
+    """From 1 to 64 rows in a forward, of a chain and of a tree: each row has the same bits."""
+    model, rng = on_adapter(llama, WeightFormat.Q8), np.random.default_rng(6)
+    state, tokens = prefilled(model, 64), prompt(model, 64)[::-1]
+    parents = [-1, *(int(rng.integers(max(-1, node - 6), node)) for node in range(1, 64))]
+    chain = chain_logits(model, state, tokens)
+    tree = model.forward(state, tokens, parents).logits.copy()
+    state.discard()
+    for node in range(0, 64, 9):
+        path = [node]
+        while parents[path[0]] >= 0:
+            path.insert(0, parents[path[0]])
+        alone = chain_logits(model, state, [tokens[each] for each in path])[-1]
+        assert np.array_equal(tree[node], alone), node
+    for rows in counts:
+        for above, expected in ((None, chain), (parents[:rows], tree)):
+            found = model.forward(state, tokens[:rows], above).logits
+            assert np.array_equal(found, expected[:rows]), (rows, above is None)
+            state.discard()
 
 
 def test_passes_of_fewer_rows(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,11 @@ def two_cards() -> list[dict[str, object]]:
     return [CARD, OTHER]
 
 
-def crashes(*_: int) -> str:
+def crashes(*_: object) -> str:
     os.abort()
 
 
-def hangs(*_: int) -> str:
+def hangs(*_: object) -> str:
     threading.Event().wait()
     return ""
 
@@ -32,7 +32,7 @@ def tells_garbage(*_: int) -> object:
     return [{"name": 7}, "garbage"]
 
 
-def raises(*_: int) -> str:
+def raises(*_: object) -> str:
     raise RuntimeError("no such limit")
 
 
@@ -46,3 +46,10 @@ def computes_badly(_: int) -> str:
 
 def first_crashes(number: int) -> str:
     return crashes() if number == 0 else ""
+
+
+def speeds(name: str, *_: object) -> object:
+    products = {"Q4_0": {"rows": [1], "bytes_per_s": [5e9]}}
+    device = {"device": name, "read_bytes_per_s": 5e9, "products": products}
+    link = {"device": name, "to_bytes_per_s": 7e9, "from_bytes_per_s": 7e9, "latency_s": 0.0}
+    return {"devices": {name: device}, "links": {name: link}}
