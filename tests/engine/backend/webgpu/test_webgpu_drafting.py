@@ -133,13 +133,16 @@ def test_pending_tokens_of_several_passes(monkeypatch: pytest.MonkeyPatch) -> No
     gpu, config = shared_device().gpu, MODELS["dgf 2"]
     assert gpu is not None
     request = DraftRequest(
-        range(5, 45), Ranking(0, 0, share_noise=False), TREE, random_features(config, 40)
+        [5 + each % 40 for each in range(130)],
+        Ranking(0, 0, share_noise=False),
+        TREE,
+        random_features(config, 130),
     )
     model = built(config)
-    expected = model.draft(model.new_state(64), request)
+    expected = model.draft(model.new_state(192), request)
     monkeypatch.setattr("engine.backend.webgpu.sizes.PARTS_BYTES", 1)
     model = built(config)
-    state = model.new_state(64)
+    state = model.new_state(192)
     gpu.counts = DeviceWork()
     assert model.draft(state, request) == expected
     assert (gpu.counts.submits, gpu.counts.waits) == (3, 1)
