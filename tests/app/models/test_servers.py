@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,23 @@ def test_what_was_tested_and_changed_then_is_not_kept(desk: Desk, server: Played
     assert found.keep_button.isEnabled()
     found.address.setText(server.url + "x")
     assert not found.keep_button.isEnabled()
+
+
+def test_an_address_that_is_none_is_told_when_it_is_tested(desk: Desk) -> None:
+    found = dialog(desk)
+    found.address.setText("ftp://x")
+    found.test()
+    assert found.state is DialogState.FAILED
+    assert found.outcome.text()
+
+
+def test_many_models_of_a_server_are_a_menu_of_their_own(desk: Desk, server: PlayedServer) -> None:
+    models = tuple(replace(MODEL, name=f"model-{number}") for number in range(40))
+    known = replace(added(desk, server), models=models)
+    desk.assembly.servers.keep(known, None)
+    entry = menu(desk)[f"127.0.0.1:{server.port}"]
+    inside = entry.menu()
+    assert [action.text() for action in inside.actions()] == [model.name for model in models]
 
 
 def test_words_tell_where_it_goes_while_the_address_is_typed(desk: Desk) -> None:
