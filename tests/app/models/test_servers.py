@@ -19,6 +19,7 @@ from app.chat.messages.answer_texts import answer_numbers, answer_table
 from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.models.server_dialog import DialogState, ServerDialog
+from app.models.server_texts import server_name
 from app.notices import Notice
 from app.performance import PerformancePanel
 from app.shell.page_names import PageName
@@ -173,7 +174,7 @@ def test_many_models_of_a_server_are_a_menu_of_their_own(desk: Desk, server: Pla
     models = tuple(replace(MODEL, name=f"model-{number}") for number in range(40))
     known = replace(added(desk, server), models=models)
     desk.assembly.servers.keep(known, None)
-    entry = menu(desk)[f"127.0.0.1:{server.port}"]
+    entry = menu(desk)[server_name(known)]
     inside = entry.menu()
     assert [action.text() for action in inside.actions()] == [model.name for model in models]
 
