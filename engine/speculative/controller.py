@@ -44,9 +44,7 @@ class Acceptance:
     @property
     def trust(self) -> float:
         """Ratio of what is accepted to what the draft's probabilities promise."""
-        promised, fulfilled = self._promised.value, self._fulfilled.value
-        if not promised:
-            return 1.0
+        promised, fulfilled = max(self._promised.value, 1e-9), self._fulfilled.value
         return min(max(fulfilled / promised, _LEAST_TRUST), _MOST_TRUST)
 
     @property

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QFileDialog, QPushButton
 from app.benchmark.benchmark import BenchmarkStage, Stale
 from app.benchmark.benchmark_page import BenchmarkPage
 from app.benchmark.kept import Kept, KeptReports, fingerprint
-from app.benchmark.wording import bars_words, details, plan_words
+from app.benchmark.wording import bars_words, details, notes, plan_words
 from app.engine_link.status import Phase
 from app.shell.page_names import PageName
 from app.showcase.script import MACHINE, PLAN
@@ -144,6 +144,14 @@ def test_a_mode_chosen_by_hand_goes_before_the_one_that_was_kept(desk: Desk) -> 
     assert desk.assembly.settings.value.profiled(MODEL).profile.mode is not Mode.DUO
     assert running.command(MODEL).mode is Mode.PLAIN
     desk.bot.waitUntil(page.use_button.isVisible)
+
+
+def test_what_a_mode_takes_of_the_card_and_a_mode_cut_short_are_told() -> None:
+    row = rows_of((RUNS[1], ModeRun(Mode.PLAIN, PLAN)))
+    held = replace(row[0], gpu_bytes=3 << 30)
+    assert "3.0" in details(held)[-1]
+    assert details(held)[-1].endswith("on the GPU")
+    assert len(notes(row, over=True)) == 1 + len(notes(row, over=False))
 
 
 def test_what_is_too_noisy_is_said_and_changes_nothing(open_desk: Callable[..., Desk]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex
+import pytest
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from pytestqt.modeltest import ModelTester
 
 from app.conversations.model import ConversationModel
@@ -53,6 +55,24 @@ def test_what_was_said_last_is_on_top_and_stays_selected(
     assert rows(model) == ["[Today]", "Old", "New"]  # the month's heading is gone
     assert watched.title() == "Old"
     assert resets == []
+
+
+def test_the_list_is_arranged_anew_when_the_day_ends(
+    listed: ConversationList, add: Add, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add("Written", 0.001)
+    listed.refresh()
+    model = ConversationModel(listed)
+    model._look_at_the_date()
+    assert rows(model)[0] == "[Today]"
+    tomorrow = model._calendar.today + timedelta(days=1)
+    monkeypatch.setattr("app.conversations.model._today", lambda: tomorrow)
+    model._look_at_the_date()
+    assert rows(model)[0] == "[Yesterday]"
+    heading = model.index(0)
+    assert model.data(heading, Qt.ItemDataRole.AccessibleTextRole) == "Yesterday"
+    assert model.data(QModelIndex()) is None
+    assert not model.setData(QModelIndex(), "x")
 
 
 def test_folders_come_and_go(listed: ConversationList, add: Add, rows: Rows) -> None:

@@ -145,6 +145,21 @@ def test_a_draft_that_is_opened_without_a_model_is_not_loaded(
     assert loads(desk) == before
 
 
+def test_a_draft_that_is_opened_drafts_for_the_present_model(desk: Desk) -> None:
+    present = loads(desk)[-1].model
+    desk.assembly.models._use(Installed(Path("head"), "A draft head", "BF16", 1, head=True))
+    desk.bot.waitUntil(lambda: loads(desk)[-1].draft == Path("head"))
+    assert loads(desk)[-1].model == present
+
+
+def test_the_menu_opens_below_its_button(desk: Desk) -> None:
+    button = desk.assembly.window.model_button
+    button.open_menu()
+    (opened,) = [each for each in button.findChildren(QMenu) if each.isVisible()]
+    assert opened.actions()
+    opened.close()
+
+
 def test_a_folder_without_a_model_is_refused_in_words(
     desk: Desk, tmp_path: Path, notices: list[Notice]
 ) -> None:

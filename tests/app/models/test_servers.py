@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from app.chat.messages.answer_texts import answer_numbers, answer_table
 from app.engine_link.status import Phase
 from app.history import AnswerState
 from app.models.server_dialog import DialogState, ServerDialog
+from app.models.server_texts import server_name
 from app.notices import Notice
 from app.performance import PerformancePanel
 from app.shell.page_names import PageName
@@ -158,6 +160,23 @@ def test_what_was_tested_and_changed_then_is_not_kept(desk: Desk, server: Played
     assert found.keep_button.isEnabled()
     found.address.setText(server.url + "x")
     assert not found.keep_button.isEnabled()
+
+
+def test_an_address_that_is_none_is_told_when_it_is_tested(desk: Desk) -> None:
+    found = dialog(desk)
+    found.address.setText("ftp://x")
+    found.test()
+    assert found.state is DialogState.FAILED
+    assert found.outcome.text()
+
+
+def test_many_models_of_a_server_are_a_menu_of_their_own(desk: Desk, server: PlayedServer) -> None:
+    models = tuple(replace(MODEL, name=f"model-{number}") for number in range(40))
+    known = replace(added(desk, server), models=models)
+    desk.assembly.servers.keep(known, None)
+    entry = menu(desk)[server_name(known)]
+    inside = entry.menu()
+    assert [action.text() for action in inside.actions()] == [model.name for model in models]
 
 
 def test_words_tell_where_it_goes_while_the_address_is_typed(desk: Desk) -> None:

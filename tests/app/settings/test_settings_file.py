@@ -103,6 +103,21 @@ def test_unusable_values_fall_back_one_by_one(
         assert f"{name!r} has an unusable value" in caplog.text
 
 
+def test_tables_and_numbers_of_another_type_fall_back(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(
+        'font_scale = "large"\ninstructions = 3\npreset = 4\nprompt = "x"\nprofile = true\n'
+        "token_tint = true\n"
+    )
+    loaded = load(path)
+    assert loaded.trouble is None
+    assert loaded.settings.token_tint
+    assert loaded.settings.font_scale == Settings().font_scale
+    assert loaded.settings.instructions == ""
+    assert loaded.settings.profiles == ()
+    assert loaded.settings.prompts == Settings().prompts
+
+
 def test_a_file_of_version_1_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from peer_models import Random, small_config
@@ -109,10 +111,18 @@ def test_metadata() -> None:
 
 
 def test_models_that_llama_cpp_cannot_have_alike() -> None:
+    ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     dynamic = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
     for config in (
         small_config("llama", rope_parameters=dynamic),
         small_config("llama", intermediate_size=200),
+        replace(small_config("llama"), family="gptj"),
+        replace(small_config("llama"), attention_scale=0.5),
+        replace(small_config("gemma3_text"), blocks=small_config("llama").blocks),
+        replace(
+            small_config("smollm3", num_hidden_layers=4, **ends),
+            blocks=small_config("llama").blocks * 2,
+        ),
     ):
         with pytest.raises(UserFixable, match="cannot be compared"):
             export(config, BlockWeights(config, Random(config), Format.Q4))

@@ -155,6 +155,18 @@ def test_in_parallel_the_scripts_token_is_the_best_candidate(pair: Pair) -> None
     assert text[7] not in [token for token, _ in wrong[0]]
 
 
+def test_a_token_that_a_draft_has_no_row_for_is_not_favoured(pair: Pair) -> None:
+    draft = ScriptedDraft(pair[1])
+    draft.script, draft.ids = Script([7] * 9, [True] * 9, 0.9, 97), np.array([3, 5, 6])
+    logits = np.array([0.5, 1.5, 1.0], dtype=np.float32)
+    draft._favour(logits, 2)
+    assert logits.tolist() == [0.5, 1.5, 1.0]
+    draft.ids = np.array([3, 7, 5])
+    draft._favour(logits, 2)
+    assert logits.argmax() == 1
+    assert logits[1] > 1.5
+
+
 def test_the_script_is_right_as_often_as_told() -> None:
     tokens = np.random.default_rng(0).integers(0, 1000, 20_000).tolist()
     script = Script.write(tokens, 1000, 0.3, seed=1)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 from head_folders import write_head
 
 from engine.bench.harness import PLAIN
-from engine.bench.pair_writer import LOOKUP, strategies_of
+from engine.bench.pair_writer import LOOKUP, _model, strategies_of
 from engine.cli import main
 from engine.cli.exit_code import ExitCode
 from engine.commands import Load
+from engine.errors import UserFixable
 from engine.loading.devices import DeviceManager
 from engine.loading.load import load
 from engine.loading.planned_load import plan_load
@@ -92,6 +95,12 @@ def test_only_with_lookup(prompts: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["bench", "drafters", *words, *limits]) == ExitCode.DONE
     everything = json.loads(capsys.readouterr().out)["figures"]["all"]
     assert [*everything] == ["plain", "lookup", f"{DRAFT} + lookup"]
+
+
+def test_a_pair_that_drafts_ahead_cannot_be_compared_in_turns() -> None:
+    ahead: Any = SimpleNamespace(loop=object())
+    with pytest.raises(UserFixable, match="ahead does not draft in turns"):
+        _model("ahead", ahead)
 
 
 def test_drafts_of_one_name_are_told_apart(

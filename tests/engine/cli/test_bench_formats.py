@@ -10,6 +10,7 @@ from engine.bench.shapes import SHAPES
 from engine.model.gguf.header import KIND_OF_NAME
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 256, "intermediate_size": 512, "vocab_size": 512}
+ODD = {"intermediate_size": 320}
 QUICK = ("bench", "formats", "--shape", "small", "--threads", "1", "--runs", "1")
 
 
@@ -34,6 +35,15 @@ def test_a_row_for_every_type(duotail: Duotail) -> None:
             kind = KIND_OF_NAME[UNIFORM[name]]
             held = row["bytes_per_weight"] / (kind.nbytes / kind.numbers)
             assert 1 <= held <= 1.05, name  # and vectors in fp32
+
+
+def test_a_type_that_no_matrix_can_have_has_no_error(
+    duotail: Duotail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SHAPES, "small", {**SHAPES["small"], "hidden_size": 192} | ODD)
+    rows = duotail(*QUICK, "--formats", "q4_k,q8_0", "--json").json["formats"]
+    assert rows["q4_k"]["max_error"] is None
+    assert rows["q8_0"]["max_error"] == 0
 
 
 def test_a_table_of_some(duotail: Duotail) -> None:

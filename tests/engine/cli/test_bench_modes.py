@@ -46,6 +46,12 @@ def test_without_an_accelerator_the_rest_is_measured(duotail: Duotail) -> None:
     assert {row["relative"] for row in rows.values() if row["ran"] == "plain"} & {1.0}
 
 
+def test_a_context_without_room_for_an_answer_is_told(duotail: Duotail) -> None:
+    said = duotail("bench", "modes", "--context", "3", "--passes", "1", "--json")
+    assert said.code == ExitCode.BAD_INPUT
+    assert said.json["error"]
+
+
 def test_a_model_that_is_not_there(duotail: Duotail) -> None:
     said = duotail("bench", "modes", "--model", "/nowhere", "--json")
     assert said.code == ExitCode.BAD_INPUT

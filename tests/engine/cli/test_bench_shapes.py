@@ -13,8 +13,9 @@ from command_line import Duotail
 from engine.bench import shape_speed
 from engine.bench.forward import random_subject
 from engine.bench.peer.side import PeerSettings
+from engine.bench.random_model import RandomModel, random_draft
 from engine.bench.shapes import SHAPES, shape
-from engine.errors import Absent
+from engine.errors import Absent, UserFixable
 
 QUICK = ("bench", "shapes", "--shape", "small", "--threads", "1", "--runs", "2", "--tokens", "24")
 
@@ -109,6 +110,12 @@ def test_drafts_by_name(duotail: Duotail, draft: str, trees: tuple[str, ...]) ->
     features = report["memory"]["cpu"]["ledger"]["features"]
     assert features == report["memory"]["cpu"]["predicted"]["features"]
     assert (features > 0) == (draft != "small")
+
+
+def test_a_draft_of_no_known_name_is_refused() -> None:
+    target = RandomModel.published("qwen2.5-0.5b", "q4_0")
+    with pytest.raises(UserFixable, match="There is no draft “nonsense”"):
+        random_draft(target, "nonsense")
 
 
 def test_a_table_for_people(duotail: Duotail) -> None:

@@ -8,6 +8,7 @@ import pytest
 from command_line import Duotail
 from folder_models import FOLDER_TARGET
 
+from engine.cli.plan import _point
 from engine.devices.machine_file import write
 from engine.machine.facts import Accelerator, Host, Machine, Vendor
 from engine.machine.speeds import Speeds
@@ -105,6 +106,12 @@ def test_dovetail_on_a_simulated_accelerator_uses_the_budget(duotail: Duotail, b
     held = plan["memory"]["simulated:0"]
     assert 0.9 * held["budget"] < held["total"] <= held["budget"] or plan["layers_on_gpu"] == 28
     assert any("Simulated GPU" in reason for reason in plan["reasons"])
+
+
+def test_a_budget_in_which_nothing_fits_has_an_empty_row() -> None:
+    budget, *rest = _point((3 << 29, None))
+    assert budget.startswith("1.5")
+    assert rest == ["", ""]
 
 
 def test_a_table_for_people(duotail: Duotail, desktop: Path) -> None:

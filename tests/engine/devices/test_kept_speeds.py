@@ -40,6 +40,9 @@ def test_what_is_kept_is_found_again() -> None:
     kept.keep(MACHINE, 8, replace(SPEEDS, links={}))
     assert KeptSpeeds().find(MACHINE, 8) == replace(SPEEDS, links={})
     assert [path.suffix for path in kept.folder.iterdir()] == [".json"]
+    link = replace(SPEEDS.links["cuda:0"], to_bytes_per_s=-1.0)
+    kept.keep(MACHINE, 8, replace(SPEEDS, links={"cuda:0": link}))
+    assert kept.find(MACHINE, 8) is None, "nobody can plan with that"
 
 
 def test_it_is_measured_anew_when_the_hardware_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,7 @@ def _with(place: str, value: object) -> dict[str, object]:
     return described
 
 
+_LINK = {"device": "cuda:0", "to_bytes_per_s": 1.0, "from_bytes_per_s": 1.0, "latency_s": 0.0}
 _CPU = {"device": "cpu", "read_bytes_per_s": 1e10, "products": {}}
 
 
@@ -121,6 +122,13 @@ _CPU = {"device": "cpu", "read_bytes_per_s": 1e10, "products": {}}
         ('{"machine": 1e400}', "“file.machine” should be an object"),
         (" " * (2 << 20), "it is too large"),
         (_with("machine.host.cores", 0), "above 0"),
+        (
+            _with(
+                "speeds",
+                {"devices": {"cpu": _CPU}, "links": {"cuda:0": _LINK | {"to_bytes_per_s": -1.0}}},
+            ),
+            "speeds.links.cuda:0",
+        ),
         (_with("machine.host.cores", 2.5), "“file.machine.host.cores” should be a whole number"),
         (_with("machine.host.cores", True), "“file.machine.host.cores” should be a whole number"),
         (_with("machine.host.memory_total", -1), "not negative"),

@@ -19,7 +19,9 @@ from tiny_models import write_model
 from engine.errors import NotPossible, UserFixable
 from engine.model.config import Fusion, ModelConfig
 from engine.model.families import open_config
-from engine.model.heads.description import DraftOnly
+from engine.model.heads.description import DraftOnly, alone
+from engine.model.heads.reading import read_head
+from engine.model.json_object import JsonObject
 from engine.model.local_model import LocalModel
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import (
@@ -52,6 +54,16 @@ def described(folder: Path) -> DraftOnly:
     config = LocalModel.inspect(folder).config
     assert isinstance(config, DraftOnly)
     return config
+
+
+def test_a_head_without_a_fusion_is_of_an_unknown_kind() -> None:
+    with pytest.raises(UserFixable, match="EagleSomething"):
+        read_head(JsonObject({"architectures": ["EagleSomething"]}, "config.json"), ["norm.weight"])
+
+
+def test_a_head_that_names_no_target_is_no_chat_model(tmp_path: Path, plain: ModelConfig) -> None:
+    head = replace(described(write_head(tmp_path / "head", "dgf", plain)), target="")
+    assert alone("Head", head).cause.startswith("Head is a draft head, not a model")
 
 
 def with_fusion(head: DraftOnly, **changes: Any) -> DraftOnly:

@@ -15,7 +15,15 @@ from described import DRAFTS, GIB, MACHINES, TARGETS, model
 
 from engine.commands import DraftChoice, Load, Mode, WeightFormat
 from engine.errors import OutOfMemory, UserFixable
-from engine.loading.alternatives import MOST, ROUND, LoadFacts, PlanFor, alternatives
+from engine.loading.alternatives import (
+    MOST,
+    ROUND,
+    LoadFacts,
+    PlanFor,
+    _ceiling,
+    _placed,
+    alternatives,
+)
 from engine.loading.planned_load import planning_for
 from engine.machine.facts import CPU
 from engine.machine.memory import host_reserve
@@ -94,6 +102,15 @@ def test_what_would_fit_is_offered_the_nearest_first(
     found = offered(machine, {"7": "old 7B", "13": "13B"}[size], kind, load)
     assert found[: len(words)] == words
     assert bool(found) == bool(words)
+
+
+def test_a_ceiling_that_leaves_nothing_on_the_card_says_so() -> None:
+    made = planner("rtx 2080", "8B", "q4_k_m")(replace(LOAD, vram=0))
+    facts = facts_of("rtx 2080", "8B", "q4_k_m")
+    assert len(made.memory) == 1
+    assert _ceiling(facts)(made) == _placed(made, facts)
+    with_card = planner("rtx 2080", "8B", "q4_k_m")(LOAD)
+    assert _ceiling(facts)(with_card).startswith("up to ")
 
 
 def test_a_draft_that_was_asked_for_can_be_given_up() -> None:

@@ -144,6 +144,14 @@ def test_a_target_of_another_vocabulary(tmp_path: Path) -> None:
         plan_load(Load(FOLDER_TARGET, draft), PLENTY)
 
 
+def test_ids_beyond_the_target_s_are_another_vocabulary(tmp_path: Path) -> None:
+    draft = write_reduced(tmp_path / "draft", FOLDER_TARGET)
+    most = open_config(FOLDER_TARGET).vocab_size
+    change_tensors(draft, lambda tensors: tensors[HEAD_IDS].fill(most))
+    with pytest.raises(UserFixable):
+        plan_load(Load(FOLDER_TARGET, draft), PLENTY)
+
+
 def test_ids_that_are_none(tmp_path: Path) -> None:
     draft = write_reduced(tmp_path / "draft", FOLDER_TARGET)
     change_tensors(draft, lambda tensors: tensors[HEAD_IDS].fill(1 << 30))

@@ -291,6 +291,13 @@ def test_another_family_stays_on_the_cpu(wish: Wish) -> None:
         plan(MACHINES["rtx 2080"], ASSUMED, other, [], wish)
 
 
+def test_nobody_misses_a_draft_beside_a_model_of_another_family() -> None:
+    other = replace(model("8B", "q4_k_m"), other_family="gptj")
+    made = plan(MACHINES["rtx 2080"], ASSUMED, other, DRAFTS["1B"], AUTO)
+    assert made.draft is None
+    assert not any("left out" in reason for reason in made.reasons)
+
+
 # ---- reasons ---------------------------------------------------------------------------------
 
 

@@ -65,3 +65,4 @@ def test_tokens_have_their_parts_of_the_text() -> None:
         0.0, "x", text, tuple(TokenSpan(7, 10 + a, 10 + b, Origin.TARGET) for a, b in spans)
     )
     assert [piece for piece, _ in tokens_in(delta)] == ["a", "", "😀", "é"]
+    assert tokens_in(TextDelta(0.0, "r", "", ())) == []

@@ -16,6 +16,7 @@ from machines import machine_with
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, LoadProgress, Unloaded
+from engine.loading.inspection import own_model
 from engine.loading.planned_load import plan_load
 from engine.model.local_model import LocalModel
 
@@ -77,6 +78,14 @@ def test_it_cannot_be_quantised_and_cannot_draft(stable: Path) -> None:
         plan_load(Load(stable, weights=WeightFormat.Q4), PLENTY)
     with pytest.raises(NotPossible, match="cannot draft"):
         plan_load(Load(FOLDER_TARGET, stable), PLENTY)
+
+
+def test_its_format_is_taken_as_wished_and_our_decoder_refuses_it(stable: Path) -> None:
+    whole = plan_load(Load(stable), PLENTY).summary.target_bytes
+    halved = plan_load(Load(stable, weights=WeightFormat.BF16), PLENTY).summary
+    assert halved.target_bytes == whole // 2
+    with pytest.raises(NotPossible, match="no decoder of its own for “stablelm”"):
+        own_model(LocalModel.inspect(stable), WeightFormat.AUTO)
 
 
 def test_a_load_of_it_can_be_called_off(session: Session, stable: Path) -> None:

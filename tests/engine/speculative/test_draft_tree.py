@@ -89,6 +89,15 @@ def test_a_step_whose_nodes_are_gone_is_hopeless_and_wasted() -> None:
     assert speculation.take_merit().wasted == 1.5
 
 
+def test_a_step_whose_candidates_all_go_unused_was_wasted() -> None:
+    speculation = DraftTree(1)
+    drafted(speculation, CHAIN, 1)
+    assert speculation.take_merit().wasted == 0
+    speculation.advance([99])
+    merit = speculation.take_merit()
+    assert (merit.useful, merit.wasted) == (0, 1.0)
+
+
 def test_a_cancelled_step_can_be_taken_again() -> None:
     speculation = DraftTree(1)
     first = speculation.begin_step(CHAIN)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from paper_lane import PaperPair, Written, write
 
+from engine.speculative.draft_worker import Outlook
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.strategies import DraftingStrategy
 
@@ -130,3 +131,7 @@ def test_a_stop_is_obeyed_while_the_target_waits(monkeypatch: pytest.MonkeyPatch
 def test_nothing_is_waited_for_at_the_very_end(monkeypatch: pytest.MonkeyPatch) -> None:
     written = write(monkeypatch, flat(1.0, 0.1, 0.8), ParallelController(ahead=True), tokens=1)
     assert (len(written.rounds), written.lane.waits) == (1, 0)
+
+
+def test_nobody_waits_for_what_will_not_come() -> None:
+    assert not ParallelController().worth_waiting(Outlook(1.0, None))

@@ -102,6 +102,8 @@ def test_past_its_own_context_it_proposes_nothing(tiny: Decoder) -> None:
     drafter.observe([5, 6])
     longer = [*PROMPT, 5, 6]
     assert drafter.propose(context(longer), BUDGET).drafted == 0
+    late = begun(tiny, longer, limit=len(PROMPT))
+    assert late.propose(context(longer), BUDGET).drafted == 0
 
 
 def test_a_stop_ends_the_catching_up(tiny: Decoder) -> None:

@@ -343,6 +343,30 @@ def test_the_meter_counts_the_conversation_and_what_is_typed(desk: Desk) -> None
     fills(desk, 0)
 
 
+def test_little_room_is_told_and_the_bar_is_drawn_from_the_side_of_the_text(
+    open_desk: OpenDesk,
+) -> None:
+    desk = opened(open_desk, small(context=40))
+    meter = desk.chat.composer.meter
+    desk.chat.composer.field.setPlainText(words(38))
+    fills(desk, 38)
+    assert meter.fill is not None
+    assert meter.fill.percent.startswith("95")
+    assert "little room" in meter.toolTip()
+    left = meter.grab().toImage()
+    meter.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+    assert meter.grab().toImage() != left
+    meter.show_fill(None)
+    assert meter.text == ""
+
+
+def test_a_dragged_file_may_be_dropped_into_the_field(desk: Desk, tmp_path: Path) -> None:
+    files, nothing = QMimeData(), QMimeData()
+    files.setUrls([QUrl.fromLocalFile(str(tmp_path / "a.txt"))])
+    assert desk.chat.composer.field.canInsertFromMimeData(files)
+    assert not desk.chat.composer.field.canInsertFromMimeData(nothing)
+
+
 def test_typing_asks_once_per_pause(desk: Desk) -> None:
     fills(desk, 0)
     before = sum(isinstance(each, Count) for each in desk.script.commands)

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint, spread_of
+from app.tuning.budget.tables import of_curve
 from app.tuning.budget.wording import (
+    card_title,
     forbidden_words,
     knee_words,
     mode_words,
@@ -133,6 +135,10 @@ def test_why_not_all_of_the_card_can_be_had() -> None:
     words = forbidden_words(sample.model())
     assert memory(round(1.3 * GIB)) in words
     assert memory(384 * sample.MIB) in words
+    reserved = forbidden_words(sample.model(others=0))
+    assert reserved.endswith("are reserved.")
+    assert "Other programs" not in reserved
+    assert card_title(sample.model(card=None)) == "Memory of the GPU"
     simulated = sample.model(others=0, card=sample.SIMULATED)
     assert forbidden_words(simulated) == ""
     assert "the simulated GPU" in sentence(simulated, GIB * 4)
@@ -161,6 +167,8 @@ def test_what_is_missing_is_said() -> None:
 def test_nothing_fits() -> None:
     model = sample.model(curves=(EMPTY,))
     assert sentence(model, None) == EMPTY.refusal
+    (row,) = of_curve("Speed", model).rows[:1]
+    assert row[1] == EMPTY.refusal
     assert model.at(3) is None
     assert (model.last, model.index(5), model.nearest(5), model.paged(-1, 1)) == (-1, -1, -1, -1)
     assert model.stepped(-1, 1) == -1

@@ -20,6 +20,8 @@ from engine.bench.modes.report import (
     from_table,
     markdown,
     report,
+    rows_of,
+    spread,
     to_table,
 )
 from engine.commands import ALL_LAYERS, Compare, DraftChoice, Load, Mode, WeightFormat
@@ -176,9 +178,16 @@ def test_the_command_measures_the_same() -> None:
         "duotail bench modes --model b --draft lookup --mode duo --context 2048 --format q4_0 "
         "--vram 1.5 --simulate-gpu 2 --layers-on-gpu all --passes 3 --tokens 10"
     )
-    assert command_line(Load(Path("/a/b"), Path("/c/d e")), Compare()) == (
-        'duotail bench modes --model b --draft "d e"'
+    here = Load(Path("/a/b"), Path("/c/d e"), device="webgpu:0")
+    assert command_line(here, Compare()) == (
+        'duotail bench modes --model b --draft "d e" --device webgpu:0'
     )
+
+
+def test_what_was_not_measured_has_no_spread() -> None:
+    first, *_, none, _ = rows_of(RUNS)
+    assert spread(first) == "20.0 - 23.0"
+    assert len(spread(none)) == 1
 
 
 # -- kept ------------------------------------------------------------------------------------

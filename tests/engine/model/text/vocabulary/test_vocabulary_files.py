@@ -12,7 +12,13 @@ from tokenizers import Tokenizer as Library
 
 from engine.errors import UserFixable
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.pieces import SentencePieceModel
+from engine.model.text.vocabulary.pieces import (
+    PieceKind,
+    Pieces,
+    SentencePieceModel,
+    by_rank,
+    by_score,
+)
 
 TEXTS = [
     "Hello, y'all! 1234 über 日本語 👩‍👩‍👧  \n\n\tdef x(): pass",
@@ -134,6 +140,25 @@ def test_damaged_sentencepiece_files(tmp_path: Path, published_folder: Path) -> 
         except UserFixable:
             failed += 1
     assert failed > 200
+
+
+def test_a_file_without_tokens_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(b"\x12\x02\x18\x02")
+    with pytest.raises(UserFixable, match="is damaged") as refused:
+        SentencePieceModel.read(tmp_path / "tokenizer.model")
+    assert "no tokens" in refused.value.details
+
+
+def test_runs_of_blanks_come_before_all_other_pieces() -> None:
+    texts = ["\u2581", "\u2581\u2581", "a", "\u2581a"]
+    kinds = [PieceKind.NORMAL, PieceKind.USER_DEFINED, PieceKind.NORMAL, PieceKind.NORMAL]
+    pieces = Pieces(texts, [0.0, 0.0, 0.0, 5.0], kinds)
+    assert by_score(pieces) == [("\u2581", "\u2581"), ("\u2581", "a")]
+
+
+def test_a_token_that_no_two_others_make_has_no_merge() -> None:
+    ranks = {b"a": 0, b"b": 1, b"c": 2, b"ab": 3, b"abc": 4, b"cba": 5}
+    assert by_rank(ranks) == [(b"a", b"b"), (b"ab", b"c")]
 
 
 @pytest.mark.parametrize(
