@@ -93,6 +93,9 @@ def real_engine(emit: Callable[[Event], None]) -> EngineLike:
 def share_the_interpreter() -> None:
     """Keep a busy window from holding up the engine."""
     sys.setswitchinterval(_SWITCH_S)
+    import os
+    if os.environ.get("NICE"):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), int(os.environ["NICE"]))
 
 
 class EngineBridge(QObject):

@@ -52,7 +52,7 @@ class Composer(QFrame):
         self.send_button = self._round("send", tr("Send the message"))
         self.stop_button = self._round("stop", with_keys(tr("Stop the answer"), "Esc"))
         self._state = ComposerState(True, False)
-        self._setup_words = ("", "")
+        self._setup_words: tuple[str, str] | None = None
         self._arrange()
         self.field.textChanged.connect(self._update_buttons)
         self.field.submitted.connect(self.send)
@@ -101,11 +101,14 @@ class Composer(QFrame):
 
     def set_state(self, state: ComposerState) -> None:
         """Allow what is possible and say the rest in words."""
-        self._state = state
-        self._update_buttons()
+        if state != self._state:
+            self._state = state
+            self._update_buttons()
 
     def show_setup(self, words: str, short: str = "") -> None:
         """Say how answers are drawn; `short` is for narrow windows."""
+        if (words, short or words) == self._setup_words:
+            return
         self._setup_words = (words, short or words)
         does = with_keys(tr("Sampling"), "Ctrl+T")
         self.setup_button.setToolTip(f"{words}\n{does}")
