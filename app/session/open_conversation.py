@@ -88,8 +88,9 @@ class OpenConversation(QObject):
         return self.current is not None and self.current.id in ids
 
     def remember(self) -> None:
-        """Note what is open for the next start."""
+        """Save soon what is open: after a power cut the next start shows it again."""
         self._settings.change(last_conversation=self.current.id if self.current else None)
+        self._settings.flush_soon()
 
     def _settings_changed(self, settings: Settings) -> None:
         if settings.instructions != self._instructions:
