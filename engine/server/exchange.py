@@ -20,7 +20,7 @@ from engine.server.reasoning import CompletionDelta
 
 _LONGEST_NAME = 80
 _TELL_S = 0.25
-"""Between two words on how many tokens are written."""
+"""Seconds between two reports of how many tokens are written."""
 
 
 class Exchange:

@@ -159,9 +159,7 @@ def test_threads_of_the_engine_give_way_to_the_window(qtbot: QtBot) -> None:
     niceness: list[int] = []
 
     def measured(emit: Callable[[Event], None]) -> EngineLike:
-        begun = threading.Thread(
-            target=lambda: niceness.append(os.getpriority(os.PRIO_PROCESS, 0))
-        )
+        begun = threading.Thread(target=lambda: niceness.append(os.getpriority(os.PRIO_PROCESS, 0)))
         begun.start()
         begun.join()
         return FakeEngine(emit, Script())
