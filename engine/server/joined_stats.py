@@ -7,7 +7,6 @@ from itertools import zip_longest
 
 from engine.events import AnswerStats
 
-
 _SUMS = (
     "committed", "rounds", "plain_rounds", "drafted", "accepted", "seconds", "decode_seconds",
     "draft_seconds", "verify_seconds", "useful_seconds", "wasted_seconds",

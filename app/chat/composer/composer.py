@@ -52,7 +52,7 @@ class Composer(QFrame):
         self.send_button = self._round("send", tr("Send the message"))
         self.stop_button = self._round("stop", with_keys(tr("Stop the answer"), "Esc"))
         self._state = ComposerState(True, False)
-        self._setup_words: tuple[str, str] | None = None
+        self._setup_words = ("", "")
         self._arrange()
         self.field.textChanged.connect(self._update_buttons)
         self.field.submitted.connect(self.send)
@@ -62,7 +62,6 @@ class Composer(QFrame):
         self.setup_button.clicked.connect(self.setup_asked)
         self.attach_button.clicked.connect(self.files_asked)
         self.think_button.clicked.connect(self.thinking_chosen)
-        self.show_setup("")
         self._update_buttons()
 
     def _quiet(self, icon_name: str) -> QToolButton:
