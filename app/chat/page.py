@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt, QUrl
+from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -72,6 +72,8 @@ class ChatPage(QWidget):
         self._title.setProperty("look", "title")
         self.greeting = Greeting(offer, self)
         self.transcript = Transcript(self)
+        self._turn = QTimer(self, singleShot=True, interval=0)
+        self._turn.timeout.connect(self._add_next)
         self.find_bar = FindBar(self)
         self._search = ConversationSearch(self.find_bar, session, self.transcript)
         self._stack = QStackedWidget(self)
@@ -126,7 +128,7 @@ class ChatPage(QWidget):
     def _connect_session(self) -> None:
         session = self._session
         session.opened.connect(self._show_conversation)
-        session.message_added.connect(self._add_message)
+        session.message_added.connect(self._expect_message)
         session.branch_changed.connect(self._change_branch)
         session.answer_resumed.connect(self._resume)
         session.answer_finished.connect(self.transcript.take_in)
@@ -213,10 +215,23 @@ class ChatPage(QWidget):
         if (live := self._session.live) is not None and self._session.shows_live:
             self.transcript.follow(live)
 
-    def _add_message(self, message: StoredMessage) -> None:
+    def _expect_message(self) -> None:
         self._stack.setCurrentWidget(self.transcript)
-        self.transcript.add(message)
-        self._go_on_live()
+        self._turn.start()
+
+    def _add_next(self) -> None:
+        """Show one new message: question and answer in one turn would hold up the window.
+
+        It may have been shown meanwhile, with all of its conversation.
+        """
+        live = self._session.live
+        new = self._session.messages[self.transcript.row_count :]
+        for message in new[:1]:
+            written = live is not None and message.id == live.base.id
+            self.transcript.add(live.message if live and written else message)
+            self._go_on_live()
+        if len(new) > 1:
+            self._turn.start()
 
     def _resume(self, _message: StoredMessage) -> None:
         self._go_on_live()

@@ -88,9 +88,9 @@ class OpenConversation(QObject):
         return self.current is not None and self.current.id in ids
 
     def remember(self) -> None:
-        """Save at once what is open: after a power cut the next start shows it again."""
+        """Save soon what is open: after a power cut the next start shows it again."""
         self._settings.change(last_conversation=self.current.id if self.current else None)
-        self._settings.flush()
+        self._settings.flush_soon()
 
     def _settings_changed(self, settings: Settings) -> None:
         if settings.instructions != self._instructions:

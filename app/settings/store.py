@@ -13,7 +13,7 @@ from app.settings.model import DEFAULTS, SPECS, Settings
 from app.signals import TypedSignal
 from engine.errors import UserFixable
 
-_SAVE_AFTER_MS = 400
+_SAVE_AFTER_MS, _SOON_MS = 400, 50
 
 
 class SettingsStore(QObject):
@@ -31,7 +31,6 @@ class SettingsStore(QObject):
         self._dirty = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
-        self._timer.setInterval(_SAVE_AFTER_MS)
         self._timer.timeout.connect(self.flush)
 
     def change(self, **values: object) -> None:
@@ -40,7 +39,7 @@ class SettingsStore(QObject):
         if changed != self.value:
             self.value = changed
             self._dirty = True
-            self._timer.start()
+            self._timer.start(_SAVE_AFTER_MS)
             self.changed.emit(changed)
 
     def reset(self, name: str) -> None:
@@ -52,6 +51,10 @@ class SettingsStore(QObject):
         self.change(
             **{name: getattr(DEFAULTS, name) for name, spec in SPECS.items() if spec.section}
         )
+
+    def flush_soon(self) -> None:
+        """Save as soon as nobody waits for the window any more."""
+        self._timer.start(_SOON_MS)
 
     def flush(self) -> None:
         """Save now what is not saved yet."""

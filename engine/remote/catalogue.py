@@ -17,6 +17,8 @@ _OWNERS = {
     "library": ServerKind.OLLAMA,
 }
 """Programs by what they write into `owned_by` of their models."""
+_OWNED_BY_A_PUBLISHER = {"id", "object", "created", "owned_by"}
+"""Members of a model in `transformers serve`, whose owner is an account that may have any name."""
 _EMBEDDING = "text-embedding-"
 """Beginning of the names that LM Studio gives to models which cannot chat."""
 _LARGEST_CONTEXT = 1 << 40
@@ -68,6 +70,9 @@ def _kind(card: dict[str, object]) -> ServerKind:
     metadata = card.get("metadata")
     if isinstance(metadata, dict) and "model_id" in metadata:  # Ray's owner is OpenAI's example
         return ServerKind.RAY
+    # Ollama's have the same members, and a tag in each name.
+    if card.keys() == _OWNED_BY_A_PUBLISHER and ":" not in str(card["id"]):
+        return ServerKind.OTHER
     return _OWNERS.get(str(card.get("owned_by")), ServerKind.OTHER)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -125,32 +125,16 @@ class ServerClient:
         host = self._address.host
         kind = response.headers.get("content-type", "")
         if response.status_code != HTTPStatus.OK or not kind.startswith(_EVENT_STREAM):
-            for chunk in _whole(await _page(response, host), host):
-                yield chunk
+            page = await _page(response, host)  # the server does not stream
+            yield _read(page.decode("utf-8", "replace"), host)
             return
-        stream, received, begun, ended = EventStream(), 0, False, False
-        try:
-            async for more in response.aiter_bytes():
-                received += len(more)
-                if received > MOST_BYTES:
-                    raise trouble.endless(host)
-                for data in stream.feed(more):
-                    if data == DONE:
-                        return
-                    chunk = read_chunk(data)
-                    begun, ended = True, ended or chunk.reason is not None
-                    yield chunk
-            for data in stream.finish():
-                if data != DONE:
-                    chunk = read_chunk(data)
-                    begun, ended = True, ended or chunk.reason is not None
-                    yield chunk
-                else:
-                    ended = True
-        except BadStream as error:
-            raise trouble.not_a_server(host, str(error)) from None
-        except ServerSaid as error:
-            raise trouble.server_error(host, str(error)) from None
+        begun = ended = False
+        async for data in _events(response, host):
+            if data == DONE:
+                return
+            chunk = _read(data, host)
+            begun, ended = True, ended or chunk.reason is not None
+            yield chunk
         if not ended:
             raise trouble.broken(host) if begun else trouble.nothing(host)
 
@@ -215,15 +199,35 @@ async def _page(response: httpx2.Response, host: str) -> bytes:
     raise trouble.of_status(response.status_code, host, said, response.headers)
 
 
-def _whole(page: bytes, host: str) -> Iterator[Chunk]:
-    """Yield an answer that came in one piece, from a server that does not stream.
+async def _events(response: httpx2.Response, host: str) -> AsyncIterator[str]:
+    """Yield the data of a stream's events.
 
     Raises:
-        UserFixable: it is none.
+        UserFixable: there is no end of them.
+    """
+    stream, received = EventStream(), 0
+    try:
+        async for more in response.aiter_bytes():
+            received += len(more)
+            if received > MOST_BYTES:
+                raise trouble.endless(host)
+            for data in stream.feed(more):
+                yield data
+    except BadStream as error:
+        raise trouble.not_a_server(host, str(error)) from None
+    for data in stream.finish():
+        yield data
+
+
+def _read(data: str, host: str) -> Chunk:
+    """Return what an event, or a whole answer, says.
+
+    Raises:
+        UserFixable: it is none, or an error of the server's.
     """
     try:
-        yield read_chunk(page.decode("utf-8", "replace"))
+        return read_chunk(data)
     except BadStream as error:
-        raise trouble.not_a_server(host, f"{error}\n{page[:500]!r}") from None
+        raise trouble.not_a_server(host, f"{error}\n{data[:500]}") from None
     except ServerSaid as error:
         raise trouble.server_error(host, str(error)) from None

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.commands import Connect, ServerKind
+from engine.devices.kept_files import write_json
 from engine.machine.keyring import forget_secret, keep_secret, kept_secret
 from engine.remote.address import ServerAddress
 from engine.remote.catalogue import Catalogue, RemoteModel
@@ -120,15 +119,7 @@ def write(path: Path, kept: KeptServers) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    part = path.with_suffix(".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(encoded(kept)), encoding="utf-8")
-        os.replace(part, path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
-        raise
+    write_json(path, encoded(kept))
 
 
 class ServerKeys:

@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LONGEST_EVENT = 1 << 20
 """Most characters of one event; a token takes a few hundred."""
@@ -123,11 +123,8 @@ def read_chunk(data: str) -> Chunk:
     choices = body.get("choices")
     if not isinstance(choices, list):
         raise BadStream("no choices")
-    choice = choices[0] if choices and isinstance(choices[0], dict) else {}
-    delta = choice.get("delta")
-    if not isinstance(delta, dict):
-        delta = choice.get("message")  # of an answer that is not streamed
-    delta = delta if isinstance(delta, dict) else {}
+    choice = _object(choices[0] if choices else None)
+    delta = _object(choice.get("delta")) or _object(choice.get("message"))  # whole, if not streamed
     reason = choice.get("finish_reason")
     return Chunk(
         _text(delta.get("content")),
@@ -150,42 +147,42 @@ def error_message(body: object) -> str | None:
 
 
 def _counts(body: dict[str, object]) -> Counts | None:
-    usage, timings = body.get("usage"), body.get("timings")
-    if isinstance(usage, dict):
-        details, own = usage.get("prompt_tokens_details"), usage.get("speculation")
-        details = details if isinstance(details, dict) else {}
-        own = own if isinstance(own, dict) else {}
-        told = Counts(
-            prompt=_whole(usage.get("prompt_tokens")),
-            cached=_whole(details.get("cached_tokens")),
-            completion=_whole(usage.get("completion_tokens")),
-            tokens_per_s=_number(own.get("tokens_per_s")),
-            drafted=_whole(own.get("drafted")),
-            accepted=_whole(own.get("accepted")),
-            rounds=_whole(own.get("rounds")),
-            plain_rounds=_whole(own.get("plain_rounds")),
-            acceptance_length=_number(own.get("acceptance_length")),
-            draft_s=_number(own.get("draft_s")),
-            verify_s=_number(own.get("verify_s")),
-        )
-        return told if not isinstance(timings, dict) else _with_timings(told, timings)
-    return _with_timings(Counts(), timings) if isinstance(timings, dict) else None
+    usage, timings = _object(body.get("usage")), _object(body.get("timings"))
+    if not usage and not timings:
+        return None
+    details, own = _object(usage.get("prompt_tokens_details")), _object(usage.get("speculation"))
+    told = Counts(
+        prompt=_whole(usage.get("prompt_tokens")),
+        cached=_whole(details.get("cached_tokens")),
+        completion=_whole(usage.get("completion_tokens")),
+        tokens_per_s=_number(own.get("tokens_per_s")),
+        drafted=_whole(own.get("drafted")),
+        accepted=_whole(own.get("accepted")),
+        rounds=_whole(own.get("rounds")),
+        plain_rounds=_whole(own.get("plain_rounds")),
+        acceptance_length=_number(own.get("acceptance_length")),
+        draft_s=_number(own.get("draft_s")),
+        verify_s=_number(own.get("verify_s")),
+    )
+    return _with_timings(told, timings) if timings else told
 
 
 def _with_timings(told: Counts, timings: dict[str, object]) -> Counts:
     """Add what llama-server tells of its work."""
     cached, read = _whole(timings.get("cache_n")), _whole(timings.get("prompt_n"))
-    prompt = told.prompt
-    if prompt is None and read is not None:
-        prompt = read + (cached or 0)
-    return Counts(
-        prompt=prompt,
+    return replace(
+        told,
+        prompt=read + (cached or 0) if told.prompt is None and read is not None else told.prompt,
         cached=cached if told.cached is None else told.cached,
         completion=_whole(timings.get("predicted_n")) or told.completion,
         tokens_per_s=_number(timings.get("predicted_per_second")),
         drafted=_whole(timings.get("draft_n")),
         accepted=_whole(timings.get("draft_n_accepted")),
     )
+
+
+def _object(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str:

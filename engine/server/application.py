@@ -125,7 +125,7 @@ class ServerApplication:
         with await self._queue.enter(exchange.client) as turn:
             model = await self._models.ready(body.text("model"))
             request = _parse(exchange, dialect, body, model)
-            async with Generation(self._dispatcher, request, turn.end) as generation:
+            async with Generation(self._dispatcher, request, turn.close) as generation:
                 await generation.begin()
                 exchange.tell(
                     state=RequestState.READING,
@@ -160,9 +160,8 @@ class ServerApplication:
             case "/metrics":
                 text = self._metrics.text(self._queue.running, self._queue.waiting)
                 return PlainTextResponse(text, media_type=CONTENT_TYPE)
-        models = {} if loaded is None else {loaded.name: _described(loaded)}
-        for name in await self._models.others():
-            models[name] = {"id": name, "object": "model", "created": 0, "owned_by": "duotail"}
+        models = {} if loaded is None else {loaded.name: _card(loaded.name, loaded)}
+        models |= {name: _card(name) for name in await self._models.others()}
         if path == _MODELS:
             return JSONResponse({"object": "list", "data": list(models.values())})
         model = models.get(path.removeprefix(f"{_MODELS}/"))
@@ -189,14 +188,18 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-def _described(model: ServedModel) -> Json:
-    return {
-        "id": model.name,
-        "object": "model",
-        "created": model.since,
-        "owned_by": "duotail",
-        "context_length": model.plan.context,
-        "max_model_len": model.plan.context,
-        "mode": str(model.plan.mode),
-        "draft": model.plan.draft,
+def _card(name: str, loaded: ServedModel | None = None) -> Json:
+    """Return what clients are told of a model: most of it is known once it is loaded."""
+    card: Json = {
+        "id": name, "object": "model", "created": 0, "owned_by": "duotail", "mode": None,
+    }  # fmt: skip
+    if loaded is None:
+        return card
+    plan = loaded.plan
+    return card | {
+        "created": loaded.since,
+        "context_length": plan.context,
+        "max_model_len": plan.context,
+        "mode": str(plan.mode),
+        "draft": plan.draft,
     }

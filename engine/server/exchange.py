@@ -20,7 +20,7 @@ from engine.server.reasoning import CompletionDelta
 
 _LONGEST_NAME = 80
 _TELL_S = 0.25
-"""Between two words on how many tokens are written."""
+"""Seconds between two reports of how many tokens are written."""
 
 
 class Exchange:
@@ -75,8 +75,9 @@ class Exchange:
             await self._stream(generation, dialect)
             return
         async for part in generation.deltas():
-            self._count(part)
-            if isinstance(part, Completion):
+            if isinstance(part, CompletionDelta):
+                self._count(part)
+            elif isinstance(part, Completion):
                 response = JSONResponse(dialect.response(part))
                 await self._start(response.headers.items())
                 await self._more(bytes(response.body), last=True)
@@ -93,9 +94,9 @@ class Exchange:
         await self._more(b"".join(dialect.begin(generation.prompt_tokens)))
         try:
             async for part in generation.deltas():
-                self._count(part)
                 match part:
                     case CompletionDelta():
+                        self._count(part)
                         await self._more(b"".join(dialect.delta(part)))
                     case CompletionProgress():
                         await self._more(b"".join(dialect.progress(part)))
@@ -106,16 +107,13 @@ class Exchange:
             await self._more(b"".join(dialect.fail(error)), last=True)
             self.tell(state=RequestState.REFUSED)
 
-    def _count(self, part: CompletionDelta | CompletionProgress | Completion) -> None:
+    def _count(self, delta: CompletionDelta) -> None:
         """Tell how much is written, now and then."""
+        self.status = replace(self.status, tokens=self.status.tokens + len(delta.tokens))
         now = time.perf_counter()
-        if isinstance(part, CompletionDelta):
-            tokens = self.status.tokens + len(part.tokens)
-            if now - self._told_at < _TELL_S:
-                self.status = replace(self.status, tokens=tokens)
-            else:
-                self._told_at = now
-                self.tell(state=RequestState.WRITING, tokens=tokens)
+        if now - self._told_at >= _TELL_S:
+            self._told_at = now
+            self.tell(state=RequestState.WRITING)
 
     def _finish(self, completion: Completion) -> None:
         self.completion = completion

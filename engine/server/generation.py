@@ -30,7 +30,7 @@ from engine.server.reasoning import CompletionDelta, ReasoningParser, Token
 
 _HEARD = TextDelta | Failed | Finished | PrefillProgress
 _TELL_S = 0.1
-"""Between two words on how far an answer is."""
+"""Seconds between two reports of how far an answer is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,11 @@ from itertools import zip_longest
 
 from engine.events import AnswerStats
 
+_SUMS = (
+    "committed", "rounds", "plain_rounds", "drafted", "accepted", "seconds", "decode_seconds",
+    "draft_seconds", "verify_seconds", "useful_seconds", "wasted_seconds",
+)  # fmt: skip
+
 
 def joined_stats(first: AnswerStats, then: AnswerStats) -> AnswerStats:
     """Return the statistics of both stretches; the prompt is that of the first.
@@ -15,31 +20,18 @@ def joined_stats(first: AnswerStats, then: AnswerStats) -> AnswerStats:
     """
     if not first.committed:
         return replace(then, prompt_tokens=first.prompt_tokens or then.prompt_tokens)
-    committed = first.committed + then.committed
-    decoding = first.decode_seconds + then.decode_seconds
-    verified = _verified(first) + _verified(then)
-    rounds = first.rounds + then.rounds
-    plain = first.plain_rounds + then.plain_rounds
+    sums = {name: getattr(first, name) + getattr(then, name) for name in _SUMS}
+    drafting, decoding = sums["rounds"] - sums["plain_rounds"], sums["decode_seconds"]
     return replace(
         then,
+        **sums,
         prompt_tokens=first.prompt_tokens,
         reused_tokens=first.reused_tokens,
-        committed=committed,
-        rounds=rounds,
-        plain_rounds=plain,
-        drafted=first.drafted + then.drafted,
-        accepted=first.accepted + then.accepted,
         drafted_by_depth=_sums(first.drafted_by_depth, then.drafted_by_depth),
         accepted_by_depth=_sums(first.accepted_by_depth, then.accepted_by_depth),
-        acceptance_length=verified / (rounds - plain) if rounds > plain else None,
+        acceptance_length=(_verified(first) + _verified(then)) / drafting if drafting else None,
         ttft_s=first.ttft_s,
-        tokens_per_s=(_timed(first) + _timed(then)) / decoding if decoding > 0 else None,
-        seconds=first.seconds + then.seconds,
-        draft_seconds=first.draft_seconds + then.draft_seconds,
-        verify_seconds=first.verify_seconds + then.verify_seconds,
-        decode_seconds=decoding,
-        useful_seconds=first.useful_seconds + then.useful_seconds,
-        wasted_seconds=first.wasted_seconds + then.wasted_seconds,
+        tokens_per_s=(_timed(first) + _timed(then)) / decoding if decoding else None,
     )
 
 

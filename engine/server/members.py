@@ -11,6 +11,8 @@ from math import isfinite
 
 from engine.server.api_error import ApiError, bad_request
 
+_LONGEST_QUOTE = 40
+
 
 class Members:
     """An object of a request.
@@ -44,8 +46,9 @@ class Members:
 
     def unsupported(self, name: str) -> ApiError:
         """Return the error of a member that is understood and not supported."""
-        place = self.place(name)
-        error = bad_request(f"This server does not support {place} with this value.", place)
+        place, value = self.place(name), json.dumps(self.raw(name))
+        what = place if len(value) > _LONGEST_QUOTE else f"{value} as {place}"
+        error = bad_request(f"This server does not support {what}.", place)
         error.code = "unsupported_parameter"
         return error
 

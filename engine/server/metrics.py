@@ -10,13 +10,27 @@ from engine.events import AnswerStats
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+_COUNTERS = (
+    ("prompt_tokens", "prompt_tokens", "Tokens of prompts"),
+    ("reused_tokens", "reused_tokens", "Tokens of prompts that came from the prefix cache"),
+    ("committed_tokens", "committed", "Tokens of answers"),
+    ("drafted_tokens", "drafted", "Tokens that were drafted and verified"),
+    ("accepted_tokens", "accepted", "Drafted tokens that were accepted"),
+    ("rounds", "rounds", "Rounds of draft and verification"),
+    ("plain_rounds", "plain_rounds", "Rounds without a draft"),
+    ("decode_seconds", "decode_seconds", "Seconds from first tokens of answers to last ones"),
+    ("draft_seconds", "draft_seconds", "Seconds in which the draft computed"),
+    ("verify_seconds", "verify_seconds", "Seconds in which the target verified"),
+)
+"""Sums over all answers: name, field of `AnswerStats`, words."""
+
+
 class ServerMetrics:
     """Sums since the start, and the figures of the last answer; used in the server's loop only."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
-        self._sums: Counter[str] = Counter()
-        self._seconds: dict[str, float] = {"decode": 0.0, "draft": 0.0, "verify": 0.0}
+        self._sums = dict.fromkeys((name for name, _, _ in _COUNTERS), 0.0)
         self._last: AnswerStats | None = None
 
     def responded(self, path: str, status: int) -> None:
@@ -26,18 +40,8 @@ class ServerMetrics:
     def answered(self, stats: AnswerStats) -> None:
         """Count an answer."""
         self._last = stats
-        self._sums.update(
-            prompt=stats.prompt_tokens,
-            reused=stats.reused_tokens,
-            committed=stats.committed,
-            drafted=stats.drafted,
-            accepted=stats.accepted,
-            rounds=stats.rounds,
-            plain=stats.plain_rounds,
-        )
-        self._seconds["decode"] += stats.decode_seconds
-        self._seconds["draft"] += stats.draft_seconds
-        self._seconds["verify"] += stats.verify_seconds
+        for name, field, _ in _COUNTERS:
+            self._sums[name] += getattr(stats, field)
 
     def text(self, running: int, waiting: int) -> str:
         """Return all of it.
@@ -53,23 +57,9 @@ class ServerMetrics:
         yield from _head(name, "counter", "Responses by path and status")
         for (path, status), count in sorted(self._requests.items()):
             yield f'{name}{{path="{path}",status="{status}"}} {count}'
-        sums, seconds, last = self._sums, self._seconds, self._last
-        for short, words in (
-            ("prompt_tokens", "Tokens of prompts"),
-            ("reused_tokens", "Tokens of prompts that came from the prefix cache"),
-            ("committed_tokens", "Tokens of answers"),
-            ("drafted_tokens", "Tokens that were drafted and verified"),
-            ("accepted_tokens", "Drafted tokens that were accepted"),
-            ("rounds", "Rounds of draft and verification"),
-            ("plain_rounds", "Rounds without a draft"),
-        ):
-            yield from _metric(f"{short}_total", "counter", words, sums[short.split("_")[0]])
-        for short, words in (
-            ("decode", "Seconds from first tokens of answers to last ones"),
-            ("draft", "Seconds in which the draft computed"),
-            ("verify", "Seconds in which the target verified"),
-        ):
-            yield from _metric(f"{short}_seconds_total", "counter", words, seconds[short])
+        for name, _, words in _COUNTERS:
+            yield from _metric(f"{name}_total", "counter", words, self._sums[name])
+        last = self._last
         yield from _metric("requests_running", "gauge", "Requests being answered", running)
         yield from _metric("requests_waiting", "gauge", "Requests waiting for their turn", waiting)
         if last is not None and last.tokens_per_s is not None:
@@ -82,7 +72,7 @@ class ServerMetrics:
 
 def _metric(name: str, kind: str, words: str, value: float) -> Iterator[str]:
     yield from _head(f"duotail_{name}", kind, words)
-    yield f"duotail_{name} {value:.10g}"
+    yield f"duotail_{name} {value:.16g}"
 
 
 def _head(name: str, kind: str, words: str) -> tuple[str, str]:

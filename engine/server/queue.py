@@ -4,33 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import TracebackType
+from contextlib import ExitStack
 
 from engine.server.api_error import ApiError
-
-
-class Turn(AbstractContextManager["Turn"]):
-    """A turn of one request; it ends with the block, or earlier."""
-
-    def __init__(self, hand_on: Callable[[], None]) -> None:
-        self._hand_on: Callable[[], None] | None = hand_on
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End it."""
-        self.end()
-
-    def end(self) -> None:
-        """Hand the turn on, if that was not done yet."""
-        hand_on, self._hand_on = self._hand_on, None
-        if hand_on is not None:
-            hand_on()
 
 
 class RequestQueue:
@@ -58,8 +34,8 @@ class RequestQueue:
         """How many requests wait for their turn."""
         return sum(map(len, self._waiting.values()))
 
-    async def enter(self, client: str) -> Turn:
-        """Wait for a turn.
+    async def enter(self, client: str) -> ExitStack:
+        """Wait for a turn, which ends with the block, or earlier when it is closed.
 
         Args:
             client: who asks.
@@ -70,7 +46,9 @@ class RequestQueue:
         if self._busy:
             await self._wait(client)
         self._busy = True
-        return Turn(self._next)
+        turn = ExitStack()
+        turn.callback(self._next)
+        return turn
 
     async def _wait(self, client: str) -> None:
         ahead = self.waiting

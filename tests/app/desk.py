@@ -70,8 +70,9 @@ class Desk:
         self.bot.keyClick(field, Qt.Key.Key_Return)
 
     def answered(self) -> AnswerMessage:
-        """Wait for the answer to end."""
-        self.bot.waitUntil(lambda: self.session.live is None)
+        """Wait for the answer to end, and the window to show it."""
+        shown, said = self.chat.transcript, self.session
+        self.bot.waitUntil(lambda: said.live is None and shown.row_count == len(said.messages))
         answer = self.chat.transcript.last_answer()
         assert answer is not None
         return answer

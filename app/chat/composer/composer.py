@@ -62,7 +62,6 @@ class Composer(QFrame):
         self.setup_button.clicked.connect(self.setup_asked)
         self.attach_button.clicked.connect(self.files_asked)
         self.think_button.clicked.connect(self.thinking_chosen)
-        self.show_setup("")
         self._update_buttons()
 
     def _quiet(self, icon_name: str) -> QToolButton:
@@ -101,11 +100,14 @@ class Composer(QFrame):
 
     def set_state(self, state: ComposerState) -> None:
         """Allow what is possible and say the rest in words."""
-        self._state = state
-        self._update_buttons()
+        if state != self._state:
+            self._state = state
+            self._update_buttons()
 
     def show_setup(self, words: str, short: str = "") -> None:
         """Say how answers are drawn; `short` is for narrow windows."""
+        if (words, short or words) == self._setup_words:
+            return
         self._setup_words = (words, short or words)
         does = with_keys(tr("Sampling"), "Ctrl+T")
         self.setup_button.setToolTip(f"{words}\n{does}")

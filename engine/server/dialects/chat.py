@@ -12,7 +12,7 @@ from engine.server.completion_request import (
     sampling,
     stops,
 )
-from engine.server.conversation import messages, no_tools
+from engine.server.conversation import check_tool_choice, messages
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.logprobs import chat_logprobs, content_tokens
 from engine.server.dialects.usage import (
@@ -38,7 +38,7 @@ class ChatCompletions(Dialect):
     ) -> CompletionRequest:
         """Return what a body asks for."""
         body.only("n", 1)
-        no_tools(body)
+        check_tool_choice(body)
         body.only("modalities", ["text"])
         body.only("audio")
         body.only("web_search_options")

@@ -8,7 +8,7 @@ from engine.events import FinishReason
 from engine.request import ChatRequest, Message, Role, SamplingParams
 from engine.server.api_error import ApiError, bad_request
 from engine.server.completion_request import CompletionRequest, length, sampling, stops
-from engine.server.conversation import messages, no_tools
+from engine.server.conversation import check_tool_choice, messages
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_in_and_out
 from engine.server.generation import Completion
@@ -30,7 +30,7 @@ class Responses(Dialect):
         body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
-        no_tools(body)
+        check_tool_choice(body)
         body.only("background", False)
         for name in ("previous_response_id", "conversation", "prompt"):
             body.only(name)  # nothing is stored here that they could name

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -149,6 +151,25 @@ def test_commands_sent_while_the_engine_starts_wait_for_it(qtbot: QtBot) -> None
     gate.set()
     qtbot.waitUntil(lambda: len(script.requests) == 1)
     assert [type(command) for command in script.commands] == [Load, Generate]
+    bridge.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")
+def test_threads_of_the_engine_give_way_to_the_window(qtbot: QtBot) -> None:
+    niceness: list[int] = []
+
+    def measured(emit: Callable[[Event], None]) -> EngineLike:
+        begun = threading.Thread(target=lambda: niceness.append(os.getpriority(os.PRIO_PROCESS, 0)))
+        begun.start()
+        begun.join()
+        return FakeEngine(emit, Script())
+
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    bridge = EngineBridge(measured)
+    bridge.start()
+    qtbot.waitUntil(lambda: bool(niceness))
+    assert niceness[0] == min(before + 5, 19)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
     bridge.close()
 
 

@@ -130,7 +130,9 @@ class Traveller:
         return self.answer
 
     def answered(self) -> None:
-        self.until(lambda: self.session.live is None)
+        """Wait for the answer to end, and the window to show it."""
+        shown, said = self.chat.transcript, self.session
+        self.until(lambda: said.live is None and shown.row_count == len(said.messages))
 
     def writing(self, characters: int = 1) -> None:
         """Wait until so much of the answer is on show."""

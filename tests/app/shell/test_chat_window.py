@@ -25,7 +25,7 @@ from app.settings.presets import BALANCED
 from app.shell.page_names import PageName
 from engine.commands import Stop
 from engine.errors import UserFixable
-from engine.events import Failed, FinishReason
+from engine.events import Failed, FinishReason, TextDelta
 from engine.request import Role
 
 # What a window without a screen cannot do, Qt says for every dialog.
@@ -48,6 +48,27 @@ def test_a_message_is_answered_stored_and_titled(desk: Desk) -> None:
     assert stored[1].text == desk.script.answer
     assert stored[1].token_ids
     assert desk.chat.composer.field.toPlainText() == ""
+
+
+def test_rows_come_in_turns_of_their_own_with_what_was_written_meanwhile(desk: Desk) -> None:
+    desk.ready()
+    desk.script.hold_after = 0
+    desk.session.send("Count")
+    live, transcript = desk.session.live, desk.chat.transcript
+    assert live is not None
+    desk.tell(TextDelta(0.0, live.request_id, "zero ", ()))
+    assert transcript.row_count == 0
+    desk.streaming("zero ")
+    assert transcript.row_count == 2
+
+
+def test_a_conversation_that_is_opened_before_its_rows_came_shows_them_once(desk: Desk) -> None:
+    desk.ready()
+    desk.session.send("Hello")
+    desk.session.open(desk.session.current)
+    assert desk.chat.transcript.row_count == 2
+    assert desk.answered().text.raw_text == desk.script.answer
+    assert desk.chat.transcript.row_count == 2
 
 
 def test_stop_keeps_what_was_written_and_continue_goes_on_from_it(desk: Desk) -> None:

@@ -233,6 +233,12 @@ def test_every_kind_but_our_own_is_recorded() -> None:
     assert {*LISTS} == {*ServerKind} - {ServerKind.DUOTAIL}
 
 
+@pytest.mark.parametrize("owner", ["vllm", "duotail", "library", "me"])
+def test_a_publisher_named_like_a_program_is_none(owner: str) -> None:
+    card = {"id": f"{owner}/small", "object": "model", "created": 1.5, "owned_by": owner}
+    assert Catalogue.read({"data": [card]}).kind is ServerKind.OTHER
+
+
 def test_an_ollama_without_models_is_an_empty_list() -> None:
     assert Catalogue.read({"object": "list", "data": None}).models == ()
 

@@ -181,6 +181,9 @@ def test_wrong_values_are_refused_by_name(path: str, members: Any) -> None:
         assert error["param"] == name
 
 
+TOOL = {"type": "function", "function": {"name": "x"}}
+
+
 @pytest.mark.parametrize(
     ("path", "members"),
     [
@@ -192,16 +195,16 @@ def test_wrong_values_are_refused_by_name(path: str, members: Any) -> None:
         (CHAT, {"messages": [{"role": "user", "content": "\ud800"}]}),
         (CHAT, {"stop": ["a"] * 65}), (CHAT, {"stop": [1]}), (CHAT, {"stop": {"a": 1}}),
         (CHAT, {"max_tokens": 0}), (CHAT, {"n": 2}), (CHAT, {"logit_bias": {"5": 1}}),
-        (CHAT, {"tools": [{"type": "function"}]}), (CHAT, {"top_logprobs": 3}),
-        (CHAT, {"tools": [{"type": "function"}], "tool_choice": "auto"}),
-        (CHAT, {"functions": [{"name": "x"}]}), (CHAT, {"web_search_options": {}}),
+        (CHAT, {"tools": [TOOL], "tool_choice": "required"}), (CHAT, {"top_logprobs": 3}),
+        (CHAT, {"tools": [TOOL], "tool_choice": TOOL}),
+        (CHAT, {"function_call": {"name": "x"}}), (CHAT, {"web_search_options": {}}),
         (CHAT, {"modalities": ["text", "audio"]}), (CHAT, {"audio": {"voice": "x"}}),
         (CHAT, {"chat_template": "{{ x }}"}), (CHAT, {"repeat_penalty": 0}),
         (CHAT, {"messages": [
             {"role": "assistant", "content": "", "function_call": {"name": "x"}},
         ]}),
         (TEXT, {"logit_bias": {"5": 1}}), (TEXT, {"grammar": "root ::= x"}),
-        (RESPONSES, {"tools": [{"type": "web_search"}]}), (RESPONSES, {"min_tokens": 5}),
+        (RESPONSES, {"tool_choice": {"type": "web_search"}}), (RESPONSES, {"min_tokens": 5}),
         (MESSAGES, {"mcp_servers": [{"url": "x"}]}), (MESSAGES, {"ignore_eos": True}),
         (MESSAGES, {"output_config": {"format": {"type": "json_schema"}}}),
         (CHAT, {"logprobs": True, "top_logprobs": 21}), (CHAT, {"logprobs": 1}),
@@ -215,7 +218,7 @@ def test_wrong_values_are_refused_by_name(path: str, members: Any) -> None:
         (RESPONSES, {"text": {"format": {"type": "json_schema"}}}),
         (MESSAGES, {"messages": [{"role": "system", "content": "Hello"}]}),
         (MESSAGES, {"max_tokens": None}), (MESSAGES, {"thinking": True}),
-        (MESSAGES, {"tools": [{"name": "x"}]}), (MESSAGES, {"system": 1}),
+        (MESSAGES, {"tool_choice": {"type": "any"}}), (MESSAGES, {"system": 1}),
     ],
     ids=str,
 )  # fmt: skip
@@ -223,7 +226,19 @@ def test_what_is_not_understood_or_supported_is_refused(path: str, members: Any)
     assert refused(path, **members)["message"]
 
 
-TOOL = {"type": "function", "function": {"name": "x"}}
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+         '"image_url" as messages[0].content[0].type'),
+        ({"tools": [TOOL], "tool_choice": "required"}, '"required" as tool_choice'),
+        ({"n": 2}, "2 as n"),
+        ({"logit_bias": {str(token): 1 for token in range(100)}}, "logit_bias"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_not_supported_is_named_with_its_value(members: Any, words: str) -> None:
+    assert refused(CHAT, **members)["message"] == f"This server does not support {words}."
 
 
 @pytest.mark.parametrize(
@@ -232,7 +247,8 @@ TOOL = {"type": "function", "function": {"name": "x"}}
         (CHAT, {"n": 1, "n_predict": 9}), (CHAT, {"tools": []}), (CHAT, {"tools": None}),
         (CHAT, {"tool_choice": "none"}), (CHAT, {"tool_choice": "auto"}),
         (CHAT, {"tools": [TOOL], "tool_choice": "none"}), (CHAT, {"functions": []}),
-        (CHAT, {"functions": [{"name": "x"}], "function_call": "none"}),
+        (CHAT, {"tools": [TOOL]}), (CHAT, {"tools": [TOOL], "tool_choice": "auto"}),
+        (CHAT, {"functions": [{"name": "x"}], "function_call": "auto"}),
         (CHAT, {"parallel_tool_calls": True}), (CHAT, {"response_format": {"type": "text"}}),
         (CHAT, {"response_format": None}), (CHAT, {"stream_options": None}),
         (CHAT, {"stream_options": {"include_usage": True, "include_obfuscation": False}}),
@@ -271,7 +287,8 @@ TOOL = {"type": "function", "function": {"name": "x"}}
         (RESPONSES, {"reasoning": {"effort": "low", "summary": "auto"}, "background": False}),
         (RESPONSES, {"previous_response_id": None, "prompt_cache_key": "k"}),
         (MESSAGES, {"metadata": {"user_id": "u"}, "service_tier": "auto", "tools": []}),
-        (MESSAGES, {"tools": [{"name": "x"}], "tool_choice": {"type": "none"}}),
+        (MESSAGES, {"tools": [{"name": "x"}], "tool_choice": {"type": "auto"}}),
+        (RESPONSES, {"tools": [{"type": "web_search"}], "tool_choice": "auto"}),
         (MESSAGES, {"stop_sequences": [], "system": None, "container": None, "mcp_servers": []}),
         (MESSAGES, {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
         (MESSAGES, {"cache_control": {"type": "ephemeral"}, "context_management": None}),

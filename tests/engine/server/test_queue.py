@@ -45,7 +45,7 @@ def test_too_many_are_refused_and_told_when_to_come_back() -> None:
             with pytest.raises(ApiError) as refused:
                 await queue.enter("d")
         for turn in waiting:
-            (await turn).end()
+            (await turn).close()
         assert (queue.running, queue.waiting) == (0, 0)
         return refused.value
 
@@ -63,13 +63,13 @@ def test_who_leaves_the_queue_holds_up_nobody(leaving: str) -> None:
         if leaving == "waiting":
             impatient.cancel()
             await asyncio.sleep(0)
-        first.end()
+        first.close()
         impatient.cancel()
         with pytest.raises(asyncio.CancelledError):
             await impatient
-        (await next_one).end()
+        (await next_one).close()
         assert (queue.running, queue.waiting) == (0, 0)
-        (await queue.enter("d")).end()
+        (await queue.enter("d")).close()
 
     asyncio.run(run())
 
@@ -80,7 +80,7 @@ def test_a_turn_ends_once() -> None:
         with await queue.enter("a") as turn:
             other = asyncio.ensure_future(queue.enter("b"))
             await asyncio.sleep(0)
-            turn.end()
+            turn.close()
             await other
         return queue.running
 
