@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -13,6 +13,7 @@ from engine.backend.native.sampling import NativeDraws
 from engine.backend.ranking import COLDEST, HOTTEST
 from engine.backend.round import DraftRequest, Verified, VerifyRequest
 from engine.backend.step import Ints
+from engine.backend.webgpu.sizes import LOGIT_ROWS
 from engine.errors import InvalidLogits
 
 NONE = -1
@@ -29,17 +30,23 @@ class DeviceDraws:
     """Facts that a device needs to draw at the nodes of a tree, or to draft one.
 
     Attributes:
-        asked: tokens whose probabilities are wanted, or NONE.
+        asked: of each node, the token whose probability is wanted, or NONE.
+        paths: of each node, which ones lie on its path from the root's children on: two words.
+        tokens: of all nodes, where penalties count them.
         settings: bits of temperature and min-p's floor below the best logit, the seed, how far
-            behind a node the position of its token is, for the noise, top-k, and bits of top-p. Of
-            a draft, the second is the floor of a level, and at last come whether there is noise,
-            and where its nodes begin.
+            behind a node the position of its token is, for the noise, top-k, bits of top-p, and of
+            the penalties. Of a draft, the second is the floor of a level, and at last come whether
+            there is noise, and where its nodes begin.
         filtered: whether top-k or top-p filter.
+        heard: by token, how often it was said, as penalise.wgsl reads it; None: all the same.
     """
 
-    asked: Sequence[int]
+    asked: Ints
+    paths: Ints
+    tokens: Ints
     settings: Ints
     filtered: bool = False
+    heard: NDArray[np.uint32] | None = None
 
     @classmethod
     def of(cls, draws: NativeDraws, request: VerifyRequest, committed: int) -> DeviceDraws | None:
@@ -49,19 +56,34 @@ class DeviceDraws:
         """
         struct = draws.struct
         hot = struct.temperature
-        if draws.penalised or (hot and not _COLDEST <= hot <= _HOTTEST):
+        count, start = len(request.nodes), struct.answer_start
+        unusual = start > len(request.tokens) or not _COLDEST <= struct.repetition <= _HOTTEST
+        if draws.penalised and (count > LOGIT_ROWS or unusual):
+            return None
+        if hot and not _COLDEST <= hot <= _HOTTEST:
             return None
         top_k, top_p = (struct.top_k, struct.top_p) if hot else (0, 1.0)
         top_k = top_k if top_k < draws.vocab else 0
-        asked = [NONE] * len(request.nodes)
-        for node in range(len(request.nodes) - 1, 0, -1):
+        asked, paths = [NONE] * count, [0] * count
+        for node in range(count - 1, 0, -1):
             asked[request.parents[node]] = request.nodes[node]
         floor = log(struct.min_p) if struct.min_p > 0 else _NO_FLOOR
         share = min(np.float32(top_p), np.nextafter(np.float32(1), np.float32(0)))
         bits = int((share if top_p < 1 else np.float32(1)).view(np.int32))
         behind = len(request.tokens) - committed
         settings = _settings(hot, floor, struct.seed, behind, top_k, bits)
-        return cls(asked, settings, bool(top_k) or top_p < 1)
+        heard, nodes = None, _ints(())
+        if draws.penalised:
+            penalties = struct.repetition, struct.presence, struct.frequency
+            settings = np.concatenate([settings, np.array(penalties, np.float32).view(np.int32)])
+            nodes = _ints(request.nodes)
+            for node in range(1, count):
+                paths[node] = paths[request.parents[node]] | 1 << node
+            heard = draws.heard(request.tokens).copy()
+            heard[nodes[1:]] |= 2
+        words = np.array(paths, dtype=np.uint64).view(np.int32).reshape(-1, 2)
+        filtered = bool(top_k) or top_p < 1
+        return cls(_ints(asked), words, nodes, settings, filtered, heard)
 
     @classmethod
     def of_draft(cls, request: DraftRequest, start: int) -> DeviceDraws:
@@ -71,17 +93,28 @@ class DeviceDraws:
         noisy = int(ranking.temperature != 0 and ranking.share_noise)
         behind = 1 + (request.features is not None)  # a head's first token is the second
         floor = request.budget.floor
-        return cls((), _settings(hot, floor, ranking.seed, behind, noisy, start))
+        settings = _settings(hot, floor, ranking.seed, behind, noisy, start)
+        return cls(_ints(()), _ints(()).reshape(0, 2), _ints(()), settings)
+
+    @property
+    def parts(self) -> Iterator[Ints]:
+        """What a pass is told, in its order."""
+        yield from (self.asked, self.paths[:, 0], self.paths[:, 1], self.tokens, self.settings)
 
     def some(self, first: int, count: int) -> DeviceDraws:
         """Return those of some of the nodes."""
-        return replace(self, asked=self.asked[first : first + count])
+        rows = slice(first, first + count)
+        return replace(self, asked=self.asked[rows], paths=self.paths[rows])
+
+
+def _ints(numbers: Sequence[int]) -> Ints:
+    return np.array(numbers, dtype=np.int32)
 
 
 def _settings(temperature: float, floor: float, seed: int, *others: int) -> Ints:
     numbers = np.array([temperature, floor], dtype=np.float32).view(np.int32)
     words = np.array([seed], dtype=np.uint64).view(np.int32)
-    return np.concatenate([numbers, words, np.array(others, dtype=np.int32)])
+    return np.concatenate([numbers, words, _ints(others)])
 
 
 def walked(request: VerifyRequest, drawn: NDArray[np.uint32]) -> Verified | None:
