@@ -128,6 +128,26 @@ def test_dovetail_writes_the_text_of_plain_decoding(name: str | None, sampling: 
     assert name is not None or len(found.rounds) < len(expected) / 1.5
 
 
+@pytest.mark.release(keep=1, reason="every sampling")
+@pytest.mark.parametrize("sampling", ["sampled filtered", "greedy with penalties", "sampled hot"])
+def test_all_on_the_device_writes_the_text_of_plain_decoding(sampling: str) -> None:
+    """Drafted, verified and drawn there."""
+    gpu, config = shared_device().gpu, small_target()
+    assert gpu is not None
+    target, prompt, params = built(config), list(range(5, 60)), EXACT[sampling]
+    expected = decode(target, prompt, params, context=192, max_tokens=40).tokens
+    draft = built(config)
+    controller = RandomController(np.random.default_rng(2))
+    gpu.counts = counts = DeviceWork()
+    found = decode(
+        target, prompt, params, controller=controller, context=192, max_tokens=40,
+        drafter=StandaloneDrafter(draft, PrefixCache(draft, 192, 1 << 28)),
+    )  # fmt: skip
+    assert found.tokens == expected
+    assert len(found.rounds) < len(expected) / 1.5
+    assert counts.dispatches["draw"] >= len(found.rounds)
+
+
 def test_pending_tokens_of_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long sequences are computed: the host waits for the last pass only."""
     gpu, config = shared_device().gpu, MODELS["dgf 2"]
