@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -31,19 +31,15 @@ class DeviceDraws:
 
     Attributes:
         asked: of each node, the token whose probability is wanted, or NONE.
-        paths: of each node, which ones lie on its path from the root's children on: two words.
-        tokens: of all nodes, where penalties count them.
         settings: bits of temperature and min-p's floor below the best logit, the seed, how far
             behind a node the position of its token is, for the noise, top-k, bits of top-p, and of
-            the penalties. Of a draft, the second is the floor of a level, and at last come whether
-            there is noise, and where its nodes begin.
+            the penalties, the first node. Of a draft, the second is the floor of a level, and at
+            last come whether there is noise, and where its nodes begin.
         filtered: whether top-k or top-p filter.
-        heard: by token, how often it was said, as penalise.wgsl reads it; None: all the same.
+        heard: what penalise.wgsl reads of what was said; None: nothing is penalised.
     """
 
-    asked: Ints
-    paths: Ints
-    tokens: Ints
+    asked: Sequence[int]
     settings: Ints
     filtered: bool = False
     heard: NDArray[np.uint32] | None = None
@@ -64,7 +60,7 @@ class DeviceDraws:
             return None
         top_k, top_p = (struct.top_k, struct.top_p) if hot else (0, 1.0)
         top_k = top_k if top_k < draws.vocab else 0
-        asked, paths = [NONE] * count, [0] * count
+        asked = [NONE] * count
         for node in range(count - 1, 0, -1):
             asked[request.parents[node]] = request.nodes[node]
         floor = log(struct.min_p) if struct.min_p > 0 else _NO_FLOOR
@@ -72,18 +68,12 @@ class DeviceDraws:
         bits = int((share if top_p < 1 else np.float32(1)).view(np.int32))
         behind = len(request.tokens) - committed
         settings = _settings(hot, floor, struct.seed, behind, top_k, bits)
-        heard, nodes = None, _ints(())
+        heard = None
         if draws.penalised:
-            penalties = struct.repetition, struct.presence, struct.frequency
-            settings = np.concatenate([settings, np.array(penalties, np.float32).view(np.int32)])
-            nodes = _ints(request.nodes)
-            for node in range(1, count):
-                paths[node] = paths[request.parents[node]] | 1 << node
-            heard = draws.heard(request.tokens).copy()
-            heard[nodes[1:]] |= 2
-        words = np.array(paths, dtype=np.uint64).view(np.int32).reshape(-1, 2)
-        filtered = bool(top_k) or top_p < 1
-        return cls(_ints(asked), words, nodes, settings, filtered, heard)
+            penalties = np.array([struct.repetition, struct.presence, struct.frequency, 0])
+            settings = np.concatenate([settings, penalties.astype(np.float32).view(np.int32)])
+            heard = _heard(draws.heard(request.tokens), request)
+        return cls(asked, settings, bool(top_k) or top_p < 1, heard)
 
     @classmethod
     def of_draft(cls, request: DraftRequest, start: int) -> DeviceDraws:
@@ -93,28 +83,33 @@ class DeviceDraws:
         noisy = int(ranking.temperature != 0 and ranking.share_noise)
         behind = 1 + (request.features is not None)  # a head's first token is the second
         floor = request.budget.floor
-        settings = _settings(hot, floor, ranking.seed, behind, noisy, start)
-        return cls(_ints(()), _ints(()).reshape(0, 2), _ints(()), settings)
-
-    @property
-    def parts(self) -> Iterator[Ints]:
-        """What a pass is told, in its order."""
-        yield from (self.asked, self.paths[:, 0], self.paths[:, 1], self.tokens, self.settings)
+        return cls((), _settings(hot, floor, ranking.seed, behind, noisy, start))
 
     def some(self, first: int, count: int) -> DeviceDraws:
         """Return those of some of the nodes."""
-        rows = slice(first, first + count)
-        return replace(self, asked=self.asked[rows], paths=self.paths[rows])
+        settings = self.settings
+        if self.heard is not None:
+            settings = np.array([*settings[:-1], first], dtype=np.int32)
+        return replace(self, asked=self.asked[first : first + count], settings=settings)
 
 
-def _ints(numbers: Sequence[int]) -> Ints:
-    return np.array(numbers, dtype=np.int32)
+def _heard(known: NDArray[np.uint32], request: VerifyRequest) -> NDArray[np.uint32]:
+    """Return the paths of a tree's nodes, their tokens, and what was said of each token."""
+    paths, nodes = [0] * LOGIT_ROWS, list(request.nodes[1:])
+    for node, parent in enumerate(request.parents[1:], 1):
+        paths[node] = paths[parent] | 1 << node
+    of_tree = np.zeros((3, LOGIT_ROWS), dtype=np.uint32)
+    of_tree[:2] = np.array(paths, dtype=np.uint64).view(np.uint32).reshape(-1, 2).T
+    of_tree[2, 1 : 1 + len(nodes)] = nodes
+    heard = np.concatenate([of_tree.reshape(-1), known])
+    heard[of_tree.size + np.array(nodes, dtype=np.int64)] |= 2
+    return heard
 
 
 def _settings(temperature: float, floor: float, seed: int, *others: int) -> Ints:
     numbers = np.array([temperature, floor], dtype=np.float32).view(np.int32)
     words = np.array([seed], dtype=np.uint64).view(np.int32)
-    return np.concatenate([numbers, words, _ints(others)])
+    return np.concatenate([numbers, words, np.array(others, dtype=np.int32)])
 
 
 def walked(request: VerifyRequest, drawn: NDArray[np.uint32]) -> Verified | None:

@@ -97,7 +97,7 @@ class GpuPass:
         facts[:, 2] = np.arange(some.start, some.stop) + step.first_slot
         words[wanted : wanted + len(self.wanted)] = self.wanted
         if self.draws is not None:
-            for part in self.draws.parts:
+            for part in (self.draws.asked, self.draws.settings):
                 wanted += LOGIT_ROWS
                 words[wanted : wanted + len(part)] = part
         words[paths] = _NOWHERE

@@ -21,9 +21,7 @@ PATH_SLOTS = 6 * CHUNK
 """Positions in which a row of a tree may have a path of its own."""
 PARTS_BYTES = 32 << 20
 """Bytes of a pass's parts of attention; over long sequences fewer rows are computed at a time."""
-DRAW_FACTS = 4
-"""Numbers that the device is told of a wanted row's draw, or of a node of its tree."""
-DRAW_SETTINGS = 10
+DRAW_SETTINGS = 11
 """Numbers that the device is told of all draws of a forward, or of a draft."""
 DRAFT_WIDTH = 16
 """Most nodes across a tree that is drafted on the device."""
@@ -92,8 +90,7 @@ def input_offsets(rows: int) -> tuple[int, int, int]:
     Behind the wanted rows, from LOGIT_ROWS on, is what `drawing.DeviceDraws` has of them.
     """
     wanted = up(rows * 4 * _NUMBER, ALIGNED)
-    told = (1 + DRAW_FACTS) * LOGIT_ROWS + DRAW_SETTINGS
-    paths = wanted + up(told * _NUMBER, ALIGNED)
+    paths = wanted + up((2 * LOGIT_ROWS + DRAW_SETTINGS) * _NUMBER, ALIGNED)
     return wanted, paths, paths + up((1 + min(rows, TREE_ROWS) * PATH_SLOTS) * _NUMBER, ALIGNED)
 
 
@@ -146,7 +143,7 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
         numbers["normed"] = rows * up(hidden, 8)
         numbers["logits"] = LOGIT_ROWS * config.head_rows
         numbers["drawn"] = LOGIT_ROWS * DRAWN
-        numbers["heard"] = config.head_rows
+        numbers["heard"] = 3 * LOGIT_ROWS + config.head_rows
         numbers["results"] += LOGIT_ROWS * config.head_rows
     if head and blocks == config.num_layers:  # it may be a draft
         numbers["ranked"] = DRAFT_WIDTH * slices_of(config) * (DRAFT_WIDTH + 1) * 2

@@ -7,9 +7,9 @@ struct Drawn {
     size: u32,
     most: u32,
 }
-// Behind `most` wanted rows: as many tokens that are asked for, what penalise.wgsl looks at, then
-// temperature, min-p's floor below the best logit, the seed, how far behind a row's position that of the
-// token that it draws is, top-k (0: all), top-p.
+// Behind `most` wanted rows: as many tokens that are asked for, then temperature, min-p's floor below
+// the best logit, the seed, how far behind a row's position that of the token that it draws is, top-k (0:
+// all), top-p, and what penalise.wgsl looks at.
 @group(0) @binding(0) var<uniform> shape: Drawn;
 @group(0) @binding(1) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> wanted: array<u32>;
@@ -69,7 +69,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     workgroupBarrier();
 
     // Where nothing is random, but penalised, scores are logits: the best two may be too close as well.
-    let settings = 5u * shape.most;
+    let settings = 2u * shape.most;
     let greedy = bitcast<f32>(wanted[settings]) == 0.0;
     let certain = greedy && repetition == 0.0;
     let temperature = select(bitcast<f32>(wanted[settings]), 1.0, greedy);

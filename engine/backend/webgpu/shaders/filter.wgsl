@@ -151,8 +151,8 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     workgroupBarrier();
 
     // Top-k: the bin of the k-th token, that token, and the weight of those that it keeps.
-    let top_k = wanted[5u * shape.most + 5u];
-    let top_p = bitcast<f32>(wanted[5u * shape.most + 6u]);
+    let top_k = wanted[2u * shape.most + 5u];
+    let top_p = bitcast<f32>(wanted[2u * shape.most + 6u]);
     var left = top_k;
     var total = vec2(0u);
     if (lane == 0u) {

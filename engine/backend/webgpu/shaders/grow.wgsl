@@ -57,7 +57,7 @@ fn path_score(level: u32, row: u32) -> f32 {
 fn main(@builtin(local_invocation_index) lane: u32) {
     let width = shape.width;
     let many = width * width;
-    let settings = shape.wanted + 5u * shape.most;
+    let settings = shape.wanted + 2u * shape.most;
     temperature = bitcast<f32>(inputs[settings]);
     let floor = bitcast<f32>(inputs[settings + 1u]);
     let start = inputs[settings + 6u];

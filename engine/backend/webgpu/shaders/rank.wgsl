@@ -55,7 +55,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     }
     top = best_of(lane, LANES, top);
 
-    let settings = 5u * shape.most;
+    let settings = 2u * shape.most;
     let temperature = bitcast<f32>(wanted[settings]);
     let seed = vec2(wanted[settings + 2u], wanted[settings + 3u]);
     let position = rows[wanted[at.y]].y + wanted[settings + 4u];
