@@ -214,8 +214,9 @@ class GpuNetwork:
         if self._head is None:
             return []
         shape = self._stages.uniform(self._config.head_rows, LOGIT_ROWS)
-        bound = room.wanted, room["logits"], room["drawn"]
-        cut, draw = self._gpu.kernel("filter"), self._gpu.kernel("gumbel", "draw")
+        bound = room.wanted, room["logits"], room["drawn"], room["heard"]
+        cut = self._gpu.kernel("penalise", "filter")
+        draw = self._gpu.kernel("penalise", "gumbel", "draw")
         groups = (cut, cut.group(shape, *bound)), (draw, draw.group(shape, room.row_facts, *bound))
         return [Dispatch(*each, lambda extent: (extent.wanted, 1, 1)) for each in groups]
 

@@ -346,6 +346,8 @@ class WebGpuSegment(Segment):
         """Copy what a pass is given to the device."""
         gpu, room = self._gpu, program.room
         gpu.write(room["inputs"], 0, part.inputs(room.rows))
+        if part.draws is not None and part.draws.heard is not None and not part.first_wanted:
+            gpu.write(room["heard"], 0, part.draws.heard)
         if part.hidden is not None:
             gpu.write(self._given(room, own=part.own), 0, part.hidden)
 

@@ -21,7 +21,7 @@ PATH_SLOTS = 6 * CHUNK
 """Positions in which a row of a tree may have a path of its own."""
 PARTS_BYTES = 32 << 20
 """Bytes of a pass's parts of attention; over long sequences fewer rows are computed at a time."""
-DRAW_SETTINGS = 7
+DRAW_SETTINGS = 11
 """Numbers that the device is told of all draws of a forward, or of a draft."""
 DRAFT_WIDTH = 16
 """Most nodes across a tree that is drafted on the device."""
@@ -110,7 +110,8 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
 
     hidden: residual stream; added: results of products that are added to it; floats, codes,
     factors: activations as products take them; qkv, queries, gates: results of other products;
-    mixed: parts of attention; inputs: see `input_offsets`; results: for the host. Of a feature
+    mixed: parts of attention; inputs: see `input_offsets`; results: for the host;
+    heard: what penalties count. Of a feature
     head: features, embedded tokens, first and second of what its fusion joins, and their gate. Of a
     draft: the likeliest tokens of slices of its logits, and its tree.
     """
@@ -144,6 +145,7 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
         numbers["normed"] = rows * up(hidden, 8)
         numbers["logits"] = LOGIT_ROWS * config.head_rows
         numbers["drawn"] = LOGIT_ROWS * DRAWN
+        numbers["heard"] = 3 * LOGIT_ROWS + config.head_rows
         numbers["results"] += LOGIT_ROWS * config.head_rows
     if head and blocks == config.num_layers:  # it may be a draft
         numbers["ranked"] = DRAFT_WIDTH * slices_of(config) * (DRAFT_WIDTH + 1) * 2

@@ -79,10 +79,10 @@ class Twins:
                 state._parents.pop()
             assert np.allclose(*logits, atol=self.tolerance)
 
-    def run(self, sampling: SamplingParams, counts: list[int]) -> None:
-        """Draft again and again up to a full context, behind so many tokens more each time."""
+    def run(self, sampling: SamplingParams, counts: list[int], first: int = 220) -> None:
+        """Draft behind `first` tokens, then behind so many more each time, up to a full context."""
         rng = np.random.default_rng(7)
-        tokens = rng.integers(3, 323, 220).tolist()
+        tokens = rng.integers(3, 323, first).tolist()
         fixed, deepest = Budget(nodes=12, depth=4, width=3), 0
         while len(tokens) - self.skipped <= CONTEXT:
             budget = fixed if rng.random() < 0.6 else budgets(rng)

@@ -30,8 +30,12 @@ var<workgroup> values: array<f32, LONGEST>;
 var<workgroup> tokens: array<u32, LONGEST>;
 var<workgroup> order: array<u32, LONGEST>;
 var<workgroup> cut_bin: u32;
-var<private> begin: u32;
+var<private> row: u32;
 var<private> top: f32;
+
+fn logit(token: u32) -> f32 {
+    return penalised(logits[row * shape.size + token], token, row);
+}
 
 // Its bin; the tail is of those that weigh nothing, and of what is no number.
 fn bin_of(value: f32) -> u32 {
@@ -89,7 +93,7 @@ fn sort(lane: u32, bin: u32) {
     workgroupBarrier();
     if (bin < TAIL) {
         for (var i = lane; i < shape.size; i += LANES) {
-            let value = logits[begin + i];
+            let value = logit(i);
             if (bin_of(value) == bin) {
                 let place = atomicAdd(&length, 1u);
                 if (place < LONGEST) {
@@ -114,10 +118,11 @@ fn sort(lane: u32, bin: u32) {
 
 @compute @workgroup_size(128)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: vec3<u32>) {
-    begin = at.x * shape.size;
+    row = at.x;
+    load_penalties();
     top = LOWEST;
     for (var i = lane; i < shape.size; i += LANES) {
-        let value = logits[begin + i];
+        let value = logit(i);
         if ((bitcast<u32>(value) & 0x7f800000u) != 0x7f800000u) {
             top = max(top, value);
         }
@@ -133,7 +138,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
         top = max(top, tops[each]);
     }
     for (var i = lane; i < shape.size; i += LANES) {
-        let value = logits[begin + i];
+        let value = logit(i);
         let bin = bin_of(value);
         if (bin < TAIL) {
             let own = weight(value);

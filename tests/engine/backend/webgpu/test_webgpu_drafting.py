@@ -51,13 +51,13 @@ def built(config: ModelConfig, weights: Weights | None = None) -> Decoder:
     return Decoder.build(config, weights or weights_of(config), backend)
 
 
-@pytest.mark.release(keep=2, reason="every shape of a head")
+@pytest.mark.release(keep=1, reason="every shape of a head")
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("name", MODELS)
 def test_one_call_is_level_by_level(name: str, sampling: str) -> None:
     """Across borders of chunks, of slices of the vocabulary, and up to a full cache."""
     config = MODELS[name]
-    Twins(config, built(config), tolerance=2e-5).run(SAMPLINGS[sampling], [9, 40])
+    Twins(config, built(config), tolerance=2e-5).run(SAMPLINGS[sampling], [9, 40], first=250)
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -99,33 +99,53 @@ def test_a_tree_is_one_list_of_work_and_one_wait(name: str) -> None:
     assert of_a_level <= ends + fusing + 9 + 10 * (config.num_layers - 1)
 
 
-@pytest.mark.release(keep=2, reason="every draft")
+@pytest.mark.release(keep=1, reason="every draft")
 @pytest.mark.parametrize("sampling", ["greedy", "sampled filtered"])
 @pytest.mark.parametrize("name", [None, "dgf 2", "eagle3 reduced"])
 def test_dovetail_writes_the_text_of_plain_decoding(name: str | None, sampling: str) -> None:
     """The draft's trees on the device, the target on the CPU."""
-    params, prompt = EXACT[sampling], list(range(5, 60))
+    params, prompt = EXACT[sampling], list(range(5, 25))
     target_config = small_target()
     target_weights = RandomWeights(target_config)
     target = Decoder.build(target_config, target_weights, NativeBackend(Format.Q8))
-    expected = decode(target, prompt, params, context=192, max_tokens=40).tokens
+    expected = decode(target, prompt, params, context=128, max_tokens=20).tokens
     drafter: DecoderDrafter
     if name is None:  # the target's own weights, so that much is accepted
         draft = built(target_config, target_weights)
-        drafter = StandaloneDrafter(draft, PrefixCache(draft, 192, 1 << 28))
+        drafter = StandaloneDrafter(draft, PrefixCache(draft, 128, 1 << 28))
     else:
         config = HEADS[name]
         assert config.fusion is not None
         target.feed(config.fusion, unlimited())
         draft = built(config, HeadWeights(config, target_weights))
-        drafter = HeadDrafter(draft, PrefixCache(draft, 192, 1 << 28))
+        drafter = HeadDrafter(draft, PrefixCache(draft, 128, 1 << 28))
     found = decode(
-        target, prompt, params, drafter=drafter, context=192, max_tokens=40,
+        target, prompt, params, drafter=drafter, context=128, max_tokens=20,
         controller=RandomController(np.random.default_rng(2)),
     )  # fmt: skip
     assert found.tokens == expected
     assert sum(done.drafted for done in found.rounds) > 20
     assert name is not None or len(found.rounds) < len(expected) / 1.5
+
+
+@pytest.mark.release(keep=1, reason="every sampling")
+@pytest.mark.parametrize("sampling", ["sampled filtered", "greedy with penalties", "sampled hot"])
+def test_all_on_the_device_writes_the_text_of_plain_decoding(sampling: str) -> None:
+    """Drafted, verified and drawn there."""
+    gpu, config = shared_device().gpu, small_target()
+    assert gpu is not None
+    target, prompt, params = built(config), list(range(5, 25)), EXACT[sampling]
+    expected = decode(target, prompt, params, context=128, max_tokens=20).tokens
+    draft = built(config)
+    controller = RandomController(np.random.default_rng(2))
+    gpu.counts = counts = DeviceWork()
+    found = decode(
+        target, prompt, params, controller=controller, context=128, max_tokens=20,
+        drafter=StandaloneDrafter(draft, PrefixCache(draft, 128, 1 << 28)),
+    )  # fmt: skip
+    assert found.tokens == expected
+    assert len(found.rounds) < len(expected) / 1.5
+    assert counts.dispatches["draw"] >= len(found.rounds)
 
 
 def test_pending_tokens_of_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
