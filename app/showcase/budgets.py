@@ -8,8 +8,11 @@ from time import perf_counter
 
 from app.showcase.script import MACHINE, PLAN
 from engine.commands import DraftChoice, Load, Mode
+from engine.devices.accelerators.adapter_checks import AdapterCheck, CheckedAdapter, CheckResult
+from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.events import Failed, PlanSummary, Previewed
 from engine.events.models import Curve, CurvePoint
+from engine.language import tr
 from engine.machine.facts import Accelerator, Host, Machine, PcieLink, Vendor
 from engine.machine.memory import DeviceMemory
 from engine.machine.speeds import DeviceSpeeds, LinkSpeed, ProductSpeed, Speeds
@@ -66,6 +69,17 @@ WITHOUT_CARD = Machine(HOST)
 WITH_CARD = Machine(HOST, (CARD,))
 WITH_SIMULATED = Machine(HOST, (SIMULATED,))
 WITH_UNUSABLE = Machine(HOST, (UNUSABLE,))
+_RADEON = CheckedAdapter("AMD Radeon RX 6600", 0x1002, "DiscreteGPU", "Vulkan Mesa 25.2")
+_ADAPTERS = (
+    CheckedAdapter(CARD.name, 0x10DE, "DiscreteGPU", "Vulkan 580.82", (), CheckResult.PASSED),
+    replace(_RADEON, verdict=CheckResult.PASSED),
+)
+"""Served: by PyTorch as well, and by WebGPU alone."""
+_FAILING = (
+    replace(_RADEON, verdict=CheckResult.CRASHED),
+    CheckedAdapter("Intel Arc A580", 0x8086, "DiscreteGPU", "Vulkan 25.2", (), CheckResult.HUNG),
+    CheckedAdapter("llvmpipe (LLVM 20.1)", 0, "CPU", "Vulkan Mesa 25.2"),
+)
 _ENDS = {
     Mode.AUTO: (6.4, 21.0),
     Mode.DOVETAIL: (6.4, 19.0),
@@ -74,6 +88,16 @@ _ENDS = {
     Mode.PLAIN: (4.1, 14.5),
 }
 """Tokens per second without a layer on the accelerator, and with all of them."""
+
+
+def with_webgpu(*, failing: bool) -> Machine:
+    """Return a machine whose cards WebGPU serves, or tried in vain, in the words of the day."""
+    radeon = Accelerator(
+        "", "Radeon RX 6600", Vendor.AMD, 8 * GIB, 7 * GIB, unusable=tr("PyTorch does not find it")
+    )
+    check = AdapterCheck("", CheckResult.PASSED, adapters=_FAILING if failing else _ADAPTERS)
+    others = (radeon,) if failing else (CARD, radeon)
+    return Machine(HOST, with_adapters(others, HOST, check))
 
 
 def previewed(

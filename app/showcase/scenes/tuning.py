@@ -38,6 +38,10 @@ def machines(stage: Stage, shoot: Shoot) -> None:
     shoot("tuning-no-card")
     _opened(stage, budgets.WITH_UNUSABLE, None)
     shoot("tuning-unusable-card")
+    for failing in (False, True):
+        _opened(stage, budgets.with_webgpu(failing=failing))
+        _to_end(page)
+        shoot("tuning-webgpu-failing" if failing else "tuning-webgpu")
     _opened(stage, budgets.WITH_SIMULATED)
     shoot("tuning-simulated")
     _opened(stage, budgets.WITH_CARD)
