@@ -85,14 +85,14 @@ def _accelerator(found: Accelerator, speeds: Speeds | None) -> DeviceWords:
         else:
             free = memory(found.memory_free)
             parts.append(tr("{total}, {free} free").format(total=size, free=free))
-    if found.path and not found.unusable:
-        parts.append(found.path)
     if found.simulated:
         parts.append(tr("runs on the CPU, to show how a GPU works"))
     if found.driver:
         parts.append(tr("driver {version}").format(version=found.driver))
     if found.link is not None:
         parts += _link(found.link)
+    if found.path and not found.unusable:
+        parts.append(found.path)
     trouble = tr("Not used: {reason}.").format(reason=found.unusable) if found.unusable else ""
     if found.without_kernels and not trouble:
         trouble = tr("Slow here: {reason}").format(reason=found.without_kernels)

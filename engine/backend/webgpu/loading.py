@@ -17,6 +17,8 @@ from engine.backend.webgpu.formats import FORMATS
 from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.matrix import GpuMatrix, upload
 from engine.commands import WeightFormat
+from engine.errors import NotPossible
+from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.tensors import expected_tensors
 from engine.model.weights.readable import Weights
@@ -76,7 +78,30 @@ class GpuLoader:
 
     def side_by_side(self, names: Sequence[str]) -> list[GpuMatrix]:
         """Load matrices with one input; those of one kind that are neighbours are one matrix."""
-        return [self._stacked(kind, list(alike)) for kind, alike in groupby(names, self._kind_here)]
+        alike = groupby(names, self._kind_here)
+        return [self._stacked(kind, list(every), self._native) for kind, every in alike]
+
+    def of_experts(self, layers: Sequence[str], count: int) -> list[GpuMatrix]:
+        """Load some layers of all experts, "{}" in their names, one expert below the other.
+
+        As `side_by_side` does, by the kinds of the first expert.
+        """
+        found = []
+        for kind, alike in groupby(layers, lambda layer: self._kind_here(layer.format(0))):
+            every = list(alike)
+            names = [layer.format(expert) for expert in range(count) for layer in every]
+            if any(self._kind_here(name) != kind for name in names):
+                raise NotPossible(
+                    tr("The experts of this model are stored in different formats."),
+                    tr("Run the model on the CPU."),
+                )
+            found.append(self._stacked(kind, names, self._native))
+        return found
+
+    def router(self, name: str) -> GpuMatrix:
+        """Load a matrix that is never quantised here: its choices are all or nothing."""
+        kind = kind_of(self._weights, name)
+        return self._stacked(kind if kind in FORMATS else "F32", [name], None)
 
     def matrix(self, name: str) -> GpuMatrix:
         """Load one matrix by itself: the embedding, the head; a target's own where it lies here."""
@@ -86,10 +111,12 @@ class GpuLoader:
             self.kinds.add(found.kind)
             return found
         if lent is None:
-            found = self._alone[name] = self._stacked(self._kind_here(name), [name])
+            found = self._alone[name] = self._stacked(self._kind_here(name), [name], self._native)
             return found
         kind = lent.kind if lent.kind in FORMATS else "F32"
-        native = None if kind_of(self._weights, name) == kind else PACKED.get(kind)
+        native = self._native
+        if kind_of(self._weights, name) != kind:
+            native = PACKED.get(kind, native)
         return self._stacked(kind, [name], native)
 
     def _kind_here(self, name: str) -> str:
@@ -99,14 +126,14 @@ class GpuLoader:
         kind = kind_of(self._weights, name) if self._stored else "F32"
         return kind if kind in FORMATS else "F32"
 
-    def _stacked(self, kind: str, names: Sequence[str], native: Format | None = None) -> GpuMatrix:
+    def _stacked(self, kind: str, names: Sequence[str], native: Format | None) -> GpuMatrix:
         shapes = [self._shapes[name] for name in names]
         shape = sum(rows for rows, _ in shapes), shapes[0][1]
-        own = self._native if native is None else native
         weights = self._weights
-        stretches = (
-            stored_rows(weights, names, kind) if own is None else packed_rows(weights, names, own)
-        )
+        if native is None:
+            stretches = stored_rows(weights, names, kind)
+        else:
+            stretches = packed_rows(weights, names, native)
         matrix = upload(self._gpu, self._account, kind, shape, stretches, names[0])
         self.matrices.append(matrix)
         self.kinds.add(kind)

@@ -6,8 +6,9 @@ many rows there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from engine.backend.ledger import Account
 from engine.backend.webgpu.fusion import GpuFuser
@@ -20,12 +21,21 @@ from engine.backend.webgpu.sizes import (
     LOGIT_ROWS,
     SPAN,
     input_offsets,
+    most_tiles,
     padded_head,
     parts_of,
     slices_of,
     up,
 )
-from engine.backend.webgpu.stages import Dispatch, Extent, GpuRows, Linear, Stages, rows_that_look
+from engine.backend.webgpu.stages import (
+    Dispatch,
+    Extent,
+    GpuRows,
+    Linear,
+    Stages,
+    expert_tile,
+    rows_that_look,
+)
 from engine.model.config import BlockConfig, ModelConfig
 from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
 
@@ -50,8 +60,23 @@ class _BlockWeights:
         self.config: BlockConfig = config.blocks[index]
         self.qkv = linear([f"self_attn.{part}_proj" for part in "qkv"], bias=config.qkv_bias)
         self.out = linear(["self_attn.o_proj"], bias=config.attention_out_bias)
-        self.gate_up = linear(["mlp.gate_proj", "mlp.up_proj"], bias=config.mlp_bias)
-        self.down = linear(["mlp.down_proj"], bias=config.mlp_bias)
+        self.router: Linear | None = None
+        experts = config.blocks[index].experts
+        if experts is None:
+            self.gate_up = linear(["mlp.gate_proj", "mlp.up_proj"], bias=config.mlp_bias)
+            self.down = linear(["mlp.down_proj"], bias=config.mlp_bias)
+        else:
+
+            def of_all(*parts: str) -> Linear:
+                every = [f"{prefix}mlp.experts.{{}}.{part}_proj" for part in parts]
+                biases = (f"{each.format(i)}.bias" for i in range(experts.count) for each in every)
+                matrices = loader.of_experts([f"{each}.weight" for each in every], experts.count)
+                return Linear(matrices, loader.vector(*biases) if experts.bias else None)
+
+            name = f"{prefix}mlp.router"
+            bias = loader.vector(f"{name}.bias") if experts.bias else None
+            self.router = Linear([loader.router(f"{name}.weight")], bias)
+            self.gate_up, self.down = of_all("gate", "up"), of_all("down")
         self.before_attention = None
         if config.fusion is None or index > 0:  # a head's first block sees what its fusion gives
             self.before_attention = norm("input_layernorm")
@@ -168,9 +193,7 @@ class GpuNetwork:
             behind.append(
                 stages.normed(room, room["hidden"], weight, added=True, added_weight=after)
             )
-            behind += stages.products(room, block.gate_up, room["gates"])
-            behind.append(self._activated(room))
-            behind += stages.products(room, block.down, room["added"])
+            behind += self._feed_forward(room, block)
             every.append((first, behind))
             before = block
         return every
@@ -290,13 +313,35 @@ class GpuNetwork:
         group = kernel.group(*bound, *room.activations)
         return Dispatch(kernel, group, lambda extent: (extent.rows, 1, 1))
 
-    def _activated(self, room: GpuRoom) -> Dispatch:
-        """The gated numbers of a feed-forward, for the next product."""
-        config = self._config
-        size = config.intermediate_size
+    def _feed_forward(self, room: GpuRoom, block: _BlockWeights) -> Iterator[Dispatch]:
+        """From normed rows to what is added to the hidden states."""
+        stages, experts = self._stages, block.config.experts
+        if block.router is None or experts is None:
+            yield from stages.products(room, block.gate_up, room["gates"])
+            yield self._activated(room, self._config.intermediate_size)
+            yield from stages.products(room, block.down, room["added"])
+            return
+        used, hidden, places = experts.used, self._config.hidden_size, room.rows * experts.used
+        tiles = most_tiles(experts, room.rows)
+        yield from stages.products(room, block.router, room["router"])
+        route, mix = self._gpu.kernel("route"), self._gpu.kernel("mix")
+        shape = stages.uniform(experts.count, used, int(experts.normalise), tiles, places)
+        group = route.group(shape, room["router"], room["routes"])
+        yield Dispatch(
+            route, group, lambda extent: (extent.rows, 1, 1), partial(expert_tile, experts)
+        )
+        yield from stages.expert_products(room, experts, block.gate_up, room["gates"], used)
+        yield self._activated(room, experts.intermediate_size, used)
+        yield from stages.expert_products(room, experts, block.down, room["parts"], 1)
+        shape = stages.uniform(hidden, used, 3 * tiles + 2 * places)
+        group = mix.group(shape, room["routes"], room["parts"], room["added"])
+        yield Dispatch(mix, group, lambda extent: (-(-hidden // 64), extent.rows, 1))
+
+    def _activated(self, room: GpuRoom, size: int, places: int = 1) -> Dispatch:
+        """The gated numbers of a feed-forward, of so many places a row, for the next product."""
         blocks = -(-size // _BLOCK)
-        shape = self._stages.uniform(size, blocks, up(size, 8), _KINDS[config.activation])
+        shape = self._stages.uniform(size, blocks, up(size, 8), _KINDS[self._config.activation])
         kernel = self._gpu.kernel("quantise", "activate")
         groups = -(-blocks // 64)
         group = kernel.group(shape, room["gates"], *room.activations)
-        return Dispatch(kernel, group, lambda extent: (groups, extent.rows, 1))
+        return Dispatch(kernel, group, lambda extent: (groups, extent.rows * places, 1))

@@ -5,9 +5,11 @@ Plain arithmetic, without wgpu. Weights take what they take in their files.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from engine.backend.drafted_levels import DRAFT_LEVELS
 from engine.backend.step import CHUNK
-from engine.model.config import ModelConfig, RopeConfig
+from engine.model.config import Experts, ModelConfig, RopeConfig
 
 PASS_ROWS = 256
 """Most rows of a chain that are computed together."""
@@ -105,15 +107,31 @@ def most_inner(config: ModelConfig) -> int:
     return max(inner, 2 * hidden, hidden + config.fusion.width)
 
 
+def mixtures_of(config: ModelConfig) -> Iterator[Experts]:
+    """Yield the mixtures of experts of all blocks."""
+    return (block.experts for block in config.blocks if block.experts is not None)
+
+
+def most_tiles(experts: Experts, rows: int) -> int:
+    """Return how many tiles of an expert's rows there may be."""
+    return rows * experts.used + experts.count
+
+
+def route_words(experts: Experts, rows: int) -> int:
+    """Return the numbers that tell who goes where; see route.wgsl."""
+    return 3 * (most_tiles(experts, rows) + rows * experts.used)
+
+
 def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict[str, int]:
     """Return the bytes of a segment's buffers beside weights, for sequences with so many slots.
 
     hidden: residual stream; added: results of products that are added to it; floats, codes,
     factors: activations as products take them; qkv, queries, gates: results of other products;
-    mixed: parts of attention; inputs: see `input_offsets`; results: for the host;
-    heard: what penalties count. Of a feature
-    head: features, embedded tokens, first and second of what its fusion joins, and their gate. Of a
-    draft: the likeliest tokens of slices of its logits, and its tree.
+    mixed: parts of attention; inputs: see `input_offsets`; results: for the host; heard: what
+    penalties count. Of a mixture of experts: router's logits, routes (who goes where), and parts,
+    what the experts give. Of a feature head: features, embedded tokens, first and second of what
+    its fusion joins, and their gate. Of a draft: the likeliest tokens of slices of its logits, and
+    its tree.
     """
     rows = pass_rows(config, slots)
     hidden, inner = config.hidden_size, most_inner(config)
@@ -133,6 +151,18 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
             "gates": rows * 2 * config.intermediate_size,
             "mixed": rows * row_parts_bytes(config, slots) // _NUMBER,
         }
+    for experts in mixtures_of(config):
+        places, own = rows * experts.used, experts.intermediate_size
+        more = {
+            "floats": places * up(own, 8),
+            "codes": places * up(own, 32) // 4,
+            "factors": places * up(own, 32) // 32 * 4,
+            "gates": places * 2 * own,
+            "router": rows * experts.count,
+            "routes": route_words(experts, rows),
+            "parts": places * hidden,
+        }
+        numbers |= {name: max(numbers.get(name, 0), count) for name, count in more.items()}
     if config.fusion is not None:
         numbers |= {
             "features": rows * config.fusion.width,

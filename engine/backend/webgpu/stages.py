@@ -10,8 +10,8 @@ from engine.backend.ledger import Account, Purpose
 from engine.backend.webgpu.gpu import Buffer, BufferRegion, Gpu, Group, Kernel
 from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.room import GpuRoom
-from engine.backend.webgpu.sizes import LARGEST_TILE, LARGEST_WIDE, PASS_ROWS, up
-from engine.model.config import ModelConfig
+from engine.backend.webgpu.sizes import LARGEST_TILE, LARGEST_WIDE, PASS_ROWS, most_tiles, up
+from engine.model.config import Experts, ModelConfig
 
 _BLOCK, _LANES = 32, 64
 _NARROW = 4
@@ -48,6 +48,12 @@ def tile_of(rows: int, largest: int) -> int:
     while tile < min(rows, largest):
         tile *= 2
     return tile
+
+
+def expert_tile(experts: Experts, extent: Extent) -> int:
+    """Return how many of the rows that chose an expert a product takes together."""
+    usual = -(-extent.rows * experts.used // experts.count)
+    return min(tile_of(usual, extent.largest), extent.largest, LARGEST_TILE)
 
 
 def rows_that_look(extent: Extent) -> int:
@@ -248,6 +254,48 @@ class Stages:
                 yield Dispatch(kernel, group, grid, tile, piece.nbytes)
             column += matrix.rows
 
+    def expert_products(
+        self, room: GpuRoom, experts: Experts, linear: Linear, result: Buffer, sharing: int
+    ) -> Iterator[Dispatch]:
+        """Multiply what was brought there with the experts that the rows have chosen.
+
+        Args:
+            room: the buffers.
+            experts: of the block.
+            linear: matrices of all experts, one expert below the other.
+            result: fp32 [places, outputs of an expert].
+            sharing: places that have one row of what was brought.
+        """
+        column, stride = 0, linear.outputs // experts.count
+        floats, codes, factors = room.activations
+        sorted_at = 3 * most_tiles(experts, room.rows)
+
+        def tile(extent: Extent) -> int:
+            return expert_tile(experts, extent)
+
+        for matrix in linear.matrices:
+            floating, outputs = matrix.form.floats, matrix.rows // experts.count
+            own = "of_floats" if floating else "of_codes"
+            given = (floats,) if floating else (codes, factors)
+            kernel = self.gpu.kernel("matrix", *matrix.form.files, own, "expert_outputs", "product")
+
+            def grid(extent: Extent, outputs: int = outputs) -> tuple[int, int, int]:
+                places, together = extent.rows * experts.used, tile(extent)
+                rest = min(places, experts.count) if together > 1 else 0
+                return -(-outputs // 16), places // together + rest, 1
+
+            for piece in matrix.pieces:
+                shape = self._shape(
+                    matrix, outputs, piece.planes, piece.first, column, stride,
+                    biased=linear.bias is not None, experts=(piece.rows, sorted_at, sharing),
+                )  # fmt: skip
+                group = kernel.group(
+                    shape, piece.codes, piece.scales, *given,
+                    self.or_nothing(linear.bias), result, room["routes"],
+                )  # fmt: skip
+                yield Dispatch(kernel, group, grid, tile, piece.nbytes // experts.count)
+            column += outputs
+
     def or_nothing(self, buffer: Buffer | None) -> Buffer:
         """Return the buffer, or one without content."""
         return self.nothing if buffer is None else buffer
@@ -262,9 +310,12 @@ class Stages:
         stride: int,
         *,
         biased: bool = False,
+        experts: tuple[int, int, int] = (0, 0, 0),
     ) -> Buffer:
+        """Numbers as matrix.wgsl has them; `experts`: the last three."""
         four = (*planes, 0, 0, 0, 0)[:4]
-        return self.uniform(rows, matrix.blocks, column, stride, *four, first, int(biased))
+        every = (*four, first, int(biased), *experts)
+        return self.uniform(rows, matrix.blocks, column, stride, *every)
 
 
 def _by_rows(groups: int) -> Grid:

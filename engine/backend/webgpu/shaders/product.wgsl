@@ -1,6 +1,7 @@
 // Products of a matrix with ROWS rows. 16 lanes share four outputs, every 16th block each, and their
 // sums meet in the order of the lanes: what a row gives is the same whatever is beside it. All that is
 // added goes through fma, so that no compiler has a choice.
+const TOGETHER = ROWS;
 const LANES = 16u;
 const GROUPS = 4u;
 const OUTPUTS = 4u;
@@ -11,19 +12,17 @@ var<workgroup> sums: array<f32, GROUPS * LANES * ROWS>;
 fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) at: vec3<u32>) {
     let lane = index % LANES;
     let first = (at.x * GROUPS + index / LANES) * OUTPUTS;
-    let last = shape.outputs - 1u;
-    let above = at.y * ROWS;
     // each row
     var sum_$ = vec4(0.0);
     // end
     for (var block = lane; block < shape.blocks; block += LANES) {
-        let w0 = load(min(first, last), block);
-        let w1 = load(min(first + 1u, last), block);
-        let w2 = load(min(first + 2u, last), block);
-        let w3 = load(min(first + 3u, last), block);
+        let w0 = load(weights_row(at.y, first), block);
+        let w1 = load(weights_row(at.y, first + 1u), block);
+        let w2 = load(weights_row(at.y, first + 2u), block);
+        let w3 = load(weights_row(at.y, first + 3u), block);
         // each row
         {
-            let x = given_block(above + $u, block);
+            let x = given_block(given_row(at.y, $u), block);
             sum_$ = vec4(add(w0, x, sum_$.x), add(w1, x, sum_$.y), add(w2, x, sum_$.z), add(w3, x, sum_$.w));
         }
         // end
@@ -40,7 +39,7 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) at: 
             for (var each = 0u; each < LANES; each++) {
                 sum += sums[(begin + each) * ROWS + row];
             }
-            store((at.x * GROUPS + index / ROWS) * OUTPUTS + output, above + row, sum);
+            store(at.y, (at.x * GROUPS + index / ROWS) * OUTPUTS + output, row, sum);
         }
         workgroupBarrier();
     }

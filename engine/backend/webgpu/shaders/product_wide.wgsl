@@ -1,17 +1,16 @@
 // Products of a matrix with 8 * ROWS rows, for prompts: 64 outputs and all rows share what is read of
 // both. The sums are those of product.wgsl, bit for bit: of every 16th block, then of these in their order.
+const TOGETHER = 8u * ROWS;
 const LANES = 16u;
 const GROUPS = 16u;
 const OUTPUTS = 64u;
 
 var<workgroup> shared_weights: array<Weights, OUTPUTS>;
-var<workgroup> shared_rows: array<Given, 8u * ROWS>;
+var<workgroup> shared_rows: array<Given, TOGETHER>;
 
 @compute @workgroup_size(128)
 fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) at: vec3<u32>) {
     let first = at.x * OUTPUTS;
-    let last = shape.outputs - 1u;
-    let above = at.y * 8u * ROWS;
     let output = index % GROUPS;
     let row = index / GROUPS;
     // each row
@@ -24,9 +23,9 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) at: 
         for (var block = lane; block < shape.blocks; block += LANES) {
             workgroupBarrier();
             if (index < OUTPUTS) {
-                shared_weights[index] = load(min(first + index, last), block);
-            } else if (index - OUTPUTS < 8u * ROWS) {
-                shared_rows[index - OUTPUTS] = given_block(above + index - OUTPUTS, block);
+                shared_weights[index] = load(weights_row(at.y, first + index), block);
+            } else if (index - OUTPUTS < TOGETHER) {
+                shared_rows[index - OUTPUTS] = given_block(given_row(at.y, index - OUTPUTS), block);
             }
             workgroupBarrier();
             let w0 = shared_weights[output];
@@ -46,7 +45,7 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) at: 
     }
     for (var each = 0u; each < 4u; each++) {
         // each row
-        store(first + output + each * GROUPS, above + row + 8u * $u, total_$[each]);
+        store(at.y, first + output + each * GROUPS, row + 8u * $u, total_$[each]);
         // end
     }
 }

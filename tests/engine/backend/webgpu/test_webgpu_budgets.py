@@ -21,11 +21,11 @@ from engine.model.weights.readable import Weights
 MOST_DISPATCHES = 12
 """Of a dense block, even where queries, keys and values are stored in three formats."""
 
+OF_A_MIXTURE = 13
 MOST_BYTES = 1.05
 """Of weights read, for each byte of the file."""
 MANY = [(4, 1), (12, 3), (64, 2)]
 """Rows, and how often a software adapter reads all weights for them."""
-_LATER = pytest.mark.release(reason="compiles the products of many rows")
 
 
 def counted(
@@ -63,9 +63,8 @@ def test_a_forward_is_one_list_of_work_and_one_wait(
     assert inside == 10 * config.num_layers
 
 
-@pytest.mark.parametrize(
-    ("rows", "readings"), [(1, 1), *(pytest.param(*each, marks=_LATER) for each in MANY)]
-)
+@pytest.mark.release(reason="compiles shaders for 8 formats")
+@pytest.mark.parametrize(("rows", "readings"), [(1, 1), *MANY])
 def test_a_block_of_many_formats_stays_within_its_budget(rows: int, readings: int) -> None:
     config = stored_config()
     weights = Stored(config)
@@ -76,8 +75,27 @@ def test_a_block_of_many_formats_stays_within_its_budget(rows: int, readings: in
     assert stored < counts.weights / readings <= MOST_BYTES * stored
 
 
-def file_bytes(config: ModelConfig, weights: Weights) -> int:
-    """Bytes of all matrices in their file but the embedding, which is looked up."""
-    shapes = expected_tensors(config)
-    matrices = (name for name, shape in shapes.items() if len(shape) == 2 and name != EMBEDDING)
+def test_a_token_reads_the_experts_that_it_chose(tmp_path: Path) -> None:
+    folder = write_model(tmp_path, "qwen3_moe")
+    config = open_config(folder)
+    weights = ModelWeights.of_folder(config, folder)
+    counts, _ = counted(config, weights, WeightFormat.F32, 1)
+    inside = sum(counts.dispatches.values()) - 4
+    assert inside == OF_A_MIXTURE * config.num_layers
+    experts = config.blocks[0].experts
+    assert experts is not None
+    of_experts = file_bytes(config, weights, ".experts.")
+    chosen = of_experts * experts.used / experts.count
+    stored = file_bytes(config, weights) - of_experts + chosen
+    assert stored < counts.weights <= MOST_BYTES * stored
+
+
+def file_bytes(config: ModelConfig, weights: Weights, part: str = "") -> int:
+    """Bytes of matrices in their file but the embedding, which is looked up.
+
+    `part`: of all names.
+    """
+    shapes = expected_tensors(config).items()
+    every = (name for name, shape in shapes if len(shape) == 2 and name != EMBEDDING)
+    matrices = (name for name in every if part in name)
     return sum(stretch.nbytes for name in matrices for stretch in weights.stretches(name))

@@ -22,6 +22,7 @@ from tiny_models import write_model
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.webgpu.served import MOST_EXPERTS
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
 
@@ -90,7 +91,13 @@ def test_matrices_of_stored_formats(some: int) -> None:
     assert ours.weight_bytes <= 1.05 * theirs.weight_bytes
 
 
-def test_a_mixture_is_refused_in_words(tmp_path: Path) -> None:
-    folder = write_model(tmp_path, "qwen3_moe")
-    with pytest.raises(NotPossible, match="mixtures of experts"):
+@pytest.mark.parametrize("family", ["qwen3_moe", "gpt_oss"])
+def test_a_mixture_is_what_the_cpu_computes(tmp_path: Path, family: str) -> None:
+    folder = write_model(tmp_path, family)
+    compare(on_adapter(folder, WeightFormat.F32), native_decoder(folder, Format.F32), FLOATS)
+
+
+def test_more_experts_than_the_shaders_take_are_refused_in_words(tmp_path: Path) -> None:
+    folder = write_model(tmp_path, "qwen3_moe", num_experts=MOST_EXPERTS + 1)
+    with pytest.raises(NotPossible, match="not made for its sizes"):
         on_adapter(folder, WeightFormat.Q8)

@@ -25,7 +25,7 @@ from engine.machine.facts import CPU
 from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 
-_LATER = pytest.mark.release(reason="every number of rows")
+_LATER = pytest.mark.release(reason="every family and number of rows")
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,9 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(tmp_path_factory.mktemp("llama"))
 
 
-@pytest.mark.release(keep=1, reason="every family")
-@pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3"])
+@pytest.mark.parametrize(
+    "family", ["llama", *(pytest.param(each, marks=_LATER) for each in ("gemma2", "qwen3"))]
+)
 def test_one_hash(family: str, tmp_path: Path) -> None:
     """Prompts in chunks, chains, trees, what follows a commit; in fresh and in reused states."""
     model = on_adapter(write_model(tmp_path, family), WeightFormat.Q8)
@@ -54,15 +55,19 @@ def test_rows_that_share_a_reading_of_the_weights(fmt: WeightFormat, llama: Path
 
 
 @pytest.mark.parametrize(
-    "counts",
+    ("family", "fmt", "counts"),
     [
-        pytest.param((1, 3, 4, 9, 16, 17, 33, 64), id="some"),
-        pytest.param(range(1, 65), marks=_LATER, id="all"),
+        pytest.param("qwen3_moe", WeightFormat.F32, (3, 4, 9, 17, 64), id="some"),
+        pytest.param("qwen3_moe", WeightFormat.Q8, range(1, 65), marks=_LATER, id="experts"),
+        pytest.param("llama", WeightFormat.Q8, range(1, 65), marks=_LATER, id="dense"),
     ],
 )
-def test_any_number_of_rows(counts: Sequence[int], llama: Path) -> None:
+def test_any_number_of_rows(
+    family: str, fmt: WeightFormat, counts: Sequence[int], tmp_path: Path
+) -> None:
     """From 1 to 64 rows in a forward, of a chain and of a tree: each row has the same bits."""
-    model, rng = on_adapter(llama, WeightFormat.Q8), np.random.default_rng(6)
+    model = on_adapter(write_model(tmp_path, family), fmt)
+    rng = np.random.default_rng(6)
     state, tokens = prefilled(model, 64), prompt(model, 64)[::-1]
     parents = [-1, *(int(rng.integers(max(-1, node - 6), node)) for node in range(1, 64))]
     chain = chain_logits(model, state, tokens)
@@ -93,14 +98,19 @@ def test_a_tree_of_many_rows_is_computed_in_parts(llama: Path) -> None:
     check_tree_in_parts(on_adapter(llama), 23)
 
 
-def test_a_matrix_in_several_pieces(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("family", ["llama", "qwen3_moe"])
+def test_a_matrix_in_several_pieces(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a device with a small limit on bindings has it: the same bits."""
-    tokens = prompt(on_adapter(llama), 20)
-    expected = in_chunks(on_adapter(llama, WeightFormat.Q8), tokens, 20)
+    folder = write_model(tmp_path, family)
+    whole = on_adapter(folder)
+    tokens = prompt(whole, 20)
+    expected = in_chunks(whole, tokens, 20)
     device = WebGpuDevice(NAME)
     with monkeypatch.context() as small:
         small.setattr(type(device.gpu), "most_bound", 9000)
-        model = on_adapter(llama, WeightFormat.Q8, device)
+        model = on_adapter(folder, device=device)
     assert np.array_equal(in_chunks(model, tokens, 20), expected)
 
 
