@@ -46,7 +46,7 @@ def model() -> Decoder:
     return on_adapter(FOLDER_TARGET, WeightFormat.Q8)
 
 
-@pytest.mark.release(keep=2, reason="every temperature")
+@pytest.mark.release(keep=1, reason="every temperature")
 @pytest.mark.parametrize("name", DRAWN_THERE)
 def test_the_device_draws_what_the_host_draws(name: str, model: Decoder) -> None:
     segment, gpu = model.segments[0], shared_device().gpu
@@ -144,16 +144,16 @@ def drawn(logits: Floats, draws: NativeDraws, first: int) -> np.ndarray:
 @pytest.mark.release(keep=3, reason="every filter")
 @pytest.mark.parametrize("name", [name for name in DRAWN_THERE if name != "greedy"])
 def test_a_draw_is_the_hosts_or_left_to_it(name: str) -> None:
-    """Of 640 draws at least 630 are the device's."""
+    """Of 320 draws at least 315 are the device's."""
     draws, rng = NativeDraws(DRAWN_THERE[name], 3001, 20), np.random.default_rng(9)
     made = 0
-    for first in range(20, 660, LOGIT_ROWS):
+    for first in range(20, 340, LOGIT_ROWS):
         logits = rng.normal(0, 3, (LOGIT_ROWS, 3001)).astype(np.float32)
         for row, (token, _, _, flags) in enumerate(drawn(logits, draws, first)):
             if not flags:
                 made += 1
                 assert token == draws.draw(logits[row], history(first, row))
-    assert made >= 630
+    assert made >= 315
 
 
 def test_what_is_too_close_is_left_to_the_host() -> None:
