@@ -33,7 +33,7 @@ class DeviceDraws:
         asked: of each node, the token whose probability is wanted, or NONE.
         settings: bits of temperature and min-p's floor below the best logit, the seed, how far
             behind a node the position of its token is, for the noise, top-k, bits of top-p, and of
-            the penalties, the first node. Of a draft, the second is the floor of a level, and at
+            the penalties. Of a draft, the second is the floor of a level, and at
             last come whether there is noise, and where its nodes begin.
         filtered: whether top-k or top-p filter.
         heard: what penalise.wgsl reads of what was said; None: nothing is penalised.
@@ -70,7 +70,7 @@ class DeviceDraws:
         settings = _settings(hot, floor, struct.seed, behind, top_k, bits)
         heard = None
         if draws.penalised:
-            penalties = np.array([struct.repetition, struct.presence, struct.frequency, 0])
+            penalties = np.array([struct.repetition, struct.presence, struct.frequency])
             settings = np.concatenate([settings, penalties.astype(np.float32).view(np.int32)])
             heard = _heard(draws.heard(request.tokens), request)
         return cls(asked, settings, bool(top_k) or top_p < 1, heard)
@@ -87,10 +87,7 @@ class DeviceDraws:
 
     def some(self, first: int, count: int) -> DeviceDraws:
         """Return those of some of the nodes."""
-        settings = self.settings
-        if self.heard is not None:
-            settings = np.array([*settings[:-1], first], dtype=np.int32)
-        return replace(self, asked=self.asked[first : first + count], settings=settings)
+        return replace(self, asked=self.asked[first : first + count])
 
 
 def _heard(known: NDArray[np.uint32], request: VerifyRequest) -> NDArray[np.uint32]:

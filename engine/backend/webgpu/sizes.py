@@ -23,7 +23,7 @@ PATH_SLOTS = 6 * CHUNK
 """Positions in which a row of a tree may have a path of its own."""
 PARTS_BYTES = 32 << 20
 """Bytes of a pass's parts of attention; over long sequences fewer rows are computed at a time."""
-DRAW_SETTINGS = 11
+DRAW_SETTINGS = 10
 """Numbers that the device is told of all draws of a forward, or of a draft."""
 DRAFT_WIDTH = 16
 """Most nodes across a tree that is drafted on the device."""

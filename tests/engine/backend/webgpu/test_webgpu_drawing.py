@@ -46,7 +46,7 @@ def model() -> Decoder:
     return on_adapter(FOLDER_TARGET, WeightFormat.Q8)
 
 
-@pytest.mark.release(keep=2, reason="every temperature")
+@pytest.mark.release(keep=1, reason="every temperature")
 @pytest.mark.parametrize("name", DRAWN_THERE)
 def test_the_device_draws_what_the_host_draws(name: str, model: Decoder) -> None:
     segment, gpu = model.segments[0], shared_device().gpu
@@ -75,26 +75,6 @@ def test_the_device_draws_what_the_host_draws(name: str, model: Decoder) -> None
     assert got.chances == pytest.approx(expected.chances, rel=1e-4)
     assert got.refused == pytest.approx(expected.refused, rel=1e-3)
     assert (gpu.counts.read, gpu.counts.waits) == (16 * len(nodes), 1)
-
-
-def test_penalties_see_the_path_in_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chain of 20 nodes, 16 rows at a time as for long sequences, accepted to its end."""
-    monkeypatch.setattr("engine.backend.webgpu.sizes.PARTS_BYTES", 1)
-    model = on_adapter(FOLDER_TARGET, WeightFormat.Q8)
-    params = SamplingParams(temperature=0.8, seed=3, presence_penalty=1.5, frequency_penalty=1)
-    draws, tokens, state = NativeDraws(params, model.config.vocab_size, 1), [7], model.new_state(64)
-    for _ in range(20):
-        logits = model.forward(state, tokens[-1:]).logits[0]
-        state.commit([0])
-        tokens.append(draws.draw(logits, tokens))
-    state.crop(0)
-    request = VerifyRequest(tokens[:20], range(-1, 19), [7], limit=30)
-    gpu = shared_device().gpu
-    assert gpu is not None
-    gpu.counts = DeviceWork()
-    got, _ = model.segments[0].verify(state.caches[0], 0, draws, request)
-    assert got.tokens == tuple(tokens[1:])
-    assert gpu.counts.dispatches["draw"] == gpu.counts.waits == 2
 
 
 def history(first: int, row: int = 0) -> list[int]:
@@ -144,16 +124,16 @@ def drawn(logits: Floats, draws: NativeDraws, first: int) -> np.ndarray:
 @pytest.mark.release(keep=3, reason="every filter")
 @pytest.mark.parametrize("name", [name for name in DRAWN_THERE if name != "greedy"])
 def test_a_draw_is_the_hosts_or_left_to_it(name: str) -> None:
-    """Of 640 draws at least 630 are the device's."""
+    """Of 320 draws at least 315 are the device's."""
     draws, rng = NativeDraws(DRAWN_THERE[name], 3001, 20), np.random.default_rng(9)
     made = 0
-    for first in range(20, 660, LOGIT_ROWS):
+    for first in range(20, 340, LOGIT_ROWS):
         logits = rng.normal(0, 3, (LOGIT_ROWS, 3001)).astype(np.float32)
         for row, (token, _, _, flags) in enumerate(drawn(logits, draws, first)):
             if not flags:
                 made += 1
                 assert token == draws.draw(logits[row], history(first, row))
-    assert made >= 630
+    assert made >= 315
 
 
 def test_what_is_too_close_is_left_to_the_host() -> None:
