@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from engine.backend.webgpu.network import GpuNetwork
 from engine.backend.webgpu.passes import GpuPass, ReadBack, Recorder, passes
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.served import why_not_served
-from engine.backend.webgpu.sizes import DRAWN, up
+from engine.backend.webgpu.sizes import DRAWN, TICKS_BYTES, up
 from engine.backend.webgpu.stages import Dispatch, Extent
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
@@ -244,6 +245,7 @@ class WebGpuSegment(Segment):
     ) -> None:
         """Compute a pass; its results go to their rows of what is found."""
         gpu, room, some, step = self._gpu, program.room, part.rows, part.step
+        begun = perf_counter()
         gpu.write(room["inputs"], 0, part.inputs(room.rows))
         if part.hidden is not None:
             gpu.write(self._given(room, own=part.own), 0, self._rows(part.hidden, own=part.own))
@@ -255,9 +257,15 @@ class WebGpuSegment(Segment):
                 Recorder(gpu, encoder, extent, results), program, cache, part, found.taps, outbox
             )
         )
+        sent = perf_counter()
         read = gpu.read(results, outbox.nbytes)
+        ended = perf_counter()
         for name, begin, end in outbox.parts:
             numbers = read[begin // 4 : end // 4]
+            if name == "ticks" and gpu.clock is not None:
+                gpu.transfers.note(begun, sent)
+                gpu.transfers.note(min(sent + gpu.clock.seconds(numbers), ended), ended)
+                continue
             place = slice(part.first_wanted, part.first_wanted + len(part.wanted))
             if name == "drawn":
                 drawn[place] = numbers.view(np.uint32).reshape(-1, DRAWN)
@@ -310,6 +318,7 @@ class WebGpuSegment(Segment):
             nbytes = extent.wanted * each * 4
             work.copy(room[name], nbytes, outbox.place(name, nbytes))
         work.end()
+        work.bring_ticks(outbox)
 
     def _enter(self, program: _Program, part: GpuPass) -> list[Dispatch]:
         """Dispatches that a pass begins with."""
@@ -335,7 +344,7 @@ class WebGpuSegment(Segment):
         """Bytes that the host reads of a pass."""
         hidden = up(self._config.hidden_size, 8) * (1 + taps) * extent.rows
         logits = extent.wanted * self._config.head_rows if self._network.heads else 0
-        return (hidden + logits) * 4
+        return (hidden + logits) * 4 + TICKS_BYTES
 
     def _attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:
         """Dispatches that are bound to a cache, made at its first forward in these buffers."""

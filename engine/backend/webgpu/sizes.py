@@ -30,6 +30,8 @@ LARGEST_TILE = 16
 """Rows of a product that share one reading of the weights, but for prompts."""
 LARGEST_WIDE = 64
 """Rows of a prompt that share one; a pass is a multiple of them."""
+TICKS_BYTES = 16
+"""Of the two times that a forward brings back from a device with a clock."""
 ALIGNED = 256
 
 _NUMBER = 4
@@ -160,6 +162,7 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
         numbers["drawn"] = LOGIT_ROWS * DRAWN
         numbers["results"] += LOGIT_ROWS * config.head_rows
     sizes = {name: count * _NUMBER for name, count in numbers.items()}
+    sizes["results"] += TICKS_BYTES
     return sizes | {"inputs": input_offsets(rows)[2]}
 
 
