@@ -249,7 +249,8 @@ class WebGpuSegment(Segment):
         gpu.write(room["inputs"], 0, part.inputs(room.rows))
         if part.hidden is not None:
             gpu.write(self._given(room, own=part.own), 0, self._rows(part.hidden, own=part.own))
-        extent = Extent(len(some), len(part.wanted), part.keys, self._tile, step.tree is None)
+        chain = step.tree is None
+        extent = Extent(len(some), len(part.wanted), part.keys, self._tile, chain=chain)
         outbox = ReadBack()
         results = room.results(self._result_bytes(extent, len(found.taps)))
         gpu.submit(
