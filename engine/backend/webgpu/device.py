@@ -46,7 +46,7 @@ class WebGpuDevice:
         self._entries: list[Allocation] = [self._own.take(Purpose.RUNTIME, RUNTIME)]
         self.gpu: Gpu | None = Gpu(adapter, self.ledger)
         self._tile = tile or (_SOFTWARE_TILE if software else LARGEST_TILE)
-        self._transfers = Transfers()
+        self._transfers = self.gpu.transfers
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class WebGpuDevice:
 
     @property
     def transfers(self) -> Transfers:
-        """Copies to it that somebody waited for: none, they are a part of the forward."""
+        """When forwards were on their way there or back, where the device has a clock."""
         return self._transfers
 
     def backend(

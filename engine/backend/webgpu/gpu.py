@@ -11,7 +11,9 @@ import numpy as np
 import wgpu
 from numpy.typing import NDArray
 
+from engine.backend.device import Transfers
 from engine.backend.ledger import GIB, Account, Allocation, Ledger, Purpose
+from engine.backend.webgpu.clock import FEATURE, DeviceClock
 from engine.backend.webgpu.shaders import assembled, bindings
 from engine.errors import DeviceLost, OutOfMemory
 from engine.language import sentences, tr
@@ -121,17 +123,24 @@ class Gpu:
 
     Attributes:
         counts: what was done since the start.
+        clock: the device's own, where it has one.
+        transfers: when forwards were on their way there or back, and the device did not compute.
     """
 
     def __init__(self, adapter: Any, ledger: Ledger) -> None:  # noqa: ANN401
         self._ledger = ledger
         limits = {name: adapter.limits[name] for name in _WANTED}
-        self._device: Any = adapter.request_device_sync(required_limits=limits)
+        features = {FEATURE} & set(adapter.features)
+        self._device: Any = adapter.request_device_sync(
+            required_limits=limits, required_features=sorted(features)
+        )
+        self.clock = DeviceClock(self._device) if features else None
         self._queue: Any = self._device.queue
         self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._uniforms: dict[bytes, tuple[Buffer, Allocation]] = {}
         self.limits: Mapping[str, int] = limits
         self.counts = DeviceWork()
+        self.transfers = Transfers()
 
     @property
     def most_bound(self) -> int:
@@ -205,6 +214,7 @@ class Gpu:
     def close(self) -> None:
         """Give everything back to the driver."""
         self._kernels.clear()
+        self.clock = None
         while self._uniforms:
             self._uniforms.popitem()[1][1].release()
         self._device.destroy()

@@ -11,7 +11,13 @@ import numpy as np
 from engine.backend.step import Ints, Step
 from engine.backend.webgpu.drawing import DeviceDraws
 from engine.backend.webgpu.gpu import Buffer, Gpu
-from engine.backend.webgpu.sizes import LOGIT_ROWS, PATH_SLOTS, TREE_ROWS, input_offsets
+from engine.backend.webgpu.sizes import (
+    LOGIT_ROWS,
+    PATH_SLOTS,
+    TICKS_BYTES,
+    TREE_ROWS,
+    input_offsets,
+)
 from engine.backend.webgpu.stages import Dispatch, Extent
 from engine.model.weights.readable import Floats
 
@@ -139,12 +145,13 @@ class Recorder:
         self.extent = extent
         self._gpu, self._encoder, self._results = gpu, encoder, results
         self._work: Any = None
+        self._begun = False
 
     def add(self, dispatches: Sequence[Dispatch]) -> None:
         """Append dispatches."""
         for dispatch in dispatches:
             if self._work is None:
-                self._work = self._encoder.begin_compute_pass()
+                self._work = self._encoder.begin_compute_pass(timestamp_writes=self._noted())
             dispatch.encode(self._gpu, self._work, self.extent)
 
     def copy(self, source: Buffer, nbytes: int, place: int) -> None:
@@ -163,3 +170,13 @@ class Recorder:
         if self._work is not None:
             self._work.end()
             self._work = None
+
+    def bring_ticks(self, outbox: ReadBack) -> None:
+        """Append what tells how long the device has computed, where it can tell."""
+        if self._gpu.clock is not None and self._begun:
+            place = outbox.place("ticks", TICKS_BYTES)
+            self._gpu.clock.bring(self._encoder, self._results, place)
+
+    def _noted(self) -> dict[str, object] | None:
+        first, self._begun = not self._begun, True
+        return None if self._gpu.clock is None else self._gpu.clock.writes(first=first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from engine.backend.webgpu.network import GpuNetwork, TreeSteps
 from engine.backend.webgpu.passes import GpuPass, ReadBack, Recorder, passes
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.served import why_not_served
-from engine.backend.webgpu.sizes import DRAFT_WIDTH, DRAWN, level_numbers, up
+from engine.backend.webgpu.sizes import DRAFT_WIDTH, DRAWN, TICKS_BYTES, level_numbers, up
 from engine.backend.webgpu.stages import Dispatch, Extent
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
@@ -320,6 +321,7 @@ class WebGpuSegment(Segment):
     ) -> None:
         """Compute a pass; its results go to their rows of what is found."""
         gpu, room, some = self._gpu, program.room, part.rows
+        begun = perf_counter()
         self._send(program, part)
         extent, outbox = self._extent(part), ReadBack()
         results = room.results(self._result_bytes(extent, len(found.taps)))
@@ -328,9 +330,15 @@ class WebGpuSegment(Segment):
                 Recorder(gpu, encoder, extent, results), program, cache, part, found.taps, outbox
             )
         )
+        sent = perf_counter()
         read = gpu.read(results, outbox.nbytes)
+        ended = perf_counter()
         for name, begin, end in outbox.parts:
             numbers = read[begin // 4 : end // 4]
+            if name == "ticks" and gpu.clock is not None:
+                gpu.transfers.note(begun, sent)
+                gpu.transfers.note(min(sent + gpu.clock.seconds(numbers), ended), ended)
+                continue
             place = slice(part.first_wanted, part.first_wanted + len(part.wanted))
             if name == "drawn":
                 drawn[place] = numbers.view(np.uint32).reshape(-1, DRAWN)
@@ -346,14 +354,14 @@ class WebGpuSegment(Segment):
         """Copy what a pass is given to the device."""
         gpu, room = self._gpu, program.room
         gpu.write(room["inputs"], 0, part.inputs(room.rows))
-        if part.draws is not None and part.draws.heard is not None and not part.first_wanted:
+        if part.draws is not None and part.draws.heard is not None:
             gpu.write(room["heard"], 0, part.draws.heard)
         if part.hidden is not None:
             gpu.write(self._given(room, own=part.own), 0, part.hidden)
 
     def _extent(self, part: GpuPass) -> Extent:
         chain = part.step.tree is None
-        return Extent(len(part.rows), len(part.wanted), part.keys, self._tile, chain)
+        return Extent(len(part.rows), len(part.wanted), part.keys, self._tile, chain=chain)
 
     def _record(
         self,
@@ -390,6 +398,7 @@ class WebGpuSegment(Segment):
             nbytes = extent.wanted * each * 4
             work.copy(room[name], nbytes, outbox.place(name, nbytes))
         work.end()
+        work.bring_ticks(outbox)
 
     def _advance(
         self,
@@ -427,7 +436,7 @@ class WebGpuSegment(Segment):
         """Bytes that the host reads of a pass."""
         hidden = up(self._config.hidden_size, 8) * (1 + taps) * extent.rows
         logits = extent.wanted * self._config.head_rows if self._network.heads else 0
-        return (hidden + logits) * 4
+        return (hidden + logits) * 4 + TICKS_BYTES
 
     def _attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:
         """Dispatches that are bound to a cache, made at its first forward in these buffers."""

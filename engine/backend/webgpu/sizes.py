@@ -35,6 +35,8 @@ LARGEST_TILE = 16
 """Rows of a product that share one reading of the weights, but for prompts."""
 LARGEST_WIDE = 64
 """Rows of a prompt that share one; a pass is a multiple of them."""
+TICKS_BYTES = 16
+"""Of the two times that a forward brings back from a device with a clock."""
 ALIGNED = 256
 
 _NUMBER = 4
@@ -181,6 +183,7 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
         numbers["ranked"] = DRAFT_WIDTH * slices_of(config) * (DRAFT_WIDTH + 1) * 2
         numbers["tree"] = DRAFT_LEVELS * level_numbers(DRAFT_WIDTH)
     sizes = {name: count * _NUMBER for name, count in numbers.items()}
+    sizes["results"] += TICKS_BYTES
     return sizes | {"inputs": input_offsets(rows)[2]}
 
 

@@ -11,6 +11,7 @@ from tiny_models import write_model
 
 from engine.backend.decoder import Decoder
 from engine.backend.webgpu.gpu import DeviceWork
+from engine.backend.webgpu.sizes import TICKS_BYTES
 from engine.commands import WeightFormat
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
@@ -56,7 +57,7 @@ def test_a_forward_is_one_list_of_work_and_one_wait(
     assert stored < counts.weights / readings <= MOST_BYTES * stored
     assert (counts.submits, counts.waits, counts.writes) == (1, 1, 1)
     assert counts.written < 1024 + 16 * 256, "tokens, positions, slots: no numbers"
-    assert counts.read == results
+    assert counts.read == results + TICKS_BYTES
     outside = {"embed": 1, "gather": 1, "norm": 1, "product": 1}
     outside["softcap"] = 1 if config.logit_softcap else 0
     inside = sum(counts.dispatches.values()) - sum(outside.values())

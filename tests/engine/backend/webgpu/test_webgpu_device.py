@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -70,6 +71,19 @@ def test_what_is_held_is_what_is_planned_and_what_wgpu_was_asked_for(
     assert device.ledger.held == 0
     with pytest.raises(ValueError, match="webgpu:0 is closed"):
         on_adapter(llama, WeightFormat.Q8, device)
+
+
+def test_the_devices_own_clock_tells_when_it_computed(llama: Path) -> None:
+    device = WebGpuDevice(NAME)
+    model = on_adapter(llama, device=device)
+    state = model.new_state(64)
+    model.forward(state, [5, 6, 7])  # compiles
+    device.transfers.take(perf_counter())
+    begin = perf_counter()
+    model.forward(state, [8], taps=(0, 1))  # in several compute passes
+    end = perf_counter()
+    there, back = device.transfers.take(end)
+    assert begin <= there.start < there.end < back.start <= back.end <= end
 
 
 def test_a_budget_is_refused_in_words(llama: Path) -> None:

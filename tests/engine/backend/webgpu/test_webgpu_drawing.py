@@ -14,7 +14,7 @@ from engine.backend.round import VerifyRequest
 from engine.backend.segment import Segment
 from engine.backend.webgpu.drawing import NONE, DeviceDraws, walked
 from engine.backend.webgpu.gpu import DeviceWork
-from engine.backend.webgpu.sizes import DRAW_SETTINGS, LOGIT_ROWS
+from engine.backend.webgpu.sizes import DRAW_SETTINGS, LOGIT_ROWS, TICKS_BYTES
 from engine.commands import WeightFormat
 from engine.errors import InvalidLogits
 from engine.model.weights.readable import Floats
@@ -74,7 +74,7 @@ def test_the_device_draws_what_the_host_draws(name: str, model: Decoder) -> None
     assert got.tokens == tuple(best[1:])
     assert got.chances == pytest.approx(expected.chances, rel=1e-4)
     assert got.refused == pytest.approx(expected.refused, rel=1e-3)
-    assert (gpu.counts.read, gpu.counts.waits) == (16 * len(nodes), 1)
+    assert (gpu.counts.read, gpu.counts.waits) == (16 * len(nodes) + TICKS_BYTES, 1)
 
 
 def history(first: int, row: int = 0) -> list[int]:
