@@ -220,6 +220,20 @@ def test_an_empty_item_outlives_the_paragraph_below_it(view: TextView) -> None:
     assert _looks(view) == streamed
 
 
+def test_an_item_without_a_letter_keeps_its_marker_while_more_comes(
+    view: TextView,
+) -> None:
+    text = "- ![](x)\n\n- [](x)\n- [](x)\n- [](x)"
+    view.show_markdown(text)
+    whole = _looks(view)
+    assert [look[3] for look in whole] == [True] * 4
+    view.reopen("")
+    for start, end in pairwise([0, 13, 24, 27, len(text)]):
+        view.append(text[start:end])
+    view.finish()
+    assert _looks(view) == whole
+
+
 @settings(
     max_examples=60,
     deadline=None,
