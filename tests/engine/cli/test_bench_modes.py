@@ -76,12 +76,6 @@ def test_nothing_measured_is_told(duotail: Duotail, monkeypatch: pytest.MonkeyPa
     assert "Nothing could be measured" in said.json["error"]
 
 
-def test_a_context_without_room_for_an_answer_is_told(duotail: Duotail) -> None:
-    said = duotail("bench", "modes", "--context", "3", "--passes", "1", "--json")
-    assert said.code == ExitCode.BAD_INPUT
-    assert said.json["error"]
-
-
 def test_a_model_that_is_not_there(duotail: Duotail) -> None:
     said = duotail("bench", "modes", "--model", "/nowhere", "--json")
     assert said.code == ExitCode.BAD_INPUT
