@@ -190,7 +190,7 @@ class ModelsPage(PageFrame):
         self._splitter.setStretchFactor(1, 3)
 
     def _connect(self) -> None:
-        hub, search, downloads = self._services.hub, self.search, self.downloads
+        hub, search = self._services.hub, self.search
         search.tab_chosen.connect(self.show_tab)
         search.filtered.connect(self._filter)
         search.search_asked.connect(self._search)
@@ -198,9 +198,12 @@ class ModelsPage(PageFrame):
         self.searching.counted.connect(search.count.setText)
         self.token_button.clicked.connect(lambda: ask_for_token(hub, self))
         self.installed.action.clicked.connect(lambda: self.show_tab(ModelsTab.RECOMMENDED))
-        hub.jobs_changed.connect(lambda: downloads.show_reports(hub.reports))
-        downloads.show_reports(hub.reports)
+        hub.jobs_changed.connect(self._show_jobs)
+        self._show_jobs()
         hub.problem.connect(report)
+
+    def _show_jobs(self) -> None:
+        self.downloads.show_reports(self._services.hub.reports)
 
     def _filter(self, words: str) -> None:
         self.tab.filter(words)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from desk import Desk
 from folder_models import FOLDER_DRAFT, FOLDER_TARGET
 
 from app.models.hub import Doing, Hub, HubContext, HubMessage
 from app.models.real_hub import real_hub
 from app.showcase import hub_story as story
+from engine.commands import Load
 from engine.errors import Cancelled, UserFixable
 from engine.hub.advice import Verdict
 from engine.hub.curated import curated
@@ -179,3 +181,17 @@ def test_a_token_without_a_keyring_lasts_until_the_end(house: House) -> None:
     assert tokens.read() == "hf_abcdefghijklmnop"
     assert tokens.keep("") != said
     assert tokens.read() is None
+
+
+def test_the_window_s_hub_protects_what_is_loaded(desk: Desk, model: Path) -> None:
+    assembly = desk.assembly
+    shelf = assembly._real_hub(lambda _message: None).shelf
+    copy = shelf.adopt(model, copy=True, doing=doing()[0])
+    assembly.bridge.last_load = Load(copy.path, FOLDER_DRAFT)
+    assert assembly._in_use() == (copy.path, FOLDER_DRAFT)
+    with pytest.raises(UserFixable, match="in use"):
+        shelf.delete(copy)
+    assembly.bridge.last_load = None
+    assert assembly._in_use() == ()
+    shelf.delete(copy)
+    assert not copy.path.exists()

@@ -25,7 +25,7 @@ from app.showcase.script import PLAN
 from engine.commands import Mode
 from engine.events import AcceleratorSample, DeviceSample, Interval, PlanReady
 from engine.machine.memory import DeviceMemory
-from engine.machine.speeds import DeviceSpeeds, Speeds
+from engine.machine.speeds import SMALL_BYTES, DeviceSpeeds, Speeds
 
 GIB = 2**30
 PLAN_PATH = Path("model")
@@ -135,6 +135,7 @@ def test_what_limits_is_said_where_nothing_else_does() -> None:
         replace(seen, verify_s=1 / 40),
         replace(seen, speeds=replace(speeds, measured=False)),
         replace(seen, speeds=replace(speeds, devices={})),
+        replace(seen, plan=replace(PLAN, memory=(DeviceMemory("cpu", 0, target=SMALL_BYTES),))),
     ):
         assert kinds(other) == [FindingKind.NOTHING]
     card = (DeviceMemory("cuda:0", 0, target=GIB),)

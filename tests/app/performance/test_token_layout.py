@@ -106,6 +106,30 @@ def test_a_lost_stretch_of_text_harms_no_other() -> None:
     assert len(model.written.tokens.rounds) == 2
 
 
+def test_the_oldest_rounds_of_a_very_long_answer_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.performance.tokens._MOST_KEPT", 6)
+    found = tokens_of(*[[f"{number} "] for number in range(20)])
+    assert len(found.rounds) <= 6
+    assert found.dropped + len(found.rounds) == 20
+    last = found.rounds[-1]
+    assert found.place(last.done) == len(found.rounds) - 1
+    assert last.text == "19 "
+
+
+def test_a_probability_that_only_the_round_tells_is_shown() -> None:
+    events = list(told([["a", "b"]], guesses=True))
+    quiet = [
+        replace(each, spans=tuple(replace(span, probability=None) for span in each.spans))
+        if isinstance(each, TextDelta)
+        else each
+        for each in events
+    ]
+    (done,) = model_of(iter(quiet)).written.tokens.rounds
+    accepted, own = done.tokens()
+    assert accepted.probability == done.done.guesses[0].probability
+    assert own.probability is None
+
+
 def test_rounds_are_found_again() -> None:
     tokens = tokens_of(["a"], ["b"], ["c"])
     assert [tokens.place(each.done) for each in tokens.rounds] == [0, 1, 2]

@@ -222,6 +222,16 @@ def test_the_other_look_keeps_the_place(show: Show, qtbot: QtBot) -> None:
     assert view.mode is TokenDisplay.TRACE
 
 
+def test_the_round_that_is_pointed_at_is_marked_in_running_text(small: TokenView) -> None:
+    QTest.keyClick(small, Qt.Key.Key_M)
+    assert small.mode is TokenDisplay.ACCEPTED
+    before = small.grab().toImage()
+    small.sight.walk(-1)
+    small.refresh()
+    assert pointed(small) == [3]
+    assert small.grab().toImage() != before
+
+
 def test_the_end_stays_in_view_while_the_answer_is_written(show: Show) -> None:
     events = list(told(many(400)))
     model = model_of(iter(events[:200]))

@@ -11,11 +11,14 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
+from pytestqt.qtbot import QtBot
 
 from app.settings.file import load
 from app.settings.profiles import ModelProfile
 from app.shell.banner import Banner
+from app.theme.theme import Theme, ThemeChoice
 from app.tuning.refusal import button_words, refusal
+from app.tuning.refusal_notice import RefusalNotice
 from engine.commands import Load, Mode, WeightFormat
 from engine.errors import NotPossible, failed
 from engine.events import Failed, FailureKind, WayOut
@@ -117,6 +120,19 @@ def test_an_answer_is_written_to_its_end_before_a_way_out_is_taken(desk: Desk) -
     desk.bot.waitUntil(
         lambda: desk.assembly.settings.value.profiled(BIG).profile.mode is Mode.PLAIN
     )
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_the_ways_of_the_last_refusal_take_the_place_of_earlier_ones(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    theme.apply(ThemeChoice.LIGHT)
+    notice = RefusalNotice()
+    qtbot.addWidget(notice)
+    for ways in (WAYS, WAYS[:1], ()):
+        notice.show_refusal(replace(REFUSED, ways_out=ways))
+        assert len(notice.buttons) == len(ways)
+        qtbot.waitUntil(lambda: len(notice.findChildren(QPushButton)) == len(notice.buttons))
 
 
 def test_what_fits_in_no_way_has_no_such_buttons(desk: Desk) -> None:

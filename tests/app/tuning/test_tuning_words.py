@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 from app.engine_link.measured import Measured
 from app.showcase import budgets
 from app.showcase.script import PLAN
+from app.theme.theme import Theme, ThemeChoice
+from app.tuning.hardware_card import HardwareCard
 from app.tuning.hardware_words import device_words
 from app.tuning.measured_points import age_words
 from app.tuning.outcome import LoadOutcome, changes, now_words
@@ -57,3 +60,15 @@ def test_a_measured_speed_without_a_predicted_one_is_told() -> None:
         "model", 0.0, PLAN.mode, None, PLAN.layers_on_gpu, 0, 12.0, 40, None, True, False
     )
     assert "12 tokens/s measured." in now_words(PLAN, None, None, measured)
+
+
+def test_a_device_that_is_gone_has_no_row_any_more(theme: Theme, qtbot: QtBot) -> None:
+    theme.apply(ThemeChoice.LIGHT)
+    card = HardwareCard()
+    qtbot.addWidget(card)
+    card.show_machine(budgets.WITH_CARD, None)
+    assert len(card.rows) == 2
+    card.show_machine(replace(budgets.WITH_CARD, accelerators=()), None)
+    assert len(card.rows) == 1
+    card.show_machine(None, None)
+    assert card.rows == []

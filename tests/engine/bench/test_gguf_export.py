@@ -110,6 +110,19 @@ def test_metadata() -> None:
     assert metadata["qwen2.vocab_size"] == 333
 
 
+class Mixed(Random):
+    """Queries of another type than keys and values."""
+
+    def kind(self, name: str) -> str:
+        return "F16" if "q_proj" in name else "F32"
+
+
+def test_matrices_of_different_types_are_not_fused() -> None:
+    config = small_config("phi3", bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    with pytest.raises(UserFixable, match="different types"):
+        export(config, Mixed(config))
+
+
 def test_models_that_llama_cpp_cannot_have_alike() -> None:
     ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     dynamic = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}

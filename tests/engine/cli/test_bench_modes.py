@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from command_line import Duotail
 from folder_models import FOLDER_TARGET
 
 from engine.backend.cpu import native_is_built
 from engine.cli.exit_code import ExitCode
+from engine.commands import Command, Load, Mode
+from engine.events import Compared, Event, MachineFound, PlanReady, PlanSummary
+from engine.machine.facts import Host, Machine
 
 pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
 
@@ -46,10 +51,29 @@ def test_without_an_accelerator_the_rest_is_measured(duotail: Duotail) -> None:
     assert {row["relative"] for row in rows.values() if row["ran"] == "plain"} & {1.0}
 
 
-def test_a_context_without_room_for_an_answer_is_told(duotail: Duotail) -> None:
-    said = duotail("bench", "modes", "--context", "3", "--passes", "1", "--json")
+class Silent:
+    """An engine that loads, and has measured nothing in the end."""
+
+    def __init__(self, emit: Callable[[Event], None], **_: object) -> None:
+        self._emit = emit
+
+    def submit(self, command: Command) -> None:
+        if isinstance(command, Load):
+            plan = PlanSummary(Mode.PLAIN, None, None, "Small", 64, "cpu", ())
+            self._emit(MachineFound(0.0, Machine(Host(1, 1 << 30, 1 << 30))))
+            self._emit(PlanReady(0.0, FOLDER_TARGET, "Small", plan))
+        else:
+            self._emit(Compared(0.0, FOLDER_TARGET, (), complete=False, winner=None))
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def test_nothing_measured_is_told(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.cli.bench_modes.Engine", Silent)
+    said = duotail("bench", "modes", "--json")
     assert said.code == ExitCode.BAD_INPUT
-    assert said.json["error"]
+    assert "Nothing could be measured" in said.json["error"]
 
 
 def test_a_model_that_is_not_there(duotail: Duotail) -> None:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.chat.text.block_stream import BlockStream, split
-from app.chat.text.markdown import BlockKind, MarkdownBlock, plain
+from app.chat.text.markdown import BlockKind, MarkdownBlock, plain, safe_cut
 
 _LINES = st.sampled_from(
     (
@@ -204,3 +204,17 @@ def test_markdown_goes_on_after_a_giant_line(giant: str) -> None:
 def test_characters_that_mean_something_to_qt_are_replaced() -> None:
     (block,) = split("a\0b\ufdd0c\ufffcd\r")
     assert block.source == "a\ufffdb\ufffdc\ufffdd"
+
+
+@pytest.mark.parametrize(
+    "joined",
+    ["\U0001f1e9\U0001f1ea", "e\u0301", "\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd"],
+    ids=["flag", "accent", "family", "skin"],
+)
+def test_what_is_one_character_is_not_cut(joined: str) -> None:
+    text = f"ab{joined}cd"
+    for at in range(3, 2 + len(joined)):
+        assert safe_cut(text, at) == 2
+    assert safe_cut(text, 2) == 2
+    assert safe_cut(text, 2 + len(joined)) == 2 + len(joined)
+    assert safe_cut(text, 99) == len(text)

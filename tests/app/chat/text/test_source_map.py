@@ -167,3 +167,14 @@ def test_stretches_and_cuts() -> None:
     assert spots.document_at(99) == 11
     spots.cut(6)
     assert list(spots.shown(0, 26)) == [(0, 6)]
+
+
+def test_what_comes_out_of_order_or_shows_nothing_is_left_out() -> None:
+    found = SourceMap()
+    assert found.document_at(0) == -1
+    found.add(0, 4, 10, 4)
+    found.add(4, 0, 14, 3)
+    found.add(4, 3, 5, 3)
+    assert len(found) == 1
+    assert found.source_at(5) == -1
+    assert found.document_at(12) == 2

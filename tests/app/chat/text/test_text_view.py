@@ -220,6 +220,26 @@ def test_an_empty_item_outlives_the_paragraph_below_it(view: TextView) -> None:
     assert _looks(view) == streamed
 
 
+@pytest.mark.parametrize(
+    ("text", "cuts"),
+    [
+        ("- ```\n[](y)", [1, 4, 7]),
+        ("# \n| 1 | 2 |", [3, 4, 5]),
+        ("- ![](x)\n\n- [](x)\n- [](x)\n- [](x)", [13, 24, 27]),
+    ],
+)
+def test_a_block_without_a_letter_keeps_its_looks_while_more_comes(
+    view: TextView, text: str, cuts: list[int]
+) -> None:
+    view.show_markdown(text)
+    whole = _looks(view)
+    view.reopen("")
+    for start, end in pairwise([0, *cuts, len(text)]):
+        view.append(text[start:end])
+    view.finish()
+    assert _looks(view) == whole
+
+
 @settings(
     max_examples=60,
     deadline=None,

@@ -99,6 +99,13 @@ def test_it_is_timed_while_it_is_written(view: TextView, clock: Clock) -> None:
     assert thought.heading() == "Thought for 4 s"
 
 
+def test_all_thoughts_open_and_close_together(view: TextView) -> None:
+    view.show_markdown(TEXT + "\n\n<think>Another one.</think>\n\nMore.")
+    for open_ in (True, False):
+        view.set_thoughts_open(open_=open_)
+        assert [thought.opened for thought in view._thoughts] == [open_] * 2
+
+
 def test_long_thoughts_are_timed_in_minutes(view: TextView, clock: Clock) -> None:
     view.append("<think>Hm")
     clock.now += 75

@@ -31,6 +31,7 @@ from app.tuning.budget.wording import sentence
 from app.widgets.painted import SIDE, Painted
 from app.widgets.table_dialog import TableDialog
 from app.widgets.terms import TERMS
+from engine.commands import Mode
 
 # A note of the offscreen platform about any top-level widget with a smallest size.
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
@@ -238,6 +239,20 @@ def test_tooltips_name_dots_steps_and_layers(view: BudgetView) -> None:
     below = lines * view.card.small_metrics.height()
     spot = QPointF(SIDE + cache.left + 5, 6 + view.card.height_for(view.card.room) - below)
     assert view.card.words_at(spot) == TERMS["KV cache"]
+
+
+def test_where_the_wished_mode_uses_no_memory_another_one_is_offered(view: BudgetView) -> None:
+    whole = sample.model()
+    rest = [each for each in whole.curves if each.mode is not Mode.CPU]
+    (cpu,) = [each for each in whole.curves if each.mode is Mode.CPU]
+    view.show_model(sample.model(curves=(cpu, *rest)))
+    chosen: list[Mode] = []
+    view.mode_chosen.connect(chosen.append)
+    assert view.rival_button.isVisible()
+    QTest.mouseClick(view.rival_button, LEFT)
+    assert view.model is not None
+    assert view.model.rival is not None
+    assert chosen == [view.model.rival.mode]
 
 
 def test_a_picture_has_its_tooltip_its_menu_and_its_table(
