@@ -1,25 +1,26 @@
 /* Blocks of quantised weights in registers: codes of 16 rows x 32 columns and their factors, and what
  * a block adds to a product. Included by kernels.h. */
 
-/* Groups of columns one by one, where shifts have to be known to the compiler. */
+/* Products of AVX2 alone are of 16 bits. */
+#if DT_ISA == 1 && !defined(DT_VNNI)
+#define IN_WORDS 1
+#else
+#define IN_WORDS 0
+#endif
+
+/* Groups of columns one by one, where shifts have to be known to the compiler, and arrays of sums, which lie in
+ * registers only once their loops are gone. */
 #if DT_ISA
 #define UNROLL_8 _Pragma("GCC unroll 8")
 #define UNROLL_16 _Pragma("GCC unroll 16")
 #else
 #define UNROLL_8
-#endif
-
-/* Arrays of sums lie in registers only once their loops are gone, which GCC has to be told where a sum is
- * made of several registers. */
-#if DT_ISA == 3 || defined(DT_VNNI)
-#define UNROLL_SUMS UNROLL_16
-#else
-#define UNROLL_SUMS
+#define UNROLL_16
 #endif
 
 /* ---- codes --------------------------------------------------------------------------------- */
 
-#if DT_ISA == 3 || (DT_ISA == 1 && !defined(DT_VNNI))
+#if DT_ISA == 3 || IN_WORDS
 #define SIGNED_BYTES 1
 #else
 #define SIGNED_BYTES 0
@@ -37,7 +38,8 @@ ALWAYS_INLINE int added(const int format)
 {
     const dt_format f = dt_formats[format];
     if (signed_codes(format)) return 0;
-    return f.bits == 8 || f.table == IQ4_TABLE ? 128 : f.table == E2M1_TABLE ? 12 : f.bias;
+    if (dt_scaled_codes(format)) return f.bias && !SIGNED_BYTES ? 128 : 0;
+    return f.bits == 8 || f.table == IQ4_TABLE ? 128 : f.table == E2M1_TABLE ? 16 : f.bias;
 }
 
 ALWAYS_INLINE b64 moved(b64 a, const int right) { return right < 0 ? b_left(a, -right) : b_right(a, right); }
@@ -48,12 +50,11 @@ ALWAYS_INLINE b64 nibbles(b64 a, const int high)
     return b_and(moved(a, high * 4), b_set1(15));
 }
 
-/* The codes of columns 4q..4q+3; see formats.h for the planes. */
-ALWAYS_INLINE b64 codes_of(const int format, const uint8_t *p, const int q)
+/* The codes of columns 4q..4q+3; see formats.h for the planes. Those of 2 and 3 bits are set into `code`. */
+ALWAYS_INLINE b64 codes_of(const int format, const uint8_t *p, const int q, b64 code)
 {
     const int bits = dt_formats[format].bits;
     if (bits == 8) return b_load(p + q * 64);
-    b64 code = b_set1(0);
     int low = 0;
     if (bits & 4) {
         code = nibbles(b_load(p + q % 4 * 64), q / 4);
@@ -70,18 +71,43 @@ ALWAYS_INLINE b64 codes_of(const int format, const uint8_t *p, const int q)
 /* The tables' numbers, `added` to. */
 static const uint8_t unsigned_tables[3][16] = {
     [IQ4_TABLE] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
-    [E2M1_TABLE] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0},
+    [E2M1_TABLE] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4},
 };
 
-ALWAYS_INLINE b64 for_dot(const int format, b64 code)
-{
-    const int table = dt_formats[format].table;
-    if (signed_codes(format)) return table ? b_look((const uint8_t *)dt_tables[table], code) : code;
-    if (table) return b_look(unsigned_tables[table], code);
-#if !SIGNED_BYTES
-    if (format == DT_Q8) return b_xor(code, b_set1(128));
+/* Codes of 2 and 3 bits times the scales of their 16 columns. Four rows share a register's 16 bytes, so a row's
+ * four products lie in a table of these, and where there are eight, those of two rows in one and of two in another. */
+#define FOUR(x) x, x, x, x
+#define OF_4_ROWS(entries) FOUR(0), FOUR(entries), FOUR(2 * entries), FOUR(3 * entries)
+static const uint8_t entry_of_row[2][64] = {{FOUR(OF_4_ROWS(4))}, {FOUR(OF_4_ROWS(8))}};
+
+#if IN_WORDS
+/* Sums of 16 bits are multiplied with scales instead, where each lies twice. */
+typedef v16i code_factors;
+#else
+typedef struct { v16i low, high; } code_factors; /* those tables */
 #endif
-    return code;
+
+/* s: scales as they are stored. With a bias, products are negated, as -4 * -32 would not fit a signed byte, and
+ * 128 is added where bytes are unsigned: 128 + (4 - code) * (s - 32). */
+ALWAYS_INLINE code_factors for_codes(const int format, v16i s)
+{
+    const int bias = dt_formats[format].bias;
+#if IN_WORDS
+    const v16i scale = bias ? vi_sub(vi_set1(32), s) : vi_low_nibble(s);
+    return vi_pair(scale, scale);
+#else
+    if (!bias) {
+        const v16i of_row = vi_mul(vi_low_nibble(s), vi_set1(0x03020100));
+        return (code_factors){of_row, of_row};
+    }
+    v16i below = vi_add(vi_mul(s, vi_set1(0x01020304)), vi_set1(0x60402000));
+    v16i above = vi_add(vi_mul(s, vi_set1(-0x03020100)), vi_set1((int32_t)0xe0c0a080));
+#if SIGNED_BYTES
+    const v16i signs = vi_set1((int32_t)0x80808080);
+    below = vi_xor(below, signs), above = vi_xor(above, signs);
+#endif
+    return (code_factors){vi_zip_low(below, above), vi_zip_high(below, above)};
+#endif
 }
 
 /* ---- factors ------------------------------------------------------------------------------- */
@@ -92,9 +118,13 @@ typedef struct {
     uint8_t s[256];
 } scales16;
 
-/* What the dot products of 32 columns are multiplied with; half and low are numbers of 16 columns. */
+/* What 32 columns are multiplied with; half and offset_of are numbers of 16 columns. */
 typedef struct {
-    v16 scale, offset, half[2], low[2];
+    v16 scale, offset, half[2], offset_of[2];
+    code_factors codes[2];
+#if IN_WORDS
+    v16i bias; /* times the scales, in words */
+#endif
 } factors;
 
 /* 2^(e - 128): e as a float's exponent is twice that, but for e = 0, which would be 0. */
@@ -109,7 +139,9 @@ ALWAYS_INLINE void open_scales(const int format, const uint8_t *p, scales16 *ope
     if (dt_formats[format].scales == EXPONENT) opened->d = exponents(p);
     else opened->d = v_load_f16((const uint16_t *)p);
     if (dt_has_offset(format)) opened->m = v_load_f16((const uint16_t *)(p + 32));
-    if (dt_formats[format].scales == SIX_MIN) opened->m = v_sub(v_zero(), opened->m);
+    if (dt_formats[format].scales >= SIX_MIN && dt_has_offset(format)) opened->m = v_sub(v_zero(), opened->m);
+    /* As are the products of codes with scales. */
+    if (dt_formats[format].scales == SIX_OF_16) opened->d = v_sub(v_zero(), opened->d);
     if (dt_block_cols(format) > DT_BLOCK) dt_open_scales(format, p, opened->s);
 }
 
@@ -118,7 +150,8 @@ ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const
 {
     const int scales = dt_formats[format].scales;
     const uint8_t *s = opened->s;
-    factors f = {opened->d, opened->m, {v_zero(), v_zero()}, {v_zero(), v_zero()}};
+    factors f = {.scale = opened->d};
+    if (dt_has_offset(format)) f.offset = opened->m;
     if (scales == SIX_MIN) {
         f.scale = v_mul(opened->d, v_from_int(vi_from_u8(s + j * 16)));
         f.offset = v_mul(opened->m, v_from_int(vi_from_u8(s + 128 + j * 16)));
@@ -127,69 +160,105 @@ ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const
     else if (scales >= SIX_OF_16)
         for (int h = 0; h < 2; h++) {
             const uint8_t *of = s + j * 32 + h * 16;
-            const v16i byte = scales == BYTE_OF_16 ? vi_from_i8(of) : vi_from_u8(of);
-            f.half[h] = v_from_int(scales == NIBBLES_OF_16 ? vi_low_nibble(byte) : byte);
-            if (scales == SIX_OF_16) f.half[h] = v_sub(f.half[h], v_set1(32));
-            if (scales == NIBBLES_OF_16) f.low[h] = v_from_int(vi_high_nibble(byte));
+            if (scales == BYTE_OF_16) f.half[h] = v_from_int(vi_from_i8(of));
+            else f.codes[h] = for_codes(format, vi_from_u8(of));
+            if (scales == NIBBLES_OF_16)
+                f.offset_of[h] = v_mul(opened->m, v_from_int(vi_high_nibble(vi_from_u8(of))));
         }
-    if (scales == NIBBLES_OF_16) f.offset = v_mul(opened->m, v_set1(0.125f));
+#if IN_WORDS
+    if (scales == SIX_OF_16) f.bias = vi_pair(vi_left(f.codes[0], 2), vi_left(f.codes[1], 2));
+#endif
     return f;
+}
+
+/* Columns 4q..4q+3 as products take them. */
+ALWAYS_INLINE b64 codes_for_dot(const int format, const uint8_t *p, const factors *f, const int q)
+{
+    const int table = dt_formats[format].table;
+#if !IN_WORDS
+    if (dt_scaled_codes(format)) {
+        const int eight = dt_formats[format].bits > 2;
+        const b64 code = codes_of(format, p, q, b_load(entry_of_row[eight]));
+        const code_factors *of = &f->codes[q / 4];
+        return eight ? b_look_two(of->low, of->high, code) : b_look_one(of->low, code);
+    }
+#endif
+    const b64 code = codes_of(format, p, q, b_set1(0));
+    (void)f;
+    if (signed_codes(format)) return table ? b_look((const uint8_t *)dt_tables[table], code) : code;
+    if (table) return b_look(unsigned_tables[table], code);
+#if !SIGNED_BYTES
+    if (format == DT_Q8) return b_xor(code, b_set1(128));
+#endif
+    return code;
 }
 
 /* ---- what a block adds --------------------------------------------------------------------- */
 
-/* acc + 32 columns' part of a product, whose integer dot products are c[0] and, of the second 16
- * columns, c[1] where those have a scale of their own. The one order of it, everywhere:
- *   acc = fma(c, scale * a.scale, acc)
- *   acc = fma(offset, a.total, acc)                                         where there is an offset
- * In halves, c = half[0] * c[0] + half[1] * c[1], and the offset is m * a.scale times a sum of
- * integers; these are below 2^24, so that floats hold them exactly. */
-ALWAYS_INLINE v16 add_block(const int format, const factors *f, const v16i *c, const dt_row *a, v16 acc)
+/* A product with one row of activations. Where codes are multiplied with their scales, `block` is what the
+ * block's columns add, without the scale that they share. */
+typedef struct { v16 y, block; } accumulated;
+
+/* Add 32 columns' part of a product, whose integer dot products are c[0] and, of the second 16 columns, c[1]
+ * where those have a scale of their own. The one order of it, everywhere:
+ *   y = fma(c, scale * a.scale, y)
+ *   y = fma(offset, a.total, y)                                             where there is an offset
+ * In halves, c = half[0] * c[0] + half[1] * c[1], which is below 2^24, so that floats hold it exactly. With
+ * scaled codes
+ *   block = fma(c, a.scale, block)
+ *   y = fma(offset, a.of_half, y)                    of each half, where there is an offset
+ *   y = fma(block, d, y)                             behind the block's last columns: end_block */
+ALWAYS_INLINE void add_block(const int format, const factors *f, const v16i *c, const dt_row *a, accumulated *sum)
 {
-    const v16 scale = v_mul(f->scale, v_set1(a->scale));
-    if (!dt_in_halves(format)) {
-        acc = v_fma(v_from_int(c[0]), scale, acc);
-        return dt_has_offset(format) ? v_fma(f->offset, v_set1(a->total), acc) : acc;
+    if (dt_scaled_codes(format)) {
+        sum->block = v_fma(v_from_int(c[0]), v_set1(a->scale), sum->block);
+        for (int h = 0; h < 2 && dt_has_offset(format); h++)
+            sum->y = v_fma(f->offset_of[h], v_set1(a->of_half[h]), sum->y);
+        return;
     }
-    const v16 first = v_mul(f->half[0], v_from_int(c[0]));
-    acc = v_fma(v_fma(f->half[1], v_from_int(c[1]), first), scale, acc);
-    if (!dt_has_offset(format)) return acc;
-    const v16 low = v_mul(f->low[0], v_set1((float)a->first));
-    const v16 sum = v_fma(f->low[1], v_set1((float)(a->start - a->first)), low);
-    return v_fma(sum, v_mul(f->offset, v_set1(a->scale)), acc);
+    v16 whole = v_from_int(c[0]);
+    if (dt_in_halves(format)) whole = v_fma(f->half[1], v_from_int(c[1]), v_mul(f->half[0], whole));
+    sum->y = v_fma(whole, v_mul(f->scale, v_set1(a->scale)), sum->y);
+    if (dt_has_offset(format)) sum->y = v_fma(f->offset, v_set1(a->total), sum->y);
+}
+
+ALWAYS_INLINE void end_block(const int format, const scales16 *opened, accumulated *sum)
+{
+    if (!dt_scaled_codes(format)) return;
+    sum->y = v_fma(sum->block, opened->d, sum->y);
+    sum->block = v_zero();
 }
 
 /* ---- dot products -------------------------------------------------------------------------- */
 
-/* What takes back that a number is added to codes; start is -8 times a sum of activations. */
-ALWAYS_INLINE v16i taken_back(const int format, int32_t start)
+/* Where sums begin, so that numbers added to codes are taken back: c[0], and c[1] of the second 16 columns
+ * where those have a scale of their own. */
+ALWAYS_INLINE void begin_sums(const int format, const factors *f, const dt_row *row, v16i c[2])
 {
     const int number = added(format);
-    return vi_set1(number % 8 ? (start >> 3) * number : start * (number / 8));
+    c[0] = vi_left(vi_set1(row->start), number == 128 ? 4 : number == 16 ? 1 : 0);
+    if (!number) c[0] = vi_set1(0);
+#if IN_WORDS
+    if (dt_scaled_codes(format) && dt_formats[format].bias) c[0] = vi_dot_pairs(c[0], f->bias, row->less);
+#endif
+    if (dt_in_halves(format))
+        for (int h = 0; h < 2; h++) c[h] = vi_set1(number * row->less[h]);
+    (void)f;
 }
 
-/* Where sums begin: c[0], and c[1] of the second 16 columns where those have a scale of their own. */
-ALWAYS_INLINE void begin_sums(const int format, const dt_row *row, v16i c[2])
-{
-    c[0] = taken_back(format, dt_in_halves(format) ? row->first : row->start);
-    if (dt_in_halves(format)) c[1] = taken_back(format, row->start - row->first);
-}
-
-/* Instruction sets whose registers hold sums alone: a group of codes is opened once for all rows. */
-#define BY_ROWS (DT_ISA == 1 || DT_ISA == 3)
-
-#if BY_ROWS
+#if DT_ISA == 3 || IN_WORDS
 
 /* How many groups of four columns can be summed in 16 bits: a product is at most 127 * (the largest
  * code), and AVX2 adds pairs of them. */
 ALWAYS_INLINE int groups_in_words(const int format)
 {
-    const int largest = signed_codes(format)                       ? 128
-                        : dt_formats[format].table == E2M1_TABLE ? 24
+    const int tables = dt_scaled_codes(format) && !IN_WORDS;
+    const int largest = signed_codes(format) || tables           ? 128
+                        : dt_formats[format].table == E2M1_TABLE ? 28
                                                                  : (1 << dt_formats[format].bits) - 1;
     const int products = DT_ISA == 1 ? 2 : 1, fit = 32767 / (127 * largest * products);
-    if (fit >= 8 && !dt_in_halves(format)) return 8;
-    return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+    const int alike = dt_in_halves(format) || dt_scaled_codes(format) ? 4 : 8; /* their sums have one scale */
+    return fit >= alike ? alike : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
 
 #endif
@@ -198,39 +267,39 @@ ALWAYS_INLINE int groups_in_words(const int format)
 
 #include "neon_products.h"
 
-#elif defined(DT_VNNI)
+#elif !IN_WORDS
 
 /* The integer dot products of `rows` activation rows with 32 columns, or with 16 and 16. A group of
  * codes is opened once for all rows, and only sums lie in registers. */
-ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const dt_quantised *a, int32_t lane,
-                            const int rows, v16i c[][2])
+ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
+                            int32_t lane, const int rows, v16i c[][2])
 {
-    UNROLL_SUMS
-    for (int m = 0; m < rows; m++) begin_sums(format, &a->row[lane + m], c[m]);
+    UNROLL_16
+    for (int m = 0; m < rows; m++) begin_sums(format, f, &a->row[lane + m], c[m]);
 UNROLL_8
     for (int q = 0; q < 8; q++) {
-        const b64 code = for_dot(format, codes_of(format, p, q));
-        UNROLL_SUMS
+        const b64 code = codes_for_dot(format, p, f, q);
+        UNROLL_16
         for (int m = 0; m < rows; m++) {
             v16i *sum = c[m] + (dt_in_halves(format) ? q / 4 : 0);
-            *sum = b_dot(*sum, code, b_set4(((const int32_t *)a->q[lane + m])[q]));
+            *sum = b_dot(*sum, code, ((const int32_t *)a->q[lane + m])[q]);
             B_NOW(*sum);
         }
     }
 }
 
-#elif DT_ISA == 1
+#else
 
 /* The same, by products in 16 bits. */
-ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const dt_quantised *a, int32_t lane,
-                            const int rows, v16i c[][2])
+ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
+                            int32_t lane, const int rows, v16i c[][2])
 {
     const int groups = groups_in_words(format);
     b64 words[4];
-    for (int m = 0; m < rows; m++) begin_sums(format, &a->row[lane + m], c[m]);
+    for (int m = 0; m < rows; m++) begin_sums(format, f, &a->row[lane + m], c[m]);
 UNROLL_8
     for (int q = 0; q < 8; q++) {
-        b64 code = for_dot(format, codes_of(format, p, q));
+        b64 code = codes_for_dot(format, p, f, q);
         B_NOW(code);
         const b64 size = signed_codes(format) ? b_size(code) : code;
         for (int m = 0; m < rows; m++) {
@@ -240,33 +309,9 @@ UNROLL_8
             B_NOW(words[m]);
             v16i *sum = c[m] + (dt_in_halves(format) ? q / 4 : 0);
             if (q % groups != groups - 1) continue;
-            *sum = vi_add(*sum, vi_of_words(words[m]));
+            *sum = vi_dot_words(*sum, words[m], dt_scaled_codes(format) ? f->codes[q / 4] : vi_ones());
             B_NOW(*sum);
         }
-    }
-}
-
-#else
-
-typedef struct { b64 w[8]; } codes32;
-
-ALWAYS_INLINE codes32 load_codes(const int format, const uint8_t *p)
-{
-    codes32 codes;
-UNROLL_8
-    for (int q = 0; q < 8; q++) codes.w[q] = for_dot(format, codes_of(format, p, q));
-    return codes;
-}
-
-/* The integer dot products of an activation row with 32 columns, or with 16 and 16. */
-ALWAYS_INLINE void dot32(const int format, const codes32 *codes, const dt_quantised *a, int32_t lane, v16i c[2])
-{
-    const int32_t *four = (const int32_t *)a->q[lane];
-    begin_sums(format, &a->row[lane], c);
-UNROLL_8
-    for (int q = 0; q < 8; q++) {
-        v16i *sum = c + (dt_in_halves(format) ? q / 4 : 0);
-        *sum = b_dot(*sum, codes->w[q], four[q]);
     }
 }
 

@@ -87,8 +87,14 @@ DT_INLINE int32_t dt_block_bytes(int32_t format)
     return dt_block_cols(format) / DT_BLOCK * dt_code_bytes(format) + dt_scale_bytes(format);
 }
 
-/* Whether every 16 columns have a scale of their own. */
-DT_INLINE int dt_in_halves(int32_t format) { return dt_formats[format].scales >= SIX_OF_16; }
+/* Whether codes times the integer scales of their 16 columns fit a byte, so that products are of these. */
+DT_INLINE int dt_scaled_codes(int32_t format)
+{
+    return dt_formats[format].scales == SIX_OF_16 || dt_formats[format].scales == NIBBLES_OF_16;
+}
+
+/* Whether products have sums of 16 columns, each with a scale of its own. */
+DT_INLINE int dt_in_halves(int32_t format) { return dt_formats[format].scales == BYTE_OF_16; }
 
 /* Whether there is an offset (two fp16 scales). */
 DT_INLINE int dt_has_offset(int32_t format)

@@ -34,7 +34,6 @@ static inline v16i vi_load(const void *p)
     const char *at = p;
     return (v16i){_mm256_loadu_si256((const void *)at), _mm256_loadu_si256((const void *)(at + 32))};
 }
-#define VI_PAIR(op, a, b) ((v16i){op((a).lo, (b).lo), op((a).hi, (b).hi)})
 static inline v16i vi_and(v16i a, v16i b) { return VI_PAIR(_mm256_and_si256, a, b); }
 static inline v16i vi_or(v16i a, v16i b) { return VI_PAIR(_mm256_or_si256, a, b); }
 static inline v16i vi_xor(v16i a, v16i b) { return VI_PAIR(_mm256_xor_si256, a, b); }

@@ -15,8 +15,9 @@ enum {
 /* What the products need to know of a row's 32 numbers q beside themselves: x ~ q * scale. */
 typedef struct {
     float scale;
-    int32_t start, first; /* -8 * sum of q, which takes the bias of 4-bit codes back; of q[0..15] */
-    float total;          /* sum of q, times scale */
+    int32_t start;   /* -8 * sum of q, which takes the bias of 4-bit codes back */
+    int16_t less[2]; /* -1 * sum of q[0..15], of q[16..31] */
+    float total, of_half[2]; /* sums of q times scale: of all, of the same halves */
 } dt_row;
 
 /* 32 columns of up to 16 activation rows in int8, side by side, so that a product walks one pointer. */

@@ -141,6 +141,9 @@ static inline v16i vi_dot_pairs(v16i acc, v32w x, const int16_t *pair)
                   four_dot_pairs(acc.c, x.c, both), four_dot_pairs(acc.d, x.d, both)};
 }
 static inline v16i vi_add(v16i x, v16i y) { return TWO_BY_TWO(v16i, vaddq_s32, x, y); }
+static inline v16i vi_mul(v16i x, v16i y) { return TWO_BY_TWO(v16i, vmulq_s32, x, y); }
+static inline v16i vi_zip_low(v16i x, v16i y) { return TWO_BY_TWO(v16i, vzip1q_s32, x, y); }
+static inline v16i vi_zip_high(v16i x, v16i y) { return TWO_BY_TWO(v16i, vzip2q_s32, x, y); }
 static inline v16i vi_and(v16i x, v16i y) { return TWO_BY_TWO(v16i, vandq_s32, x, y); }
 static inline v16i vi_or(v16i x, v16i y) { return TWO_BY_TWO(v16i, vorrq_s32, x, y); }
 static inline v16i vi_xor(v16i x, v16i y) { return TWO_BY_TWO(v16i, veorq_s32, x, y); }
@@ -148,6 +151,8 @@ static inline v16i vi_xor3(v16i x, v16i y, v16i z) { return vi_xor(vi_xor(x, y),
 static inline v16i vi_low_nibble(v16i v) { return vi_and(v, vi_set1(15)); }
 #define LOGICAL_RIGHT(x) vreinterpretq_s32_u32(vreinterpretq_u32_s32(x) >> n)
 static inline v16i vi_shift_right(v16i v, const int n) { return ONE_BY_ONE(v16i, LOGICAL_RIGHT, v); }
+#define LEFT(x) vreinterpretq_s32_u32(vreinterpretq_u32_s32(x) << n)
+static inline v16i vi_left(v16i v, const int n) { return ONE_BY_ONE(v16i, LEFT, v); }
 static inline v16i vi_high_nibble(v16i v) { return vi_shift_right(v, 4); }
 #define SIGN(x) vshrq_n_s32(x, 31)
 static inline v16i vi_sign(v16i v) { return ONE_BY_ONE(v16i, SIGN, v); }
@@ -209,4 +214,15 @@ static inline b64 b_left(b64 x, const int n) { return (b64){x.low << n, x.high <
 static inline b64 b_look(const uint8_t *table, b64 x)
 {
     return (b64){vqtbl1q_u8(vld1q_u8(table), x.low), vqtbl1q_u8(vld1q_u8(table), x.high)};
+}
+/* Tables of the first half of the rows: see bytes.h. */
+static inline b64 b_look_one(v16i table, b64 x)
+{
+    return (b64){vqtbl1q_u8(vreinterpretq_u8_s32(table.a), x.low), vqtbl1q_u8(vreinterpretq_u8_s32(table.b), x.high)};
+}
+static inline b64 b_look_two(v16i first, v16i second, b64 x)
+{
+    const uint8x16x2_t low = {{vreinterpretq_u8_s32(first.a), vreinterpretq_u8_s32(second.a)}};
+    const uint8x16x2_t high = {{vreinterpretq_u8_s32(first.b), vreinterpretq_u8_s32(second.b)}};
+    return (b64){vqtbl2q_u8(low, x.low), vqtbl2q_u8(high, x.high)};
 }

@@ -7,9 +7,9 @@
 /* The codes of columns 4q..4q+3; p is 32 bytes further for the second half. */
 typedef struct { int8x16_t low, high; } codes8;
 
-ALWAYS_INLINE codes8 codes_for_dot(const int format, const uint8_t *p, const int q)
+ALWAYS_INLINE codes8 signed_for_dot(const int format, const uint8_t *p, const factors *f, const int q)
 {
-    const b64 code = for_dot(format, codes_of(format, p, q));
+    const b64 code = codes_for_dot(format, p, f, q);
     return (codes8){vreinterpretq_s8_u8(code.low), vreinterpretq_s8_u8(code.high)};
 }
 
@@ -19,10 +19,10 @@ ALWAYS_INLINE int ends(const int format, const int q) { return begins(format, q 
 
 /* Which of the sums the q-th group belongs to, and what it begins with. */
 ALWAYS_INLINE int part_of(const int format, const int q) { return dt_in_halves(format) ? q / 4 : 0; }
-ALWAYS_INLINE int32x4_t start_of(const int format, const dt_row *row, const int q)
+ALWAYS_INLINE int32x4_t start_of(const int format, const factors *f, const dt_row *row, const int q)
 {
     v16i c[2];
-    begin_sums(format, row, c);
+    begin_sums(format, f, row, c);
     return c[part_of(format, q)].a;
 }
 
@@ -53,10 +53,10 @@ ALWAYS_INLINE void put_sums(v16i *c, const int half, int32x4_t low, int32x4_t hi
 #define SDOT_GROUP(Q)                                                                              \
     {                                                                                              \
         if (Q == 4) AGAIN(p);                                                                      \
-        const codes8 code = codes_for_dot(format, p, Q);                                           \
-        UNROLL_SUMS                                                                                \
+        const codes8 code = signed_for_dot(format, p, f, Q);                                       \
+        UNROLL_16                                                                                \
         for (int m = 0; m < rows; m++) {                                                           \
-            if (begins(format, Q)) low[m] = high[m] = start_of(format, &a->row[lane + m], Q);      \
+            if (begins(format, Q)) low[m] = high[m] = start_of(format, f, &a->row[lane + m], Q);   \
             low[m] = ADD_DOTS(low[m], code.low, lane + m, Q);                                      \
             high[m] = ADD_DOTS(high[m], code.high, lane + m, Q);                                   \
             NOW(low[m], high[m]);                                                                  \
@@ -64,8 +64,8 @@ ALWAYS_INLINE void put_sums(v16i *c, const int half, int32x4_t low, int32x4_t hi
         }                                                                                          \
     }
 
-ALWAYS_INLINE void dot_half(const int format, const uint8_t *p, const dt_quantised *a, int32_t lane,
-                            const int rows, const int half, v16i c[][2])
+ALWAYS_INLINE void dot_half(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
+                            int32_t lane, const int rows, const int half, v16i c[][2])
 {
     int32x4_t low[MOST_ROWS], high[MOST_ROWS];
     EACH_GROUP(SDOT_GROUP)
@@ -107,8 +107,8 @@ ALWAYS_INLINE void add_up(pairs8 *sum, words8 w)
 #define SMULL_GROUP(Q)                                                                             \
     {                                                                                              \
         if (Q == 4) AGAIN(p);                                                                      \
-        const codes8 code = codes_for_dot(format, p, Q);                                           \
-        UNROLL_SUMS                                                                                \
+        const codes8 code = signed_for_dot(format, p, f, Q);                                       \
+        UNROLL_16                                                                                \
         for (int m = 0; m < rows; m++) {                                                           \
             const int32_t *four = (const int32_t *)a->q[lane + m] + Q;                             \
             const int8x16_t x = vreinterpretq_s8_s32(vld1q_dup_s32(four));                         \
@@ -121,15 +121,15 @@ ALWAYS_INLINE void add_up(pairs8 *sum, words8 w)
             if (begins(format, Q + 1 - groups)) pairs[m] = added_up(*w);                           \
             else add_up(&pairs[m], *w);                                                            \
             if (!ends(format, Q)) continue;                                                        \
-            const int32x4_t start = start_of(format, &a->row[lane + m], Q);                        \
+            const int32x4_t start = start_of(format, f, &a->row[lane + m], Q);                     \
             put_sums(&c[m][part_of(format, Q)], half,                                              \
                      vaddq_s32(vpaddq_s32(pairs[m].a, pairs[m].b), start),                         \
                      vaddq_s32(vpaddq_s32(pairs[m].c, pairs[m].d), start));                        \
         }                                                                                          \
     }
 
-ALWAYS_INLINE void dot_half(const int format, const uint8_t *p, const dt_quantised *a, int32_t lane,
-                            const int rows, const int half, v16i c[][2])
+ALWAYS_INLINE void dot_half(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
+                            int32_t lane, const int rows, const int half, v16i c[][2])
 {
     const int groups = groups_in_words(format);
     words8 words[4];
@@ -160,15 +160,15 @@ ALWAYS_INLINE codes_by_two side_by_side(codes8 first, codes8 second)
 #define SMMLA_GROUPS(Q)                                                                            \
     {                                                                                              \
         if (Q == 4) AGAIN(p);                                                                      \
-        const codes_by_two w = side_by_side(codes_for_dot(format, p, Q),                           \
-                                            codes_for_dot(format, p, Q + 1));                      \
+        const codes_by_two w = side_by_side(signed_for_dot(format, p, f, Q),                       \
+                                            signed_for_dot(format, p, f, Q + 1));                  \
         for (int m = 0; m < rows; m += 2) {                                                        \
             const int8x16_t x = vld1q_s8(dt_eight(a, lane + m, Q / 2));                            \
             const dt_row *row = &a->row[lane + m];                                                 \
             int32x4_t *s = sums[m / 2];                                                            \
             if (begins(format, Q))                                                                 \
                 s[0] = s[1] = s[2] = s[3] =                                                        \
-                    vzip1q_s32(start_of(format, row, Q), start_of(format, row + 1, Q));            \
+                    vzip1q_s32(start_of(format, f, row, Q), start_of(format, f, row + 1, Q));      \
             s[0] = vmmlaq_s32(s[0], w.of_two[0], x), s[1] = vmmlaq_s32(s[1], w.of_two[1], x);      \
             s[2] = vmmlaq_s32(s[2], w.of_two[2], x), s[3] = vmmlaq_s32(s[3], w.of_two[3], x);      \
             NOW(s[0], s[1]);                                                                       \
@@ -181,8 +181,8 @@ ALWAYS_INLINE codes_by_two side_by_side(codes8 first, codes8 second)
         }                                                                                          \
     }
 
-ALWAYS_INLINE void multiply_half(const int format, const uint8_t *p, const dt_quantised *a, int32_t lane,
-                                 const int rows, const int half, v16i c[][2])
+ALWAYS_INLINE void multiply_half(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
+                                 int32_t lane, const int rows, const int half, v16i c[][2])
 {
     int32x4_t sums[MOST_ROWS / 2][4];
     EACH_TWO_GROUPS(SMMLA_GROUPS)
@@ -192,28 +192,41 @@ ALWAYS_INLINE void multiply_half(const int format, const uint8_t *p, const dt_qu
 
 /* ---- and what is added --------------------------------------------------------------------- */
 
+ALWAYS_INLINE void put_half(v16 *to, const int half, v16 from)
+{
+    if (half) to->c = from.c, to->d = from.d;
+    else to->a = from.a, to->b = from.b;
+}
+
 ALWAYS_INLINE void add_half(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
-                            int32_t lane, const int rows, const int half, v16 *acc)
+                            int32_t lane, const int rows, const int half, accumulated *acc)
 {
     v16i c[MOST_ROWS][2]; /* half of each */
-    UNROLL_SUMS
+    factors of_half = *f; /* and the first half of its tables */
+    for (int h = 0; h < 2 && half; h++) {
+        code_factors *table = &of_half.codes[h];
+        table->low.a = table->low.c, table->low.b = table->low.d;
+        table->high.a = table->high.c, table->high.b = table->high.d;
+    }
+    UNROLL_16
     for (int m = 0; m < rows; m++) c[m][0] = c[m][1] = vi_set1(0);
 #ifdef DT_SMMLA
-    if (rows >= LEAST_PAIRED) multiply_half(format, p, a, lane, rows, half, c);
+    if (rows >= LEAST_PAIRED) multiply_half(format, p, &of_half, a, lane, rows, half, c);
     else
 #endif
-        dot_half(format, p, a, lane, rows, half, c);
-    UNROLL_SUMS
+        dot_half(format, p, &of_half, a, lane, rows, half, c);
+    UNROLL_16
     for (int m = 0; m < rows; m++) {
-        const v16 sum = add_block(format, f, c[m], &a->row[lane + m], acc[m]);
-        if (half) acc[m].c = sum.c, acc[m].d = sum.d;
-        else acc[m].a = sum.a, acc[m].b = sum.b;
+        accumulated sum = acc[m];
+        add_block(format, f, c[m], &a->row[lane + m], &sum);
+        put_half(&acc[m].y, half, sum.y);
+        put_half(&acc[m].block, half, sum.block);
     }
 }
 
 /* acc [rows] + 32 columns' part of a product with `rows` rows of activations. */
 ALWAYS_INLINE void add_rows(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
-                            int32_t lane, const int rows, v16 *acc)
+                            int32_t lane, const int rows, accumulated *acc)
 {
     add_half(format, p, f, a, lane, rows, 0, acc);
     if (rows > 4) AGAIN(a);

@@ -5,7 +5,7 @@
 /* Rows whose sums fit the registers; and with those of two streams. */
 #if DT_ISA == 2
 #define FOR_ROWS_AT_ONCE FOR_ALL_ROWS
-enum { MOST_AT_ONCE = 8, MOST_STREAMED = 4 };
+enum { MOST_AT_ONCE = 8, MOST_STREAMED = 2 };
 #elif defined(DT_SMMLA) /* of many rows, pairs */
 #define FOR_ROWS_AT_ONCE(DO) FOR_4_ROWS(DO) DO(6) DO(8)
 enum { MOST_AT_ONCE = 8, MOST_STREAMED = 2 };
@@ -14,7 +14,7 @@ enum { MOST_AT_ONCE = 8, MOST_STREAMED = 2 };
 enum { MOST_AT_ONCE = 5, MOST_STREAMED = 2 };
 #else
 #define FOR_ROWS_AT_ONCE FOR_4_ROWS
-enum { MOST_AT_ONCE = 4, MOST_STREAMED = BY_ROWS ? 2 : 4 };
+enum { MOST_AT_ONCE = 4, MOST_STREAMED = 2 };
 #endif
 
 /* Of so many rows, those that are multiplied next. */
@@ -41,42 +41,35 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
     const int32_t blocks = x->cols / DT_BLOCK, lane = first % DT_TILE_ROWS;
     const int32_t together = dt_block_cols(format) / DT_BLOCK, code_bytes = dt_code_bytes(format);
     const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;
-    v16 acc[STREAMS * MOST_AT_ONCE];
-    UNROLL_SUMS
-    for (int i = 0; i < streams * rows; i++) acc[i] = v_zero();
+    accumulated acc[STREAMS * MOST_AT_ONCE];
+    UNROLL_16
+    for (int i = 0; i < streams * rows; i++) acc[i] = (accumulated){v_zero(), v_zero()};
     for (int32_t b = 0; b < blocks; b += together, w += dt_block_bytes(format)) {
         scales16 opened[STREAMS];
-        UNROLL_SUMS
+        UNROLL_16
         for (int s = 0; s < streams; s++)
             open_scales(format, w + s * apart + together * code_bytes, &opened[s]);
         for (int32_t j = 0; j < together; j++, a++)
-            UNROLL_SUMS
+            UNROLL_16
             for (int s = 0; s < streams; s++) {
                 const uint8_t *p = w + s * apart + j * code_bytes;
                 fetch_ahead(format, p + (FETCHES_NEXT ? further : 0));
                 const factors f = factors_of(format, &opened[s], j);
-                v16 *sums = acc + s * rows;
+                accumulated *sums = acc + s * rows;
 #if DT_ISA == 3
                 add_rows(format, p, &f, a, lane, rows, sums);
-#elif DT_ISA == 1
-                v16i c[MOST_AT_ONCE][2];
-                dot_rows(format, p, a, lane, rows, c);
-                UNROLL_SUMS
-                for (int m = 0; m < rows; m++)
-                    sums[m] = add_block(format, &f, c[m], &a->row[lane + m], sums[m]);
 #else
-                const codes32 codes = load_codes(format, p);
-                UNROLL_SUMS
-                for (int m = 0; m < rows; m++) {
-                    v16i c[2];
-                    dot32(format, &codes, a, lane + m, c);
-                    sums[m] = add_block(format, &f, c, &a->row[lane + m], sums[m]);
-                }
+                v16i c[MOST_AT_ONCE][2];
+                dot_rows(format, p, &f, a, lane, rows, c);
+                UNROLL_16
+                for (int m = 0; m < rows; m++) add_block(format, &f, c[m], &a->row[lane + m], &sums[m]);
 #endif
             }
+        UNROLL_16
+        for (int i = 0; i < streams * rows; i++) end_block(format, &opened[i / rows], &acc[i]);
     }
-    UNROLL_SUMS
-    for (int i = 0; i < streams * rows; i++) y[i] = acc[i];
+    UNROLL_16
+    for (int i = 0; i < streams * rows; i++) y[i] = acc[i].y;
 }
 
 ALWAYS_INLINE v16 load_column(const int format, const uint8_t *w, int64_t k)
@@ -93,18 +86,18 @@ ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apa
 {
     const float *row = x->raw + (int64_t)first * x->stride;
     v16 acc[STREAMS * MOST_AT_ONCE];
-    UNROLL_SUMS
+    UNROLL_16
     for (int i = 0; i < streams * rows; i++) acc[i] = v_zero();
     for (int32_t k = 0; k < x->cols; k++)
-        UNROLL_SUMS
+        UNROLL_16
         for (int s = 0; s < streams; s++) {
             const v16 column = load_column(format, w + s * apart, k);
-            UNROLL_SUMS
+            UNROLL_16
             for (int m = 0; m < rows; m++)
                 acc[s * rows + m] =
                     v_fma(column, v_set1(row[(int64_t)m * x->stride + k]), acc[s * rows + m]);
         }
-    UNROLL_SUMS
+    UNROLL_16
     for (int i = 0; i < streams * rows; i++) y[i] = acc[i];
 }
 

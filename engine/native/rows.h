@@ -37,8 +37,9 @@ static void quantise(const float *x, int32_t row, int32_t cols, int32_t from, in
         vi_store_bytes(q + 16, high);
         put_row(&out[b], lane, q);
         const float scale = finite ? top / 127.0f : NAN;
-        const int32_t half = vi_sum(low), sum = vi_sum(vi_add(low, high));
-        out[b].row[lane] = (dt_row){scale, -8 * sum, -8 * half, (float)sum * scale};
+        const int32_t left = vi_sum(low), right = vi_sum(high), sum = left + right;
+        out[b].row[lane] = (dt_row){scale, -8 * sum, {(int16_t)-left, (int16_t)-right},
+                                    (float)sum * scale, {(float)left * scale, (float)right * scale}};
 #ifdef DT_AMX
         if (row >= 8) continue;
         int8_t *whole = spread + b / 2 * DT_SPREAD, *halves = whole + 1024 + b % 2 * 512 + row * 32;

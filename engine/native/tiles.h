@@ -41,16 +41,31 @@ ALWAYS_INLINE void unpack_q4(const uint8_t *p, int8_t *bytes)
     }
 }
 
-/* The codes of 32 columns as the signed numbers that they stand for. */
-ALWAYS_INLINE void unpack(const int format, const uint8_t *p, int8_t *bytes)
+/* The factors of the b-th 32 columns, which come in ascending order. */
+ALWAYS_INLINE factors next_factors(const int format, const uint8_t *w, int32_t b, scales16 *opened)
+{
+    const int32_t in_block = dt_block_cols(format) / DT_BLOCK, j = b % in_block;
+    if (j == 0) open_scales(format, codes_at(format, w, b) + in_block * dt_code_bytes(format), opened);
+    return factors_of(format, opened, j);
+}
+
+/* The codes of the b-th 32 columns as the signed numbers that they stand for, or these times scales. */
+ALWAYS_INLINE void unpack(const int format, const uint8_t *w, int32_t b, scales16 *opened, int8_t *bytes)
 {
     const dt_format f = dt_formats[format];
+    const uint8_t *p = codes_at(format, w, b);
+    fetch_ahead(format, p);
     if (format == DT_Q8) memcpy(bytes, p, 512);
     else if (format == DT_Q4) unpack_q4(p, bytes);
-    else
+    else if (dt_scaled_codes(format)) {
+        const factors of = next_factors(format, w, b, opened);
+UNROLL_8
+        for (int q = 0; q < 8; q++)
+            _mm512_store_si512(bytes + q * 64, b_sub(codes_for_dot(format, p, &of, q), b_set1(added(format))));
+    } else
 UNROLL_8
         for (int q = 0; q < 8; q++) {
-            b64 code = codes_of(format, p, q);
+            b64 code = codes_of(format, p, q, b_set1(0));
             if (f.table) code = b_look(dt_tables[f.table], code);
             else if (f.bias) code = b_sub(code, b_set1(f.bias));
             _mm512_store_si512(bytes + q * 64, code);
@@ -60,16 +75,16 @@ UNROLL_8
 /* acc += 32 columns' part of the product, from the tiles' sums. */
 ALWAYS_INLINE void add_sums(const int format, const uint8_t *w, int32_t b, scales16 *opened,
                             const int32_t *sums, const int32_t *second, const dt_row *of_rows,
-                            const int rows, v16 *acc)
+                            const int rows, accumulated *acc)
 {
-    const int32_t in_block = dt_block_cols(format) / DT_BLOCK, j = b % in_block;
-    if (j == 0) open_scales(format, codes_at(format, w, b) + in_block * dt_code_bytes(format), opened);
-    const factors f = factors_of(format, opened, j);
+    const int32_t in_block = dt_block_cols(format) / DT_BLOCK;
+    const factors f = next_factors(format, w, b, opened);
     UNROLL_16
     for (int m = 0; m < rows; m++) {
         v16i c[2] = {_mm512_load_si512(sums + m * DT_LANES)};
         if (dt_in_halves(format)) c[1] = _mm512_load_si512(second + m * DT_LANES);
-        acc[m] = add_block(format, &f, c, &of_rows[m], acc[m]);
+        add_block(format, &f, c, &of_rows[m], &acc[m]);
+        if (b % in_block == in_block - 1) end_block(format, opened, &acc[m]);
     }
 }
 
@@ -79,11 +94,9 @@ ALWAYS_INLINE void add_sums(const int format, const uint8_t *w, int32_t b, scale
         const int32_t k = j + T, multiplied = k - streams, stored = multiplied - 2, added = stored - 1; \
         const uint8_t *of_stream = w + k % streams * apart;                                        \
         for (int h = 0; h < together; h++)                                                         \
-            if (fresh && k / streams * together + h < blocks) {                                    \
-                const uint8_t *p = codes_at(format, of_stream, k / streams * together + h);        \
-                fetch_ahead(format, p);                                                            \
-                unpack(format, p, bytes + (k & mask) * step_bytes + h * 512);                      \
-            }                                                                                      \
+            if (fresh && k / streams * together + h < blocks)                                      \
+                unpack(format, of_stream, k / streams * together + h, &ahead[T % streams],         \
+                       bytes + (k & mask) * step_bytes + h * 512);                                 \
         if (stored >= 0 && stored < steps) {                                                       \
             _tile_stored(C, sums[stored & 3], 64);                                                 \
             if (twice) _tile_stored(D, second[stored & 3], 64);                                    \
@@ -134,16 +147,16 @@ ALWAYS_INLINE void tiled_product(const int format, const uint8_t *w, int64_t apa
     const int columns = together * DT_BLOCK, step_bytes = columns * DT_LANES;
     const int32_t blocks = x->cols / DT_BLOCK, steps = (blocks + together - 1) / together * streams;
     const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;
-    scales16 opened[STREAMS];
-    v16 acc[DT_TILE_ROWS];
+    scales16 ahead[STREAMS], opened[STREAMS]; /* of what is unpacked, and of what is added */
+    accumulated acc[DT_TILE_ROWS];
     UNROLL_16
-    for (int m = 0; m < DT_TILE_ROWS; m++) acc[m] = v_zero();
+    for (int m = 0; m < DT_TILE_ROWS; m++) acc[m] = (accumulated){v_zero(), v_zero()};
     for (int32_t j = 0; j < steps + streams + 3; j += 2) {
         TILE_STEP(0, 0, 1)
         TILE_STEP(1, 2, 3)
     }
     UNROLL_16
-    for (int m = 0; m < DT_TILE_ROWS; m++) y[m] = acc[m];
+    for (int m = 0; m < DT_TILE_ROWS; m++) y[m] = acc[m].y;
 }
 
 typedef void tiled(const uint8_t *w, int64_t apart, const dt_activations *x, int32_t first, int8_t *bytes,

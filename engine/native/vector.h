@@ -60,6 +60,10 @@ typedef __m512i v16i;
 #define v_from_int(v) _mm512_cvtepi32_ps(v)
 #define vi_set1(x) _mm512_set1_epi32(x)
 #define vi_add(a, b) _mm512_add_epi32(a, b)
+#define vi_mul(a, b) _mm512_mullo_epi32(a, b)
+#define vi_left(v, n) _mm512_slli_epi32(v, n)
+#define vi_zip_low(a, b) _mm512_unpacklo_epi32(a, b)
+#define vi_zip_high(a, b) _mm512_unpackhi_epi32(a, b)
 #define vi_store(p, v) _mm512_storeu_si512((void *)(p), v)
 #define vi_store_bytes(p, v) _mm_storeu_si128((void *)(p), _mm512_cvtepi32_epi8(v))
 #define vi_shift_exponent(v) _mm512_castsi512_ps(_mm512_slli_epi32(v, 23))
@@ -136,6 +140,13 @@ static inline v16i vi_add(v16i a, v16i b)
 {
     return (v16i){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
 }
+#define VI_PAIR(op, a, b) ((v16i){op((a).lo, (b).lo), op((a).hi, (b).hi)})
+static inline v16i vi_sub(v16i a, v16i b) { return VI_PAIR(_mm256_sub_epi32, a, b); }
+static inline v16i vi_mul(v16i a, v16i b) { return VI_PAIR(_mm256_mullo_epi32, a, b); }
+#define vi_left(v, n) ((v16i){_mm256_slli_epi32((v).lo, n), _mm256_slli_epi32((v).hi, n)})
+/* Of every four lanes of a and b: a0 b0 a1 b1, and a2 b2 a3 b3. */
+static inline v16i vi_zip_low(v16i a, v16i b) { return VI_PAIR(_mm256_unpacklo_epi32, a, b); }
+static inline v16i vi_zip_high(v16i a, v16i b) { return VI_PAIR(_mm256_unpackhi_epi32, a, b); }
 static inline void vi_store(int32_t *p, v16i v)
 {
     _mm256_storeu_si256((void *)p, v.lo);
@@ -256,9 +267,13 @@ static inline v16i vi_set1(int32_t x)
 static inline v16i vi_add(v16i a, v16i b)
 {
     v16i r;
-    for (int l = 0; l < 16; l++) r.i[l] = a.i[l] + b.i[l];
+    for (int l = 0; l < 16; l++) r.i[l] = (int32_t)((uint32_t)a.i[l] + (uint32_t)b.i[l]);
     return r;
 }
+static inline v16i vi_mul(v16i a, v16i b) { VI_LANES((int32_t)((uint32_t)a.i[l] * (uint32_t)b.i[l])); }
+static inline v16i vi_left(v16i v, int n) { VI_LANES((int32_t)((uint32_t)v.i[l] << n)); }
+static inline v16i vi_zip_low(v16i a, v16i b) { VI_LANES((l % 2 ? b : a).i[l / 4 * 4 + l % 4 / 2]); }
+static inline v16i vi_zip_high(v16i a, v16i b) { VI_LANES((l % 2 ? b : a).i[l / 4 * 4 + 2 + l % 4 / 2]); }
 static inline void vi_store(int32_t *p, v16i v) { memcpy(p, v.i, sizeof v.i); }
 static inline void vi_store_bytes(int8_t *p, v16i v)
 {
