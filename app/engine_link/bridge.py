@@ -54,7 +54,7 @@ Python's own 5 ms would be a fifth of the time that a forward of a small model t
 """
 
 _NICENESS = 5
-"""Of the engine's threads: beside the window's, each gets a quarter of a core."""
+"""Beside the window's thread, one of the engine's gets a quarter of a core."""
 
 E = TypeVar("E")
 

@@ -46,8 +46,9 @@ class Members:
 
     def unsupported(self, name: str) -> ApiError:
         """Return the error of a member that is understood and not supported."""
-        place, value = self.place(name), json.dumps(self.raw(name))
-        what = place if len(value) > _LONGEST_QUOTE else f"{value} as {place}"
+        place, value = self.place(name), self.raw(name)
+        shown = json.dumps(value) if isinstance(value, str | int | float) else ""
+        what = f"{shown} as {place}" if 0 < len(shown) <= _LONGEST_QUOTE else place
         error = bad_request(f"This server does not support {what}.", place)
         error.code = "unsupported_parameter"
         return error
