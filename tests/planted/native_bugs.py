@@ -38,6 +38,7 @@ def _plant(name: str, honest: str, wrong: str) -> None:
         f"-Ddt_{table}_{other}=dt_{table}_portable" for table in _TABLES for other in _OTHER_SETS
     ]
     out = folder / library.FILE.name
-    command = ["gcc", *_FLAGS, *portable, f"-I{sources}", folder / name, *others, "-o", out]
+    files = map(str, (folder / name, *others))
+    command = ["gcc", *_FLAGS, *portable, f"-I{sources}", *files, "-o", str(out)]
     subprocess.run([*command, "-lm", "-lpthread"], check=True)
     library.FILE = out
