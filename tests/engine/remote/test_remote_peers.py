@@ -56,7 +56,7 @@ def llama_cpp_python(starter: Path) -> Iterator[Peer]:
     port = _free_port()
     started = process(
         str(python), "-m", "llama_cpp.server", "--model", str(starter), "--port", port,
-        "--n_ctx", "1024", PYTHONPATH="",
+        "--n_ctx", "1024", *("--n_threads", "1", "--n_threads_batch", "1"), PYTHONPATH="",
     )  # fmt: skip
     with started as child:
         yield Peer(child, ready(f"http://127.0.0.1:{port}", child), ServerKind.OTHER, counts=False)
@@ -68,7 +68,8 @@ def llama_server(starter: Path) -> Iterator[Peer]:
     if program is None:
         pytest.skip("llama-server is not installed")
     port = _free_port()
-    with process(program, "-m", str(starter), "--port", port, "-c", "1024", "-t", "2") as child:
+    # Threads of llama.cpp spin for one another: on busy cores, two take seconds for a token.
+    with process(program, "-m", str(starter), "--port", port, "-c", "1024", "-t", "1") as child:
         place = ready(f"http://127.0.0.1:{port}", child)
         yield Peer(child, place, ServerKind.LLAMA_SERVER, counts=True)
 
