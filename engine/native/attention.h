@@ -1,5 +1,12 @@
 /* Attention over one chunk of keys and values. Included by kernels.h. */
 
+/* Where a sum is several registers, GCC has to be told that its loops go. */
+#if DT_ISA == 3 || defined(DT_VNNI)
+#define UNROLL_SUMS UNROLL_16
+#else
+#define UNROLL_SUMS
+#endif
+
 /* Sums side by side: each is a chain of additions, of which a few rows alone leave most of the time
  * waiting. What is added in which order does not depend on it. */
 enum { SIDE_BY_SIDE = 4 };

@@ -8,19 +8,14 @@
 #define IN_WORDS 0
 #endif
 
-/* Groups of columns one by one, where shifts have to be known to the compiler. */
+/* Groups of columns one by one, where shifts have to be known to the compiler, and arrays of sums, which lie in
+ * registers only once their loops are gone. */
 #if DT_ISA
 #define UNROLL_8 _Pragma("GCC unroll 8")
 #define UNROLL_16 _Pragma("GCC unroll 16")
 #else
 #define UNROLL_8
-#endif
-
-/* Arrays of sums lie in registers only once their loops are gone, which GCC has to be told. */
-#if DT_ISA && !IN_WORDS
-#define UNROLL_SUMS UNROLL_16
-#else
-#define UNROLL_SUMS
+#define UNROLL_16
 #endif
 
 /* ---- codes --------------------------------------------------------------------------------- */
@@ -155,7 +150,8 @@ ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const
 {
     const int scales = dt_formats[format].scales;
     const uint8_t *s = opened->s;
-    factors f = {.scale = opened->d, .offset = opened->m};
+    factors f = {.scale = opened->d};
+    if (dt_has_offset(format)) f.offset = opened->m;
     if (scales == SIX_MIN) {
         f.scale = v_mul(opened->d, v_from_int(vi_from_u8(s + j * 16)));
         f.offset = v_mul(opened->m, v_from_int(vi_from_u8(s + 128 + j * 16)));
@@ -278,12 +274,12 @@ ALWAYS_INLINE int groups_in_words(const int format)
 ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
                             int32_t lane, const int rows, v16i c[][2])
 {
-    UNROLL_SUMS
+    UNROLL_16
     for (int m = 0; m < rows; m++) begin_sums(format, f, &a->row[lane + m], c[m]);
 UNROLL_8
     for (int q = 0; q < 8; q++) {
         const b64 code = codes_for_dot(format, p, f, q);
-        UNROLL_SUMS
+        UNROLL_16
         for (int m = 0; m < rows; m++) {
             v16i *sum = c[m] + (dt_in_halves(format) ? q / 4 : 0);
             *sum = b_dot(*sum, code, ((const int32_t *)a->q[lane + m])[q]);

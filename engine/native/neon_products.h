@@ -54,7 +54,7 @@ ALWAYS_INLINE void put_sums(v16i *c, const int half, int32x4_t low, int32x4_t hi
     {                                                                                              \
         if (Q == 4) AGAIN(p);                                                                      \
         const codes8 code = signed_for_dot(format, p, f, Q);                                       \
-        UNROLL_SUMS                                                                                \
+        UNROLL_16                                                                                \
         for (int m = 0; m < rows; m++) {                                                           \
             if (begins(format, Q)) low[m] = high[m] = start_of(format, f, &a->row[lane + m], Q);   \
             low[m] = ADD_DOTS(low[m], code.low, lane + m, Q);                                      \
@@ -108,7 +108,7 @@ ALWAYS_INLINE void add_up(pairs8 *sum, words8 w)
     {                                                                                              \
         if (Q == 4) AGAIN(p);                                                                      \
         const codes8 code = signed_for_dot(format, p, f, Q);                                       \
-        UNROLL_SUMS                                                                                \
+        UNROLL_16                                                                                \
         for (int m = 0; m < rows; m++) {                                                           \
             const int32_t *four = (const int32_t *)a->q[lane + m] + Q;                             \
             const int8x16_t x = vreinterpretq_s8_s32(vld1q_dup_s32(four));                         \
@@ -208,14 +208,14 @@ ALWAYS_INLINE void add_half(const int format, const uint8_t *p, const factors *f
         table->low.a = table->low.c, table->low.b = table->low.d;
         table->high.a = table->high.c, table->high.b = table->high.d;
     }
-    UNROLL_SUMS
+    UNROLL_16
     for (int m = 0; m < rows; m++) c[m][0] = c[m][1] = vi_set1(0);
 #ifdef DT_SMMLA
     if (rows >= LEAST_PAIRED) multiply_half(format, p, &of_half, a, lane, rows, half, c);
     else
 #endif
         dot_half(format, p, &of_half, a, lane, rows, half, c);
-    UNROLL_SUMS
+    UNROLL_16
     for (int m = 0; m < rows; m++) {
         accumulated sum = acc[m];
         add_block(format, f, c[m], &a->row[lane + m], &sum);

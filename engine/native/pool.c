@@ -29,9 +29,10 @@ enum {
 #define END(t) ((t) >> 32)
 #define NEXT(t) ((t)&0xffffffff)
 
-/* A thread of the pool, the first of which is whoever runs a job, and what is left of its stretch of the job. */
+/* A thread of the pool, the first of which is whoever runs a job, and what is left of its stretch of the job. Each has
+ * a cache line of its own, as threads claim from their tickets all the time. */
 typedef struct {
-    atomic_uint_fast64_t ticket;
+    _Alignas(64) atomic_uint_fast64_t ticket;
     dt_pool *pool;
     dt_thread thread;
 } worker;

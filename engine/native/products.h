@@ -42,15 +42,15 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
     const int32_t together = dt_block_cols(format) / DT_BLOCK, code_bytes = dt_code_bytes(format);
     const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;
     accumulated acc[STREAMS * MOST_AT_ONCE];
-    UNROLL_SUMS
+    UNROLL_16
     for (int i = 0; i < streams * rows; i++) acc[i] = (accumulated){v_zero(), v_zero()};
     for (int32_t b = 0; b < blocks; b += together, w += dt_block_bytes(format)) {
         scales16 opened[STREAMS];
-        UNROLL_SUMS
+        UNROLL_16
         for (int s = 0; s < streams; s++)
             open_scales(format, w + s * apart + together * code_bytes, &opened[s]);
         for (int32_t j = 0; j < together; j++, a++)
-            UNROLL_SUMS
+            UNROLL_16
             for (int s = 0; s < streams; s++) {
                 const uint8_t *p = w + s * apart + j * code_bytes;
                 fetch_ahead(format, p + (FETCHES_NEXT ? further : 0));
@@ -61,14 +61,14 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
 #else
                 v16i c[MOST_AT_ONCE][2];
                 dot_rows(format, p, &f, a, lane, rows, c);
-                UNROLL_SUMS
+                UNROLL_16
                 for (int m = 0; m < rows; m++) add_block(format, &f, c[m], &a->row[lane + m], &sums[m]);
 #endif
             }
-        UNROLL_SUMS
+        UNROLL_16
         for (int i = 0; i < streams * rows; i++) end_block(format, &opened[i / rows], &acc[i]);
     }
-    UNROLL_SUMS
+    UNROLL_16
     for (int i = 0; i < streams * rows; i++) y[i] = acc[i].y;
 }
 
@@ -86,18 +86,18 @@ ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apa
 {
     const float *row = x->raw + (int64_t)first * x->stride;
     v16 acc[STREAMS * MOST_AT_ONCE];
-    UNROLL_SUMS
+    UNROLL_16
     for (int i = 0; i < streams * rows; i++) acc[i] = v_zero();
     for (int32_t k = 0; k < x->cols; k++)
-        UNROLL_SUMS
+        UNROLL_16
         for (int s = 0; s < streams; s++) {
             const v16 column = load_column(format, w + s * apart, k);
-            UNROLL_SUMS
+            UNROLL_16
             for (int m = 0; m < rows; m++)
                 acc[s * rows + m] =
                     v_fma(column, v_set1(row[(int64_t)m * x->stride + k]), acc[s * rows + m]);
         }
-    UNROLL_SUMS
+    UNROLL_16
     for (int i = 0; i < streams * rows; i++) y[i] = acc[i];
 }
 

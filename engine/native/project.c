@@ -74,8 +74,8 @@ static void product_piece(void *context, int32_t index)
 {
     const product_job *job = context;
     const int64_t stretch = index / job->pieces, all = job->block_rows;
-    const int32_t end = (int32_t)(all * (stretch + 1) / job->stretches);
     int32_t from = (int32_t)(all * stretch / job->stretches);
+    const int32_t end = (int32_t)(all * (stretch + 1) / job->stretches);
     for (int32_t before = index % job->pieces; before; before--) from += next_piece(end - from);
     int32_t to = from + next_piece(end - from);
     for (const dt_product *p = job->products; from < to; p++) {

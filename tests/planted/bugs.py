@@ -43,6 +43,7 @@ from hardware_bugs import (
     speeds_of_other_cards_kept,
 )
 from hypothesis import Phase, settings
+from native_bugs import rows_between_stretches_nobodys
 from parallel_bugs import (
     drafted_tail_shown,
     failures_of_the_draft_swallowed,
@@ -538,6 +539,7 @@ BUGS: dict[str, Bug] = {
         Bug(experts_weighed_among_all, _PARITY),
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
+        Bug(rows_between_stretches_nobodys, ("tests/engine/backend/test_native_pool.py",)),
         Bug(damaged_scales_accepted, ("tests/engine/backend/test_native_formats.py",)),
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),
