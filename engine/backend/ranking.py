@@ -10,7 +10,8 @@ from engine.backend.noise import noise
 from engine.backend.round import Ranking
 from engine.model.weights.readable import Floats
 
-_COLDEST, _HOTTEST = 1e-4, 1e4
+COLDEST, HOTTEST = 1e-4, 1e4
+"""Temperatures beyond these are taken for them."""
 
 
 def rank(logits: Floats, position: int, ranking: Ranking) -> Floats:
@@ -28,7 +29,7 @@ def rank(logits: Floats, position: int, ranking: Ranking) -> Floats:
     with np.errstate(invalid="ignore"):  # rows in which nothing is possible
         scores -= scores.max(axis=1, keepdims=True)
     if ranking.temperature:
-        scores /= min(max(ranking.temperature, _COLDEST), _HOTTEST)
+        scores /= min(max(ranking.temperature, COLDEST), HOTTEST)
         if ranking.share_noise:
             scores += noise(ranking.seed, position, logits.shape[1])
     top = scores.max(axis=1, keepdims=True)

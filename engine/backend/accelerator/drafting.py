@@ -1,21 +1,18 @@
 """Drafting a tree on a device: one round is a handful of launches and one wait.
 
-Recorded are the catch-up with the first level's ranking, by the number of pending tokens; one
-level, which serves them all because its number lies on the device; and the end. A recording of
-whole trees would save the launches between the levels, some ten microseconds each, but there would
-have to be one for every depth that the controller thinks of, and recording takes longer than a
-thousand launches.
+Recorded are the catch-up with the first level's ranking, by the number of pending tokens, and one
+level, which serves them all because its number lies on the device. A recording of whole trees would
+save the launches between the levels, some ten microseconds each, but there would have to be one for
+every depth that the controller thinks of, and recording takes longer than a thousand launches.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from engine.backend.accelerator.attention import MetadataMaker
 from engine.backend.accelerator.driver import Driver
@@ -30,7 +27,6 @@ from engine.backend.accelerator.input_buffers import (
 from engine.backend.accelerator.memory import DeviceAllocator, DeviceCache
 from engine.backend.accelerator.network import Network
 from engine.backend.accelerator.sizes import (
-    DRAFT_LEVELS,
     FEWEST_CHUNKS,
     RECORDED_ROWS,
     TILE_ROWS,
@@ -43,13 +39,12 @@ from engine.backend.accelerator.tree_state import (
     TreeState,
     round_keys,
 )
+from engine.backend.drafted_levels import DRAFT_LEVELS, read_levels
 from engine.backend.ledger import Purpose
+from engine.backend.ranking import COLDEST, HOTTEST
 from engine.backend.round import Drafted, DraftRequest
 from engine.backend.step import CHUNK, Step
-from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
-
-_COLDEST, _HOTTEST = 1e-4, 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +112,14 @@ class Drafting:
         for _ in range(depth - 1):
             work = partial(self._level, tree, chunks, cache, manner)
             resources.graphs.run(cache.recordings, ("level", chunks, known), work)
-        resources.graphs.run(cache.recordings, ("end", width), tree.close)
         resources.driver.copy(table.result, tree.result)
         table.arrived.set()
         table.arrived.wait()
-        return _read(table.result.numpy(), width, pending[-1], budget.nodes)
+        whole, nodes = DRAFT_LEVELS * width, DRAFT_LEVELS * width * width
+        expanded, tokens, scores = np.split(table.result.numpy(), [whole, whole + nodes])
+        return read_levels(
+            pending[-1], tokens, scores.view(np.float32), expanded.reshape(-1, width), budget.nodes
+        )
 
     def _table(self, width: int) -> _Table:
         table = self._tables.get(width)
@@ -138,7 +136,7 @@ class Drafting:
         host[:KEYS] = start, position, cache.chunks * CHUNK
         keys = np.array(round_keys(ranking.seed), dtype=np.uint32)
         host[KEYS:FACTORS] = keys.view(np.int32)
-        temperature = min(max(ranking.temperature, _COLDEST), _HOTTEST)
+        temperature = min(max(ranking.temperature, COLDEST), HOTTEST)
         host[FACTORS:].view(np.float32)[:] = temperature, request.budget.floor
         tree.given.send()
 
@@ -209,21 +207,3 @@ class Drafting:
 def _no_tap(block: int, x: torch.Tensor) -> None:
     """Ignore a block's output: drafting needs no taps."""
     del block, x
-
-
-def _read(result: NDArray[Any], width: int, root: int, most: int) -> Drafted:
-    """Return the tree that a result describes."""
-    staged = result[: 2 * DRAFT_LEVELS * width].reshape(2, -1)
-    missing = np.flatnonzero(staged[0] < 0)
-    count = int(missing[0]) if len(missing) else staged.shape[1]
-    ranked = result[2 * DRAFT_LEVELS * width :].reshape(-1, 4)[: max(most, 0)]
-    likely = ranked[:, 3].copy().view(np.float32)
-    ranked = ranked[likely > -np.inf]
-    tokens, parents, scores, place = [root], [-1], [0.0], {0: 0}
-    for (node, token, parent, _), score in zip(ranked.tolist(), likely.tolist(), strict=False):
-        place[node] = len(tokens)
-        tokens.append(token)
-        parents.append(place[parent])
-        scores.append(score)
-    tree = TokenTree(tuple(tokens), tuple(parents), tuple(scores))
-    return Drafted(tree, staged[0, :count].tolist(), staged[1, :count].tolist())

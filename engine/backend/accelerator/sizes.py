@@ -5,6 +5,7 @@ Plain arithmetic, without torch. Weights take what they take in their files.
 
 from __future__ import annotations
 
+from engine.backend.drafted_levels import DRAFT_LEVELS
 from engine.backend.step import CHUNK
 from engine.model.config import ModelConfig
 
@@ -27,10 +28,8 @@ FEWEST_CHUNKS = 4
 """Rows look at so many chunks of keys, or at twice, four times, ... as many."""
 TAIL = 2
 """Chunks of positions that trees of up to FEW_ROWS levels have paths of their own in."""
-DRAFT_LEVELS = 16
-"""Most levels of a tree that is drafted on the device; it has at most TILE_ROWS nodes across."""
 DRAFT_WIDTH = 10
-"""Nodes across that are planned for."""
+"""Nodes across a drafted tree that are planned for; TILE_ROWS are possible."""
 WORKING_BYTES = 64 << 20
 """Of scores and partial sums at a time: more is done by some heads after the other."""
 
@@ -129,7 +128,7 @@ def working_bytes(
 def drafting_bytes(config: ModelConfig, width: int = DRAFT_WIDTH) -> int:
     """Bytes a model keeps to draft trees so wide: the tree, and noise for all its levels."""
     nodes = DRAFT_LEVELS * width * width
-    tree = 7 * nodes + 2 * DRAFT_LEVELS * width + (2 * DRAFT_LEVELS + 8) * TILE_ROWS
+    tree = 2 * nodes + DRAFT_LEVELS * width + (2 * DRAFT_LEVELS + 8) * TILE_ROWS
     given = TILE_ROWS * config.hidden_size
     return (tree + given + DRAFT_LEVELS * config.head_rows) * _FLOAT
 

@@ -16,7 +16,8 @@ import torch
 
 from engine.backend.accelerator.driver import Driver
 from engine.backend.accelerator.input_buffers import Staged
-from engine.backend.accelerator.sizes import DRAFT_LEVELS, TILE_ROWS
+from engine.backend.accelerator.sizes import TILE_ROWS
+from engine.backend.drafted_levels import DRAFT_LEVELS
 
 KEYS = 3
 """Before the keys of noise: where drafted nodes begin, the position of the first, a spare slot."""
@@ -41,14 +42,14 @@ class RankingManner:
 class TreeState:
     """The tree of one draft, `width` nodes of which go on at every level.
 
-    Node 0 is the root; below it, level by level, every beam's children follow, likeliest first.
-    Level 0 has but one beam, the root: the others' children have no probability.
+    Level by level, every beam's children follow, likeliest first. Level 0 has but one beam, the
+    root: the others' children have no probability.
 
     Attributes:
         hidden: fp32 [16, d], what the draft has put out for each beam of the level before.
         given: int32 [NUMBERS], what a round begins with.
-        result: int32, tokens of the staged nodes by level, -1 where there is none; their parents;
-            then four numbers for every node, best scores first: itself, token, parent, score bits.
+        result: int32, by level the numbers of the nodes that were expanded, -1 where there is none;
+            tokens of all nodes; bits of their scores. See `drafted_levels`.
     """
 
     def __init__(self, driver: Driver, width: int, hidden: int) -> None:
@@ -61,12 +62,12 @@ class TreeState:
         self.width = width
         self.hidden = room(TILE_ROWS, hidden, dtype=torch.float32)
         self.given = Staged(driver, [NUMBERS], torch.int32)
-        self.result = room(2 * DRAFT_LEVELS * width + 4 * nodes)
+        self.result = room(DRAFT_LEVELS * width + 2 * nodes)
         self._noise: torch.Tensor | None = None
         self._level = room(1, dtype=torch.int64)
-        self._tokens, self._parents = room(nodes), room(nodes)
-        self._scores = room(nodes, dtype=torch.float32)
-        self._staged = self.result[: 2 * DRAFT_LEVELS * width].view(2, DRAFT_LEVELS, width)
+        self._expanded = self.result[: -2 * nodes].view(DRAFT_LEVELS, width)
+        self._tokens = self.result[-2 * nodes : -nodes]
+        self._scores = self.result[-nodes:].view(torch.float32)
         self._beams = room(2, TILE_ROWS)  # tokens, nodes
         self._likely = room(TILE_ROWS, dtype=torch.float32)
         self._above = room(TILE_ROWS, dtype=torch.int64)
@@ -79,7 +80,7 @@ class TreeState:
         self.hidden.copy_(output)
         self._level.zero_()
         self._scores.fill_(-torch.inf)
-        self._staged.fill_(-1)
+        self._expanded.fill_(-1)
         self._beams.zero_()
         self._paths.zero_()
         self._likely.fill_(-torch.inf)
@@ -112,10 +113,8 @@ class TreeState:
         above = self._likely[:width].unsqueeze(1)
         scores = (above + weights.clamp_(max=0.0)).view(-1)
         tokens = tokens.reshape(-1)
-        parents = self._beams[1, :width].unsqueeze(1).expand(width, width).reshape(-1)
         place = self._level * (width * width) + _count(width * width, logits.device)
         self._tokens.index_copy_(0, place, tokens)
-        self._parents.index_copy_(0, place, parents)
         self._scores.index_copy_(0, place, scores)
         ranked = torch.sort(scores, descending=True, stable=True)
         best, likely = ranked.indices[:width], ranked.values[:width]
@@ -126,7 +125,7 @@ class TreeState:
         self._likely[:width].copy_(likely.masked_fill(unlikely, -torch.inf))
         self._above[:width].copy_(torch.div(best, width, rounding_mode="floor"))
         self._beams[0, :width].copy_(tokens.index_select(0, best))
-        self._beams[1, :width].copy_(place.index_select(0, best) + 1)
+        self._beams[1, :width].copy_(place.index_select(0, best))
 
     def _likeliest(
         self, logits: torch.Tensor, ids: torch.Tensor | None, manner: RankingManner
@@ -162,31 +161,13 @@ class TreeState:
         paths.index_copy_(1, self._level, own)
         self._paths.copy_(paths)
         counted = self._likely[:width] > -torch.inf
-        tokens = torch.where(counted, self._beams[0, :width], -1)
-        behind = (self._level - 1) * width + self._above[:width]
-        parents = torch.where(self._level > 0, behind, -1).int()
-        self._staged[0].index_copy_(0, self._level, tokens.unsqueeze(0))
-        self._staged[1].index_copy_(0, self._level, parents.unsqueeze(0))
+        nodes = torch.where(counted, self._beams[1, :width], -1)
+        self._expanded.index_copy_(0, self._level, nodes.unsqueeze(0))
         hidden = self.hidden.index_select(0, self._above)
         positions = (given[0] + self._level).expand(TILE_ROWS)
         tokens = self._beams[0]
         self._level.add_(1)
         return Rows(tokens, hidden, positions, slots, self._paths, given[:1], width)
-
-    # -- the end -----------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """All nodes to `result`, the best first; parents were drafted earlier and score no less."""
-        ranked = torch.sort(self._scores, descending=True, stable=True)
-        order = ranked.indices
-        columns = [
-            (order + 1).int(),
-            self._tokens.index_select(0, order),
-            self._parents.index_select(0, order),
-            ranked.values.view(torch.int32),
-        ]
-        place = self.result[2 * DRAFT_LEVELS * self.width :].view(-1, 4)
-        place.copy_(torch.stack(columns, dim=1))
 
 
 @dataclass(frozen=True, slots=True)

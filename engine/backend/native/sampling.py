@@ -41,6 +41,9 @@ class NativeDraws:
         share_noise: whether `rank` adds the noise of the draws.
         pool: threads; None: those that all models share.
         account: where its memory is entered.
+
+    Attributes:
+        penalised: whether what was said changes logits.
     """
 
     def __init__(
@@ -73,19 +76,19 @@ class NativeDraws:
         self._memory = reserve(account or unlimited(), (nbytes,))
         where = pointer(self._memory)
         self.handle: int = library().dt_sampler_new(c.byref(self.struct), vocab, where)
-        self._penalised = params.penalised
+        self.penalised = params.penalised
         self._counted: tuple[Sequence[int], int, int] = ((), 0, -1)  # list, length, last token
+        self._heard = np.zeros(vocab if params.penalised else 0, dtype=np.uint32)
         self._stop_ids: Collection[int] = ()
         self.asked = VerificationStruct()
         self.argument = c.byref(self.asked)
         """The verification, for native calls."""
         self._room(_FEW_NODES)
 
-    @property
-    def unfiltered(self) -> bool:
-        """Tell whether it draws from all that the model gives, but for min-p."""
-        filtered = self.struct.temperature != 0 and (self.struct.top_k or self.struct.top_p < 1)
-        return not (filtered or self._penalised)
+    def heard(self, tokens: Sequence[int]) -> NDArray[np.uint32]:
+        """What penalties count of tokens: 4 times how often in the answer, and 1 if at all."""
+        self._count(tokens)
+        return self._heard
 
     def draw(self, logits: Floats, tokens: Sequence[int]) -> int:
         """The token that follows `tokens`; logits fp32 [vocab].
@@ -117,7 +120,7 @@ class NativeDraws:
         count, tokens, stop_ids = len(request.nodes), request.tokens, request.stop_ids
         if count > len(self._nodes):
             self._room(2 * count)
-        if self._penalised:
+        if self.penalised:
             self._count(tokens)
         if stop_ids is not self._stop_ids:
             self._stop_at(stop_ids)
@@ -184,8 +187,12 @@ class NativeDraws:
         grown = tokens is before and len(tokens) >= counted > 0 and tokens[counted - 1] == last
         if not grown:
             library().dt_sampler_clear(self.handle)
+            self._heard.fill(0)
             counted = 0
         if len(tokens) > counted:
             new = np.array(tokens[counted:], dtype=np.int32)
             library().dt_sampler_commit(self.handle, pointer(new), len(new))
+            self._heard[new[new < self.vocab]] |= 1
+            answered = new[max(self.struct.answer_start - counted, 0) :]
+            np.add.at(self._heard, answered[answered < self.vocab], 4)
         self._counted = (tokens, len(tokens), tokens[-1] if tokens else -1)

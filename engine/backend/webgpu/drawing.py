@@ -1,17 +1,19 @@
-"""A tree's verification where the device has drawn its tokens: only these come back."""
+"""Facts for draws and drafts on the device, and a tree's walk where only drawn tokens come back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Verified, VerifyRequest
+from engine.backend.ranking import COLDEST, HOTTEST
+from engine.backend.round import DraftRequest, Verified, VerifyRequest
 from engine.backend.step import Ints
+from engine.backend.webgpu.sizes import LOGIT_ROWS
 from engine.errors import InvalidLogits
 
 NONE = -1
@@ -25,16 +27,22 @@ _BROKEN, _CLOSE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class DeviceDraws:
-    """Facts that a device needs to draw at the nodes of a tree.
+    """Facts that a device needs to draw at the nodes of a tree, or to draft one.
 
     Attributes:
-        asked: tokens whose probabilities are wanted, or NONE.
-        settings: bits of temperature and min-p's floor below the best logit, the seed, and how far
-            behind a node the position of its token is, for the noise.
+        asked: of each node, the token whose probability is wanted, or NONE.
+        settings: bits of temperature and min-p's floor below the best logit, the seed, how far
+            behind a node the position of its token is, for the noise, top-k, bits of top-p, and of
+            the penalties, the first node. Of a draft, the second is the floor of a level, and at
+            last come whether there is noise, and where its nodes begin.
+        filtered: whether top-k or top-p filter.
+        heard: what penalise.wgsl reads of what was said; None: nothing is penalised.
     """
 
     asked: Sequence[int]
     settings: Ints
+    filtered: bool = False
+    heard: NDArray[np.uint32] | None = None
 
     @classmethod
     def of(cls, draws: NativeDraws, request: VerifyRequest, committed: int) -> DeviceDraws | None:
@@ -44,20 +52,64 @@ class DeviceDraws:
         """
         struct = draws.struct
         hot = struct.temperature
-        if not draws.unfiltered or (hot and not _COLDEST <= hot <= _HOTTEST):
+        count, start = len(request.nodes), struct.answer_start
+        unusual = start > len(request.tokens) or not _COLDEST <= struct.repetition <= _HOTTEST
+        if draws.penalised and (count > LOGIT_ROWS or unusual):
             return None
-        asked = [NONE] * len(request.nodes)
-        for node in range(len(request.nodes) - 1, 0, -1):
+        if hot and not _COLDEST <= hot <= _HOTTEST:
+            return None
+        top_k, top_p = (struct.top_k, struct.top_p) if hot else (0, 1.0)
+        top_k = top_k if top_k < draws.vocab else 0
+        asked = [NONE] * count
+        for node in range(count - 1, 0, -1):
             asked[request.parents[node]] = request.nodes[node]
         floor = log(struct.min_p) if struct.min_p > 0 else _NO_FLOOR
-        seed = np.array([struct.seed], dtype=np.uint64).view(np.int32)
-        numbers = np.array([hot, floor], dtype=np.float32).view(np.int32)
-        behind = np.array([len(request.tokens) - committed], dtype=np.int32)
-        return cls(asked, np.concatenate([numbers, seed, behind]))
+        share = min(np.float32(top_p), np.nextafter(np.float32(1), np.float32(0)))
+        bits = int((share if top_p < 1 else np.float32(1)).view(np.int32))
+        behind = len(request.tokens) - committed
+        settings = _settings(hot, floor, struct.seed, behind, top_k, bits)
+        heard = None
+        if draws.penalised:
+            penalties = np.array([struct.repetition, struct.presence, struct.frequency, 0])
+            settings = np.concatenate([settings, penalties.astype(np.float32).view(np.int32)])
+            heard = _heard(draws.heard(request.tokens), request)
+        return cls(asked, settings, bool(top_k) or top_p < 1, heard)
+
+    @classmethod
+    def of_draft(cls, request: DraftRequest, start: int) -> DeviceDraws:
+        """Return what to tell of a draft whose nodes' keys go to the slots from `start` on."""
+        ranking = request.ranking
+        hot = min(max(ranking.temperature, COLDEST), HOTTEST) if ranking.temperature else 1.0
+        noisy = int(ranking.temperature != 0 and ranking.share_noise)
+        behind = 1 + (request.features is not None)  # a head's first token is the second
+        floor = request.budget.floor
+        return cls((), _settings(hot, floor, ranking.seed, behind, noisy, start))
 
     def some(self, first: int, count: int) -> DeviceDraws:
         """Return those of some of the nodes."""
-        return DeviceDraws(self.asked[first : first + count], self.settings)
+        settings = self.settings
+        if self.heard is not None:
+            settings = np.array([*settings[:-1], first], dtype=np.int32)
+        return replace(self, asked=self.asked[first : first + count], settings=settings)
+
+
+def _heard(known: NDArray[np.uint32], request: VerifyRequest) -> NDArray[np.uint32]:
+    """Return the paths of a tree's nodes, their tokens, and what was said of each token."""
+    paths, nodes = [0] * LOGIT_ROWS, list(request.nodes[1:])
+    for node, parent in enumerate(request.parents[1:], 1):
+        paths[node] = paths[parent] | 1 << node
+    of_tree = np.zeros((3, LOGIT_ROWS), dtype=np.uint32)
+    of_tree[:2] = np.array(paths, dtype=np.uint64).view(np.uint32).reshape(-1, 2).T
+    of_tree[2, 1 : 1 + len(nodes)] = nodes
+    heard = np.concatenate([of_tree.reshape(-1), known])
+    heard[of_tree.size + np.array(nodes, dtype=np.int64)] |= 2
+    return heard
+
+
+def _settings(temperature: float, floor: float, seed: int, *others: int) -> Ints:
+    numbers = np.array([temperature, floor], dtype=np.float32).view(np.int32)
+    words = np.array([seed], dtype=np.uint64).view(np.int32)
+    return np.concatenate([numbers, words, np.array(others, dtype=np.int32)])
 
 
 def walked(request: VerifyRequest, drawn: NDArray[np.uint32]) -> Verified | None:

@@ -47,7 +47,9 @@ class GpuFuser:
         return self._fusion.kind == "eagle3"
 
     def own_place(self, room: GpuRoom) -> Buffer:
-        """Return where the head's own outputs go in place of features."""
+        """Return where the head's own outputs go in place of features, [rows, d]."""
+        if self._fusion.kind != "eagle3":
+            return room["features"]
         return room["gate"] if self._fusion.residual_normed else room["hidden"]
 
     def steps(self, room: GpuRoom, *, own: bool) -> Iterator[Dispatch]:
@@ -69,7 +71,7 @@ class GpuFuser:
         """z * a + (1 - z) * b."""
         stages, hidden, width = self._stages, self._hidden, self._fusion.width
         feature, token, gate = self._matrices
-        yield stages.gathered(room, GpuRows(room["features"], width, up(width, 8)))
+        yield stages.gathered(room, GpuRows(room["features"], width))
         yield from stages.products(room, feature, room["first"])
         yield stages.normed(room, room["embedded"], self._norms[0])
         yield from stages.products(room, token, room["second"])
@@ -85,7 +87,7 @@ class GpuFuser:
         stages, hidden, width = self._stages, self._hidden, self._fusion.width
         x = self.own_place(room)
         if not own:
-            yield stages.gathered(room, GpuRows(room["features"], width, up(width, 8)))
+            yield stages.gathered(room, GpuRows(room["features"], width))
             yield from stages.products(room, self._matrices[0], x)
         of_token, of_feature = self._norms
         normed = room["hidden"] if self._fusion.residual_normed else room["second"]

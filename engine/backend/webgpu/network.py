@@ -7,6 +7,7 @@ many rows there are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from engine.backend.ledger import Account
@@ -16,7 +17,16 @@ from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.memory import GpuCache
 from engine.backend.webgpu.room import GpuRoom
-from engine.backend.webgpu.sizes import LOGIT_ROWS, SPAN, most_tiles, padded_head, parts_of, up
+from engine.backend.webgpu.sizes import (
+    LOGIT_ROWS,
+    SPAN,
+    input_offsets,
+    most_tiles,
+    padded_head,
+    parts_of,
+    slices_of,
+    up,
+)
 from engine.backend.webgpu.stages import (
     Dispatch,
     Extent,
@@ -27,7 +37,7 @@ from engine.backend.webgpu.stages import (
     rows_that_look,
 )
 from engine.model.config import BlockConfig, ModelConfig
-from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, segment_tensors
+from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, segment_tensors
 
 _BLOCK = 32
 _KINDS = {"silu": 0, "gelu_tanh": 1, "swiglu_oai": 2}
@@ -84,6 +94,19 @@ class _BlockWeights:
         self.sinks = loader.vector(f"{prefix}self_attn.sinks") if config.sinks else None
 
 
+@dataclass(frozen=True, slots=True)
+class TreeSteps:
+    """Steps of a drafted tree.
+
+    Attributes:
+        grow: from a level's logits to the next level's rows.
+        follow: brings what a head has put out for these rows' parents to them; None: no head.
+    """
+
+    grow: list[Dispatch]
+    follow: Dispatch | None
+
+
 class GpuNetwork:
     """Weights of a segment, and the dispatches of its forwards.
 
@@ -112,11 +135,14 @@ class GpuNetwork:
             self.fuser = GpuFuser(config, config.fusion, loader, self._stages)
         self._head: GpuMatrix | None = None
         self._norm: Buffer | None = None
+        self._names: Buffer | None = None
         self._embedding: GpuMatrix | None = None
         if head:
             self._head = loader.matrix(EMBEDDING if config.tie_word_embeddings else HEAD)
             if FINAL_NORM in segment_tensors(config, blocks, embed=embed, head=head):
                 self._norm = loader.vector(FINAL_NORM)
+            if config.rows is not None:
+                self._names = loader.vector(HEAD_IDS)
         if embed:
             self._embedding = loader.matrix(EMBEDDING)
         self.kinds = loader.kinds
@@ -207,13 +233,40 @@ class GpuNetwork:
         return found
 
     def draws(self, room: GpuRoom) -> list[Dispatch]:
-        """Return the dispatch from logits to the likeliest tokens."""
+        """Return the dispatches from logits to drawn tokens: where filters cut, and the draws."""
         if self._head is None:
             return []
-        kernel = self._gpu.kernel("gumbel", "draw")
         shape = self._stages.uniform(self._config.head_rows, LOGIT_ROWS)
-        group = kernel.group(shape, room.row_facts, room.wanted, room["logits"], room["drawn"])
-        return [Dispatch(kernel, group, lambda extent: (extent.wanted, 1, 1))]
+        bound = room.wanted, room["logits"], room["drawn"], room["heard"]
+        cut = self._gpu.kernel("penalise", "filter")
+        draw = self._gpu.kernel("penalise", "gumbel", "draw")
+        groups = (cut, cut.group(shape, *bound)), (draw, draw.group(shape, room.row_facts, *bound))
+        return [Dispatch(*each, lambda extent: (extent.wanted, 1, 1)) for each in groups]
+
+    def growing(self, room: GpuRoom, width: int) -> TreeSteps:
+        """Return the dispatches that grow a drafted tree so wide."""
+        config, stages, gpu = self._config, self._stages, self._gpu
+        slices, (wanted, paths, _) = slices_of(config), input_offsets(room.rows)
+        named = self._names is not None
+        shape = stages.uniform(config.head_rows, slices, width, LOGIT_ROWS, int(named))
+        rank = gpu.kernel("gumbel", "best", "rank")
+        group = rank.group(
+            shape, room.row_facts, room.wanted, stages.or_nothing(self._names), room["logits"],
+            room["ranked"],
+        )  # fmt: skip
+        ranked = Dispatch(rank, group, lambda extent: (slices, extent.wanted, 1))
+        grow = gpu.kernel("best", "grow")
+        shape = stages.uniform(slices, width, LOGIT_ROWS, wanted // 4, paths // 4)
+        group = grow.group(shape, room["inputs"], room["ranked"], room["tree"])
+        grown = Dispatch(grow, group, lambda _extent: (1, 1, 1))
+        followed = None
+        if self.fuser is not None:
+            follow = gpu.kernel("follow")
+            shape = stages.uniform(config.hidden_size, width, LOGIT_ROWS)
+            group = follow.group(shape, room.wanted, self.fuser.own_place(room))
+            columns = -(-config.hidden_size // 64)
+            followed = Dispatch(follow, group, lambda _extent: (columns, 1, 1))
+        return TreeSteps([ranked, grown], followed)
 
     def attention(self, room: GpuRoom, cache: GpuCache) -> list[tuple[Dispatch, Dispatch]]:
         """Return, for each block, what puts keys and values in place, and what looks there."""

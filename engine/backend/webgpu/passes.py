@@ -42,7 +42,7 @@ def passes(
         wanted: rows whose logits are wanted, ascending.
         hidden: of all rows, where they are given.
         own: whether those are what a head itself has put out.
-        draws: of the wanted rows, where the device draws.
+        draws: of the wanted rows, where the device draws or drafts.
     """
     if step.tree is not None:
         most = min(most, TREE_ROWS)
@@ -158,6 +158,12 @@ class Recorder:
         """Append a copy to what the host reads."""
         self.end()
         self._encoder.copy_buffer_to_buffer(source, 0, self._results, place, nbytes)
+
+    def put(self, source: Buffer, nbytes: int, target: Buffer) -> None:
+        """Append a copy within the device, unless both are the same."""
+        if source is not target:
+            self.end()
+            self._encoder.copy_buffer_to_buffer(source, 0, target, 0, nbytes)
 
     def end(self) -> None:
         """End the compute pass."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.drafted_levels import DRAFT_LEVELS, read_levels
 from engine.backend.ledger import Account
 from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.round import Verified, VerifyRequest
+from engine.backend.round import Drafted, DraftRequest, Verified, VerifyRequest
 from engine.backend.segment import (
     Segment,
     SegmentCache,
@@ -30,11 +33,11 @@ from engine.backend.webgpu.gpu import Buffer, Gpu
 from engine.backend.webgpu.loading import GpuLoader
 from engine.backend.webgpu.matrix import GpuMatrix
 from engine.backend.webgpu.memory import GpuCache
-from engine.backend.webgpu.network import GpuNetwork
+from engine.backend.webgpu.network import GpuNetwork, TreeSteps
 from engine.backend.webgpu.passes import GpuPass, ReadBack, Recorder, passes
 from engine.backend.webgpu.room import GpuRoom
 from engine.backend.webgpu.served import why_not_served
-from engine.backend.webgpu.sizes import DRAWN, TICKS_BYTES, up
+from engine.backend.webgpu.sizes import DRAFT_WIDTH, DRAWN, TICKS_BYTES, level_numbers, up
 from engine.backend.webgpu.stages import Dispatch, Extent
 from engine.commands import WeightFormat
 from engine.errors import NotPossible
@@ -103,6 +106,7 @@ class _Program:
     end: list[Dispatch]
     logits: list[Dispatch]
     draws: list[Dispatch]
+    growing: dict[int, TreeSteps] = field(default_factory=dict)
 
     @property
     def every(self) -> Iterator[Dispatch]:
@@ -129,6 +133,12 @@ class WebGpuSegment(Segment):
         self._account, self._tile = account, tile
         self._program: _Program | None = None
         self._reach(CHUNK)
+
+    @property
+    def drafts(self) -> bool:
+        """Tell whether `draft` is available; a whole model drafts in one call."""
+        whole = len(self.blocks) == self._config.num_layers
+        return whole and self._network.embeds and self._network.heads
 
     @property
     def signature(self) -> str:
@@ -206,6 +216,72 @@ class WebGpuSegment(Segment):
         keep_path(cache, committed, verified.path)
         return verified, None if taps is None else output
 
+    def draft(
+        self,
+        cache: SegmentCache,
+        committed: int,
+        slots: int,
+        request: DraftRequest,
+        cancel: CancelFlag | None = None,
+    ) -> Drafted | None:
+        """See `engine.backend.segment.Segment`; all levels are one list of work and one wait."""
+        pending, budget, features = request.pending, request.budget, request.features
+        kept, count = own_cache(cache, GpuCache), len(pending)
+        if features_are_own(self._config, features, count):
+            raise ValueError("drafting begins with the target's features")
+        width = min(budget.width, DRAFT_WIDTH, self._config.head_rows)
+        start = committed + count
+        if not pending or width < 1 or budget.depth < 1 or start > slots:
+            raise ValueError("there is nothing to draft, or no room for it")
+        if cancel:
+            return None
+        depth = min(budget.depth, DRAFT_LEVELS, 1 + (slots - start) // width)
+        gpu, program = self._gpu, self._reach(kept.slots)
+        step = Step(pending, range(-1, count - 1), committed)
+        draws, nbytes = DeviceDraws.of_draft(request, start), depth * level_numbers(width) * 4
+        results = program.room.results(nbytes)
+        for part in passes(step, program.room.rows, [count - 1], features, own=False, draws=draws):
+            self._send(program, part)
+            extent = self._extent(part)
+
+            def record(encoder: Any, part: GpuPass = part, extent: Extent = extent) -> None:  # noqa: ANN401
+                work = Recorder(gpu, encoder, extent, results)
+                work.add(self._enter(program, part))
+                self._advance(work, program, kept)
+                if part.wanted:
+                    self._grow(work, program, kept, start, width, depth)
+                    work.copy(program.room["tree"], nbytes, 0)
+                work.end()
+
+            gpu.submit(record)
+        levels = gpu.read(results, nbytes).reshape(depth, -1)
+        expanded, tokens, scores = np.split(levels, [width, width + width * width], axis=1)
+        return read_levels(
+            pending[-1],
+            tokens.reshape(-1).view(np.int32),
+            scores.reshape(-1),
+            np.ascontiguousarray(expanded[:-1]).view(np.int32),
+            budget.nodes,
+        )
+
+    def _grow(
+        self, work: Recorder, program: _Program, cache: GpuCache, start: int, width: int, depth: int
+    ) -> None:
+        """Record a tree's levels, of which the first one's rows are computed."""
+        room, steps = program.room, program.growing.get(width)
+        if steps is None:
+            steps = program.growing[width] = self._network.growing(room, width)
+        for level in range(depth):
+            if level:
+                if steps.follow is not None and self._network.fuser is not None:
+                    nbytes = work.extent.rows * self._config.hidden_size * 4
+                    work.put(room["hidden"], nbytes, self._network.fuser.own_place(room))
+                    work.add([steps.follow])
+                work.extent = Extent(width, width, start + level, self._tile)
+                work.add(program.enter if steps.follow is None else program.enter_own)
+                self._advance(work, program, cache)
+            work.add([*program.logits, *steps.grow])
+
     def _compute(
         self,
         step: Step,
@@ -244,13 +320,10 @@ class WebGpuSegment(Segment):
         drawn: NDArray[np.uint32],
     ) -> None:
         """Compute a pass; its results go to their rows of what is found."""
-        gpu, room, some, step = self._gpu, program.room, part.rows, part.step
+        gpu, room, some = self._gpu, program.room, part.rows
         begun = perf_counter()
-        gpu.write(room["inputs"], 0, part.inputs(room.rows))
-        if part.hidden is not None:
-            gpu.write(self._given(room, own=part.own), 0, self._rows(part.hidden, own=part.own))
-        extent = Extent(len(some), len(part.wanted), part.keys, self._tile, step.tree is None)
-        outbox = ReadBack()
+        self._send(program, part)
+        extent, outbox = self._extent(part), ReadBack()
         results = room.results(self._result_bytes(extent, len(found.taps)))
         gpu.submit(
             lambda encoder: self._record(
@@ -277,6 +350,19 @@ class WebGpuSegment(Segment):
             kept = found.taps[name] if isinstance(name, int) else found.hidden
             kept[some.start : some.stop] = rows
 
+    def _send(self, program: _Program, part: GpuPass) -> None:
+        """Copy what a pass is given to the device."""
+        gpu, room = self._gpu, program.room
+        gpu.write(room["inputs"], 0, part.inputs(room.rows))
+        if part.draws is not None and part.draws.heard is not None and not part.first_wanted:
+            gpu.write(room["heard"], 0, part.draws.heard)
+        if part.hidden is not None:
+            gpu.write(self._given(room, own=part.own), 0, part.hidden)
+
+    def _extent(self, part: GpuPass) -> Extent:
+        chain = part.step.tree is None
+        return Extent(len(part.rows), len(part.wanted), part.keys, self._tile, chain=chain)
+
     def _record(
         self,
         work: Recorder,
@@ -289,19 +375,13 @@ class WebGpuSegment(Segment):
         """Record a pass: its dispatches, and copies of what the host wants."""
         room, heads, extent = program.room, self._network.heads, work.extent
         rows = extent.rows * self._config.hidden_size * 4
+
+        def tap(block: int) -> None:
+            if block in taps:
+                work.copy(room["hidden"], rows, outbox.place(block, rows))
+
         work.add(self._enter(program, part))
-        before = -1
-        for index, (first, behind), (placed, looked) in zip(
-            self.blocks, program.blocks, self._attention(room, cache), strict=True
-        ):
-            work.add(first[:1])
-            if before in taps:
-                work.copy(room["hidden"], rows, outbox.place(before, rows))
-            work.add([*first[1:], placed, looked, *behind])
-            before = index
-        work.add(program.end)
-        if before in taps:
-            work.copy(room["hidden"], rows, outbox.place(before, rows))
+        self._advance(work, program, cache, tap)
         if part.draws is not None and not part.step.feeds:
             pass  # who lets the device draw, wants no more of the last block
         elif heads and self._network.fuser is None:
@@ -313,12 +393,31 @@ class WebGpuSegment(Segment):
             work.add(program.logits)
             name, each = "logits", self._config.head_rows
             if part.draws is not None:
-                work.add(program.draws)
+                work.add(program.draws[not part.draws.filtered :])
                 name, each = "drawn", DRAWN
             nbytes = extent.wanted * each * 4
             work.copy(room[name], nbytes, outbox.place(name, nbytes))
         work.end()
         work.bring_ticks(outbox)
+
+    def _advance(
+        self,
+        work: Recorder,
+        program: _Program,
+        cache: GpuCache,
+        tap: Callable[[int], None] = lambda _block: None,
+    ) -> None:
+        """Record the blocks and the end of the hidden states; `tap` sees each block's output."""
+        before = -1
+        for index, (first, behind), (placed, looked) in zip(
+            self.blocks, program.blocks, self._attention(program.room, cache), strict=True
+        ):
+            work.add(first[:1])
+            tap(before)
+            work.add([*first[1:], placed, looked, *behind])
+            before = index
+        work.add(program.end)
+        tap(before)
 
     def _enter(self, program: _Program, part: GpuPass) -> list[Dispatch]:
         """Dispatches that a pass begins with."""
@@ -332,13 +431,6 @@ class WebGpuSegment(Segment):
         if fuser is None:
             return room["hidden"]
         return fuser.own_place(room) if own else room["features"]
-
-    def _rows(self, rows: Floats, *, own: bool) -> Floats:
-        """Return rows as their kernel reads them: features in whole eights."""
-        fusion = self._config.fusion
-        if fusion is None or own or fusion.kind == "linear" or fusion.width % 8 == 0:
-            return rows
-        return np.pad(rows, ((0, 0), (0, -fusion.width % 8)))
 
     def _result_bytes(self, extent: Extent, taps: int) -> int:
         """Bytes that the host reads of a pass."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.backend.drafted_levels import DRAFT_LEVELS
 from engine.backend.step import CHUNK
 from engine.model.config import Experts, ModelConfig, RopeConfig
 
@@ -22,8 +23,12 @@ PATH_SLOTS = 6 * CHUNK
 """Positions in which a row of a tree may have a path of its own."""
 PARTS_BYTES = 32 << 20
 """Bytes of a pass's parts of attention; over long sequences fewer rows are computed at a time."""
-DRAW_SETTINGS = 5
-"""Numbers that the device is told of all draws of a forward."""
+DRAW_SETTINGS = 11
+"""Numbers that the device is told of all draws of a forward, or of a draft."""
+DRAFT_WIDTH = 16
+"""Most nodes across a tree that is drafted on the device."""
+RANKED_SLICE = 2048
+"""Logits whose likeliest tokens are found together."""
 DRAWN = 4
 """Numbers that come back of a token that the device has drawn."""
 LARGEST_TILE = 16
@@ -75,6 +80,16 @@ def moved_bytes(slots: int) -> int:
     return up((slots + 2) * _NUMBER, 16)
 
 
+def slices_of(config: ModelConfig) -> int:
+    """Return how many slices of its logits a draft ranks."""
+    return -(-config.head_rows // RANKED_SLICE)
+
+
+def level_numbers(width: int) -> int:
+    """Return how many numbers tell of a level of a drafted tree."""
+    return width + 2 * width * width
+
+
 def input_offsets(rows: int) -> tuple[int, int, int]:
     """Return where, in the buffer of a pass's inputs, wanted rows and paths begin, and its end.
 
@@ -114,9 +129,11 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
 
     hidden: residual stream; added: results of products that are added to it; floats, codes,
     factors: activations as products take them; qkv, queries, gates: results of other products;
-    mixed: parts of attention; inputs: see `input_offsets`; results: for the host. Of a mixture of
-    experts: router's logits, routes (who goes where), and parts, what the experts give. Of a
-    feature head: features, embedded tokens, first and second of what its fusion joins, their gate.
+    mixed: parts of attention; inputs: see `input_offsets`; results: for the host; heard: what
+    penalties count. Of a mixture of experts: router's logits, routes (who goes where), and parts,
+    what the experts give. Of a feature head: features, embedded tokens, first and second of what
+    its fusion joins, and their gate. Of a draft: ranked, the likeliest tokens of slices of its
+    logits, and its tree.
     """
     rows = pass_rows(config, slots)
     hidden, inner = config.hidden_size, most_inner(config)
@@ -150,7 +167,7 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
         numbers |= {name: max(numbers.get(name, 0), count) for name, count in more.items()}
     if config.fusion is not None:
         numbers |= {
-            "features": rows * up(config.fusion.width, 8),
+            "features": rows * config.fusion.width,
             "embedded": rows * hidden,
             "first": rows * up(hidden, 8),
             "second": rows * up(hidden, 8),
@@ -160,7 +177,11 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
         numbers["normed"] = rows * up(hidden, 8)
         numbers["logits"] = LOGIT_ROWS * config.head_rows
         numbers["drawn"] = LOGIT_ROWS * DRAWN
+        numbers["heard"] = 3 * LOGIT_ROWS + config.head_rows
         numbers["results"] += LOGIT_ROWS * config.head_rows
+    if head and blocks == config.num_layers:  # it may be a draft
+        numbers["ranked"] = DRAFT_WIDTH * slices_of(config) * (DRAFT_WIDTH + 1) * 2
+        numbers["tree"] = DRAFT_LEVELS * level_numbers(DRAFT_WIDTH)
     sizes = {name: count * _NUMBER for name, count in numbers.items()}
     sizes["results"] += TICKS_BYTES
     return sizes | {"inputs": input_offsets(rows)[2]}

@@ -36,7 +36,7 @@ class Extent:
     wanted: int
     keys: int
     largest: int
-    chain: bool = True
+    chain: bool = False
 
 
 def tile_of(rows: int, largest: int) -> int:
@@ -95,7 +95,7 @@ class Dispatch:
     def compile(self, largest: int) -> None:
         """Compile the kernel for whatever rows there will be, so that no answer waits for it."""
         for rows in (1, 2, 4, 8, 16, 32, PASS_ROWS):
-            self.kernel.pipeline(self.tile(Extent(rows, rows, rows, largest)))
+            self.kernel.pipeline(self.tile(Extent(rows, rows, rows, largest, chain=True)))
 
     def encode(self, gpu: Gpu, work: Any, extent: Extent) -> None:  # noqa: ANN401
         """Append it to a compute pass."""

@@ -1,13 +1,15 @@
-// The target's draw of each wanted row, as engine/native/sample.c draws without filters but min-p: the
-// likeliest token, the lowest of equals, or the best score with noise. Written are the token, its
-// probability, that of the token that was asked for, and flags: 1 where not all logits are numbers, 2
-// where two tokens, or a token and min-p's floor, are too close for fp32: then the host has to draw.
+// The target's draw of each wanted row, as engine/native/sample.c draws: the likeliest token, the lowest
+// of equals, or the best score with noise. Written are the token, its probability, that of the token that
+// was asked for, and flags: 1 where not all logits are numbers, 2 where two tokens, or a token and where a
+// filter cuts, are too close for fp32: then the host has to draw. Where top-k or top-p filters, `drawn`
+// has what filter.wgsl has found.
 struct Drawn {
     size: u32,
     most: u32,
 }
 // Behind `most` wanted rows: as many tokens that are asked for, then temperature, min-p's floor below
-// the best logit, the seed, and how far behind a row's position that of the token that it draws is.
+// the best logit, the seed, how far behind a row's position that of the token that it draws is, top-k (0:
+// all), top-p, and what penalise.wgsl looks at.
 @group(0) @binding(0) var<uniform> shape: Drawn;
 @group(0) @binding(1) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> wanted: array<u32>;
@@ -23,27 +25,42 @@ var<workgroup> tokens: array<u32, LANES>;
 var<workgroup> masses: array<f32, LANES>;
 var<workgroup> broken: array<u32, LANES>;
 
+// Whether a token comes before a cut or is the last one before it.
+fn stays(value: f32, token: u32, cut: vec2<u32>) -> bool {
+    let last = bitcast<f32>(cut.x);
+    return value > last || (value == last && token <= cut.y);
+}
+
 @compute @workgroup_size(128)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: vec3<u32>) {
-    let begin = at.x * shape.size;
+    let row = at.x;
+    let begin = row * shape.size;
+    load_penalties();
     var top = NONE;
     var token = 0u;
+    var given_top = NONE;
     var odd = 0u;
     for (var i = lane; i < shape.size; i += LANES) {
-        let value = logits[begin + i];
-        if ((bitcast<u32>(value) & 0x7f800000u) == 0x7f800000u) {
+        let given = logits[begin + i];
+        let value = penalised(given, i, row);
+        if ((bitcast<u32>(given) & 0x7f800000u) == 0x7f800000u) {
             odd = 1u;
-        } else if (value > top) {
-            top = value;
-            token = i;
+        } else {
+            given_top = max(given_top, given);
+            if (value > top) {
+                top = value;
+                token = i;
+            }
         }
     }
     tops[lane] = top;
     tokens[lane] = token;
+    masses[lane] = given_top;
     broken[lane] = odd;
     workgroupBarrier();
     for (var each = 0u; each < LANES; each++) {
         odd |= broken[each];
+        given_top = max(given_top, masses[each]);
         if (tops[each] > top || (tops[each] == top && tokens[each] < token)) {
             top = tops[each];
             token = tokens[each];
@@ -51,26 +68,38 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
     }
     workgroupBarrier();
 
-    let given = 2u * shape.most;
-    let temperature = bitcast<f32>(wanted[given]);
-    let floor = bitcast<f32>(wanted[given + 1u]);
+    // Where nothing is random, but penalised, scores are logits: the best two may be too close as well.
+    let settings = 2u * shape.most;
+    let greedy = bitcast<f32>(wanted[settings]) == 0.0;
+    let certain = greedy && repetition == 0.0;
+    let temperature = select(bitcast<f32>(wanted[settings]), 1.0, greedy);
+    let floor = select(bitcast<f32>(wanted[settings + 1u]), NONE, greedy);
+    var cut = vec4(bitcast<u32>(NONE), 0u, bitcast<u32>(NONE), 0u);
+    if (wanted[settings + 5u] != 0u || bitcast<f32>(wanted[settings + 6u]) < 1.0) {
+        cut = drawn[row];
+    }
     var best = NONE;
     var second = NONE;
-    if (temperature > 0.0) {
-        let seed = vec2(wanted[given + 2u], wanted[given + 3u]);
-        let position = rows[wanted[at.x]].y + wanted[given + 4u];
+    if (!certain) {
+        let seed = vec2(wanted[settings + 2u], wanted[settings + 3u]);
+        let position = rows[wanted[row]].y + wanted[settings + 4u];
         for (var counter = lane; counter < (shape.size + 63u) / 64u * 16u; counter += LANES) {
-            let four = words(seed, counter, position);
+            var four = vec4(0u);
+            if (!greedy) {
+                four = words(seed, counter, position);
+            }
             for (var j = 0u; j < 4u; j++) {
                 let each = counter / 16u * 64u + 16u * j + counter % 16u;
                 if (each >= shape.size) {
                     continue;
                 }
-                let below = logits[begin + each] - top;
-                if (below < floor - CLOSE || below / temperature + MOST_NOISE < second) {
+                let value = penalised(logits[begin + each], each, row);
+                let below = value - top;
+                let rare = below < floor - CLOSE || below / temperature + MOST_NOISE < second;
+                if (rare || !stays(value, each, cut.xy)) {
                     continue;
                 }
-                let score = below / temperature + gumbel(four[j]);
+                let score = below / temperature + select(gumbel(four[j]), 0.0, greedy);
                 if (score > best) {
                     second = best;
                     best = score;
@@ -98,7 +127,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
 
     var mass = 0.0;
     for (var i = lane; i < shape.size; i += LANES) {
-        mass += exp(logits[begin + i] - top);
+        mass += exp(logits[begin + i] - given_top);
     }
     masses[lane] = mass;
     workgroupBarrier();
@@ -107,16 +136,18 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) at: v
         for (var each = 0u; each < LANES; each++) {
             mass += masses[each];
         }
-        let below = logits[begin + token] - top;
+        let value = penalised(logits[begin + token], token, row);
+        let sure = value - top >= floor + CLOSE && stays(value, token, cut.zw);
         var flags = odd;
-        if (temperature > 0.0 && (best - second < CLOSE || below < floor + CLOSE)) {
+        if (!certain && (best - second < CLOSE || !sure)) {
             flags |= 2u;
         }
-        let asked = wanted[shape.most + at.x];
+        let own = exp(logits[begin + token] - given_top) / mass;
+        let asked = wanted[shape.most + row];
         var other = 0.0;
         if (asked < shape.size) {
-            other = exp(logits[begin + asked] - top) / mass;
+            other = exp(logits[begin + asked] - given_top) / mass;
         }
-        drawn[at.x] = vec4(token, bitcast<u32>(exp(below) / mass), bitcast<u32>(other), flags);
+        drawn[row] = vec4(token, bitcast<u32>(own), bitcast<u32>(other), flags);
     }
 }
