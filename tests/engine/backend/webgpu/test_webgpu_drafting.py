@@ -157,7 +157,7 @@ def test_pending_tokens_of_several_passes(monkeypatch: pytest.MonkeyPatch) -> No
     )
     model = built(config)
     expected = model.draft(model.new_state(64), request)
-    monkeypatch.setattr("engine.backend.webgpu.sizes.PARTS_BYTES", 1)
+    monkeypatch.setattr("engine.backend.webgpu.sizes.PASS_ROWS", 16)
     model = built(config)
     state = model.new_state(64)
     gpu.counts = DeviceWork()

@@ -79,7 +79,7 @@ def test_the_device_draws_what_the_host_draws(name: str, model: Decoder) -> None
 
 def test_penalties_see_the_path_in_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chain of 20 nodes, 16 rows at a time as for long sequences, accepted to its end."""
-    monkeypatch.setattr("engine.backend.webgpu.sizes.PARTS_BYTES", 1)
+    monkeypatch.setattr("engine.backend.webgpu.sizes.PASS_ROWS", 16)
     model = on_adapter(FOLDER_TARGET, WeightFormat.Q8)
     params = SamplingParams(temperature=0.8, seed=3, presence_penalty=1.5, frequency_penalty=1)
     draws, tokens, state = NativeDraws(params, model.config.vocab_size, 1), [7], model.new_state(64)
