@@ -73,12 +73,13 @@ class NativeDraws:
         nbytes = library().dt_sampler_bytes(c.byref(self.struct), vocab)
         if nbytes < 0:
             raise ValueError(f"a vocabulary of {vocab} tokens")
-        self._memory = reserve(account or unlimited(), (nbytes,))
+        self._account = account or unlimited()
+        self._memory = reserve(self._account, (nbytes,))
         where = pointer(self._memory)
         self.handle: int = library().dt_sampler_new(c.byref(self.struct), vocab, where)
         self.penalised = params.penalised
         self._counted: tuple[Sequence[int], int, int] = ((), 0, -1)  # list, length, last token
-        self._heard = np.zeros(vocab if params.penalised else 0, dtype=np.uint32)
+        self._heard: NDArray[np.uint32] | None = None  # for devices that draw
         self._stop_ids: Collection[int] = ()
         self.asked = VerificationStruct()
         self.argument = c.byref(self.asked)
@@ -86,7 +87,10 @@ class NativeDraws:
         self._room(_FEW_NODES)
 
     def heard(self, tokens: Sequence[int]) -> NDArray[np.uint32]:
-        """What penalties count of tokens: 4 times how often in the answer, and 1 if at all."""
+        """Return, by token, 4 times how often the answer has it, and 1 more if it was said."""
+        if self._heard is None:
+            self._heard = reserve(self._account, (self.vocab,), np.uint32)
+            self._counted = ((), 0, -1)
         self._count(tokens)
         return self._heard
 
@@ -187,12 +191,14 @@ class NativeDraws:
         grown = tokens is before and len(tokens) >= counted > 0 and tokens[counted - 1] == last
         if not grown:
             library().dt_sampler_clear(self.handle)
-            self._heard.fill(0)
             counted = 0
+            if self._heard is not None:
+                self._heard.fill(0)
         if len(tokens) > counted:
             new = np.array(tokens[counted:], dtype=np.int32)
             library().dt_sampler_commit(self.handle, pointer(new), len(new))
-            self._heard[new[new < self.vocab]] |= 1
-            answered = new[max(self.struct.answer_start - counted, 0) :]
-            np.add.at(self._heard, answered[answered < self.vocab], 4)
+            if self._heard is not None:
+                answered = new[max(self.struct.answer_start - counted, 0) :]
+                self._heard[new[new < self.vocab]] |= 1
+                np.add.at(self._heard, answered[answered < self.vocab], 4)
         self._counted = (tokens, len(tokens), tokens[-1] if tokens else -1)
