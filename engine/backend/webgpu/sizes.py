@@ -132,8 +132,8 @@ def buffers(config: ModelConfig, blocks: int, slots: int, *, head: bool) -> dict
     mixed: parts of attention; inputs: see `input_offsets`; results: for the host; heard: what
     penalties count. Of a mixture of experts: router's logits, routes (who goes where), and parts,
     what the experts give. Of a feature head: features, embedded tokens, first and second of what
-    its fusion joins, and their gate. Of a draft: the likeliest tokens of slices of its logits, and
-    its tree.
+    its fusion joins, and their gate. Of a draft: ranked, the likeliest tokens of slices of its
+    logits, and its tree.
     """
     rows = pass_rows(config, slots)
     hidden, inner = config.hidden_size, most_inner(config)
