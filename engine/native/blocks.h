@@ -84,18 +84,29 @@ static const uint8_t entry_of_row[2][64] = {{FOUR(OF_4_ROWS(4))}, {FOUR(OF_4_ROW
 /* Sums of 16 bits are multiplied with scales instead, where each lies twice. */
 typedef v16i code_factors;
 #else
-typedef struct { v16i low, high; } code_factors; /* those tables */
+typedef struct { v16i low, high; } code_factors; /* those tables; of few rows, the scales in `low` */
 #endif
+
+/* Tables of eight entries pay from three rows on: of fewer, the sums of 16 columns are multiplied with scales. */
+ALWAYS_INLINE int scales_sums(const int format, const int rows)
+{
+    return (DT_ISA == 1 || DT_ISA == 2) && !IN_WORDS && dt_scaled_codes(format) && dt_formats[format].bias && rows <= 2;
+}
 
 /* s: scales as they are stored. With a bias, products are negated, as -4 * -32 would not fit a signed byte, and
  * 128 is added where bytes are unsigned: 128 + (4 - code) * (s - 32). */
-ALWAYS_INLINE code_factors for_codes(const int format, v16i s)
+ALWAYS_INLINE code_factors for_codes(const int format, v16i s, const int rows)
 {
     const int bias = dt_formats[format].bias;
 #if IN_WORDS
     const v16i scale = bias ? vi_sub(vi_set1(32), s) : vi_low_nibble(s);
+    (void)rows;
     return vi_pair(scale, scale);
 #else
+    if (scales_sums(format, rows)) {
+        const v16i scale = vi_add(vi_mul(s, vi_set1(-1)), vi_set1(8 * bias));
+        return (code_factors){scale, scale};
+    }
     if (!bias) {
         const v16i of_row = vi_mul(vi_low_nibble(s), vi_set1(0x03020100));
         return (code_factors){of_row, of_row};
@@ -145,8 +156,8 @@ ALWAYS_INLINE void open_scales(const int format, const uint8_t *p, scales16 *ope
     if (dt_block_cols(format) > DT_BLOCK) dt_open_scales(format, p, opened->s);
 }
 
-/* Those of the block's columns 32 j..32 j + 31. */
-ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const int32_t j)
+/* Those of the block's columns 32 j..32 j + 31, for products with so many rows. */
+ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const int32_t j, const int rows)
 {
     const int scales = dt_formats[format].scales;
     const uint8_t *s = opened->s;
@@ -161,7 +172,7 @@ ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const
         for (int h = 0; h < 2; h++) {
             const uint8_t *of = s + j * 32 + h * 16;
             if (scales == BYTE_OF_16) f.half[h] = v_from_int(vi_from_i8(of));
-            else f.codes[h] = for_codes(format, vi_from_u8(of));
+            else f.codes[h] = for_codes(format, vi_from_u8(of), rows);
             if (scales == NIBBLES_OF_16)
                 f.offset_of[h] = v_mul(opened->m, v_from_int(vi_high_nibble(vi_from_u8(of))));
         }
@@ -274,18 +285,25 @@ ALWAYS_INLINE int groups_in_words(const int format)
 ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
                             int32_t lane, const int rows, v16i c[][2])
 {
+    const int scaled = scales_sums(format, rows), bias = dt_formats[format].bias;
     UNROLL_16
-    for (int m = 0; m < rows; m++) begin_sums(format, f, &a->row[lane + m], c[m]);
+    for (int m = 0; m < rows; m++) {
+        begin_sums(format, f, &a->row[lane + m], c[m]);
+        for (int h = 0; h < 2 && scaled; h++) c[m][h] = vi_set1(bias * a->row[lane + m].less[h]);
+    }
 UNROLL_8
     for (int q = 0; q < 8; q++) {
-        const b64 code = codes_for_dot(format, p, f, q);
+        const b64 code = scaled ? codes_of(format, p, q, b_set1(0)) : codes_for_dot(format, p, f, q);
         UNROLL_16
         for (int m = 0; m < rows; m++) {
-            v16i *sum = c[m] + (dt_in_halves(format) ? q / 4 : 0);
+            v16i *sum = c[m] + (dt_in_halves(format) || scaled ? q / 4 : 0);
             *sum = b_dot(*sum, code, ((const int32_t *)a->q[lane + m])[q]);
             B_NOW(*sum);
         }
     }
+    UNROLL_16
+    for (int m = 0; m < rows && scaled; m++)
+        c[m][0] = vi_add(vi_mul(c[m][0], f->codes[0].low), vi_mul(c[m][1], f->codes[1].low));
 }
 
 #else

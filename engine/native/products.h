@@ -54,7 +54,7 @@ ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t
             for (int s = 0; s < streams; s++) {
                 const uint8_t *p = w + s * apart + j * code_bytes;
                 fetch_ahead(format, p + (FETCHES_NEXT ? further : 0));
-                const factors f = factors_of(format, &opened[s], j);
+                const factors f = factors_of(format, &opened[s], j, rows);
                 accumulated *sums = acc + s * rows;
 #if DT_ISA == 3
                 add_rows(format, p, &f, a, lane, rows, sums);

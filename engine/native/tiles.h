@@ -46,7 +46,7 @@ ALWAYS_INLINE factors next_factors(const int format, const uint8_t *w, int32_t b
 {
     const int32_t in_block = dt_block_cols(format) / DT_BLOCK, j = b % in_block;
     if (j == 0) open_scales(format, codes_at(format, w, b) + in_block * dt_code_bytes(format), opened);
-    return factors_of(format, opened, j);
+    return factors_of(format, opened, j, MOST_ROWS);
 }
 
 /* The codes of the b-th 32 columns as the signed numbers that they stand for, or these times scales. */

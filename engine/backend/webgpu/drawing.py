@@ -33,8 +33,8 @@ class DeviceDraws:
         asked: of each node, the token whose probability is wanted, or NONE.
         settings: bits of temperature and min-p's floor below the best logit, the seed, how far
             behind a node the position of its token is, for the noise, top-k, bits of top-p, and of
-            the penalties. Of a draft, the second is the floor of a level, and at
-            last come whether there is noise, and where its nodes begin.
+            the penalties. Of a draft, the second is the floor of a level, and at last come
+            whether there is noise, and where its nodes begin.
         filtered: whether top-k or top-p filter.
         heard: what penalise.wgsl reads of what was said; None: nothing is penalised.
     """

@@ -277,7 +277,7 @@ class WebGpuSegment(Segment):
                     nbytes = work.extent.rows * self._config.hidden_size * 4
                     work.put(room["hidden"], nbytes, self._network.fuser.own_place(room))
                     work.add([steps.follow])
-                work.extent = Extent(width, width, start + level, self._tile, chain=False)
+                work.extent = Extent(width, width, start + level, self._tile)
                 work.add(program.enter if steps.follow is None else program.enter_own)
                 self._advance(work, program, cache)
             work.add([*program.logits, *steps.grow])
