@@ -201,7 +201,7 @@ class WebGpuSegment(Segment):
         hidden: Floats | None = None,
         taps: tuple[int, ...] | None = None,
     ) -> tuple[Verified, SegmentOutput | None]:
-        """See `Segment`; where no logits are penalised or filtered, the device draws.
+        """See `Segment`; the device draws where `DeviceDraws.of` says that it can.
 
         Then no logits come back: the tokens and their probabilities do.
         """
