@@ -247,10 +247,10 @@ class ChatPage(QWidget):
         if self._session.edit(message_id, text):
             self.composer.field.setFocus()
 
-    def _offer_room(self, needed: int | None, answered: bool) -> None:
+    def _offer_room(self, needed: int | None) -> None:
         """Let the user choose how an answer goes on that found no room."""
         go_on = partial(self._session.continue_answer, made_room=True)
-        self._choices.open(needed, (), go_on, answered=answered)
+        self._choices.open(needed, (), go_on)
 
     def _offer_undo(self, what: str, token: Deletion | UndoToken) -> None:
         tell(what, (tr("Undo"), lambda: self._session.undelete(token)))

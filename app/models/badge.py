@@ -73,12 +73,6 @@ class BadgeLabel(QWidget):
             draw_badge(painter, QRectF(self.rect()), self.mark, self.font())
             painter.end()
 
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Larger texts need more room."""
-        super().changeEvent(event)
-        if event.type() is QEvent.Type.FontChange:
-            self.updateGeometry()
-
 
 def badge_size(mark: RowBadge, font: QFont) -> QSize:
     """Return the size of a badge in this font."""

@@ -56,8 +56,8 @@ class ChatSession(QObject):
     """Another conversation, title or setup is on show, or an answer begins or ends."""
     asked = Signal(float)
     """The moment when the user asked for the answer that begins now, on the events' clock."""
-    context_full = TypedSignal[int | None, bool]()
-    """Tokens that were needed (None: not known), and whether an answer filled the context."""
+    context_full = TypedSignal[int | None]()
+    """Tokens that were needed; None where an answer filled the context."""
     began = Signal(str, int)
     """A request to the engine, and the message that it writes."""
     deleted = TypedSignal[str, Deletion | UndoToken]()
@@ -265,7 +265,7 @@ class ChatSession(QObject):
         """
         full = self.is_full and self.live is None
         if full and not made_room:
-            self.context_full.emit(None, True)
+            self.context_full.emit(None)
             return
         if self.current is None or not (self.can_continue or full):
             return
@@ -370,7 +370,7 @@ class ChatSession(QObject):
 
     def _failed(self, event: Failed) -> None:
         if event.kind is FailureKind.CONTEXT_FULL and self.shows_live:
-            self.context_full.emit(event.needed, False)
+            self.context_full.emit(event.needed)
         else:
             report(UserFixable(event.cause, event.remedy, event.details))
 
@@ -383,7 +383,7 @@ class ChatSession(QObject):
         self.conversations.touch(conversation)
         self.changed.emit()
         if self.is_full and self._open.is_any_of((conversation.id,)):
-            self.context_full.emit(None, True)
+            self.context_full.emit(None)
 
     # -- inside ----------------------------------------------------------------------------
 

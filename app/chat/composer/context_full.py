@@ -62,22 +62,19 @@ class ContextChoices(QObject):
         needed: int | None,
         unsent: Sequence[StoredMessage],
         go_on: Callable[[], None],
-        *,
-        answered: bool = False,
     ) -> None:
         """Say that it does not fit, and look for ways on.
 
         Args:
-            needed: tokens of the conversation, None where they were not counted.
+            needed: tokens of a conversation that is too long, None where an answer filled the context.
             unsent: the text that comes after the messages on show.
             go_on: called once there is room.
-            answered: whether an answer filled the context, as against a question that is too long.
         """
         plan = self._bridge.status.plan
         if plan is None:
             return
         self._go_on = go_on
-        self._card.open(*_words(needed, plan.context, answered=answered))
+        self._card.open(*_words(needed, plan.context))
         larger = larger_context(plan, needed or plan.context + 1)
         if larger is not None and self._bridge.last_load is not None:
             self._card.offer_larger(larger)
@@ -156,21 +153,15 @@ def larger_context(plan: PlanSummary, needed: int) -> LargerContext | None:
     return LargerContext(size, round((size - plan.context) * per_token))
 
 
-def _words(needed: int | None, context: int, *, answered: bool) -> tuple[str, str, str]:
+def _words(needed: int | None, context: int) -> tuple[str, str, str]:
     """Title, text and the button that does nothing."""
-    if answered:
+    if needed is None:
         return (
             tr("The context is full, so the answer ends here."),
             tr("To continue, the model needs a longer context."),
             tr("Leave it as it is"),
         )
     title = tr("This does not fit into the context.")
-    if needed is None:
-        return (
-            title,
-            tr("Its context holds {context} tokens.").format(context=number(context)),
-            (tr("Leave it as it is")),
-        )
     text = tr("The conversation would be {needed} tokens long, the context holds {context}.")
     return (
         title,

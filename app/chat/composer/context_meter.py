@@ -111,12 +111,6 @@ class ContextMeter(QWidget):
         words = "" if self._fill is None else self._words(widest, self._fill.context)
         return QSize(metrics.horizontalAdvance(words) + 4, metrics.height() + _BAR + 4)
 
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Take on another size of text."""
-        super().changeEvent(event)
-        if event.type() is QEvent.Type.FontChange:
-            self.updateGeometry()
-
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Words, and the bar below them."""
         fill = self._fill

@@ -36,8 +36,6 @@ class EdgeScroll(QObject):
                 self._pressed, self._at = watched, event.globalPosition()
                 if self._beyond():
                     self._timer.start()
-                else:
-                    self._timer.stop()
             elif event.type() is QEvent.Type.MouseButtonRelease:
                 self._timer.stop()
                 self._pressed = None

@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversations.finder import FileSearcher, Finder
 from app.history import Conversation, HistoryStore, Hit
+from app.history.searcher import HistorySearch
 from app.notices import Notice
 from engine.errors import UserFixable
 
@@ -113,3 +114,19 @@ def test_the_file_is_searched_next_to_the_open_store(store: HistoryStore) -> Non
     (hit,) = hits
     assert hit.message_id is not None
     assert [hit.snippet[start:end] for start, end in hit.ranges] == ["question", "Größe"]
+
+
+def test_a_search_of_the_file_is_cancelled(
+    store: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searcher = FileSearcher(store.path)
+    cancelled: list[bool] = []
+
+    def search(going: HistorySearch, _query: str) -> list[Hit]:
+        searcher.cancel()
+        cancelled.append(going._cancelled.is_set())
+        return []
+
+    monkeypatch.setattr(HistorySearch, "search", search)
+    searcher.search("words")
+    assert cancelled == [True]

@@ -245,6 +245,8 @@ def test_a_title_without_room_is_told_in_full(
     short = add("Short", 0.002)
     listed.refresh()
     areas = [sidebar.list.visualRect(sidebar.list.rows.index_of(each.id)) for each in (long, short)]
+    heading = sidebar.list.visualRect(sidebar.list.rows.index(0, 0))
+    assert tip(sidebar, heading.center()) == ""
     assert tip(sidebar, areas[1].topLeft() + QPoint(30, 8)) == ""
     assert tip(sidebar, areas[0].topLeft() + QPoint(30, 8)) == long.title
     assert tip(sidebar, more_area(areas[0]).center()) == "More (menu key)"
@@ -302,6 +304,9 @@ def test_a_drag_scrolls_at_the_edges_and_leaves_no_mark(
     assert view.grab().toImage() != before
     QApplication.sendEvent(view.viewport(), QDragLeaveEvent())
     assert view.grab().toImage() == before
+    heading = view.rows.index(view.rows.folder_index(folder.id).row() + 1, 0)
+    assert over(view.visualRect(heading).center())
+    assert view.grab().toImage() != before
     bottom = QPoint(30, view.viewport().height() - 3)
     QApplication.sendEvent(view.viewport(), QDragEnterEvent(bottom, action, data, left, plain))
     over(bottom)

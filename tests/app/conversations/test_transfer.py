@@ -169,15 +169,17 @@ def test_several_as_markdown_go_into_a_folder(
 def test_a_bad_file_does_not_keep_the_good_one_out(
     sidebar: Sidebar, listed: ConversationList, told: Told, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    bad, good = tmp_path / "bad.json", tmp_path / "good.json"
+    bad, good, picture = (tmp_path / name for name in ("bad.json", "good.json", "a.png"))
     bad.write_text("{", encoding="utf-8")
+    picture.write_bytes(b"\x89PNG\xff\xfe")
     messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]
     good.write_text(json.dumps({"messages": messages}), encoding="utf-8")
-    sidebar.transfer.import_files([bad, good])
+    sidebar.transfer.import_files([bad, good, picture])
     qtbot.waitUntil(lambda: bool(told.said))
     assert len(listed.newest_first()) == 1
-    (problem,) = told.problems
+    problem, no_text = told.problems
     assert problem.text.startswith("bad.json")
+    assert no_text.text == "a.png is not a text file."
 
 
 def test_dropping_a_file_anywhere_on_the_sidebar(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -443,3 +444,7 @@ def test_markdown_of_an_earlier_version_is_read_by_its_headings() -> None:
             ("assistant", "Boil."),
         ]
         assert tree.conversation.setup.system_prompt == "Be brief."
+    ((tree,), _) = read_trees("# Soup\n\n## You, 2026-13-45 10:00\n\nHow?\n")
+    assert time.time() - tree.messages[0].created_at < 60
+    with pytest.raises(UserFixable, match="No conversation was found"):
+        read_trees("# Soup\n\n**System prompt**\n\nBe brief.\n")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.models.detail.installed_detail import InstalledDetail
@@ -33,6 +35,14 @@ def test_the_format_is_that_of_the_files(detail: InstalledDetail, gguf: bool, wo
     """A folder may hold either."""
     shown(detail, gguf=gguf)
     assert dict(detail.facts.shown)["Format"] == word
+
+
+def test_a_draft_says_that_it_drafts_for_a_model(detail: InstalledDetail) -> None:
+    head = replace(shown(detail, gguf=True), head=True)
+    detail.show_model(head, in_use=False, offered=False, answers=False)
+    assert "Load the model first" in " ".join(
+        each.text() for each in detail.findChildren(QLabel) if not each.isHidden()
+    )
 
 
 @pytest.mark.parametrize("listed", [DRAFT, DRAFT.parent])

@@ -66,6 +66,8 @@ def test_the_bundled_models_are_listed_and_one_of_them_loads(desk: Desk) -> None
     assert menu_of(desk)[name].isChecked()
     desk.ready()
     assert desk.assembly.settings.value.model == str(default_target())
+    desk.assembly.bridge.submit(Load(Path("another")))  # as a benchmark does
+    desk.bot.waitUntil(lambda: desk.assembly.settings.value.model == "another")
 
 
 @pytest.mark.parametrize("works", [True, False])

@@ -147,6 +147,24 @@ def test_without_draft_only_the_model_is_fetched(visitor: Visitor) -> None:
     visitor.did("add", story.QWEN3_8B.repo, None)
 
 
+def test_a_draft_of_unknown_size_or_kept_already_is_ordered_with_the_model(
+    visitor: Visitor,
+) -> None:
+    visitor.find("qwen3")
+    visitor.choose(story.QWEN3_8B)
+    detail = visitor.page.searching.remote
+    visitor.until(lambda: detail.variant is not None and detail.drafts.chosen is not None)
+    assert detail.drafts.chosen is not None
+    unknown = replace(detail.drafts.chosen, repo="somebody/draft", nbytes=None)
+    detail.show_drafts([unknown])
+    assert detail.download_button.text() == "Download with draft"
+    kept = replace(unknown, path=Path("draft.gguf"))
+    detail.show_drafts([kept])
+    order = detail.wanted(with_draft=True)
+    assert order is not None
+    assert (order.draft_path, order.draft_repo) == (kept.path, None)
+
+
 def test_a_gated_model_leads_to_its_terms_and_to_the_token(visitor: Visitor) -> None:
     visitor.find("llama")
     visitor.choose(story.LLAMA)
@@ -257,6 +275,7 @@ def test_rows_explain_their_badges_and_are_read_aloud(visitor: Visitor) -> None:
     delegate = view.itemDelegate()
     assert isinstance(delegate, RowDelegate)
     badge = delegate._badge_area(area, row.mark).center().toPoint()
+    assert tip(QPoint(20, view.viewport().height() - 2)) == ""
     assert tip(badge) == (row.mark.tip or row.mark.text)
     assert tip(area.topLeft() + QPoint(20, 10)) == row.tip
     spoken = index.data(Qt.ItemDataRole.AccessibleTextRole)

@@ -208,6 +208,14 @@ def test_a_server_is_tested_again_with_its_saved_key_and_removed(
     desk.bot.waitUntil(lambda: ring.get_password("Duotail", f"server {server.url}") is None)
 
 
+def test_without_a_keyring_it_is_said_how_long_a_key_is_kept(
+    desk: Desk, server: PlayedServer, ring: Ring
+) -> None:
+    ring.locked = True
+    desk.assembly.servers.keep(RemoteServer(server.url, ServerKind.VLLM, (MODEL,)), "right")
+    desk.bot.waitUntil(lambda: any("no keyring" in text for text in desk.banners.texts))
+
+
 def test_nothing_is_sent_elsewhere_before_the_user_agrees(desk: Desk) -> None:
     far = RemoteServer("http://192.0.2.7:8000/v1", ServerKind.VLLM, (MODEL,))
     desk.assembly.servers.keep(far, None)

@@ -150,6 +150,13 @@ def test_where_it_is_here_it_is_loaded(desk: Desk, offer: StarterOffer) -> None:
     desk.bot.waitUntil(lambda: desk.script.commands[-1] == desk.assembly.bridge.last_load)
     assert desk.assembly.bridge.last_load is not None
     assert desk.assembly.bridge.last_load.model == Path("there")
+    desk.ready()
+    desk.assembly.models.unload()
+    desk.bot.waitUntil(offer.load_button.isVisible, timeout=5_000)
+    desk.script.starter = None  # deleted meanwhile
+    click(desk, offer.load_button)
+    assert not offer.load_button.isVisible()
+    assert offer.fetch_button.isVisible()
 
 
 def test_the_starter_model_has_a_preset_of_its_own_and_other_models_none(

@@ -214,6 +214,13 @@ def test_what_waited_is_typed_text_again_after_a_restart(open_desk: OpenDesk) ->
     desk.ready()
     _being_written(desk)
     desk.type_and_send("Second")
+    here, field = desk.session.current, desk.chat.composer.field
+    desk.session.open(None)
+    desk.chat.outgoing.end()
+    desk.session.open(here)
+    assert field.toPlainText() == "Second"
+    desk.chat.composer.send()
+    assert field.toPlainText() == ""
     desk.assembly.close()
     again = open_desk(None)
     assert again.chat.composer.field.toPlainText() == "Second"

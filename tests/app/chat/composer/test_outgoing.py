@@ -289,6 +289,12 @@ def test_a_file_belongs_to_the_conversation_it_was_given_in(
     desk.session.open(first)
     assert [each.name for each in desk.chat.outgoing.attachments] == ["good.pdf"]
     assert desk.chat.composer.field.toPlainText() == "half written"
+    gate.clear()
+    desk.chat.outgoing.attach([tmp_path / "late.pdf"])
+    (late,) = desk.chat.outgoing._reading
+    desk.chat.outgoing.end()
+    assert late.stop.is_set()
+    gate.set()
 
 
 def test_pasted_lines_stay_a_chip_where_the_field_has_no_room_for_them(desk: Desk) -> None:

@@ -90,6 +90,20 @@ def test_a_path_is_no_prompt_and_the_last_line_leads_to_the_library(
     assert field.toPlainText() == ""
 
 
+def test_a_prompt_without_places_is_gone_on_with_and_the_list_stays_at_the_composer(
+    desk: Desk, field: MessageField, menu: PromptMenu
+) -> None:
+    desk.assembly.settings.change(prompts=(SavedPrompt("Short", "Be brief. "),))
+    QTest.keyClicks(field, "/")
+    above = desk.chat.composer.y() - menu.y()
+    desk.assembly.window.resize(desk.assembly.window.width(), 560)
+    QTest.qWait(0)
+    assert desk.chat.composer.y() - menu.y() == above
+    QTest.keyClick(field, Key.Key_Return)
+    QTest.keyClicks(field, "Why?")
+    assert field.toPlainText() == "Be brief. Why?"
+
+
 _WORDS = st.text("ab {}/", max_size=6)
 
 

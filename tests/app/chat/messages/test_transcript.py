@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QTextCursor, QWheelEvent
 from PySide6.QtWidgets import QApplication, QTableWidget, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
@@ -14,9 +14,11 @@ from stopwatch import least
 from transcript_reader import Reader, message
 
 from app.chat.messages.answer_details import AnswerDetails
+from app.chat.messages.edge_scroll import EdgeScroll
 from app.chat.messages.message_actions import Act
 from app.chat.messages.message_view import Bubble
 from app.chat.messages.user_message import UserMessage
+from app.chat.text.thought_view import ThoughtView
 from app.history import AnswerState
 from engine.events import AnswerStats
 from engine.request import SamplingParams
@@ -35,8 +37,9 @@ def _button(bubble: Bubble, name: str) -> QToolButton:
     return next(each for each in found if each.isVisible())
 
 
-def _wheel(reader: Reader, steps: int) -> None:
-    view = reader.transcript.viewport()
+def _wheel(
+    view: QWidget, steps: int, modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier
+) -> bool:
     at = QPointF(view.rect().center())
     event = QWheelEvent(
         at,
@@ -44,11 +47,12 @@ def _wheel(reader: Reader, steps: int) -> None:
         QPoint(),
         QPoint(0, 120 * steps),
         Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
+        modifiers,
         Qt.ScrollPhase.NoScrollPhase,
         False,
     )
     QApplication.sendEvent(view, event)
+    return event.isAccepted()
 
 
 def test_ten_thousand_messages_take_few_widgets(reader: Reader) -> None:
@@ -60,7 +64,7 @@ def test_ten_thousand_messages_take_few_widgets(reader: Reader) -> None:
         QApplication.processEvents()
         most = max(most, len(reader.transcript.bubbles))
     for _ in range(30):
-        _wheel(reader, 1)
+        _wheel(reader.transcript.viewport(), 1)
         QApplication.processEvents()
         most = max(most, len(reader.transcript.bubbles))
     assert most <= 60
@@ -89,7 +93,7 @@ def test_opening_and_scrolling_keep_their_budgets(reader: Reader) -> None:
         frames = []
         for step in range(100):
             started = time.thread_time()
-            _wheel(reader, 2 if step % 3 else 6)
+            _wheel(reader.transcript.viewport(), 2 if step % 3 else 6)
             QApplication.processEvents()
             frames.append(time.thread_time() - started)
         return sorted(frames)[-6]
@@ -152,15 +156,16 @@ def test_what_is_selected_stays_selected_while_text_streams_in(reader: Reader) -
     reader.transcript.add(replace(message(3), text=""))
     answer = reader.last_answer()
     reader.begin()
+    assert answer.groups() == ((Act.COPY, Act.PLAIN),)
     reader.write("Here are **some** words to select, and")
     reader.bot.waitUntil(lambda: "select" in answer.text.toPlainText())
     cursor = QTextCursor(answer.text.document())
     cursor.setPosition(5)
     cursor.setPosition(24, QTextCursor.MoveMode.KeepAnchor)
     answer.text.setTextCursor(cursor)
-    for piece in (" more of", " them in the", " same paragraph.\n\nAnd", " another one."):
+    for piece in (" more *of", " them* in the", " same paragraph.\n\nAnd", " another one."):
         reader.write(piece)
-        reader.bot.waitUntil(lambda piece=piece: piece.split()[-1] in answer.text.toPlainText())
+        reader.bot.waitUntil(lambda last=piece.split()[-1].strip("*"): last in answer.text.toPlainText())
         assert answer.text.textCursor().selectedText() == "are some words to s"
     reader.bot.keyClick(answer.text, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == "are some words to s"
@@ -254,6 +259,42 @@ def test_keys_scroll_wherever_the_focus_is(reader: Reader) -> None:
     assert reader.transcript.following
     reader.bot.keyClick(text, Qt.Key.Key_Up, Qt.KeyboardModifier.ControlModifier)
     assert reader.transcript.bubbles[-2].text.hasFocus()
+    bar.setValue(0)
+    reader.bot.keyClick(
+        QApplication.focusWidget(), Qt.Key.Key_Up, Qt.KeyboardModifier.ControlModifier
+    )
+    shown = reader.transcript.bubble_at(97)
+    assert shown.text.hasFocus()
+    assert 0 <= shown.y() < shown.geometry().bottom() <= reader.transcript.viewport().height()
+
+
+def test_the_keyboard_comes_to_a_conversation_without_messages(reader: Reader) -> None:
+    reader.window.activateWindow()
+    reader.after.setFocus()
+    reader.bot.waitUntil(reader.after.hasFocus)
+    reader.bot.keyClick(reader.after, Qt.Key.Key_Tab, Qt.KeyboardModifier.ShiftModifier)
+    assert reader.transcript.hasFocus()
+    reader.bot.keyClick(reader.transcript, Qt.Key.Key_Down, Qt.KeyboardModifier.ControlModifier)
+    assert reader.transcript.hasFocus()
+
+
+def test_the_wheel_over_a_text_makes_it_no_larger(reader: Reader) -> None:
+    reader.show(2)
+    text = reader.last_answer().text
+    before = text.font().pointSizeF()
+    assert not _wheel(text.viewport(), 1, Qt.KeyboardModifier.ControlModifier)
+    assert text.font().pointSizeF() == before
+
+
+def test_actions_are_mirrored_where_text_runs_from_right_to_left(reader: Reader) -> None:
+    reader.show(2)
+    width = reader.last_answer().footer.width()
+    before = _button(reader.last_answer(), "More actions").geometry()
+    reader.window.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+    reader.transcript.reset_rows()
+    reader.settle()
+    after = _button(reader.last_answer(), "More actions").geometry()
+    assert (after.left(), after.width()) == (width - 1 - before.right(), before.width())
 
 
 def test_versions_with_arrows_and_keys(reader: Reader) -> None:
@@ -412,6 +453,11 @@ def test_thoughts_are_not_copied(reader: Reader) -> None:
     reader.settle()
     reader.last_answer().copy()
     assert QGuiApplication.clipboard().text() == "Yes."
+    reader.transcript.set_reading(tinted=False, thoughts_open=True)
+    reader.transcript.reset_rows()
+    reader.settle()
+    (thought,) = reader.last_answer().findChildren(ThoughtView)
+    assert thought.opened
 
 
 def test_the_numbers_of_an_answer_are_shown_and_copied(reader: Reader) -> None:
@@ -451,6 +497,11 @@ def test_revealing_goes_straight_to_a_message_and_its_words(reader: Reader) -> N
     reader.settle()
     assert bubble.text.first_hit() is None
     assert 3 in reader.transcript.visible_range()
+    start = hidden.index("needle")
+    reader.transcript.mark_answer_range(messages[501].id, start, start + 6)
+    reader.scroll(501 / 1_000)
+    marked = reader.transcript.bubble_at(501).text
+    assert marked.marks.mark == (start, start + 6)
 
 
 def test_the_streaming_message_lives_wherever_the_reader_is(reader: Reader) -> None:
@@ -460,7 +511,7 @@ def test_the_streaming_message_lives_wherever_the_reader_is(reader: Reader) -> N
     reader.begin()
     reader.scroll(0.0)
     for _ in range(40):
-        _wheel(reader, -3)
+        _wheel(reader.transcript.viewport(), -3)
         QApplication.processEvents()
     reader.write("Still here")
     reader.bot.waitUntil(lambda: "Still here" in answer.text.toPlainText())
@@ -481,6 +532,12 @@ def test_dragging_a_selection_beyond_the_edge_scrolls(reader: Reader, qtbot: QtB
     qtbot.mousePress(surface, Qt.MouseButton.LeftButton, pos=start)
     _drag(surface, below)
     qtbot.waitUntil(lambda: reader.transcript.verticalScrollBar().value() > before + 1_500)
+    (edges,) = reader.transcript.findChildren(EdgeScroll)
+    (timer,) = edges.findChildren(QTimer)
+    _drag(surface, surface.mapFrom(view, QPoint(200, 100)))
+    qtbot.waitUntil(lambda: not timer.isActive())
+    _drag(surface, surface.mapFrom(view, QPoint(200, view.height() + 60)))
+    assert timer.isActive()
     qtbot.mouseRelease(surface, Qt.MouseButton.LeftButton, pos=below)
     selected = answer.text.textCursor().selectedText()
     assert len(selected) > 3_000
@@ -510,3 +567,7 @@ def test_an_answer_that_has_ended_is_whole_in_a_row_made_anew(reader: Reader) ->
     live.ended.emit(live.message)
     reader.transcript.reset_rows()
     assert reader.last_answer().whole_text() == "The whole answer"
+    live = reader.begin()
+    reader.write("More than was kept")
+    live.ended.emit(replace(live.message, text="What was kept"))
+    assert reader.last_answer().text.toPlainText() == "What was kept"

@@ -135,6 +135,7 @@ _PROSE = " ".join(f"This is **sentence** number {number}." for number in range(4
 _CHAINS = {
     "code": f"```py\n{_CODE}```\n\nend",
     "open": f"~~~\n{_CODE}",
+    "wide": f"```\n{('x' * 300 + chr(10)) * 60}```\n\nend",
     "giant": "```\n" + "x" * 20_000 + "\ny\n```",
     "table": f"| a | b |\n|---|---|\n{_ROWS}\nend",
     "prose": f"{_PROSE}\n\nend",

@@ -151,6 +151,14 @@ def test_places_in_a_thought_are_places_in_the_answer(view: TextView) -> None:
     assert view.source_at(place) == at
 
 
+def test_a_thought_stays_closed_where_nothing_of_a_stretch_is_shown(view: TextView) -> None:
+    source = "<think>See [there](https://example.org).</think>\n\nYes."
+    view.show_markdown(source)
+    at = source.index("example")
+    assert view.unfolded_rect(at, at + 7) is None
+    assert not _thought(view).opened
+
+
 def test_the_tint_reaches_into_thoughts(view: TextView) -> None:
     view.show_markdown(TEXT)
     _thought(view).set_opened(True)
