@@ -132,7 +132,6 @@ class ReportsDialog(QDialog):
         self.restart_asked.emit(True)
 
 
-
 def _title(report: Report) -> str:
     written = QDateTime.fromSecsSinceEpoch(int(report.written.timestamp()))
     when = QLocale().toString(written, QLocale.FormatType.ShortFormat)

@@ -81,6 +81,7 @@ def test_address_and_access_token_are_shown_masked_and_copied(
     assert qapp.clipboard().text() == opened(server).url  # type: ignore[attr-defined]
 
 
+@pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
 def test_a_new_token_takes_the_place_of_the_old_one(
     desk: Desk, ring: Ring, server: ModelServer
 ) -> None:

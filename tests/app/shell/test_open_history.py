@@ -54,7 +54,9 @@ def button(desk: Desk, text: str) -> QPushButton | None:
     return next((each for each in banners if each.text() == text), None)
 
 
-def test_a_damaged_history_is_shown_and_left_as_it_is(open_desk: OpenDesk, paths: Paths) -> None:
+def test_a_damaged_history_is_shown_and_left_as_it_is(
+    open_desk: OpenDesk, paths: Paths, notices: list[Notice]
+) -> None:
     fill(paths)
     left = damage(paths)
     desk = open_desk(None)
@@ -67,7 +69,7 @@ def test_a_damaged_history_is_shown_and_left_as_it_is(open_desk: OpenDesk, paths
     assert paths.history.read_bytes() == left
     desk.assembly.store.lost = 3
     desk.assembly.history.tell(lambda: None)
-    assert "3 messages are missing." in desk.banners.texts[0]
+    assert "3 messages are missing." in notices[-1].remedy
 
 
 def test_going_on_with_what_can_be_read(open_desk: OpenDesk, paths: Paths) -> None:

@@ -32,9 +32,7 @@ def test_a_stretch_of_the_timeline_marks_the_words_of_its_answer(desk: Desk) -> 
     assert marked == [(0, 9)]
 
 
-def test_a_word_shows_the_round_that_wrote_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_word_shows_the_round_that_wrote_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = panel_of(desk)
     desk.type_and_send("Hello")
     answer = desk.answered()

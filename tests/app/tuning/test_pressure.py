@@ -168,7 +168,10 @@ def test_the_way_back_goes_when_the_game_does_not(player: Player) -> None:
     assert player.notice is None, "it does not fit after all"
     player.others(GIB, CALM_S)
     player.answer(plan_with(8 * GIB, None))
-    player.click("Use it again\n8.0 GiB")
+    assert player.notice is not None
+    texts = [each.text().split() for each in player.notice.findChildren(QPushButton)]
+    assert ["Use", "it", "again", "8.0", "GiB"] in texts, "a speed that is not known is not told"
+    player.click("Leave as it is")
     player.others(GIB, 20)
     assert player.notice is None
     assert len(player.questions) == 5
