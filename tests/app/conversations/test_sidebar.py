@@ -87,6 +87,7 @@ def test_a_row_and_its_dots_look_different_under_the_mouse(
     one = add("One")
     listed.refresh()
     view = sidebar.list
+    sidebar.grab()  # the scroll bar goes
     row = view.visualRect(view.rows.index_of(one.id))
     pictures = [view.viewport().grab(row).toImage()]
     for place in (row.topLeft() + QPoint(9, 9), more_area(row).center()):
