@@ -127,7 +127,7 @@ class TokenView(PaintedView):
         return width
 
     def resize_to_fit(self) -> None:
-        """Lay out anew for another width; what was at the top stays there."""
+        """Lay out anew for another width; what was at the top stays in view."""
         self._place_parts()
         if not self._follows and self._wanted is None:
             self._wanted = self.chips.first(self._bar.value() + 1)

@@ -61,7 +61,9 @@ class ReportsDialog(QDialog):
         self.copy = text_button(tr("Copy report"), self, self._copy)
         self.delete = text_button(tr("Delete"), self, self._delete)
         self.delete_all = text_button(tr("Delete all"), self, self._delete_all)
-        self.open_folder = text_button(tr("Open the folder"), self, self._open_folder)
+        self.open_folder = text_button(
+            tr("Open the folder"), self, lambda: show_folder(self._folder.path)
+        )
         self.safe = text_button(tr("Start in safe mode"), self, self._start_in_safe_mode)
         self.safe.setToolTip(tr("Restarts Duotail with portable code: slower, but the safest."))
 
@@ -128,10 +130,6 @@ class ReportsDialog(QDialog):
     def _start_in_safe_mode(self) -> None:
         self.accept()
         self.restart_asked.emit(True)
-
-    def _open_folder(self) -> None:
-        self._folder.path.mkdir(parents=True, exist_ok=True)
-        show_folder(self._folder.path)
 
 
 def _title(report: Report) -> str:

@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 
 from app.data_folder.paths import Paths
-from app.diagnostics.reports import ReportFolder
 from engine.devices.kept_estimates import estimates_folder
 from engine.devices.kept_measurements import adapters_folder, learnt_folder, speeds_folder
 from engine.hub.download.cache import cache_folder
@@ -200,8 +199,6 @@ def empty(stored: Stored, paths: Paths) -> None:
             for old in paths.data.glob("duotail.log.*"):
                 old.unlink()
             os.truncate(paths.log, 0)  # it is open, and goes on from here
-        case StoredData.REPORTS:
-            ReportFolder(paths).delete_all()
         case StoredData.BENCHMARKS:
             for kept in paths.benchmarks.glob("*.json"):
                 kept.unlink()

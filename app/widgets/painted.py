@@ -266,10 +266,7 @@ def hatch(colour: QColor) -> QBrush:
 
 def _font(base: QFont, factor: float, weight: QFont.Weight | None = None) -> QFont:
     font = QFont(base)
-    if font.pointSizeF() > 0:
-        font.setPointSizeF(font.pointSizeF() * factor)
-    else:
-        font.setPixelSize(max(round(font.pixelSize() * factor), 1))
+    font.setPointSizeF(font.pointSizeF() * factor)
     if weight is not None:
         font.setWeight(weight)
     # Figures of one width, so that changing numbers do not make the line tremble.

@@ -90,8 +90,6 @@ class UniformList(QListView):
             bar.setValue(top)
         elif hint == _Hint.PositionAtBottom or (hint == _ANYWHERE and top > bar.value() + room):
             bar.setValue(top - room)
-        elif hint == _Hint.PositionAtCenter:
-            bar.setValue(top - room // 2)
 
     # -- keys and choosing -----------------------------------------------------------------
 

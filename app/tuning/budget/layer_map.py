@@ -85,9 +85,6 @@ class LayerMap(Painted):
         if places != self.places:
             self.places, self._entries = places, Legend(_entries(places))
             self.refresh()
-            height = self._height(self.width())
-            if height != self.height():
-                self.setFixedHeight(height)
 
     def height_for(self, room: float) -> float:
         """Title, cells, legend."""

@@ -52,9 +52,6 @@ class MemoryView(Painted):
             for part, size in rows(now, then)
         )
         self.refresh()
-        height = self._height(self.width())
-        if height != self.height():
-            self.setFixedHeight(height)
 
     def set_sides(self, left: float, right: float) -> None:
         """Room beside the bars, so that they lie below the slider's axis."""

@@ -81,6 +81,21 @@ def test_a_click_opens_and_ctrl_click_only_chooses(
     assert [each.title for each in sidebar.list.chosen()] == ["One", "Two"]
 
 
+def test_a_row_and_its_dots_look_different_under_the_mouse(
+    sidebar: Sidebar, listed: ConversationList, add: Add, qtbot: QtBot
+) -> None:
+    one = add("One")
+    listed.refresh()
+    view = sidebar.list
+    sidebar.grab()  # the scroll bar goes
+    row = view.visualRect(view.rows.index_of(one.id))
+    pictures = [view.viewport().grab(row).toImage()]
+    for place in (row.topLeft() + QPoint(9, 9), more_area(row).center()):
+        qtbot.mouseMove(view.viewport(), place)
+        pictures.append(view.viewport().grab(row).toImage())
+    assert pictures[0] != pictures[1] != pictures[2] != pictures[0]
+
+
 def test_several_are_deleted_with_one_key_and_come_back(
     sidebar: Sidebar, listed: ConversationList, add: Add, rows: Rows, qtbot: QtBot
 ) -> None:

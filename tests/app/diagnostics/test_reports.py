@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from app.data_folder.paths import Paths
@@ -138,8 +138,12 @@ def test_no_crash_no_report(paths: Paths) -> None:
     assert ReportFolder(paths).of_last_crash() is None
 
 
-def test_reports_are_read_copied_and_deleted(paths: Paths, qtbot: QtBot) -> None:
+def test_reports_are_read_copied_and_deleted(
+    paths: Paths, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = ReportFolder(paths)
+    shown: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()))
     folder.of_error(failing(IndexError("one")))
     folder.of_error(failing(IndexError("two")))
     dialog = ReportsDialog(folder)
@@ -148,6 +152,8 @@ def test_reports_are_read_copied_and_deleted(paths: Paths, qtbot: QtBot) -> None
     assert "IndexError" in dialog.text.toPlainText()
     dialog.copy.click()
     assert QGuiApplication.clipboard().text() == dialog.text.toPlainText()
+    dialog.open_folder.click()
+    assert [Path(each) for each in shown] == [paths.reports]
     with qtbot.waitSignal(dialog.changed):
         dialog.delete.click()
     assert len(folder.all()) == 1

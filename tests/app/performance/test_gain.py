@@ -8,6 +8,7 @@ import pytest
 import scripted_rounds as scripted
 from desk import Desk
 
+from app.notices import Notice
 from app.performance.feed import ASIDE
 from app.performance.gain import Baseline, Gain, gain_of
 from app.performance.panel import PerformancePanel
@@ -15,6 +16,7 @@ from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares
 from app.showcase.script import stats
 from engine.commands import Mode
+from engine.events import Failed
 
 FAST = stats(101)
 LONG = " ".join(f"word{number}" for number in range(60))
@@ -119,6 +121,25 @@ def test_the_speed_without_the_draft_is_measured_quietly_and_once(
     desk.answered()
     desk.bot.waitUntil(lambda: panel.board.frames.at_rest)
     assert not any(each.id.startswith(ASIDE) for each in desk.script.requests[2:])
+
+
+def test_a_measurement_that_fails_is_told_to_whoever_asked(
+    desk: Desk, notices: list[Notice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.type_and_send("Tell me of words.")
+    desk.answered()
+    panel = desk.assembly.window.performance
+    assert isinstance(panel, PerformancePanel)
+    without = panel.board._without
+    assert without is not None
+    monkeypatch.setattr(without._bridge, "submit", lambda _command: None)
+    for quietly in (True, False):
+        desk.bot.waitUntil(lambda: without.possible)
+        without.measure(quietly=quietly)
+        assert not notices
+        desk.tell(Failed(0.0, without._asked, "There is no room.", "Close programs."))
+        without._asked = None
+    assert [each.text for each in notices] == ["There is no room."]
 
 
 def test_nothing_is_measured_for_nobody(desk: Desk) -> None:

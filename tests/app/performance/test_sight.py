@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import scripted_rounds as scripted
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QWheelEvent
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QApplication, QMenu
@@ -207,6 +207,13 @@ def test_the_cursor_goes_through_all_graphs_and_to_the_text(
     assert told[-1] == ("r", done.text_start, done.text_end)
     assert speed.grab().toImage() != before
     assert cpu.grab().toImage() != after
+    for view in (panel.board.timeline, speed):
+        qtbot.mouseMove(panel.board.timeline, QPoint(panel.board.timeline.width() - 30, 60))
+        assert panel.sight.cursor is not None
+        qtbot.mouseMove(view, QPoint(1, 40))
+        assert panel.sight.cursor is None, "nothing was measured beside the graph"
+    qtbot.mouseMove(panel.board.timeline, QPoint(panel.board.timeline.width() - 30, 60))
+    assert told[-1] != ("", -1, -1)
     panel.hide()
     assert told[-1] == ("", -1, -1)
 
@@ -238,8 +245,18 @@ def test_arrows_move_the_cursor_of_a_graph(qtbot: QtBot, panel: PerformancePanel
         places.append(panel.sight.cursor)
     assert places[0] > places[1] > places[2] < places[3]
     assert places[3] == pytest.approx(places[1])
+    assert not cpu.key(Qt.Key.Key_F5)
+    assert panel.sight.cursor == places[3]
     qtbot.keyClick(cpu, Qt.Key.Key_Escape)
     assert panel.sight.cursor is None
+
+
+def test_another_screen_is_painted_for_anew(panel: PerformancePanel) -> None:
+    view = panel.board.lanes[0]
+    view.grab()
+    assert view._picture is not None
+    QApplication.sendEvent(view, QEvent(QEvent.Type.DevicePixelRatioChange))
+    assert view._picture is None
 
 
 def test_gaps_are_explained(panel: PerformancePanel) -> None:

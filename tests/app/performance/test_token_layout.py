@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scripted_tokens import ended, many, model_of, told
 
 from app.engine_link.bridge import joined
-from app.performance.chip_layout import HALF, ChipLayout, Measures, TokenDisplay, traced
+from app.performance.chip_layout import HALF, ChipLayout, Direction, Measures, TokenDisplay, traced
 from app.performance.tokens import AnswerTokens, Fate, Token
 from engine.events import Event, RoundFinished, TextDelta, TokenSpan
 
@@ -31,7 +31,28 @@ def word(text: str, fate: Fate = Fate.OWN) -> Token:
     return Token(text, fate, 0, len(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "rtl"), [("é א", False), ("… א é", True), ("…", None), ("a", False)]
+)
+def test_the_first_letter_with_a_direction_decides(text: str, rtl: bool | None) -> None:
+    paragraph = Direction()
+    paragraph.hear(text)
+    paragraph.hear("א" if rtl is False else "")
+    assert paragraph.rtl is rtl
+
+
 # -- tokens --------------------------------------------------------------------------------
+
+
+def test_text_after_a_gap_is_not_taken_for_what_was_lost() -> None:
+    *_, kept, done = told([["lost"], ["between"], ["kept"]])
+    tokens = AnswerTokens()
+    (lost,) = [each for each in told([["lost"]]) if isinstance(each, TextDelta)]
+    assert isinstance(kept, TextDelta)
+    assert isinstance(done, RoundFinished)
+    tokens.hear(lost)
+    tokens.hear(kept)
+    assert tokens.add(done).text == "kept"
 
 
 @given(

@@ -20,7 +20,7 @@ from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
 from app.performance.token_view import TokenView
 from app.performance.tokens import Fate
-from app.performance.wording import chance
+from app.performance.wording import chance, span
 
 ROUNDS = [["The", " cat", " sat"], [" on", " the"], [" red"], [" mat", "."]]
 REJECTED = ["", " a", " old", ""]
@@ -204,6 +204,10 @@ def test_small_chances_are_not_told_as_nothing() -> None:
     assert chance(0.5).startswith("50")
 
 
+def test_a_short_stretch_is_told_in_milliseconds() -> None:
+    assert [span(each).split() for each in (0.25, 2.5)] == [["250", "ms"], ["2.5", "s"]]
+
+
 def test_the_other_look_keeps_the_place(show: Show, qtbot: QtBot) -> None:
     view = show(model_of(told(many(900), guesses=True)))
     view._bar.setValue(view._bar.maximum() // 2)
@@ -220,6 +224,27 @@ def test_the_other_look_keeps_the_place(show: Show, qtbot: QtBot) -> None:
     assert fates == {Fate.ACCEPTED, Fate.OWN}
     view.buttons[TokenDisplay.TRACE].click()
     assert view.mode is TokenDisplay.TRACE
+    qtbot.waitUntil(lambda: len(view.chips.rows) == len(view.sight.timeline.rounds))
+    view._bar.setValue(view._bar.maximum() // 2)
+    first = view.chips.first(view._bar.value() + 1)
+    view.window().resize(320, 500)
+    qtbot.waitUntil(lambda: view.width() < 330)
+    qtbot.waitUntil(lambda: len(view.chips.rows) == len(view.sight.timeline.rounds))
+    row, top = view.chips.rows[first], view._bar.value()
+    assert top <= row.bottom
+    assert row.top <= top + view.area.height()
+
+
+def test_rounds_without_a_whole_letter_are_walked_over(show: Show) -> None:
+    view = show(model_of(told([["The"], [], [" cat"]])))
+    for key, word in ((Qt.Key.Key_Home, "The"), (Qt.Key.Key_Down, " cat"), (Qt.Key.Key_Up, "The")):
+        QTest.keyClick(view, key)
+        assert chosen(view) == word
+
+
+def test_few_widths_are_kept(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.performance.token_view._MOST_CACHED", 2)
+    assert 0 < len(show(model_of(told(ROUNDS)))._widths) <= 3
 
 
 def test_the_round_that_is_pointed_at_is_marked_in_running_text(small: TokenView) -> None:

@@ -12,6 +12,7 @@ from desk import Desk
 from fake_engine import Script
 from memory_keyring import Ring
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton
 from serving_desk import CHAT, HELLO, client, free_port, opened, serve
 
 from app.notices import Notice
@@ -80,12 +81,17 @@ def test_address_and_access_token_are_shown_masked_and_copied(
     assert qapp.clipboard().text() == opened(server).url  # type: ignore[attr-defined]
 
 
+@pytest.mark.qt_log_ignore("propagateSizeHints", extend=True)
 def test_a_new_token_takes_the_place_of_the_old_one(
     desk: Desk, ring: Ring, server: ModelServer
 ) -> None:
     old = client(server)
     assert list(ring.kept.values()) == [old.token]
-    server.renew_token()
+    desk.assembly.house.show_server()
+    dialog = shown_settings(desk)
+    for words in ("New token…", "Make new token"):
+        (button,) = [b for b in dialog.findChildren(QPushButton) if b.text() == words]
+        button.click()
     desk.bot.waitUntil(
         lambda: server.state is ServingState.ON and opened(server).token != old.token
     )
@@ -155,6 +161,21 @@ def test_the_network_is_let_in_by_a_second_switch_and_never_without_the_token(
     assert panel.warning.isVisible()  # it is not encrypted
     assert client(server).status(path="/v1/models") == 200
     assert client(server).status(path="/v1/models", authorization="") == 401
+
+
+def test_an_error_of_ours_turns_the_switch_off_and_is_reported(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> tuple[str, bool]:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(server_settings, "kept_token", broken)
+    with desk.bot.captureExceptions() as raised:
+        desk.assembly.settings.change(serve=True)
+        desk.bot.waitUntil(lambda: not desk.assembly.settings.value.serve)
+        desk.bot.waitUntil(lambda: bool(raised))
+    assert [str(each[1]) for each in raised] == ["a bug"]
+    assert desk.assembly.model_server.state is ServingState.OFF
 
 
 def test_a_certificate_that_is_none_is_told(desk: Desk, notices: list[Notice]) -> None:
@@ -228,6 +249,11 @@ def test_a_word_at_the_bottom_leads_to_the_requests(holding: Desk) -> None:
         )
         assert dialog.view.isVisible()
         assert not dialog.isModal()  # the chat goes on beside it
+        rows, font = dialog.view.verticalHeader(), dialog.font()
+        before = rows.defaultSectionSize()
+        font.setPointSizeF(2 * font.pointSizeF())
+        dialog.setFont(font)
+        assert rows.defaultSectionSize() > before
         dialog.settings_asked.emit()
         assert shown_settings(holding).page.rows["serve"].isVisible()
     holding.assembly.settings.change(serve=False)

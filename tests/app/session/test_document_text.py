@@ -168,6 +168,10 @@ def test_long_documents_are_cut_and_say_so(tmp_path: Path) -> None:
     text, notice = read_document(path, lambda: False, limits)
     assert text == "0123456789\n\n0123456789\n\n0"
     assert "only pages 1 to 3 of 4" in notice
+    path = at(tmp_path, "long.docx", docx(para("0123456789" * 3)))
+    text, notice = read_document(path, lambda: False, limits)
+    assert len(text) == 25
+    assert "only its beginning" in notice
 
 
 def test_mostly_scanned_is_said(tmp_path: Path) -> None:

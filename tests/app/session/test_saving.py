@@ -96,6 +96,16 @@ def test_an_answer_that_ends_on_a_full_drive_is_stored_when_there_is_room(desk: 
     assert desk.assembly.window.close()
 
 
+def test_the_window_closes_all_the_same_where_the_user_says_so(desk: Desk) -> None:
+    in_the_middle(desk)
+    with full(desk.assembly.store):
+        go_on(desk)
+        desk.answered()
+        assert not desk.assembly.window.close()
+        button(desk, "Close anyway").click()
+        assert not desk.assembly.window.isVisible()
+
+
 def test_what_came_meanwhile_is_stored_before_the_answer_ends(desk: Desk) -> None:
     in_the_middle(desk)
     with full(desk.assembly.store):

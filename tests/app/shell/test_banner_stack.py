@@ -89,6 +89,13 @@ def test_older_messages_wait_until_there_is_room(area: BannerStack, qtbot: QtBot
     assert not area.isVisible()
 
 
+def test_the_oldest_of_very_many_goes(area: BannerStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.shell.banner_stack, "_KEPT", 2)
+    for number in range(4):
+        report(UserFixable(f"Trouble {number}.", "Wait."))
+    assert area.texts == ["Trouble 3.", "Trouble 2."]
+
+
 def test_every_action_is_a_button_and_closes(area: BannerStack) -> None:
     done: list[str] = []
     report(

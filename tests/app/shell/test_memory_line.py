@@ -91,6 +91,8 @@ def test_nothing_is_drawn_where_nothing_changed(line: MemoryStrip) -> None:
     assert drawings(line, lambda: line.take_sample(more)) == 1
     assert drawings(line, lambda: line.take_held(MemoryHeld(3.0, ()))) == 1
     assert drawings(line, lambda: line.resize(900, line.height())) == 1
+    finer = QEvent(QEvent.Type.DevicePixelRatioChange)
+    assert drawings(line, lambda: QApplication.sendEvent(line, finer)) == 1
 
 
 def test_the_words_tell_everything(line: MemoryStrip) -> None:
@@ -207,6 +209,12 @@ def test_details_open_by_key_and_follow(desk: Desk, qtbot: QtBot) -> None:
     assert rows[0] == "RTX 4060 | Target | 2.00 GiB | 2.00 GiB | 0.0 %"
     assert rows[-1] == "RTX 4060 | Total | 3.50 GiB | 3.50 GiB | 0.0 %"
     assert dialog.now.accessibleName() == "The model in memory"
+    model, role = dialog.now.model(), Qt.ItemDataRole.TextAlignmentRole
+    sides = [model.headerData(each, Qt.Orientation.Horizontal, role) for each in (0, 2)]
+    assert [bool(Qt.AlignmentFlag(side) & Qt.AlignmentFlag.AlignLeft) for side in sides] == [
+        True,
+        False,
+    ], "names stand above names, numbers above numbers"
     runtime = HeldLine("", "runtime", GIB, GIB)
     kept = replace(LINES[2], nbytes=GIB)
     more = replace(HELD.devices[0], lines=(*LINES[:2], kept, runtime))

@@ -15,6 +15,8 @@ from PySide6.QtWidgets import QPushButton
 from app.data_folder.paths import Paths
 from app.history import HistoryStore
 from app.history.database import lock_path
+from app.notices import Notice
+from app.shell.open_history import OpenHistory
 from engine.errors import UserFixable
 
 if sys.platform != "win32":
@@ -52,7 +54,9 @@ def button(desk: Desk, text: str) -> QPushButton | None:
     return next((each for each in banners if each.text() == text), None)
 
 
-def test_a_damaged_history_is_shown_and_left_as_it_is(open_desk: OpenDesk, paths: Paths) -> None:
+def test_a_damaged_history_is_shown_and_left_as_it_is(
+    open_desk: OpenDesk, paths: Paths, notices: list[Notice]
+) -> None:
     fill(paths)
     left = damage(paths)
     desk = open_desk(None)
@@ -63,6 +67,9 @@ def test_a_damaged_history_is_shown_and_left_as_it_is(open_desk: OpenDesk, paths
     assert desk.session.live is None
     assert desk.chat.composer.field.toPlainText() == "Is anybody there?", "nothing typed is lost"
     assert paths.history.read_bytes() == left
+    desk.assembly.store.lost = 3
+    desk.assembly.history.tell(lambda: None)
+    assert "3 messages are missing." in notices[-1].remedy
 
 
 def test_going_on_with_what_can_be_read(open_desk: OpenDesk, paths: Paths) -> None:
@@ -146,3 +153,14 @@ def test_damage_found_later_is_told(open_desk: OpenDesk) -> None:
     desk.bot.waitUntil(
         lambda: any("Three pages" in banner.text for banner in desk.banners._banners)
     )
+
+
+def test_damage_found_before_there_is_a_window_is_told_then(
+    paths: Paths, notices: list[Notice]
+) -> None:
+    history = OpenHistory(paths.history)
+    history._found_damaged.emit(UserFixable("Three pages are torn.", "Mend them."))
+    assert not notices
+    history.tell(lambda: None)
+    history.close()
+    assert [each.text for each in notices] == ["Three pages are torn."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from desk import Desk
 
 from app.performance.panel import PerformancePanel
@@ -31,7 +32,7 @@ def test_a_stretch_of_the_timeline_marks_the_words_of_its_answer(desk: Desk) -> 
     assert marked == [(0, 9)]
 
 
-def test_a_word_shows_the_round_that_wrote_it(desk: Desk) -> None:
+def test_a_word_shows_the_round_that_wrote_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = panel_of(desk)
     desk.type_and_send("Hello")
     answer = desk.answered()
@@ -43,3 +44,7 @@ def test_a_word_shows_the_round_that_wrote_it(desk: Desk) -> None:
     assert [done.index for done in panel.sight.rounds] == [second.index]
     transcript.text_hovered.emit(answer.message.id, -1)
     assert list(panel.sight.rounds) == []
+    monkeypatch.setattr("app.shell.round_highlight._REMEMBERED", 1)
+    desk.session.began.emit("another", answer.message.id + 1)
+    transcript.text_hovered.emit(answer.message.id, second.text_start)
+    assert list(panel.sight.rounds) == [], "that answer is long ago"

@@ -37,7 +37,7 @@ LOAD = Load(MODEL)
 GAME = Holder("game.exe", 99, 5 * GIB)
 
 
-def plan_with(nbytes: int, rate: float = 20.0) -> PlanSummary:
+def plan_with(nbytes: int, rate: float | None = 20.0) -> PlanSummary:
     memory = (DeviceMemory(CPU, GIB, target=GIB), DeviceMemory("cuda:0", nbytes, target=nbytes))
     return replace(
         PLAN, mode=Mode.PLAIN, memory=memory if nbytes else memory[:1], tokens_per_s=rate
@@ -160,11 +160,21 @@ def test_the_way_back_goes_when_the_game_does_not(player: Player) -> None:
     player.others(5 * GIB)
     assert player.notice is None
     player.others(GIB, CALM_S)
+    player.others(5 * GIB)
     player.answer(plan_with(8 * GIB))
+    assert player.notice is None, "it was taken again before the answer"
+    player.others(GIB, CALM_S)
+    player.answer(None)
+    assert player.notice is None, "it does not fit after all"
+    player.others(GIB, CALM_S)
+    player.answer(plan_with(8 * GIB, None))
+    assert player.notice is not None
+    texts = [each.text().split() for each in player.notice.findChildren(QPushButton)]
+    assert ["Use", "it", "again", "8.0", "GiB"] in texts, "a speed that is not known is not told"
     player.click("Leave as it is")
     player.others(GIB, 20)
     assert player.notice is None
-    assert len(player.questions) == 3
+    assert len(player.questions) == 5
 
 
 @pytest.mark.parametrize("how", ["Leave as it is", "close"])

@@ -20,7 +20,7 @@ from app.showcase.script import MACHINE, MODEL_NAME
 from app.tuning.run_panel import RunPanel
 from app.tuning.tuning_page import TuningPage
 from engine.commands import DraftChoice, Load, Mode
-from engine.events import Failed, MachineFound, PlanReady
+from engine.events import AcceleratorSample, DeviceSample, Failed, MachineFound, PlanReady
 from engine.machine.facts import Accelerator, Machine
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -207,7 +207,9 @@ def test_a_draft_file_is_chosen(desk: Desk, tmp_path: Path) -> None:
 def test_the_menu_and_the_page_share_one_choice(desk: Desk) -> None:
     panel = opened(desk)
     panel.modes.rows[Mode.PLAIN].button.click()
-    panel.page_button.click()
+    panel.page_button.setFocus()
+    press(Qt.Key.Key_Return)
+    assert desk.assembly.window.pages.shown is PageName.TUNING
     page = desk.assembly.window.pages.page(PageName.TUNING)
     assert isinstance(page, TuningPage)
     assert page.choosing is panel.choosing
@@ -233,6 +235,22 @@ def test_what_cannot_be_is_said_before_it_is_applied(desk: Desk) -> None:
     panel.modes.rows[Mode.PLAIN].button.click()
     desk.bot.waitUntil(lambda: not panel.refusal.isVisibleTo(panel))
     assert panel.apply_button.isEnabled()
+
+
+def test_memory_that_others_take_is_asked_about_again(desk: Desk) -> None:
+    panel = opened(desk)
+    card = AcceleratorSample(
+        CARD.device, CARD.name, memory_used=GIB, memory_ours=0, memory_total=4 * GIB
+    )
+    sample = DeviceSample(perf_counter(), None, None, None, None, (card,))
+    little = replace(card, memory_used=GIB + 2**20)
+    for each in (card, little):
+        desk.tell(replace(sample, accelerators=(each,)))
+        assert panel.choosing.previews.current is not None
+    more = replace(card, memory_used=2 * GIB)
+    desk.tell(replace(sample, accelerators=(more,)))
+    assert panel.choosing.previews.current is None
+    desk.bot.waitUntil(lambda: panel.choosing.previews.current is not None)
 
 
 def test_in_a_narrow_window_the_menu_of_the_model_leads_there(desk: Desk) -> None:
