@@ -66,7 +66,7 @@ class ContextChoices(QObject):
         """Say that it does not fit, and look for ways on.
 
         Args:
-            needed: tokens of a conversation that is too long, None where an answer filled the context.
+            needed: tokens of a conversation that is too long; None: an answer filled the context.
             unsent: the text that comes after the messages on show.
             go_on: called once there is room.
         """

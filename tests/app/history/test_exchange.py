@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

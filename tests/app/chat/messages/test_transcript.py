@@ -165,7 +165,8 @@ def test_what_is_selected_stays_selected_while_text_streams_in(reader: Reader) -
     answer.text.setTextCursor(cursor)
     for piece in (" more *of", " them* in the", " same paragraph.\n\nAnd", " another one."):
         reader.write(piece)
-        reader.bot.waitUntil(lambda last=piece.split()[-1].strip("*"): last in answer.text.toPlainText())
+        last = piece.split()[-1].strip("*")
+        reader.bot.waitUntil(lambda last=last: last in answer.text.toPlainText())
         assert answer.text.textCursor().selectedText() == "are some words to s"
     reader.bot.keyClick(answer.text, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == "are some words to s"
