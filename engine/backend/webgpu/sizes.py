@@ -36,7 +36,7 @@ LARGEST_TILE = 16
 LARGEST_WIDE = 64
 """Rows of a prompt that share one; a pass is a multiple of them."""
 TICKS_BYTES = 16
-"""Of the two times that a forward brings back from a device with a clock."""
+"""Size of the two clock readings that a device with a clock returns with a forward."""
 ALIGNED = 256
 
 _NUMBER = 4
