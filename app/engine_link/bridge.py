@@ -54,7 +54,7 @@ Python's own 5 ms would be a fifth of the time that a forward of a small model t
 """
 
 _NICENESS = 5
-"""Beside the window's thread, one of the engine's gets a quarter of a core."""
+"""On a core that both want, the window's thread gets three times what the engine's gets."""
 
 E = TypeVar("E")
 

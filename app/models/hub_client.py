@@ -92,7 +92,7 @@ class HubClient(QObject):
         self._ask(question)
 
     def describe(self, repo: str) -> None:
-        """Have a repository told that is not known yet."""
+        """Ask for the description of a repository, unless it is known."""
         if repo not in self._asked:
             self._asked.add(repo)
             self._ask(Describe(Access(), repo))
@@ -121,7 +121,7 @@ class HubClient(QObject):
         return self._hub().queue.reports()
 
     def fetch(self, *jobs: Job) -> None:
-        """Fetch models; an equal job that is not over yet makes a new one needless."""
+        """Fetch models; a job that already fetches the same is not added again."""
         self._do(lambda: self._add(jobs))
 
     def _add(self, jobs: Sequence[Job]) -> None:

@@ -20,7 +20,7 @@ class SearchField(QLineEdit):
         return (bool(self.text()) and claims_escape(event)) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Keys that are not about the words."""
+        """Handle the keys that do not edit the text."""
         if event.key() == Qt.Key.Key_Escape and self.text():
             self.clear()
         elif event.key() == Qt.Key.Key_Down:

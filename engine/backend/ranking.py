@@ -11,7 +11,7 @@ from engine.backend.round import Ranking
 from engine.model.weights.readable import Floats
 
 COLDEST, HOTTEST = 1e-4, 1e4
-"""Temperatures beyond these are taken for them."""
+"""Range of temperatures; others are clamped to it."""
 
 
 def rank(logits: Floats, position: int, ranking: Ranking) -> Floats:

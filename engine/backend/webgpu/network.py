@@ -314,7 +314,7 @@ class GpuNetwork:
         return Dispatch(kernel, group, lambda extent: (extent.rows, 1, 1))
 
     def _feed_forward(self, room: GpuRoom, block: _BlockWeights) -> Iterator[Dispatch]:
-        """From normed rows to what is added to the hidden states."""
+        """Yield the dispatches from normed rows to what is added to the hidden states."""
         stages, experts = self._stages, block.config.experts
         if block.router is None or experts is None:
             yield from stages.products(room, block.gate_up, room["gates"])
@@ -338,7 +338,7 @@ class GpuNetwork:
         yield Dispatch(mix, group, lambda extent: (-(-hidden // 64), extent.rows, 1))
 
     def _activated(self, room: GpuRoom, size: int, places: int = 1) -> Dispatch:
-        """The gated numbers of a feed-forward, of so many places a row, for the next product."""
+        """Return the dispatch that gates a feed-forward; `places`: experts a row has, or 1."""
         blocks = -(-size // _BLOCK)
         shape = self._stages.uniform(size, blocks, up(size, 8), _KINDS[self._config.activation])
         kernel = self._gpu.kernel("quantise", "activate")

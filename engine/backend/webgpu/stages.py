@@ -15,7 +15,7 @@ from engine.model.config import Experts, ModelConfig
 
 _BLOCK, _LANES = 32, 64
 _NARROW = 4
-"""Devices whose products take no more rows together take fewer of prompts, too."""
+"""Devices whose tiles have no more rows than this also take narrower tiles of prompts."""
 _LOOKING = 8
 """Rows whose attention shares what is read of the keys, at most."""
 
