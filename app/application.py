@@ -112,7 +112,7 @@ class Assembly:
         hub: HubMaker | None = None,
         device: str | None = None,
     ) -> None:
-        self.paths, self._simulate_gpu = paths, simulate_gpu
+        self.paths, self._simulate_gpu, self._device = paths, simulate_gpu, device
         self.settings = settings or SettingsStore(paths.settings)
         self._theme = theme
         self._look(self.settings.value)
@@ -250,6 +250,7 @@ class Assembly:
         around = HubContext(
             self.paths.data,
             self._simulate_gpu,
+            self._device,
             self._in_use,
             lambda: tuple(Path(path) for path in self.settings.value.recent_models),
             self._cache,
@@ -265,7 +266,8 @@ class Assembly:
 
         def command(model: Path) -> Load:
             profile = self.settings.value.profiled(model).profile
-            return profile.put_into(Load(model, simulate_gpu=self._simulate_gpu))
+            usual = Load(model, simulate_gpu=self._simulate_gpu, device=self._device)
+            return profile.put_into(usual)
 
         def more() -> list[Path]:
             used = [Path(path) for path in self.settings.value.recent_models]

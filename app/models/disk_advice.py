@@ -76,7 +76,7 @@ class DiskAdvice:
     def _machine(self) -> tuple[Machine, Speeds]:
         now = time.monotonic()
         if self._seen is None or now - self._seen[0] > _FRESH_S:
-            machine = self._manager.look(self._around.simulate_gpu)
+            machine = self._manager.look(self._around.simulate_gpu, self._around.device)
             self._seen = (now, machine, self._manager.speeds(machine))
         return self._seen[1:]
 

@@ -39,6 +39,7 @@ class HubContext:
     Attributes:
         data: the folder of the user's data.
         simulate_gpu: bytes of a simulated accelerator in the place of real ones.
+        device: name of the only accelerator to use; None: whichever is of use.
         in_use: loaded models, targets and drafts.
         recent: models that were used before.
         cache: the hub's, where the settings name another one.
@@ -47,6 +48,7 @@ class HubContext:
 
     data: Path
     simulate_gpu: int | None = None
+    device: str | None = None
     in_use: Callable[[], tuple[Path, ...]] = tuple
     recent: Callable[[], tuple[Path, ...]] = tuple
     cache: Callable[[], Path | None] = lambda: None

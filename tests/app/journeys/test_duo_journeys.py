@@ -1,4 +1,7 @@
-"""DuoDecoding chosen in the window: the real engine, two lanes, a simulated graphics card."""
+"""DuoDecoding chosen in the window: the real engine, two lanes, one of them on a graphics card.
+
+The card is simulated, or a WebGPU adapter: a software one will do, and is what CI has.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from app.settings.profiles import GIB, ModelProfile
 from app.shell.banner import Banner
 from app.theme.theme import Theme
 from app.tuning.run_panel import RunPanel
+from engine.backend.webgpu.adapters import adapters
 from engine.commands import DraftChoice, Mode
 from engine.hub.local import default_target
 from engine.model.local_model import LocalModel
@@ -38,6 +42,18 @@ LONG = "Count from one to fifty."
 def guest(tmp_path: Path, theme: Theme, qtbot: QtBot) -> Iterator[Traveller]:
     """Somebody with a simulated graphics card of 2 GiB, whose window shows the performance."""
     result = Traveller(tmp_path, theme, qtbot, simulate_gpu=2 << 30)
+    result.window.performance.show()
+    result.start()
+    yield result
+    result.leave()
+
+
+@pytest.fixture
+def on_adapter(tmp_path: Path, theme: Theme, qtbot: QtBot) -> Iterator[Traveller]:
+    """Somebody who has started the window with `--device webgpu:0`."""
+    if not adapters():
+        pytest.skip("no WebGPU adapter, or wgpu is not installed (Debian: mesa-vulkan-drivers)")
+    result = Traveller(tmp_path, theme, qtbot, device="webgpu:0")
     result.window.performance.show()
     result.start()
     yield result
@@ -108,6 +124,31 @@ def test_both_lanes_are_seen_at_work_and_the_text_is_the_same(guest: Traveller) 
     numbers = dict(answer_table(together))
     assert numbers["Mode"] == "DuoDecoding"
     assert "useful" in numbers["The draft's time"]
+
+
+@pytest.mark.release(reason="compiles shaders; a busy machine may let the draft's thread wait")
+def test_both_lanes_are_at_work_on_a_webgpu_adapter(on_adapter: Traveller) -> None:
+    """The text of plain decoding there, and the draft writes while the adapter verifies."""
+    guest = on_adapter
+    run(guest, Mode.PLAIN, vram=GIB)
+    alone = guest.ask(QUESTION).message
+    run(guest, Mode.DUO, vram=GIB)
+    guest.session.open(None)
+    together = guest.ask(QUESTION).message
+    assert together.state in WHOLE
+    assert together.stats is not None
+    assert together.stats.mode == Mode.DUO
+    assert together.signature.startswith("webgpu:")
+    assert together.text == alone.text
+    model = performance(guest).board.feed.model
+    guest.until(lambda: not model.behind)
+    rounds, shares = model.timeline.rounds, model.timeline.shares
+    assert sum(done.committed for done in rounds) == together.stats.committed
+    assert any(overlap(done) > 0 for done in rounds), "drafted while the target verified"
+    assert shares is not None
+    assert shares.both > 0
+    served = guest.assembly._served()().values()
+    assert {load.device for load in served} == {"webgpu:0"}, "programs are answered there too"
 
 
 def test_stopped_in_the_middle_and_asked_again(guest: Traveller) -> None:

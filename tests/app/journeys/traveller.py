@@ -67,10 +67,11 @@ class Traveller:
         bot: QtBot,
         simulate_gpu: int | None = None,
         engine: EngineFactory = real_engine,
+        device: str | None = None,
     ) -> None:
         self.bot = bot
         paths = Paths(folder / "data", folder / "config")
-        self.assembly = Assembly(paths, theme, engine, simulate_gpu=simulate_gpu)
+        self.assembly = Assembly(paths, theme, engine, simulate_gpu=simulate_gpu, device=device)
         self.assembly.settings.change(default_preset=PRECISE.name)  # same question, same answer
         self.window = self.assembly.window
         self.window.resize(1280, 800)

@@ -38,6 +38,7 @@ class House:
             HubContext(
                 self.data,
                 _SIMULATED,
+                None,
                 lambda: self.in_use,
                 lambda: self.recent,
                 lambda: self.cache,
