@@ -1,4 +1,4 @@
-"""The one axis in GiB that slider and curve share, and round numbers along any axis. No Qt."""
+"""The one axis of memory that slider and curve share, and round numbers along any axis. No Qt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.language import number
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 _ROUND = (1, 2, 5)
 
 
@@ -33,14 +33,20 @@ class Axis:
         share = (x - self.left) / max(self.width, 1.0)
         return min(max(share, 0.0), 1.0) * self.total
 
+    @property
+    def in_mib(self) -> bool:
+        """Tell whether the numbers are in MiB; else they are in GiB."""
+        return self.total < GIB
+
     def ticks(self, room: float) -> list[tuple[float, str]]:
         """Places with their numbers, each of which takes `room` pixels."""
-        size = self.total / GIB
+        unit = MIB if self.in_mib else GIB
+        size = self.total / unit
         step = round_step(size, max(int(self.width / max(room, 1.0)), 1))
         count = math.floor(size / step + 1e-9)
-        spec = ".1f" if step < 1 else ".0f"
+        spec = f".{max(-math.floor(math.log10(step) + 1e-9), 0)}f"
         return [
-            (self.x(place * step * GIB), number(place * step, spec)) for place in range(count + 1)
+            (self.x(place * step * unit), number(place * step, spec)) for place in range(count + 1)
         ]
 
 

@@ -248,15 +248,16 @@ class BudgetSlider(QSlider):
         return pixmap
 
     def _paint_numbers(self, painter: QPainter, axis: Axis) -> None:
-        """Ticks with their GiB; the last one says the unit, if there is room for it."""
+        """Ticks with their numbers; the last one says the unit, if there is room for it."""
         metrics, top = QFontMetricsF(self.font()), self._top
         painter.setFont(self.font())
         painter.setPen(QColor(current().muted))
         base, end = top + _TICK + metrics.ascent(), 0.0
         ticks = axis.ticks(metrics.horizontalAdvance("00.0") + _BETWEEN)
+        unit = tr("{n} MiB") if axis.in_mib else tr("{n} GiB")
         for place, (x, words) in enumerate(ticks, 1):
             painter.drawLine(QPointF(round(x), top), QPointF(round(x), top + _TICK - 1))
-            said = tr("{n} GiB").format(n=words) if place == len(ticks) else words
+            said = unit.format(n=words) if place == len(ticks) else words
             left = min(
                 x - metrics.horizontalAdvance(words) / 2,
                 self.width() - metrics.horizontalAdvance(said),
