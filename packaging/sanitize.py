@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _BACKEND = "tests/engine/backend/"
 # A sanitizer's own memory and threads would be counted as ours, and not every one survives a fork.
 _CHOSEN = ("-k", "not nothing_behind and not takes_no and not fork")
+_ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ MEMORY = Sanitizer(
     ("libasan.so", "libubsan.so"),
     # Python and the libraries beside ours keep what they have until the process ends.
     {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"},
-    (*_CHOSEN, *(f"{_BACKEND}test_native_{part}.py" for part in (
+    (*_CHOSEN, *_ON_ALL_CORES, *(f"{_BACKEND}test_native_{part}.py" for part in (
         "cancel", "families", "formats", "heads", "one_arithmetic", "packing", "pool", "products",
         "sampling",
     ))),
