@@ -23,6 +23,7 @@ from app.data_folder.exported_file import write
 from app.engine_link.background import in_background
 from app.engine_link.plan_texts import is_simulated, mode_name
 from app.notices import report_failure, tell, tell_saved
+from app.widgets.boxes import hbox
 from app.widgets.card import Card
 from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import plain_label
@@ -192,23 +193,13 @@ class BenchmarkPage(PageFrame):
 
     def _build(self) -> None:
         self._task = Card(tr("Which mode is best here?"), parent=self)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(12)
-        buttons.addWidget(self.measure_button)
-        buttons.addWidget(self.cancel_button)
-        buttons.addWidget(self.stage, 1)
+        buttons = hbox(self.measure_button, self.cancel_button, (self.stage, 1), spacing=12)
         task: tuple[QWidget | QHBoxLayout, ...] = (self.simulated, buttons, self.progress)
         for part in task:
             _add(self._task.column, part)
         self._results = Card(tr("Results"), parent=self)
-        chosen = QHBoxLayout()
-        chosen.addWidget(self.use_button)
-        chosen.addWidget(self.auto_button)
-        chosen.addStretch(1)
-        sharing = QHBoxLayout()
-        sharing.addWidget(self.copy_button)
-        sharing.addWidget(self.save_button)
-        sharing.addStretch(1)
+        chosen = hbox(self.use_button, self.auto_button, 1)
+        sharing = hbox(self.copy_button, self.save_button, 1)
         told: tuple[QWidget | QHBoxLayout, ...] = (
             *(self.stale, self.bars, self.outcome, chosen),
             *(self.notes, self.facts, sharing),

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +24,7 @@ from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
+from app.widgets.boxes import Gap, hbox, vbox
 from app.widgets.text_button import text_button
 from engine.events import PlanSummary
 from engine.language import tr
@@ -87,26 +87,24 @@ class Greeting(QWidget):
         self._show_examples(columns=2)
         column = QWidget(self)
         column.setMaximumWidth(COLUMN)
-        inner = QVBoxLayout(column)
-        inner.setContentsMargins(24, 0, 24, 0)
-        inner.setSpacing(0)
-        inner.addWidget(self._mark)
-        inner.addSpacing(14)
-        inner.addWidget(self._title)
-        inner.addSpacing(10)
-        inner.addWidget(self._line)
-        inner.addSpacing(14)
-        inner.addWidget(self._progress, 0, Qt.AlignmentFlag.AlignHCenter)
-        inner.addSpacing(26)
-        inner.addLayout(self._grid)
-        inner.addLayout(_centred(self._offer))
-        inner.addSpacing(16)
-        inner.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignHCenter)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addStretch(5)
-        layout.addLayout(_centred(column))
-        layout.addStretch(6)
+        vbox(
+            self._mark,
+            Gap(14),
+            self._title,
+            Gap(10),
+            self._line,
+            Gap(14),
+            (self._progress, 0, Qt.AlignmentFlag.AlignHCenter),
+            Gap(26),
+            self._grid,
+            _centred(self._offer),
+            Gap(16),
+            (self.more_button, 0, Qt.AlignmentFlag.AlignHCenter),
+            to=column,
+            spacing=0,
+            margins=(24, 0, 24, 0),
+        )
+        vbox(5, _centred(column), 6, to=self, margins=0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Narrow windows have room for one example beside the other no more."""
@@ -165,11 +163,7 @@ class Greeting(QWidget):
 
 def _centred(widget: QWidget) -> QHBoxLayout:
     """Centre the offer at its greatest width, with the height that its texts need there."""
-    centre = QHBoxLayout()
-    centre.addStretch(1)
-    centre.addWidget(widget, 1000)
-    centre.addStretch(1)
-    return centre
+    return hbox(1, (widget, 1000), 1)
 
 
 def _draft_words(plan: PlanSummary, machine: Machine | None) -> str:

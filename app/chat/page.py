@@ -7,13 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QMessageBox,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QMessageBox, QStackedWidget, QWidget
 
 from app.chat.composer.composer import Composer
 from app.chat.composer.composer_state import composer_state
@@ -41,6 +35,7 @@ from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
+from app.widgets.boxes import Gap, hbox, vbox
 from app.widgets.elided import ElidedLabel
 from app.widgets.scroller import scroller
 from engine.commands import Stop
@@ -102,28 +97,25 @@ class ChatPage(QWidget):
         self._show_status(bridge.status)
 
     def _arrange(self) -> None:
-        self._header = QHBoxLayout()
-        self._header.setContentsMargins(10, 8, 10, 8)
-        self._header.addWidget(self.sidebar_button)
-        self._header.addSpacing(6)
-        self._header.addWidget(self._title, 1)
-        self._header.addWidget(self.performance_button)
-        self._find = QVBoxLayout()
-        self._find.addWidget(self.find_bar)
-        self._bottom = QVBoxLayout()
-        self._bottom.setSpacing(10)
-        self._bottom.addWidget(self.context_card)
-        self._bottom.addWidget(self.left_out)
-        self._bottom.addWidget(self.waiting)
-        self._bottom.addWidget(self.composer)
-        self._bottom.addWidget(self.status_line)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(self._header)
-        layout.addLayout(self._find)
-        layout.addWidget(self._stack, 1)
-        layout.addLayout(self._bottom)
+        self._header = hbox(
+            self.sidebar_button,
+            Gap(6),
+            (self._title, 1),
+            self.performance_button,
+            margins=(10, 8, 10, 8),
+        )
+        self._find = vbox(self.find_bar)
+        self._bottom = vbox(
+            self.context_card,
+            self.left_out,
+            self.waiting,
+            self.composer,
+            self.status_line,
+            spacing=10,
+        )
+        vbox(
+            self._header, self._find, (self._stack, 1), self._bottom, to=self, spacing=0, margins=0
+        )
 
     def _connect_session(self) -> None:
         session = self._session

@@ -12,12 +12,12 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QListWidget,
     QListWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.signals import TypedSignal
 from app.theme.theme import ui_font
+from app.widgets.boxes import vbox
 from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import plain_label
 from engine.language import tr
@@ -51,12 +51,8 @@ class FileChooser(QDialog):
         self.open_button.setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(12)
         heading = tr("This folder contains several models. Which one do you want to load?")
-        layout.addWidget(plain_label(heading, self))
-        layout.addWidget(self.list, 1)
-        layout.addWidget(buttons)
+        vbox(plain_label(heading, self), (self.list, 1), buttons, to=self, spacing=12)
         unit = ui_font().pointSizeF()
         self.resize(round(_WIDTH * unit), round(_HEIGHT * unit))
         self.list.setFocus()

@@ -8,15 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QMenu,
-    QPushButton,
-    QSplitter,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QSplitter, QStackedWidget, QWidget
 
 from app.models.download_bar import DownloadsBar
 from app.models.file_chooser import ask_for_model, dropped_model
@@ -33,6 +25,7 @@ from app.models.token_dialog import ask_for_token
 from app.notices import offer, report
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
+from app.widgets.boxes import vbox
 from app.widgets.page_frame import PageFrame
 from engine.language import tr
 
@@ -171,9 +164,7 @@ class ModelsPage(PageFrame):
         for stack, margin in ((self._lists, 5), (self._details, 1)):
             box = QFrame(self._splitter)
             box.setProperty("look", "section")
-            inside = QVBoxLayout(box)
-            inside.setContentsMargins(margin, margin, margin, margin)
-            inside.addWidget(stack)
+            vbox(stack, to=box, margins=margin)
             self._splitter.addWidget(box)
         for tab in self.tabs.values():
             self._lists.addWidget(tab.side)

@@ -6,19 +6,12 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QWidget
 
 from app.models.server_book import ServerBook
 from app.models.server_texts import found_words, route_words
 from app.theme.fonts import scaled
+from app.widgets.boxes import Gap, hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
@@ -110,24 +103,22 @@ class ServerDialog(QDialog):
             self,
             "small",
         )
-        line = QHBoxLayout()
-        line.setSpacing(8)
-        line.addWidget(self.address, 1)
-        line.addWidget(self.test_button)
-        column = QVBoxLayout(self)
-        column.setSpacing(8)
-        column.addWidget(about)
-        column.addSpacing(6)
-        column.addWidget(plain_label(tr("Address"), self))
-        column.addLayout(line)
-        column.addWidget(self.route)
-        column.addSpacing(4)
-        column.addWidget(plain_label(tr("Key"), self))
-        column.addWidget(self.key)
-        column.addWidget(secret)
-        column.addSpacing(4)
-        column.addWidget(self.outcome)
-        column.addWidget(self.box)
+        vbox(
+            about,
+            Gap(6),
+            plain_label(tr("Address"), self),
+            hbox((self.address, 1), self.test_button, spacing=8),
+            self.route,
+            Gap(4),
+            plain_label(tr("Key"), self),
+            self.key,
+            secret,
+            Gap(4),
+            self.outcome,
+            self.box,
+            to=self,
+            spacing=8,
+        )
         self.setMinimumWidth(scaled(_WIDTH))
 
     def test(self) -> None:

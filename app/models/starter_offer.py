@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from app.engine_link.status import Phase
 from app.models.choice import ModelChoice
@@ -15,6 +15,7 @@ from app.models.detail.frame import say
 from app.models.hub_client import HubClient
 from app.models.job_row import JobActions, JobRow
 from app.models.manager import ModelManager
+from app.widgets.boxes import vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
@@ -52,9 +53,7 @@ class StarterOffer(QWidget):
         self.row: JobRow | None = None
         self.hub: HubClient | None = None
         """Has the download, once there are any."""
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(10)
+        self._column = vbox(to=self, spacing=10, margins=0)
         for button in (self.load_button, self.fetch_button):
             self._column.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
         self._column.addWidget(self.about)

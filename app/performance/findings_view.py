@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from app.performance.baseline import WithoutDraft
 from app.performance.feed import Feed
 from app.performance.findings import Finding
 from app.theme.tokens import GAP
+from app.widgets.boxes import vbox
 from app.widgets.card import Card, divider
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
@@ -101,11 +102,7 @@ class _Line(QWidget):
         self._remedy = plain_label("", self, "muted")
         for label in (self._sentence, self._remedy):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._sentence)
-        column.addWidget(self._remedy)
+        vbox(self._sentence, self._remedy, to=self, spacing=0, margins=0)
         self.words = ""
 
     def show_finding(self, finding: Finding | None) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, Self, TypeVar
 
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.settings.presets import clean_name
 from app.signals import TypedSignal
+from app.widgets.boxes import vbox
 from app.widgets.labels import plain_label
 from engine.language import tr
 
@@ -44,9 +45,7 @@ class NamedForm(QWidget, Generic[N]):
         self.name.setMaxLength(60)
         self._wrong = plain_label("", self, "danger")
         self._wrong.hide()
-        self.column = QVBoxLayout(self)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setSpacing(0)
+        self.column = vbox(to=self, spacing=0, margins=0)
         self.add_wide(tr("Name"), self.name)
         self.column.addWidget(self._wrong)
         self.name.textEdited.connect(self._rename)

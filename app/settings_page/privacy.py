@@ -7,15 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QLocale, Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QFrame,
-    QLabel,
-    QMessageBox,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QFrame, QLabel, QMessageBox, QPushButton, QWidget
 
 from app.data_folder.exported_file import show_folder
 from app.data_folder.paths import Paths
@@ -24,6 +16,7 @@ from app.diagnostics.reports import ReportFolder
 from app.engine_link.background import in_background
 from app.settings_page.reports_dialog import ReportsDialog
 from app.settings_page.stored import Stored, StoredData, empty, everything, folder_size
+from app.widgets.boxes import Gap, vbox
 from app.widgets.confirm import confirm
 from app.widgets.file_dialog import file_dialog
 from app.widgets.labels import LabelledRow, plain_label
@@ -38,9 +31,7 @@ class PlaceRow(LabelledRow):
     def __init__(self, label: str, about: str, path: Path, parent: QWidget) -> None:
         self.buttons = QWidget()
         super().__init__(label, about, self.buttons, parent)
-        column = QVBoxLayout(self.buttons)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
+        vbox(to=self.buttons, spacing=6, margins=0)
         self.path_label = plain_label(_breakable(path), self, "small")
         self.path_label.setToolTip(str(path))
         self.size_label = QLabel(self)
@@ -83,11 +74,7 @@ class PrivacyPage(QWidget):
         super().__init__(parent)
         self._paths, self._hub_cache = paths, hub_cache
         self._reports = ReportFolder(paths)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(0)
-        self._layout.addWidget(_promise(self))
-        self._layout.addSpacing(8)
+        self._layout = vbox(_promise(self), Gap(8), to=self, spacing=0, margins=0)
         self.rows: list[LabelledRow] = []
         self.data_folder = self._data_folder()
         self.old_folder = self._old_folder()
@@ -295,11 +282,7 @@ def _promise(parent: QWidget) -> QFrame:
         ),
         card,
     )
-    layout = QVBoxLayout(card)
-    layout.setContentsMargins(14, 12, 14, 12)
-    layout.setSpacing(8)
-    for label in (text, hub, server):
-        layout.addWidget(label)
+    vbox(text, hub, server, to=card, spacing=8, margins=(14, 12, 14, 12))
     return card
 
 

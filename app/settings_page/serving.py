@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QWidget
 
 from app.notices import tell
 from app.serving.model_server import ModelServer, ServingState
 from app.settings import SettingsStore
+from app.widgets.boxes import hbox, vbox
 from app.widgets.confirm import confirm
 from app.widgets.labels import LabelledRow, plain_label
 from app.widgets.text_button import text_button
@@ -52,31 +46,18 @@ class ServingPanel(QWidget):
         about = tr("Who uses the server now, and did so lately. What is asked is never kept.")
         self.rows.append(LabelledRow(tr("Requests"), about, show, self))
         show.setAccessibleName(tr("Show requests"))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.status)
-        layout.addWidget(self.warning)
         self.details = QWidget(self)
-        column = QVBoxLayout(self.details)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for row in self.rows:
-            column.addWidget(row)
-        layout.addWidget(self.details)
+        vbox(*self.rows, to=self.details, spacing=0, margins=0)
+        vbox(self.status, self.warning, self.details, to=self, spacing=0, margins=0)
         server.changed.connect(self._show)
         settings.changed.connect(self._show)
         self._show()
 
     def _row(self, field: _ReadOnly, about: str, *buttons: QPushButton) -> LabelledRow:
         control = QWidget()
-        line = QHBoxLayout(control)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(8)
         copy = text_button(tr("Copy"), control, field.copy_all)
         copy.setAccessibleName(f"{field.accessibleName()}: {copy.text()}")
-        for widget in (field, copy, *buttons):
-            line.addWidget(widget)
+        hbox(field, copy, *buttons, to=control, spacing=8, margins=0)
         return LabelledRow(field.accessibleName(), about, control, self, wide=True)
 
     def _renew_button(self) -> QPushButton:

@@ -14,13 +14,13 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.theme.icons import icon
 from app.theme.keys import key_words
 from app.theme.theme import current, mono_font, ui_font
+from app.widgets.boxes import vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import later, tr
@@ -65,9 +65,7 @@ class _Page(QDialog):
         self.setWindowTitle(title)
         self._content = QWidget()
         self._content.setProperty("look", "page")
-        self.column = QVBoxLayout(self._content)
-        self.column.setContentsMargins(28, 24, 28, 8)
-        self.column.setSpacing(10)
+        self.column = vbox(to=self._content, spacing=10, margins=(28, 24, 28, 8))
         self._scroll = QScrollArea(self)
         self._scroll.setWidgetResizable(True)
         self._scroll.setProperty("look", "reading")
@@ -77,14 +75,13 @@ class _Page(QDialog):
         self._scroll.setAccessibleName(title)
         self._box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self._box.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self._scroll, 1)
-        foot = QVBoxLayout()
-        foot.setContentsMargins(28, 12, 28, 20)
-        foot.addWidget(self._box)
-        layout.addLayout(foot)
+        vbox(
+            (self._scroll, 1),
+            vbox(self._box, margins=(28, 12, 28, 20)),
+            to=self,
+            spacing=0,
+            margins=0,
+        )
         self._width = round(width * ui_font().pointSizeF())
 
     def _fit(self) -> None:

@@ -6,16 +6,9 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QModelIndex, QObject, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import (
-    QDialog,
-    QFrame,
-    QLineEdit,
-    QTreeWidget,
-    QTreeWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
 
+from app.widgets.boxes import vbox
 from engine.language import tr
 
 _ACTION = int(Qt.ItemDataRole.UserRole)
@@ -42,11 +35,7 @@ class CommandPalette(QDialog):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setProperty("look", "rows")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 12, 12, 12)
-        layout.setSpacing(8)
-        layout.addWidget(self.field)
-        layout.addWidget(self.list)
+        vbox(self.field, self.list, to=self, spacing=8, margins=12)
         self._items = [self._item(action) for action in actions]
         self.list.addTopLevelItems(self._items)
         self._size()

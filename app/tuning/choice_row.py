@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QRadioButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QRadioButton, QSizePolicy, QWidget
 
 from app.theme.fonts import keep_sized, scaled
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 
 _INDENT = 28
@@ -35,15 +29,9 @@ class ChoiceRow(QWidget):
         self.note.setTextFormat(Qt.TextFormat.PlainText)
         self.note.setProperty("look", "muted")
         self.note.hide()
-        line = QHBoxLayout()
-        line.setSpacing(8)
-        line.addWidget(self.button, 1)
-        line.addWidget(self.note)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(line)
-        column.addWidget(self.about)
+        vbox(
+            hbox((self.button, 1), self.note, spacing=8), self.about, to=self, spacing=2, margins=0
+        )
         self.say(about)
 
     def say(self, about: str) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import hbox, vbox
 from app.widgets.text_button import text_button
 from engine.commands import DraftChoice, Mode
 from engine.language import later, tr
@@ -43,24 +44,15 @@ class DraftList(QWidget):
         self._rows: dict[Path | DraftChoice, ChoiceRow] = {}
         self._group = QButtonGroup(self)
         self._room = 0
-        self._column = QVBoxLayout()
-        self._column.setSpacing(4)
+        self._column = vbox(spacing=4)
         self.folder_button = text_button(tr("Open a draft folder…"), self)
         self.folder_button.setToolTip(tr("A trained head, or a small model of the same family"))
         self.folder_button.clicked.connect(self.folder_asked)
         self.file_button = text_button(tr("Open a draft file…"), self)
         self.file_button.setToolTip(tr("A small model of the same family in GGUF format"))
         self.file_button.clicked.connect(self.file_asked)
-        self._buttons = QHBoxLayout()
-        self._buttons.setSpacing(8)
-        self._buttons.addWidget(self.folder_button)
-        self._buttons.addWidget(self.file_button)
-        self._buttons.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addLayout(self._column)
-        column.addLayout(self._buttons)
+        self._buttons = hbox(self.folder_button, self.file_button, 1, spacing=8)
+        vbox(self._column, self._buttons, to=self, spacing=8, margins=0)
 
     @property
     def rows(self) -> dict[Path | DraftChoice, ChoiceRow]:

@@ -6,7 +6,7 @@ import time
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.engine_link.measured import Measured, MeasuredSpeeds
 from app.engine_link.status import Phase
@@ -23,6 +23,7 @@ from app.tuning.mode_card import ModeCard
 from app.tuning.outcome import LoadOutcome, changes, newest_of, now_words, predicted_now, step_of
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import vbox
 from app.widgets.page_frame import PageFrame
 from engine.commands import Calibrate, Stop
 from engine.events import Calibrated, DeviceSample, PlanSummary
@@ -62,8 +63,7 @@ class TuningPage(PageFrame):
         self.column.addStretch(1)
         self.refusal = RefusalNotice(self)
         self.bar = ApplyBar(self)
-        self._notices = QVBoxLayout()
-        self._notices.addWidget(self.refusal)
+        self._notices = vbox(self.refusal)
         self.foot.addLayout(self._notices)
         self.foot.addWidget(self.bar)
         self._later = QTimer(self)

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.widgets.boxes import vbox
 from app.widgets.table import Table, as_text
 from app.widgets.terms import explained
 from engine.language import tr
@@ -97,9 +98,7 @@ class TableDialog(QDialog):
         copy = buttons.addButton(tr("Copy all"), QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: _to_clipboard(table))
         buttons.rejected.connect(self.close)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.view)
-        layout.addWidget(buttons)
+        layout = vbox(self.view, buttons, to=self)
         QShortcut(QKeySequence.StandardKey.Copy, self.view, self.copy_selected)
         keep = QItemSelectionModel.SelectionFlag.NoUpdate
         self.view.selectionModel().setCurrentIndex(self.model.index(0, 0), keep)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.models.badge import BadgeLabel
 from app.models.detail.frame import DetailFrame, Facts, breakable, say
 from app.models.detail.licence import HUB, LicencePart, open_link
 from app.models.download_orders import Wanted
 from app.models.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
+from app.widgets.boxes import hbox
 from app.widgets.labels import plain_label
 from engine.hub.advice import Recommendation
 from engine.language import sentences, tr
@@ -27,11 +28,9 @@ class RecommendedDetail(DetailFrame):
         self._busy = False
         self.badge = BadgeLabel(self)
         self.speed = plain_label("", self)
-        line = QHBoxLayout()
-        line.setSpacing(10)
-        line.addWidget(self.badge, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self.speed, 1)
-        self.column.addLayout(line)
+        self.column.addLayout(
+            hbox((self.badge, 0, Qt.AlignmentFlag.AlignTop), (self.speed, 1), spacing=10)
+        )
         self.reason = plain_label("", self)
         self.column.addWidget(self.reason)
         self.facts = Facts(self)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.engine_link.plan_texts import mode_name, unbroken
 from app.signals import TypedSignal
@@ -29,6 +23,7 @@ from app.tuning.budget.wording import (
     sentence,
     without_card,
 )
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.painted import SIDE, Painted
 from app.widgets.text_button import text_button
@@ -61,20 +56,19 @@ class BudgetView(QWidget):
         self.forbidden = plain_label("", self, "small")
         self.layers = LayerMap(self)
         self.card, self.host = MemoryView(self), MemoryView(self)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(_GAP)
         side = SIDE if pictures else 0
         texts = (self.sentence, self.note)
-        for label in texts:
-            column.addWidget(label)
-        offer = QHBoxLayout()
-        offer.setContentsMargins(side, 2, side, 2)
-        offer.addWidget(self.rival_button)
-        offer.addStretch(1)
-        column.addLayout(offer)
-        for part in (self.curve, self.slider, self.forbidden, *self._below):
-            column.addWidget(part)
+        vbox(
+            *texts,
+            hbox(self.rival_button, 1, margins=(side, 2, side, 2)),
+            self.curve,
+            self.slider,
+            self.forbidden,
+            *self._below,
+            to=self,
+            spacing=_GAP,
+            margins=0,
+        )
         for label in (*texts, self.forbidden):
             label.setContentsMargins(side, 0, side, 0)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
