@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QProgressBar,
@@ -25,7 +24,7 @@ from app.engine_link.plan_texts import is_simulated, mode_name
 from app.notices import report_failure, tell, tell_saved
 from app.widgets.boxes import hbox
 from app.widgets.card import Card
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_where_to_save
 from app.widgets.labels import plain_label
 from app.widgets.page_frame import PageFrame
 from app.widgets.table_dialog import TableDialog
@@ -161,14 +160,8 @@ class BenchmarkPage(PageFrame):
 
     def choose_file(self) -> None:
         """Ask where the text goes."""
-        dialog = file_dialog(self, tr("Save the benchmark"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setNameFilter(tr("Text (*.md *.txt)"))
-        dialog.setDefaultSuffix("md")
-        dialog.selectFile(_FILE_NAME)
-        dialog.fileSelected.connect(lambda name: self.save(Path(name)))
-        dialog.open()
+        kind = tr("Text (*.md *.txt)")
+        ask_where_to_save(self, tr("Save the benchmark"), self.save, _FILE_NAME, kind)
 
     def save(self, path: Path) -> None:
         """Write the text into a file."""

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice
 from PySide6.QtGui import QAction, QGuiApplication, QImage, QImageWriter
-from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from app.data_folder.exported_file import write
 from app.engine_link.background import in_background
@@ -25,7 +25,7 @@ from app.performance.feed import Feed
 from app.performance.model import GraphModel
 from app.performance.timeline import begin_of, overlap
 from app.theme.icons import IconButton
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_where_to_save
 from engine.events import Interval, RoundFinished
 from engine.language import later, tr
 
@@ -193,14 +193,13 @@ class ExportButton(IconButton):
     def choose(self, kind: ExportKind) -> None:
         """Ask for a file, and write it."""
         name, suffix = _FILES[kind]
-        dialog = file_dialog(self.window(), tr("Save measurements"))
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setNameFilter(f"{suffix.upper()} (*.{suffix})")
-        dialog.setDefaultSuffix(suffix)
-        dialog.selectFile(f"duotail-{name}.{suffix}")
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda chosen: self.save(kind, Path(chosen)))
-        dialog.open()
+        ask_where_to_save(
+            self.window(),
+            tr("Save measurements"),
+            lambda path: self.save(kind, path),
+            f"duotail-{name}.{suffix}",
+            f"{suffix.upper()} (*.{suffix})",
+        )
 
     def save(self, kind: ExportKind, path: Path) -> None:
         """Write a file beside the window, and tell of the end of it."""

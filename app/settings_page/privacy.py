@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QLocale, Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QFileDialog, QFrame, QLabel, QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QMessageBox, QPushButton, QWidget
 
 from app.data_folder.exported_file import show_folder
 from app.data_folder.paths import Paths
@@ -18,7 +18,7 @@ from app.settings_page.reports_dialog import ReportsDialog
 from app.settings_page.stored import Stored, StoredData, empty, everything, folder_size
 from app.widgets.boxes import Gap, vbox
 from app.widgets.confirm import confirm
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_for_path
 from app.widgets.labels import LabelledRow, plain_label
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
@@ -195,12 +195,8 @@ class PrivacyPage(QWidget):
         self.data_folder.measure(lambda: folder_size(self._paths.data))
 
     def _move(self) -> None:
-        dialog = file_dialog(self, tr("Choose an empty folder for Duotail's data"))
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda chosen: self.move_to(Path(chosen)))
-        dialog.open()
+        title = tr("Choose an empty folder for Duotail's data")
+        ask_for_path(self, title, self.move_to, folder=True)
 
     def move_to(self, target: Path) -> None:
         """Have the data moved at the next start, which is offered at once."""

@@ -14,7 +14,7 @@ from app.session.session import ChatSession
 from app.settings.profiles import ModelProfile
 from app.tuning.apply_bar import ApplyBar
 from app.tuning.budget.model import BudgetModel
-from app.tuning.draft_dialog import AskDraft, ask_draft_file, ask_draft_folder
+from app.tuning.draft_dialog import ask_for_draft
 from app.tuning.hardware_card import HardwareCard
 from app.tuning.interruption import Interruption
 from app.tuning.measured_points import points_for
@@ -81,8 +81,8 @@ class TuningPage(PageFrame):
         self.memory.threads.chosen.connect(lambda threads: choose(threads=threads))
         self.mode.modes.chosen.connect(lambda mode: choose(mode=mode))
         self.mode.drafts.chosen.connect(lambda draft: choose(draft=draft))
-        self.mode.drafts.folder_asked.connect(lambda: self._ask_draft(ask_draft_folder))
-        self.mode.drafts.file_asked.connect(lambda: self._ask_draft(ask_draft_file))
+        self.mode.drafts.folder_asked.connect(lambda: self._ask_draft(folder=True))
+        self.mode.drafts.file_asked.connect(lambda: self._ask_draft(folder=False))
         self.hardware.measure_asked.connect(self._measure)
         self.hardware.cancel_asked.connect(lambda: bridge.submit(Stop()))
         self.refusal.chosen.connect(lambda load: self.choosing.take(ModelProfile.of(load)))
@@ -147,8 +147,9 @@ class TuningPage(PageFrame):
 
     # -- what is done ----------------------------------------------------------------------
 
-    def _ask_draft(self, ask: AskDraft) -> None:
-        ask(self, self._running, lambda draft: self.choosing.choose(draft=draft))
+    def _ask_draft(self, *, folder: bool) -> None:
+        choose = self.choosing.choose
+        ask_for_draft(self, self._running, lambda draft: choose(draft=draft), folder=folder)
 
     def _measure(self) -> None:
         self._measuring_asked = True

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
-from PySide6.QtWidgets import QFileDialog
 
 from app.chat.composer.attachment_chips import ReadingFile
 from app.chat.composer.composer import Composer
@@ -33,7 +32,7 @@ from app.session.message_drafts import NOTHING, Draft, MessageDrafts
 from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_for_files
 from engine.errors import Cancelled, UserFixable
 from engine.events import RoundFinished
 from engine.language import tr
@@ -102,11 +101,8 @@ class Outgoing(QObject):
 
     def ask_for_files(self) -> None:
         """Let the user choose files."""
-        dialog = file_dialog(self._composer.window(), tr("Attach files: text, code, PDF, DOCX"))
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.filesSelected.connect(lambda names: self.attach([Path(name) for name in names]))
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        title = tr("Attach files: text, code, PDF, DOCX")
+        ask_for_files(self._composer.window(), title, self.attach)
 
     def attach(self, paths: Sequence[Path]) -> None:
         """Read files beside the window's thread; what has no text is refused in words.
