@@ -47,18 +47,14 @@ class Greeting(QWidget):
         super().__init__(parent)
         self._status = EngineStatus()
         self._columns = 0
-        self._mark = QLabel(self)
-        self._mark.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._mark = QLabel(self, alignment=Qt.AlignmentFlag.AlignHCenter)
         self._title = QLabel(self)
         keep_font(self._title, partial(sized, 1.9, QFont.Weight.DemiBold))
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._title.setWordWrap(True)
-        self._line = QLabel(self)
+        self._line = QLabel(self, alignment=Qt.AlignmentFlag.AlignHCenter, wordWrap=True)
         self._line.setProperty("look", "muted")
-        self._line.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._line.setWordWrap(True)
-        self._progress = QProgressBar(self)
-        self._progress.setTextVisible(False)
+        self._progress = QProgressBar(self, textVisible=False)
         self._progress.setFixedSize(240, 4)
         self._progress.setAccessibleName(tr("Loading progress"))
         policy = self._progress.sizePolicy()
@@ -85,8 +81,7 @@ class Greeting(QWidget):
         self._grid = QGridLayout()
         self._grid.setSpacing(10)
         self._show_examples(columns=2)
-        column = QWidget(self)
-        column.setMaximumWidth(COLUMN)
+        column = QWidget(self, maximumWidth=COLUMN)
         vbox(
             self._mark,
             Gap(14),

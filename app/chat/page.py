@@ -270,9 +270,8 @@ class ChatPage(QWidget):
     def _ask_to_open(self, address: str) -> None:
         """Open a link only when the reader has seen where it leads."""
         url = QUrl(address)
-        box = QMessageBox(self)
+        box = QMessageBox(self, textFormat=Qt.TextFormat.PlainText)
         box.setWindowTitle(tr("Open this address?"))
-        box.setTextFormat(Qt.TextFormat.PlainText)
         if url.scheme().lower() not in {"http", "https", "mailto"}:
             box.setText(tr("This link does not lead to a web page, so it is not opened."))
             box.setInformativeText(address)

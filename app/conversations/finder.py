@@ -65,9 +65,7 @@ class Finder(QObject):
         self._asked: str | None = None
         """The query that is being searched for right now."""
         self._stale = False
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_DELAY_MS)
+        self._pause = QTimer(self, singleShot=True, interval=_DELAY_MS)
         self._pause.timeout.connect(self._ask)
 
     @property

@@ -85,9 +85,7 @@ class MeasuredSpeeds(QObject):
         self._known: list[Measured] | None = None
         self._in_force: tuple[Path, PlanSummary] | None = None
         self._revision = 0
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_SAVE_AFTER_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_SAVE_AFTER_MS)
         self._timer.timeout.connect(self._save)
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Unloaded, lambda _event: self._forget_plan())

@@ -44,8 +44,7 @@ class ListTab(QObject, Generic[E]):
         self.view, self.detail = view, detail
         self.words = plain_label("", parent, "muted")
         self.words.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self.bar = QProgressBar(parent)
-        self.bar.setTextVisible(False)
+        self.bar = QProgressBar(parent, textVisible=False)
         self.bar.setFixedSize(160, 4)
         self.action = text_button("", parent)
         self.side = QStackedWidget(parent)

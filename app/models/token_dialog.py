@@ -33,10 +33,8 @@ class TokenDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Token for Hugging Face"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.field = QLineEdit(self)
-        self.field.setEchoMode(QLineEdit.EchoMode.Password)
+        self.field = QLineEdit(self, echoMode=QLineEdit.EchoMode.Password, maxLength=300)
         self.field.setAccessibleName(tr("Token"))
-        self.field.setMaxLength(300)
         about = plain_label(
             tr(
                 "Some models require an account that has accepted their terms. A read token "

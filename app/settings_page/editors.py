@@ -126,9 +126,7 @@ class NumberEditor(Editor):
         self._sample = QLabel(tr("Texts will have this size."), self)
         self._sample.setVisible(kind.percent)
         self.column.addWidget(self._sample)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_APPLY_AFTER_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_APPLY_AFTER_MS)
         self._timer.timeout.connect(lambda: self.chosen.emit(self._value()))
         self._slider.valueChanged.connect(self._moved)
 

@@ -41,8 +41,7 @@ class NamedForm(QWidget, Generic[N]):
         self.blank = self.item = blank
         self._others: set[str] = set()
         self._words = (taken, nameless)
-        self.name = QLineEdit(self)
-        self.name.setMaxLength(60)
+        self.name = QLineEdit(self, maxLength=60)
         self._wrong = plain_label("", self, "danger")
         self._wrong.hide()
         self.column = vbox(to=self, spacing=0, margins=0)

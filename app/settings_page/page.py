@@ -39,8 +39,7 @@ class SettingsPage(QWidget):
     ) -> None:
         super().__init__(parent)
         self.rows: dict[str, SettingRow] = {}
-        self.search = QLineEdit(self)
-        self.search.setPlaceholderText(tr("Search settings"))
+        self.search = QLineEdit(self, placeholderText=tr("Search settings"))
         self.search.setAccessibleName(tr("Search settings"))
         self.search.setClearButtonEnabled(True)
         self.sections = QListWidget(self)

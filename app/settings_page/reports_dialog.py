@@ -30,10 +30,8 @@ class ReportsDialog(QDialog):
         self._reports: list[Report] = []
         self.list = QListWidget(self)
         self.list.setAccessibleName(tr("Crash reports"))
-        self.text = QPlainTextEdit(self)
+        self.text = QPlainTextEdit(self, readOnly=True, tabChangesFocus=True)
         self.text.setAccessibleName(tr("The report"))
-        self.text.setReadOnly(True)
-        self.text.setTabChangesFocus(True)
         self.text.setFont(mono_font())
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self._about = plain_label(

@@ -99,9 +99,7 @@ class ProseEditor(Editor):
         )
         self._long.hide()
         self.column.addWidget(self._long)
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_PAUSE_MS)
+        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._apply)
         self._field.textChanged.connect(self._pause.start)
 

@@ -66,8 +66,7 @@ class _Page(QDialog):
         self._content = QWidget()
         self._content.setProperty("look", "page")
         self.column = vbox(to=self._content, spacing=10, margins=(28, 24, 28, 8))
-        self._scroll = QScrollArea(self)
-        self._scroll.setWidgetResizable(True)
+        self._scroll = QScrollArea(self, widgetResizable=True)
         self._scroll.setProperty("look", "reading")
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setWidget(self._content)
@@ -126,8 +125,7 @@ class AboutDialog(_Page):
         super().__init__(tr("About Duotail"), 52, parent)
         from app.version import version  # slow to import, and no start needs it
 
-        mark = QLabel(self)
-        mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
+        mark = QLabel(self, pixmap=icon("duotail", current().accent).pixmap(48, 48))
         self.column.addWidget(mark)
         self.column.addWidget(plain_label(f"Duotail {version()}", self, "heading"))
         self.column.addWidget(
@@ -181,9 +179,7 @@ class NoticesDialog(_Page):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Notices and licences"), 74, parent)
-        self.text = QPlainTextEdit(notices(), self)
-        self.text.setReadOnly(True)
-        self.text.setTabChangesFocus(True)
+        self.text = QPlainTextEdit(notices(), self, readOnly=True, tabChangesFocus=True)
         self.text.setFont(mono_font())
         self.text.setAccessibleName(tr("Notices and licences"))
         self.text.setMinimumHeight(self.text.fontMetrics().lineSpacing() * 26)
@@ -216,10 +212,8 @@ def _model_card() -> str:
 
 
 def _rich(text: str, parent: QWidget) -> QLabel:
-    label = QLabel(text, parent)
+    label = QLabel(text, parent, wordWrap=True, openExternalLinks=True)
     label.setProperty("look", "links")
-    label.setWordWrap(True)
-    label.setOpenExternalLinks(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
     return label
 

@@ -115,9 +115,7 @@ class Banner(QFrame):
     def _make_reader(self) -> QWidget:
         """The details: hidden until they are asked for."""
         reader = QWidget(self)
-        text = QPlainTextEdit(self._details, reader)
-        text.setReadOnly(True)
-        text.setTabChangesFocus(True)
+        text = QPlainTextEdit(self._details, reader, readOnly=True, tabChangesFocus=True)
         text.setAccessibleName(tr("Details"))
         text.setFont(mono_font())
         lines = min(_LINES, text.document().blockCount() + 1)

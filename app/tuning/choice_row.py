@@ -25,8 +25,7 @@ class ChoiceRow(QWidget):
         self.button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.about = plain_label("", self, "small")
         keep_sized(self.about, lambda: self.about.setContentsMargins(scaled(_INDENT), 0, 0, 0))
-        self.note = QLabel(self)
-        self.note.setTextFormat(Qt.TextFormat.PlainText)
+        self.note = QLabel(self, textFormat=Qt.TextFormat.PlainText)
         self.note.setProperty("look", "muted")
         self.note.hide()
         vbox(

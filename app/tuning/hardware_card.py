@@ -83,8 +83,7 @@ class HardwareCard(Card):
         self.rows: list[DeviceRow] = []
         self._devices = vbox(spacing=14)
         self.state = plain_label("", self, "small")
-        self.progress = QProgressBar(self)
-        self.progress.setTextVisible(False)
+        self.progress = QProgressBar(self, textVisible=False)
         self.progress.setRange(0, _STEPS)
         self.progress.setFixedHeight(4)
         self.progress.setAccessibleName(tr("Progress of the measurement"))

@@ -66,9 +66,7 @@ class TuningPage(PageFrame):
         self._notices = vbox(self.refusal)
         self.foot.addLayout(self._notices)
         self.foot.addWidget(self.bar)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setInterval(0)
+        self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self.show_state)
         self._connect()
 
@@ -232,9 +230,7 @@ class TuningPage(PageFrame):
         self.mode.show_choice(self.choosing)
         self.mode.reasons.show_plan(plan)
         self.memory.ceiling.show_profile(profile)
-        self.memory.context.show_context(profile.context, plan)
-        self.memory.kv.show_kv(profile.kv)
-        self.memory.threads.show_threads(profile.threads, self.choosing.machine)
+        self.memory.show_choice(self.choosing, plan)
         if not self.choosing.differs or self.previews.current is not None:
             self.refusal.show_refusal(self.choosing.refusal)
         self._show_bar()

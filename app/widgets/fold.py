@@ -25,10 +25,9 @@ class Fold(QWidget):
 
     def __init__(self, title: str, *, opened: bool, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.button = QToolButton(self)
+        self.button = QToolButton(self, toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.button.setText(title)
         self.button.setProperty("look", "quiet")
-        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.button.setIconSize(QSize(_ARROW, _ARROW))
         self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.body = QWidget(self)

@@ -58,8 +58,6 @@ def part_title(text: str, part: QWidget) -> QLabel:
 
 def plain_label(text: str, parent: QWidget, look: str = "") -> QLabel:
     """A wrapped text in a look of the style sheet."""
-    label = QLabel(text, parent)
-    label.setTextFormat(Qt.TextFormat.PlainText)
+    label = QLabel(text, parent, textFormat=Qt.TextFormat.PlainText, wordWrap=True)
     label.setProperty("look", look)
-    label.setWordWrap(True)
     return label

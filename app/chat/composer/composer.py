@@ -66,8 +66,7 @@ class Composer(QFrame):
         self._update_buttons()
 
     def _quiet(self, icon_name: str) -> QToolButton:
-        button = QToolButton(self)
-        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        button = QToolButton(self, toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         button.setProperty("look", "quiet")
         button.setProperty("icon_name", icon_name)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)

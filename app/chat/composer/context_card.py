@@ -36,8 +36,7 @@ class ContextCard(QFrame):
         super().__init__(parent)
         self.setProperty("look", "warning")
         self._larger: LargerContext | None = None
-        self._icon = QLabel(self)
-        self._icon.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self._icon = QLabel(self, alignment=Qt.AlignmentFlag.AlignTop)
         self._title = plain_label("", self, "title")
         self._text = plain_label("", self)
         self.leave_out_button = self._button()

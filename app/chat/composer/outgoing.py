@@ -73,9 +73,7 @@ class Outgoing(QObject):
         """Documents that are being read, and the conversations that they are for."""
         self._pastes = 0
         self._fill_is_current = False
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_PAUSE_MS)
+        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._settle)
         composer.field.textChanged.connect(self._typed)
         composer.field.files_given.connect(self.attach)

@@ -38,9 +38,8 @@ class PromptMenu(QFrame):
         self._dismissed = False
         """True from Escape until the text no longer begins with "/"."""
         self.setProperty("look", "notice")
-        self.list = QTreeWidget(self)
+        self.list = QTreeWidget(self, columnCount=2)
         self.list.setAccessibleName(tr("Prompts"))
-        self.list.setColumnCount(2)
         self.list.setHeaderHidden(True)
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)

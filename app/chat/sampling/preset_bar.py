@@ -41,9 +41,8 @@ class PresetBar(QWidget):
         self.menu_button = IconButton("more", tr("Save, update or delete presets"), self)
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._make_menu()
-        self._note = QLabel(self)
+        self._note = QLabel(self, wordWrap=True)
         self._note.setProperty("look", "small")
-        self._note.setWordWrap(True)
         self._naming = self._make_naming()
         title = QLabel(tr("Preset"), self)
         title.setProperty("look", "title")
@@ -105,8 +104,7 @@ class PresetBar(QWidget):
 
     def _make_naming(self) -> QWidget:
         naming = QWidget(self)
-        self.name_field = QLineEdit(naming)
-        self.name_field.setPlaceholderText(tr("Name of the new preset"))
+        self.name_field = QLineEdit(naming, placeholderText=tr("Name of the new preset"))
         self.name_field.setAccessibleName(tr("Name of the new preset"))
         self.name_field.returnPressed.connect(self._save)
         self.save_button = text_button(tr("Save"), naming, self._save, look="primary")

@@ -62,9 +62,7 @@ class SetupPanel(QFrame):
         self.more_button = QToolButton(self)
         self.rows = [NumberRow(spec, self) for spec in SPECS]
         self._more = QWidget(self)
-        self._prompt_timer = QTimer(self)
-        self._prompt_timer.setSingleShot(True)
-        self._prompt_timer.setInterval(_PROMPT_MS)
+        self._prompt_timer = QTimer(self, singleShot=True, interval=_PROMPT_MS)
         self._prepare()
         self._arrange()
         self._connect()
