@@ -7,9 +7,6 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import (
-    QBoxLayout,
-    QHBoxLayout,
-    QLabel,
     QProgressBar,
     QPushButton,
     QWidget,
@@ -22,10 +19,10 @@ from app.data_folder.exported_file import write
 from app.engine_link.background import in_background
 from app.engine_link.plan_texts import is_simulated, mode_name
 from app.notices import report_failure, tell, tell_saved
-from app.widgets.boxes import hbox
+from app.widgets.boxes import fill, hbox
 from app.widgets.card import Card
 from app.widgets.file_dialog import ask_where_to_save
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.page_frame import PageFrame
 from app.widgets.table_dialog import TableDialog
 from engine.bench.modes.report import facts, markdown
@@ -87,10 +84,10 @@ class BenchmarkPage(PageFrame):
         done = benchmark.progress.fraction if benchmark.progress is not None else 0.0
         self.progress.setValue(round(done * _STEPS))
         self._task.say(self._about())
-        _say(self.stage, stage_words(benchmark) or self._before_words())
+        say(self.stage, stage_words(benchmark) or self._before_words())
         stale = benchmark.stale
-        _say(self.stale, tr(stale.value) if stale is not None else "")
-        _say(self.simulated, self._simulated_words())
+        say(self.stale, tr(stale.value) if stale is not None else "")
+        say(self.simulated, self._simulated_words())
         self._show_results(idle=idle)
         self._results.title.setText(
             tr("Last result: {model}").format(model=benchmark.report.model)
@@ -131,9 +128,9 @@ class BenchmarkPage(PageFrame):
         under_way = benchmark.progress.mode if benchmark.progress is not None else None
         self.bars.show_rows(rows, winner, None if idle else under_way)
         self.bars.setVisible(bool(self.bars.rows))
-        _say(self.notes, "\n".join(notes(rows, over=idle)))
-        _say(self.outcome, outcome_words(benchmark))
-        _say(self.facts, "\n".join(self._facts()))
+        say(self.notes, "\n".join(notes(rows, over=idle)))
+        say(self.outcome, outcome_words(benchmark))
+        say(self.facts, "\n".join(self._facts()))
         for button in (self.copy_button, self.save_button):
             button.setVisible(last is not None)
         wish = benchmark.running.profile.mode
@@ -186,21 +183,13 @@ class BenchmarkPage(PageFrame):
     def _build(self) -> None:
         self._task = Card(tr("Which mode is best here?"), parent=self)
         buttons = hbox(self.measure_button, self.cancel_button, (self.stage, 1), spacing=12)
-        task: tuple[QWidget | QHBoxLayout, ...] = (self.simulated, buttons, self.progress)
-        for part in task:
-            _add(self._task.column, part)
+        fill(self._task.column, self.simulated, buttons, self.progress)
         self._results = Card(tr("Results"), parent=self)
         chosen = hbox(self.use_button, self.auto_button, 1)
         sharing = hbox(self.copy_button, self.save_button, 1)
-        told: tuple[QWidget | QHBoxLayout, ...] = (
-            *(self.stale, self.bars, self.outcome, chosen),
-            *(self.notes, self.facts, sharing),
-        )
-        for each in told:
-            _add(self._results.column, each)
-        self.column.addWidget(self._task)
-        self.column.addWidget(self._results)
-        self.column.addStretch(1)
+        told = (self.stale, self.bars, self.outcome, chosen, self.notes, self.facts, sharing)
+        fill(self._results.column, *told)
+        fill(self.column, self._task, self._results, 1)
 
     def _connect(self) -> None:
         benchmark = self.benchmark
@@ -218,17 +207,3 @@ class BenchmarkPage(PageFrame):
         last = self.benchmark.report
         if last is not None and last.winner is not None:
             self.benchmark.use(last.winner)
-
-
-def _say(label: QLabel, words: str) -> None:
-    """Show a sentence, or nothing where there is none."""
-    if label.text() != words:
-        label.setText(words)
-    label.setVisible(bool(words))
-
-
-def _add(column: QBoxLayout, part: QWidget | QHBoxLayout) -> None:
-    if isinstance(part, QHBoxLayout):
-        column.addLayout(part)
-    else:
-        column.addWidget(part)

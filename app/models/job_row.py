@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QProgressBar, QPushButton, QWidget
 
-from app.models.detail.frame import say
 from app.models.hub_client import HubClient
 from app.models.model_texts import joined, model_of
 from app.models.token_dialog import ask_for_token
 from app.theme.icons import IconButton
 from app.widgets.boxes import hbox, vbox
 from app.widgets.elided import ElidedLabel
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.remote.faults import NEED_TOKEN, Fault, may_work_later

@@ -9,11 +9,11 @@ from typing import Generic
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QLabel, QProgressBar, QStackedWidget, QWidget
 
-from app.models.detail.frame import DetailFrame, say
+from app.models.detail.frame import DetailFrame
 from app.models.row_model import E
 from app.models.rows_view import RowsView
 from app.widgets.boxes import vbox
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 
 

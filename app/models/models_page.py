@@ -25,7 +25,7 @@ from app.models.token_dialog import ask_for_token
 from app.notices import offer, report
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
-from app.widgets.boxes import vbox
+from app.widgets.boxes import fill, vbox
 from app.widgets.page_frame import PageFrame
 from engine.language import tr
 
@@ -158,8 +158,7 @@ class ModelsPage(PageFrame):
         self.add_button.setMenu(menu)
         self.add_to_header(self.add_button)
         self.add_to_header(self.token_button)
-        self.column.addWidget(self.search)
-        self.column.addWidget(self._splitter, 1)
+        fill(self.column, self.search, (self._splitter, 1))
         self.foot.addWidget(self.downloads)
         for stack, margin in ((self._lists, 5), (self._details, 1)):
             box = QFrame(self._splitter)

@@ -124,17 +124,13 @@ class SearchBar(QWidget):
         self.order_box.addItem(tr("Newest"), Order.NEWEST.value)
 
     def _arrange(self) -> None:
-        line = FlowLayout(spacing=8)
-        for button in self.tabs.values():
-            line.addWidget(button)
         self._narrowing = QWidget(self)
-        below = FlowLayout(self._narrowing, spacing=8)
-        for widget in (self.packaging_box, self.order_box, self.count):
-            below.addWidget(widget)
+        below = (self.packaging_box, self.order_box, self.count)
+        FlowLayout(*below, to=self._narrowing, spacing=8)
         # As high as the boxes beside it, so that its words are on their line.
         self.count.setMinimumHeight(self.order_box.sizeHint().height())
         vbox(
-            line,
+            FlowLayout(*self.tabs.values(), spacing=8),
             hbox((self.field, 1), self.button, spacing=8),
             self._narrowing,
             self.note,

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 
 from app.models.server_book import ServerBook
 from app.models.server_texts import found_words, route_words
 from app.theme.fonts import scaled
 from app.widgets.boxes import Gap, hbox, vbox
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
 from engine.language import sentences, tr
@@ -165,13 +165,13 @@ class ServerDialog(QDialog):
             else:
                 route = route_words(address)
                 look = "small" if address.local or address.encrypted else "caution"
-        self._say(self.route, route, look)
+        say(self.route, route, look)
         self.show_state(DialogState.ENTERED if text else DialogState.EMPTY, "", "")
 
     def show_state(self, state: DialogState, words: str, look: str) -> None:
         """Show how far it is, and what there is to say of it in a look of the style sheet."""
         self.state = state
-        self._say(self.outcome, words, look)
+        say(self.outcome, words, look)
         tested = state is DialogState.TESTED
         self.keep_button.setEnabled(tested)
         self.test_button.setEnabled(state not in (DialogState.EMPTY, DialogState.TESTING))
@@ -181,14 +181,6 @@ class ServerDialog(QDialog):
         layout = self.layout()
         assert layout is not None  # noqa: S101 - told to the type checker
         self.resize(width, layout.totalHeightForWidth(width))
-
-    def _say(self, label: QLabel, words: str, look: str) -> None:
-        label.setVisible(bool(words))
-        label.setText(words)
-        if label.property("look") != look:
-            label.setProperty("look", look)
-            label.style().unpolish(label)
-            label.style().polish(label)
 
     def _keep(self) -> None:
         if self._found is not None:

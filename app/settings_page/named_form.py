@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.settings.presets import clean_name
 from app.signals import TypedSignal
-from app.widgets.boxes import vbox
+from app.widgets.boxes import Gap, fill, vbox
 from app.widgets.labels import plain_label
 from engine.language import tr
 
@@ -79,9 +79,7 @@ class NamedForm(QWidget, Generic[N]):
         self.column.addWidget(name)
         if about:
             self.column.addWidget(plain_label(about, self, "muted"))
-        self.column.addSpacing(6)
-        self.column.addWidget(control)
-        self.column.addSpacing(12)
+        fill(self.column, Gap(6), control, Gap(12))
 
     def _rename(self, text: str) -> None:
         name = clean_name(text)

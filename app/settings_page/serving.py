@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from app.notices import tell
 from app.serving.model_server import ModelServer, ServingState
 from app.settings import SettingsStore
 from app.widgets.boxes import hbox, vbox
 from app.widgets.confirm import confirm
-from app.widgets.labels import LabelledRow, plain_label
+from app.widgets.labels import LabelledRow, plain_label, say
 from app.widgets.text_button import text_button
 from engine.language import sentences, tr
 
@@ -84,12 +84,12 @@ class ServingPanel(QWidget):
             words = tr(
                 "Duotail cannot use a keyring on this computer: the access token is new each time."
             )
-        _say(self.status, words, look)
+        say(self.status, words, look)
         open_to_all = value.serve_network and not value.serve_certificate
         warning = tr(
             "Not encrypted: others in the network can read what is sent, the access token too."
         )
-        _say(self.warning, warning if open_to_all else "", "caution")
+        say(self.warning, warning if open_to_all else "", "caution")
         if opened is not None:
             self.address.setText(opened.url)
             self.token.setText(opened.token)
@@ -109,11 +109,3 @@ class _ReadOnly(QLineEdit):
         """Put the whole text on the clipboard, also one that is masked."""
         QGuiApplication.clipboard().setText(self.text())
         tell(tr("Copied"))
-
-
-def _say(label: QLabel, words: str, look: str) -> None:
-    label.setText(words)
-    label.setVisible(bool(words))
-    if label.property("look") != look:
-        label.setProperty("look", look)
-        label.style().polish(label)

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.theme.icons import icon
 from app.theme.keys import key_words
 from app.theme.theme import current, mono_font, ui_font
-from app.widgets.boxes import vbox
+from app.widgets.boxes import Gap, fill, vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import later, tr
@@ -101,8 +101,7 @@ class ShortcutsDialog(_Page):
 
     def __init__(self, shortcuts: Sequence[tuple[str, str]], parent: QWidget | None = None) -> None:
         super().__init__(tr("Keyboard shortcuts"), 46, parent)
-        self.column.addWidget(plain_label(tr("Keyboard shortcuts"), self, "heading"))
-        self.column.addSpacing(6)
+        fill(self.column, plain_label(tr("Keyboard shortcuts"), self, "heading"), Gap(6))
         grid = QGridLayout()
         grid.setHorizontalSpacing(28)
         grid.setVerticalSpacing(9)
@@ -126,9 +125,10 @@ class AboutDialog(_Page):
         from app.version import version  # slow to import, and no start needs it
 
         mark = QLabel(self, pixmap=icon("duotail", current().accent).pixmap(48, 48))
-        self.column.addWidget(mark)
-        self.column.addWidget(plain_label(f"Duotail {version()}", self, "heading"))
-        self.column.addWidget(
+        fill(
+            self.column,
+            mark,
+            plain_label(f"Duotail {version()}", self, "heading"),
             plain_label(
                 tr(
                     "Chat with large language models on your own computer. Nothing you write "
@@ -136,15 +136,16 @@ class AboutDialog(_Page):
                     "every token, so the text is the chosen model's own, only sooner."
                 ),
                 self,
-            )
+            ),
+            _line(self),
         )
-        self.column.addWidget(_line(self))
         papers = tr("The two modes carry the names of the papers they follow:")
         self.column.addWidget(plain_label(papers, self, "muted"))
         for title, address, name in _PAPERS:
             self.column.addWidget(_rich(f'{title}, <a href="{address}">{name}</a>', self))
-        self.column.addWidget(_line(self))
-        self.column.addWidget(
+        fill(
+            self.column,
+            _line(self),
             plain_label(
                 tr(
                     "Duotail is free software under the Apache License 2.0. The window is made"
@@ -152,9 +153,7 @@ class AboutDialog(_Page):
                     " libraries are separate files that you may replace. Icons are our own."
                 ),
                 self,
-            )
-        )
-        self.column.addWidget(
+            ),
             _rich(
                 tr(
                     "The starter model is SmolLM2 135M Instruct by Hugging Face, under the Apache"
@@ -162,7 +161,7 @@ class AboutDialog(_Page):
                     " {link}model card{end}."
                 ).format(link=f'<a href="{_model_card()}">', end="</a>"),
                 self,
-            )
+            ),
         )
         notices = text_button(tr("All notices and licences…"), self, self._show_notices)
         self.column.addWidget(notices, 0, Qt.AlignmentFlag.AlignLeft)

@@ -31,7 +31,7 @@ from app.shell.memory_tables import (
 )
 from app.theme.fonts import scaled
 from app.widgets.boxes import vbox
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.table import Table, as_text
 from app.widgets.table_dialog import Index, TableModel
 from engine.language import tr
@@ -110,8 +110,7 @@ class MemoryDialog(QDialog):
     def _show_kept(self, kept: tuple[ModelEstimates, ...]) -> None:
         self.before.show_table(of_loads(kept))
         said = typical_errors(kept)[:_MOST_SENTENCES]
-        self.notes.setText("\n".join(said))
-        self.notes.setVisible(bool(said))
+        say(self.notes, "\n".join(said))
 
     def copy(self) -> None:
         """Put both tables on the clipboard."""

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QBoxLayout, QFrame, QPushButton, QWidget
 
 from app.engine_link.plan_texts import unbroken
 from app.theme.fonts import scaled
-from app.widgets.boxes import hbox, vbox
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, hbox, vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.language import tr
 
@@ -46,8 +46,7 @@ class ApplyBar(QFrame):
         )
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._row.setSpacing(16)
-        self._row.addLayout(vbox(self.change, self.now, spacing=2), 1)
-        self._row.addLayout(self._buttons)
+        fill(self._row, (vbox(self.change, self.now, spacing=2), 1), self._buttons)
         self.keep_side(24)
 
     def keep_side(self, side: int) -> None:
@@ -56,10 +55,8 @@ class ApplyBar(QFrame):
 
     def show_change(self, change: str, now: str) -> None:
         """Say what would change, and what runs."""
-        self.change.setText(unbroken(change))
-        self.change.setVisible(bool(change))
-        self.now.setText(unbroken(now))
-        self.now.setVisible(bool(now))
+        say(self.change, unbroken(change))
+        say(self.now, unbroken(now))
         self.setAccessibleDescription("\n".join(text for text in (change, now) if text))
 
     def offer(self, *, apply: str = "", now: bool = False, undo: bool = False) -> None:

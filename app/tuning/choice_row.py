@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QRadioButton, QSizePolicy, QWidget
 
 from app.theme.fonts import keep_sized, scaled
 from app.widgets.boxes import hbox, vbox
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 
 _INDENT = 28
 """Pixel where the words of the button begin."""
@@ -35,14 +35,12 @@ class ChoiceRow(QWidget):
 
     def say(self, about: str) -> None:
         """Show another sentence."""
-        self.about.setText(about)
-        self.about.setVisible(bool(about))
+        say(self.about, about)
         self._describe()
 
     def tell(self, note: str) -> None:
         """Show a few words at the end of the line."""
-        self.note.setText(note)
-        self.note.setVisible(bool(note))
+        say(self.note, note)
         self._describe()
 
     @property

@@ -10,9 +10,9 @@ from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.hardware_words import DeviceWords, device_words
-from app.widgets.boxes import hbox, vbox
+from app.widgets.boxes import fill, hbox, vbox
 from app.widgets.card import Card, divider
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.language import sentences, tr
 from engine.machine.facts import Machine
@@ -47,12 +47,9 @@ class DeviceRow(QWidget):
         """Show a device."""
         self._symbol = "warning" if words.trouble else "chip"
         self.name.setText(words.name)
-        self.facts.setText(_DOT.join(words.facts))
-        self.facts.setVisible(bool(words.facts))
-        self.speeds.setText(words.speeds)
-        self.speeds.setVisible(bool(words.speeds))
-        self.trouble.setText(words.trouble)
-        self.trouble.setVisible(bool(words.trouble))
+        say(self.facts, _DOT.join(words.facts))
+        say(self.speeds, words.speeds)
+        say(self.trouble, words.trouble)
         unknown = "\n".join(words.missing)
         self.setToolTip(tr("Unknown:\n{facts}").format(facts=unknown) if unknown else "")
         self.setAccessibleName(words.name)
@@ -93,15 +90,16 @@ class HardwareCard(Card):
         self.cancel_button.setAccessibleName(tr("Cancel measuring"))
         self.cancel_button.clicked.connect(self.cancel_asked)
         self.column.setSpacing(14)
-        self.column.addLayout(self._devices)
-        self.column.addWidget(divider(self))
-        self.column.addLayout(
+        fill(
+            self.column,
+            self._devices,
+            divider(self),
             hbox(
                 (vbox(self.state, self.progress, spacing=8), 1),
                 self.measure_button,
                 self.cancel_button,
                 spacing=16,
-            )
+            ),
         )
 
     def show_machine(self, machine: Machine | None, speeds: Speeds | None) -> None:

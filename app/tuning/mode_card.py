@@ -13,7 +13,7 @@ from app.theme.fonts import scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
 from app.tuning.run_choice import RunChoice
-from app.widgets.boxes import hbox, vbox
+from app.widgets.boxes import fill, hbox, vbox
 from app.widgets.card import SIDE, Card, divider
 from app.widgets.labels import part_title, plain_label
 from engine.events import PlanSummary
@@ -40,9 +40,7 @@ class ModeCard(Card):
         ):
             self._lists.addLayout(vbox(part_title(title, part), part, 1, spacing=8), stretch)
         self.column.setSpacing(16)
-        self.column.addLayout(self._lists)
-        self.column.addWidget(divider(self))
-        self.column.addWidget(self.reasons)
+        fill(self.column, self._lists, divider(self), self.reasons)
 
     @property
     def stops(self) -> list[QWidget]:

@@ -12,7 +12,7 @@ from app.theme.theme import current
 from app.tuning.refusal import button_words
 from app.tuning.refusal import refusal as in_words
 from app.widgets.boxes import hbox, vbox
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.commands import Load
 from engine.events import Failed, WayOut
@@ -57,8 +57,7 @@ class RefusalNotice(QFrame):
         )
         told = in_words(refusal)
         self.cause.setText(told.cause)
-        self.remedy.setText(told.remedy)
-        self.remedy.setVisible(bool(told.remedy))
+        say(self.remedy, told.remedy)
         self.setToolTip(told.details)
         self.setAccessibleName(told.cause)
         self.setAccessibleDescription(sentences(told.cause, told.remedy))

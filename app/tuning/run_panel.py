@@ -17,8 +17,8 @@ from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
-from app.widgets.boxes import hbox, vbox
-from app.widgets.labels import part_title, plain_label
+from app.widgets.boxes import Gap, fill, hbox, vbox
+from app.widgets.labels import part_title, plain_label, say
 from app.widgets.scroller import scroller
 from engine.language import tr
 
@@ -73,9 +73,7 @@ class RunPanel(QFrame):
         parts = ((tr("Mode"), self.modes), (tr("Draft"), self.drafts))
         column = vbox(self._now, to=self._inside, spacing=6, margins=(_MARGIN, 14, _MARGIN, 8))
         for title, part in parts:
-            column.addSpacing(6)
-            column.addWidget(part_title(title, part))
-            column.addWidget(part)
+            fill(column, Gap(6), part_title(title, part), part)
         column.addSpacing(6)
         column.addLayout(hbox((part_title(tr("GPU memory"), self.memory), 1), self.memory.buttons))
         column.addWidget(self.memory)
@@ -165,8 +163,7 @@ class RunPanel(QFrame):
             return
         choosing, status = self.choosing, self._running.bridge.status
         plan, told, machine = status.plan, choosing.told, choosing.machine
-        self._now.setText("" if plan is None else f"{run_words(plan, status.machine)}.")
-        self._now.setVisible(plan is not None)
+        say(self._now, "" if plan is None else f"{run_words(plan, status.machine)}.")
         self._now.setToolTip("" if plan is None else "\n".join(plan.reasons))
         self.modes.show_choice(choosing)
         self.drafts.show_choice(choosing)

@@ -23,7 +23,7 @@ from app.tuning.mode_card import ModeCard
 from app.tuning.outcome import LoadOutcome, changes, newest_of, now_words, predicted_now, step_of
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
-from app.widgets.boxes import vbox
+from app.widgets.boxes import fill, vbox
 from app.widgets.page_frame import PageFrame
 from engine.commands import Calibrate, Stop
 from engine.events import Calibrated, DeviceSample, PlanSummary
@@ -58,14 +58,11 @@ class TuningPage(PageFrame):
         self.memory = MemoryCard(self)
         self.mode = ModeCard(self)
         self.hardware = HardwareCard(self)
-        for card in (self.memory, self.mode, self.hardware):
-            self.column.addWidget(card)
-        self.column.addStretch(1)
+        fill(self.column, self.memory, self.mode, self.hardware, 1)
         self.refusal = RefusalNotice(self)
         self.bar = ApplyBar(self)
         self._notices = vbox(self.refusal)
-        self.foot.addLayout(self._notices)
-        self.foot.addWidget(self.bar)
+        fill(self.foot, self._notices, self.bar)
         self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self.show_state)
         self._connect()

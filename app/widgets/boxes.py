@@ -64,6 +64,12 @@ def _filled(
     if margins is not None:
         around = (margins,) * 4 if isinstance(margins, int) else margins
         box.setContentsMargins(*around)
+    fill(box, *parts)
+    return box
+
+
+def fill(box: QBoxLayout, *parts: Part) -> None:
+    """Add parts behind those that are there."""
     for part in parts:
         if isinstance(part, int):
             box.addStretch(part)
@@ -75,4 +81,3 @@ def _filled(
                 box.addLayout(item, stretch)
             else:
                 box.addWidget(item, stretch, *aligned)
-    return box

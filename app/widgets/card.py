@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
 from app.theme.tokens import GAP
 from app.widgets.boxes import hbox, vbox
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 
 SIDE = 20
 """Between the edge and what is in the card."""
@@ -41,8 +41,7 @@ class Card(QFrame):
 
     def say(self, about: str) -> None:
         """Show another sentence below the title."""
-        self.about.setText(about)
-        self.about.setVisible(bool(about))
+        say(self.about, about)
 
     def add_beside_title(self, widget: QWidget) -> None:
         """Put something into the line with the title."""

@@ -56,6 +56,17 @@ def part_title(text: str, part: QWidget) -> QLabel:
     return label
 
 
+def say(label: QLabel, words: str, look: str | None = None) -> None:
+    """Show words, or nothing where there are none; `look`: in this look of the style sheet."""
+    if label.text() != words:
+        label.setText(words)
+    label.setVisible(bool(words))
+    if look is not None and label.property("look") != look:
+        label.setProperty("look", look)
+        label.style().unpolish(label)
+        label.style().polish(label)
+
+
 def plain_label(text: str, parent: QWidget, look: str = "") -> QLabel:
     """A wrapped text in a look of the style sheet."""
     label = QLabel(text, parent, textFormat=Qt.TextFormat.PlainText, wordWrap=True)

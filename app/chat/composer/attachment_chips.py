@@ -117,7 +117,7 @@ class AttachmentChips(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         inside = QWidget(self)
-        self._flow = FlowLayout(inside)
+        self._flow = FlowLayout(to=inside)
         self.setWidget(inside)
         inside.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)

@@ -46,9 +46,8 @@ class ContextCard(QFrame):
         self.dismiss_button = self._button()
         self.dismiss_button.clicked.connect(self.dismissed)
         buttons = QWidget(self)
-        flow = FlowLayout(buttons, spacing=8)
-        for button in (self.leave_out_button, self.enlarge_button, self.dismiss_button):
-            flow.addWidget(button)
+        offered = (self.leave_out_button, self.enlarge_button, self.dismiss_button)
+        FlowLayout(*offered, to=buttons, spacing=8)
         hbox(
             self._icon,
             (vbox(self._title, self._text, Gap(4), buttons, spacing=4), 1),

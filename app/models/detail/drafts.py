@@ -9,10 +9,9 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QButtonGroup, QLabel, QRadioButton, QWidget
 
 from app.models.badge import BadgeLabel
-from app.models.detail.frame import say
 from app.models.model_texts import candidate_row
-from app.widgets.boxes import hbox, vbox
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, hbox, vbox
+from app.widgets.labels import plain_label, say
 from engine.hub.advice import DraftCandidate, Verdict
 from engine.language import number, sentences, tr
 
@@ -89,8 +88,7 @@ class DraftChoices(QWidget):
             line.addWidget(name)
         badge = BadgeLabel(row)
         badge.show_mark(words.mark)
-        line.addWidget(badge, 0, Qt.AlignmentFlag.AlignVCenter)
-        line.addStretch(1)
+        fill(line, (badge, 0, Qt.AlignmentFlag.AlignVCenter), 1)
         reason = plain_label(
             "\n".join(each for each in (words.about, _why(candidate)) if each), row
         )

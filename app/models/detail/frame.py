@@ -113,10 +113,3 @@ def breakable(text: str) -> str:
     """The text with places where a line may end: addresses and paths have none of their own."""
     parts = _ENDS.split(text)
     return "".join(part if _ENDS.match(part) is None else f"{part}\u200b" for part in parts)
-
-
-def say(label: QLabel, words: str) -> None:
-    """Show a sentence, or nothing where there is none."""
-    if label.text() != words:
-        label.setText(words)
-    label.setVisible(bool(words))

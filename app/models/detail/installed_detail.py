@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from PySide6.QtWidgets import QProgressBar, QWidget
 
 from app.models.detail.drafts import DraftChoices
-from app.models.detail.frame import DetailFrame, Facts, breakable, say
+from app.models.detail.frame import DetailFrame, Facts, breakable
 from app.models.model_texts import ORIGINS, parameters_words, short_count
-from app.widgets.boxes import hbox, vbox
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, hbox, vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
@@ -40,8 +40,7 @@ class InstalledDetail(DetailFrame):
         self.column.addWidget(self.facts)
         self._drafts_title = self.section(tr("Drafts"))
         self.drafts = DraftChoices(self)
-        self.column.addWidget(self.drafts)
-        self.column.addStretch(1)
+        fill(self.column, self.drafts, 1)
         self.protected = plain_label("", self, "small")
         self.above_buttons.addWidget(self.protected)
         self.doing = plain_label("", self, "small")

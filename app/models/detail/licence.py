@@ -36,12 +36,9 @@ class LicencePart(QWidget):
             tr("Open the terms"), self._box, lambda: open_link(self._page), look="choice"
         )
         self.token_button = text_button(tr("Enter access token…"), self._box, look="choice")
-        buttons = FlowLayout(spacing=8)
-        buttons.addWidget(self.terms_button)
-        buttons.addWidget(self.token_button)
+        buttons = FlowLayout(self.terms_button, self.token_button, spacing=8)
         vbox(self.gate, buttons, to=self._box, spacing=8, margins=(12, 10, 12, 12))
-        line = FlowLayout(spacing=12)
-        line.addWidget(self.read_button)
+        line = FlowLayout(self.read_button, spacing=12)
         vbox(self.words, line, self._box, to=self, spacing=8, margins=0)
 
     def show_licence(

@@ -8,12 +8,12 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from app.models.badge import BadgeLabel
-from app.models.detail.frame import DetailFrame, Facts, breakable, say
+from app.models.detail.frame import DetailFrame, Facts, breakable
 from app.models.detail.licence import HUB, LicencePart, open_link
 from app.models.download_orders import Wanted
 from app.models.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
-from app.widgets.boxes import hbox
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, hbox
+from app.widgets.labels import plain_label, say
 from engine.hub.advice import Recommendation
 from engine.language import sentences, tr
 from engine.language.units import file_size
@@ -39,8 +39,7 @@ class RecommendedDetail(DetailFrame):
         self.column.addWidget(self.licence)
         self._draft_title = self.section(tr("Draft"))
         self.draft = plain_label("", self)
-        self.column.addWidget(self.draft)
-        self.column.addStretch(1)
+        fill(self.column, self.draft, 1)
         self.download_button = self.add_button(tr("Download"), look="primary")
         self.alone_button = self.add_button(tr("Without draft"))
         self.page_button = self.add_button(tr("Open page"))

@@ -163,14 +163,11 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         metavar="MB",
         help=tr("also measure the search in this many megabytes of conversations"),
     )
+    pairs = tr("measure what the window costs the engine with this many pairs of answers")
     for name, usual, about in (
         ("pace", 200, tr("stream this many tokens per second (default: 200), then at full speed")),
         ("messages", 10_000, tr("open a conversation of this many messages (default: 10000)")),
-        (
-            "pairs",
-            7,
-            tr("measure what the window costs the engine with this many pairs of answers"),
-        ),
+        ("pairs", 7, pairs),
         ("tokens", 900, tr("generate this many tokens per answer")),
         ("seconds", 6, tr("measure every speed of streaming for this many seconds")),
     ):

@@ -24,7 +24,7 @@ from app.tuning.budget.wording import (
     without_card,
 )
 from app.widgets.boxes import hbox, vbox
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.painted import SIDE, Painted
 from app.widgets.text_button import text_button
 from engine.commands import Mode
@@ -174,8 +174,7 @@ class BudgetView(QWidget):
         self.host.show_stacks(host_title(), model.host_now(), model.host_then(ceiling))
         if not model.total:
             self.sentence.setText(without_card())
-            self.note.setText(model.main.refusal)
-            self.note.setVisible(bool(model.main.refusal))
+            say(self.note, model.main.refusal)
             return
         self.note.show()
         said = sentence(model, ceiling)
