@@ -6,11 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import (
-    QProgressBar,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
 
 from app.benchmark.bars_view import BarsView
 from app.benchmark.benchmark import Benchmark, BenchmarkStage

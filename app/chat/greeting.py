@@ -24,7 +24,7 @@ from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
-from app.widgets.boxes import Gap, hbox, vbox
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.text_button import text_button
 from engine.events import PlanSummary
 from engine.language import tr
@@ -84,16 +84,16 @@ class Greeting(QWidget):
         column = QWidget(self, maximumWidth=COLUMN)
         vbox(
             self._mark,
-            Gap(14),
+            Spacing(14),
             self._title,
-            Gap(10),
+            Spacing(10),
             self._line,
-            Gap(14),
+            Spacing(14),
             (self._progress, 0, Qt.AlignmentFlag.AlignHCenter),
-            Gap(26),
+            Spacing(26),
             self._grid,
             _centred(self._offer),
-            Gap(16),
+            Spacing(16),
             (self.more_button, 0, Qt.AlignmentFlag.AlignHCenter),
             to=column,
             spacing=0,

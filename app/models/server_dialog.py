@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 from app.models.server_book import ServerBook
 from app.models.server_texts import found_words, route_words
 from app.theme.fonts import scaled
-from app.widgets.boxes import Gap, hbox, vbox
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
@@ -105,15 +105,15 @@ class ServerDialog(QDialog):
         )
         vbox(
             about,
-            Gap(6),
+            Spacing(6),
             plain_label(tr("Address"), self),
             hbox((self.address, 1), self.test_button, spacing=8),
             self.route,
-            Gap(4),
+            Spacing(4),
             plain_label(tr("Key"), self),
             self.key,
             secret,
-            Gap(4),
+            Spacing(4),
             self.outcome,
             self.box,
             to=self,

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.settings.presets import clean_name
 from app.signals import TypedSignal
-from app.widgets.boxes import Gap, fill, vbox
+from app.widgets.boxes import Spacing, fill, vbox
 from app.widgets.labels import plain_label
 from engine.language import tr
 
@@ -79,7 +79,7 @@ class NamedForm(QWidget, Generic[N]):
         self.column.addWidget(name)
         if about:
             self.column.addWidget(plain_label(about, self, "muted"))
-        fill(self.column, Gap(6), control, Gap(12))
+        fill(self.column, Spacing(6), control, Spacing(12))
 
     def _rename(self, text: str) -> None:
         name = clean_name(text)

@@ -13,7 +13,7 @@ from app.settings_page.privacy import PrivacyPage
 from app.settings_page.rows import SettingRow
 from app.theme.icons import icon
 from app.theme.theme import Theme, current
-from app.widgets.boxes import Gap, hbox, vbox
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import LabelledRow, plain_label
 from app.widgets.scroller import scroller
 from engine.language import tr
@@ -148,7 +148,11 @@ class _Block(QWidget):
         super().__init__(parent)
         self._section = tr(section.value).casefold()
         self._layout = vbox(
-            plain_label(tr(section.value), self, "heading"), Gap(10), to=self, spacing=0, margins=0
+            plain_label(tr(section.value), self, "heading"),
+            Spacing(10),
+            to=self,
+            spacing=0,
+            margins=0,
         )
         self.rows: list[LabelledRow] = []
         for name, spec in SPECS.items():

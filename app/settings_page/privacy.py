@@ -16,7 +16,7 @@ from app.diagnostics.reports import ReportFolder
 from app.engine_link.background import in_background
 from app.settings_page.reports_dialog import ReportsDialog
 from app.settings_page.stored import Stored, StoredData, empty, everything, folder_size
-from app.widgets.boxes import Gap, vbox
+from app.widgets.boxes import Spacing, vbox
 from app.widgets.confirm import confirm
 from app.widgets.file_dialog import ask_for_path
 from app.widgets.labels import LabelledRow, plain_label
@@ -74,7 +74,7 @@ class PrivacyPage(QWidget):
         super().__init__(parent)
         self._paths, self._hub_cache = paths, hub_cache
         self._reports = ReportFolder(paths)
-        self._layout = vbox(_promise(self), Gap(8), to=self, spacing=0, margins=0)
+        self._layout = vbox(_promise(self), Spacing(8), to=self, spacing=0, margins=0)
         self.rows: list[LabelledRow] = []
         self.data_folder = self._data_folder()
         self.old_folder = self._old_folder()

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.theme.icons import icon
 from app.theme.keys import key_words
 from app.theme.theme import current, mono_font, ui_font
-from app.widgets.boxes import Gap, fill, vbox
+from app.widgets.boxes import Spacing, fill, vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import later, tr
@@ -101,7 +101,7 @@ class ShortcutsDialog(_Page):
 
     def __init__(self, shortcuts: Sequence[tuple[str, str]], parent: QWidget | None = None) -> None:
         super().__init__(tr("Keyboard shortcuts"), 46, parent)
-        fill(self.column, plain_label(tr("Keyboard shortcuts"), self, "heading"), Gap(6))
+        fill(self.column, plain_label(tr("Keyboard shortcuts"), self, "heading"), Spacing(6))
         grid = QGridLayout()
         grid.setHorizontalSpacing(28)
         grid.setVerticalSpacing(9)

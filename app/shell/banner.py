@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QPlainTextEdit, QPushB
 from app.notices import Notice, NoticeKind
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current, font_scale, mono_font
-from app.widgets.boxes import Gap, fill, hbox, vbox
+from app.widgets.boxes import Spacing, fill, hbox, vbox
 from app.widgets.escape import claims_escape
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
@@ -62,7 +62,7 @@ class Banner(QFrame):
             for button in buttons:
                 button.setMinimumHeight(height)
                 flow.addWidget(button)
-            fill(self._words, Gap(6), flow)
+            fill(self._words, Spacing(6), flow)
         self._reader = self._make_reader() if self._details else None
         self._arrange()
         self._recolour()

@@ -11,6 +11,7 @@ from app.signals import TypedSignal
 from app.tuning.ceiling_choice import CeilingChoice
 from app.tuning.outcome import BITS
 from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import fill
 from app.widgets.card import Card, divider
 from app.widgets.labels import LabelledRow
 from app.widgets.painted import SIDE
@@ -31,39 +32,22 @@ class MemoryCard(Card):
         super().__init__(tr("Memory"), "", parent)
         self.ceiling = CeilingChoice(self)
         self.add_beside_title(self.ceiling.buttons)
+        self.column.setSpacing(12)
+        fill(self.column, self.ceiling, divider(self))
         self.context = ChoiceBox[int | None](tr("Context length"), self)
-        self.context_row = LabelledRow(
-            tr("Context length"),
-            tr("How many tokens the model can see at once. More needs more memory."),
-            self.context,
-            self,
-        )
-        self.threads = ChoiceBox[int | None](tr("CPU threads"), self)
-        self.threads_row = LabelledRow(
-            tr("CPU threads"),
-            tr("Fewer threads leave CPU time to other programs. Predictions assume Automatic."),
-            self.threads,
-            self,
-        )
         self.kv = ChoiceBox[KvType](tr("KV cache"), self)
-        self.kv_row = LabelledRow(
-            tr("KV cache"),
-            tr(
-                "8 bits take half the memory on the CPU and make long conversations faster; answers"
-                " may differ a little."
-            ),
-            self.kv,
-            self,
+        self.threads = ChoiceBox[int | None](tr("CPU threads"), self)
+        seen = tr("How many tokens the model can see at once. More needs more memory.")
+        halved = tr(
+            "8 bits take half the memory on the CPU and make long conversations faster; answers may"
+            " differ a little."
         )
-        for row in (self.context_row, self.kv_row, self.threads_row):
+        fewer = tr("Fewer threads leave CPU time to other programs. Predictions assume Automatic.")
+        for box, about in ((self.context, seen), (self.kv, halved), (self.threads, fewer)):
+            row = LabelledRow(box.accessibleName(), about, box, self)
             if (inside := row.layout()) is not None:
                 inside.setContentsMargins(SIDE, 4, SIDE, 0)
-        self.column.setSpacing(12)
-        self.column.addWidget(self.ceiling)
-        self.column.addWidget(divider(self))
-        self.column.addWidget(self.context_row)
-        self.column.addWidget(self.kv_row)
-        self.column.addWidget(self.threads_row)
+            self.column.addWidget(row)
 
     def show_choice(self, choice: RunChoice, plan: PlanSummary | None) -> None:
         """Show what is chosen, among what the model of this plan and the processor can do."""

@@ -17,7 +17,7 @@ from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
-from app.widgets.boxes import Gap, fill, hbox, vbox
+from app.widgets.boxes import Spacing, fill, hbox, vbox
 from app.widgets.labels import part_title, plain_label, say
 from app.widgets.scroller import scroller
 from engine.language import tr
@@ -73,7 +73,7 @@ class RunPanel(QFrame):
         parts = ((tr("Mode"), self.modes), (tr("Draft"), self.drafts))
         column = vbox(self._now, to=self._inside, spacing=6, margins=(_MARGIN, 14, _MARGIN, 8))
         for title, part in parts:
-            fill(column, Gap(6), part_title(title, part), part)
+            fill(column, Spacing(6), part_title(title, part), part)
         column.addSpacing(6)
         column.addLayout(hbox((part_title(tr("GPU memory"), self.memory), 1), self.memory.buttons))
         column.addWidget(self.memory)

@@ -10,14 +10,14 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWi
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Spacing:
     """So many logical pixels more between two parts."""
 
     pixels: int
 
 
 Item = QWidget | QLayout
-Part = Item | int | Gap | tuple[Item, int] | tuple[Item, int, Qt.AlignmentFlag]
+Part = Item | int | Spacing | tuple[Item, int] | tuple[Item, int, Qt.AlignmentFlag]
 """A widget or a layout, with its stretch and alignment where needed; a number is empty stretch."""
 Margins = int | tuple[int, int, int, int]
 Box = TypeVar("Box", bound=QBoxLayout)
@@ -73,7 +73,7 @@ def fill(box: QBoxLayout, *parts: Part) -> None:
     for part in parts:
         if isinstance(part, int):
             box.addStretch(part)
-        elif isinstance(part, Gap):
+        elif isinstance(part, Spacing):
             box.addSpacing(part.pixels)
         else:
             item, stretch, *aligned = part if isinstance(part, tuple) else (part, 0)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
-from app.widgets.boxes import Gap, hbox, vbox
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.scroller import scroller
 from engine.language import tr
 
@@ -41,7 +41,7 @@ class PageFrame(QWidget):
         self.back = IconButton("close", tr("Back to the chat"), self, shortcut="Esc")
         heading = QLabel(title, self)
         heading.setProperty("look", "title")
-        self.header = hbox(sidebar, Gap(6), (heading, 1), self.back, margins=(10, 8, 10, 8))
+        self.header = hbox(sidebar, Spacing(6), (heading, 1), self.back, margins=(10, 8, 10, 8))
         self._inside = QWidget(self)
         self.column = vbox(to=self._inside, spacing=_GAP, margins=(_SIDE, 4, _SIDE, _SIDE))
         self.scroller = scroller(self._inside, self)

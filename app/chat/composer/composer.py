@@ -14,7 +14,7 @@ from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import IconButton, icon
 from app.theme.keys import key_words, with_keys
 from app.theme.theme import current
-from app.widgets.boxes import Gap, hbox, vbox
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.elided import ElidedLabel
 from engine.language import tr
 
@@ -89,7 +89,7 @@ class Composer(QFrame):
                 self.think_button,
                 (self._hint, 1),
                 self.meter,
-                Gap(4),
+                Spacing(4),
                 self.send_button,
                 self.stop_button,
                 spacing=6,

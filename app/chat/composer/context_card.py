@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
 
 from app.theme.icons import icon
 from app.theme.theme import current
-from app.widgets.boxes import Gap, hbox, vbox
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
@@ -50,7 +50,7 @@ class ContextCard(QFrame):
         FlowLayout(*offered, to=buttons, spacing=8)
         hbox(
             self._icon,
-            (vbox(self._title, self._text, Gap(4), buttons, spacing=4), 1),
+            (vbox(self._title, self._text, Spacing(4), buttons, spacing=4), 1),
             to=self,
             spacing=10,
             margins=(14, 10, 12, 12),

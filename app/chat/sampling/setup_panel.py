@@ -27,7 +27,7 @@ from app.settings.presets import LARGEST_SEED
 from app.signals import TypedSignal
 from app.theme.fonts import keep_sized, scaled
 from app.theme.theme import ui_font
-from app.widgets.boxes import Gap, hbox, vbox
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.scroller import scroller
 from engine.language import tr
@@ -105,16 +105,16 @@ class SetupPanel(QFrame):
         words = tr("Instructions for the model, before the conversation.")
         vbox(
             self.presets,
-            Gap(10),
+            Spacing(10),
             _title(tr("Temperature"), self.slider),
             hbox((self.slider, 1), self._number, spacing=12),
             self._words,
-            Gap(6),
+            Spacing(6),
             hbox((self._fixed, 1), self._seed, spacing=12),
             plain_label(
                 tr("The same seed gives the same answer to the same question."), self, "small"
             ),
-            Gap(10),
+            Spacing(10),
             _title(tr("System prompt"), self.prompt),
             self.prompt,
             plain_label(words, self, "small"),
@@ -122,7 +122,7 @@ class SetupPanel(QFrame):
             plain_label(
                 tr("The settings hold them for all conversations, under Chat."), self, "small"
             ),
-            Gap(4),
+            Spacing(4),
             (self.more_button, 0, Qt.AlignmentFlag.AlignLeft),
             self._more,
             to=self._inside,

@@ -47,7 +47,8 @@ class BudgetView(QWidget):
         super().__init__(parent)
         self._pictures = pictures
         self.model: BudgetModel | None = None
-        self._ceiling: int | None = None
+        self.ceiling: int | None = None
+        """Bytes; None is Auto: as much as is useful."""
         self._stale = False
         self.sentence = plain_label("", self, "heading" if pictures else "title")
         self.note = plain_label("", self, "muted")
@@ -89,15 +90,10 @@ class BudgetView(QWidget):
     def _below(self) -> tuple[LayerMap, MemoryView, MemoryView]:
         return self.layers, self.card, self.host
 
-    @property
-    def ceiling(self) -> int | None:
-        """Bytes; None is Auto: as much as is useful."""
-        return self._ceiling
-
     def set_ceiling(self, ceiling: int | None) -> None:
         """Show another ceiling; tells nobody."""
-        if ceiling != self._ceiling:
-            self._ceiling = ceiling
+        if ceiling != self.ceiling:
+            self.ceiling = ceiling
             self._show_ceiling()
             self._describe()
 
@@ -118,9 +114,9 @@ class BudgetView(QWidget):
 
     def _moved(self, index: int) -> None:
         if self.model is not None and self.model.steps:
-            self._ceiling = self.model.steps[index]
+            self.ceiling = self.model.steps[index]
             self._show_ceiling()
-            self.ceiling_changed.emit(self._ceiling)
+            self.ceiling_changed.emit(self.ceiling)
 
     def _take_rival(self) -> None:
         rival = None if self.model is None else self.model.rival
@@ -168,7 +164,7 @@ class BudgetView(QWidget):
         self.slider.set_sides(left + SIDE, _RIGHT + SIDE)
 
     def _show_ceiling(self) -> None:
-        model, ceiling = self.model, self._ceiling
+        model, ceiling = self.model, self.ceiling
         if model is None or self._stale:
             return
         self.host.show_stacks(host_title(), model.host_now(), model.host_then(ceiling))
