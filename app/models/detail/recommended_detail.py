@@ -25,7 +25,6 @@ class RecommendedDetail(DetailFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("The chosen model"), parent)
         self.suggestion: Recommendation | None = None
-        self._busy = False
         self.badge = BadgeLabel(self)
         self.speed = plain_label("", self)
         self.column.addLayout(
@@ -69,7 +68,6 @@ class RecommendedDetail(DetailFrame):
 
     def show_busy(self, *, busy: bool) -> None:
         """Show whether the hub is being asked for the files."""
-        self._busy = busy
         suggestion = self.suggestion
         if suggestion is None:
             return
