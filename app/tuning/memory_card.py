@@ -36,6 +36,7 @@ class MemoryCard(Card):
         fill(self.column, self.ceiling, divider(self))
         self.context = ChoiceBox[int | None](tr("Context length"), self)
         self.kv = ChoiceBox[KvType](tr("KV cache"), self)
+        self.kv.offer(list(KvType), [tr(BITS[kv]) for kv in KvType], KvType.F16)
         self.threads = ChoiceBox[int | None](tr("CPU threads"), self)
         seen = tr("How many tokens the model can see at once. More needs more memory.")
         halved = tr(
@@ -57,7 +58,7 @@ class MemoryCard(Card):
         words = [_words(each, plan, automatic=automatic) for each in contexts]
         self.context.offer(contexts, words, profile.context)
         self.context.setEnabled(plan is not None)
-        self.kv.offer(list(KvType), [tr(BITS[kv]) for kv in KvType], profile.kv)
+        self.kv.setCurrentIndex(list(KvType).index(profile.kv))
         threads = (None, *thread_choices(machine, profile.threads))
         words = [tr("Automatic") if each is None else number(each) for each in threads]
         self.threads.offer(threads, words, profile.threads)
