@@ -121,6 +121,11 @@ SINKS: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {
         ANY,
     ),
 }
+PROPERTIES = {
+    *("text", "toolTip", "placeholderText", "windowTitle"),
+    *("accessibleName", "accessibleDescription"),
+}
+"""Of Qt's widgets, given as they are made."""
 LOGGERS = {"_log", "log", "logger", "logging", "warnings"}
 
 
@@ -154,11 +159,12 @@ def owner_of(call: ast.Call) -> str:
 def said(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call that people will read."""
     name = name_of(call)
+    made = [word.value for word in call.keywords if name[0:1] == "Q" and word.arg in PROPERTIES]
     if name not in SINKS or owner_of(call) in LOGGERS:
-        return []
+        return made
     positions, names = SINKS[name]
     by_position = [call.args[position] for position in positions if position < len(call.args)]
-    return by_position + [word.value for word in call.keywords if word.arg in names]
+    return made + by_position + [word.value for word in call.keywords if word.arg in names]
 
 
 def untranslated(node: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str]:

@@ -30,7 +30,7 @@ class BarsView(Painted):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Tokens per second in every mode"), parent)
-        self._rows: tuple[ModeRow, ...] = ()
+        self.rows: tuple[ModeRow, ...] = ()
         self._winner: Mode | None = None
         self._under_way: Mode | None = None
 
@@ -45,28 +45,23 @@ class BarsView(Painted):
             under_way: the one that is being measured.
         """
         shown = tuple(row for row in rows if row.same_as is None and not row.refusal)
-        if (shown, winner, under_way) == (self._rows, self._winner, self._under_way):
+        if (shown, winner, under_way) == (self.rows, self._winner, self._under_way):
             return
-        self._rows, self._winner, self._under_way = shown, winner, under_way
+        self.rows, self._winner, self._under_way = shown, winner, under_way
         self.setAccessibleDescription(self.describe())
         self.refresh()
 
-    @property
-    def rows(self) -> tuple[ModeRow, ...]:
-        """Return the rows in the picture."""
-        return self._rows
-
     def height_for(self, room: float) -> float:
         """Return the height of three lines for each mode: name and speed, bar, the rest."""
-        return sum(self._height_of(row, room) for row in self._rows)
+        return sum(self._height_of(row, room) for row in self.rows)
 
     def describe(self) -> str:
         """See `wording.bars_words`."""
-        return bars_words(self._rows, self._winner)
+        return bars_words(self.rows, self._winner)
 
     def table(self) -> Table:
         """See `wording.table_of`."""
-        return table_of(self._rows, self.accessibleName())
+        return table_of(self.rows, self.accessibleName())
 
     def blank(self, size: QSize) -> QPixmap:
         """Return an empty picture in the colour of the card below."""
@@ -76,9 +71,9 @@ class BarsView(Painted):
 
     def paint(self, painter: QPainter) -> None:
         """Paint one mode below the other, on one scale."""
-        most = max((row.highest or 0.0 for row in self._rows), default=0.0)
+        most = max((row.highest or 0.0 for row in self.rows), default=0.0)
         top = 0.0
-        for row in self._rows:
+        for row in self.rows:
             self._paint_row(painter, row, top, most)
             top += self._height_of(row, self.room)
 

@@ -6,15 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QFileDialog,
-    QHBoxLayout,
-    QLabel,
-    QProgressBar,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
 
 from app.benchmark.bars_view import BarsView
 from app.benchmark.benchmark import Benchmark, BenchmarkStage
@@ -23,9 +15,10 @@ from app.data_folder.exported_file import write
 from app.engine_link.background import in_background
 from app.engine_link.plan_texts import is_simulated, mode_name
 from app.notices import report_failure, tell, tell_saved
+from app.widgets.boxes import fill, hbox
 from app.widgets.card import Card
-from app.widgets.file_dialog import file_dialog
-from app.widgets.labels import plain_label
+from app.widgets.file_dialog import ask_where_to_save
+from app.widgets.labels import plain_label, say
 from app.widgets.page_frame import PageFrame
 from app.widgets.table_dialog import TableDialog
 from engine.bench.modes.report import facts, markdown
@@ -46,9 +39,8 @@ class BenchmarkPage(PageFrame):
         self.measure_button = QPushButton(tr("Measure this model"), self)
         self.measure_button.setProperty("look", "primary")
         self.cancel_button = QPushButton(tr("Cancel"), self)
-        self.progress = QProgressBar(self)
+        self.progress = QProgressBar(self, textVisible=False)
         self.progress.setRange(0, _STEPS)
-        self.progress.setTextVisible(False)
         self.progress.setAccessibleName(tr("How much to measure"))
         self.stage = plain_label("", self, "muted")
         self.stale = plain_label("", self, "warning")
@@ -88,10 +80,10 @@ class BenchmarkPage(PageFrame):
         done = benchmark.progress.fraction if benchmark.progress is not None else 0.0
         self.progress.setValue(round(done * _STEPS))
         self._task.say(self._about())
-        _say(self.stage, stage_words(benchmark) or self._before_words())
+        say(self.stage, stage_words(benchmark) or self._before_words())
         stale = benchmark.stale
-        _say(self.stale, tr(stale.value) if stale is not None else "")
-        _say(self.simulated, self._simulated_words())
+        say(self.stale, tr(stale.value) if stale is not None else "")
+        say(self.simulated, self._simulated_words())
         self._show_results(idle=idle)
         self._results.title.setText(
             tr("Last result: {model}").format(model=benchmark.report.model)
@@ -132,9 +124,9 @@ class BenchmarkPage(PageFrame):
         under_way = benchmark.progress.mode if benchmark.progress is not None else None
         self.bars.show_rows(rows, winner, None if idle else under_way)
         self.bars.setVisible(bool(self.bars.rows))
-        _say(self.notes, "\n".join(notes(rows, over=idle)))
-        _say(self.outcome, outcome_words(benchmark))
-        _say(self.facts, "\n".join(self._facts()))
+        say(self.notes, "\n".join(notes(rows, over=idle)))
+        say(self.outcome, outcome_words(benchmark))
+        say(self.facts, "\n".join(self._facts()))
         for button in (self.copy_button, self.save_button):
             button.setVisible(last is not None)
         wish = benchmark.running.profile.mode
@@ -160,14 +152,8 @@ class BenchmarkPage(PageFrame):
 
     def choose_file(self) -> None:
         """Ask where the text goes."""
-        dialog = file_dialog(self, tr("Save the benchmark"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setNameFilter(tr("Text (*.md *.txt)"))
-        dialog.setDefaultSuffix("md")
-        dialog.selectFile(_FILE_NAME)
-        dialog.fileSelected.connect(lambda name: self.save(Path(name)))
-        dialog.open()
+        kind = tr("Text (*.md *.txt)")
+        ask_where_to_save(self, tr("Save the benchmark"), self.save, _FILE_NAME, kind)
 
     def save(self, path: Path) -> None:
         """Write the text into a file."""
@@ -192,32 +178,14 @@ class BenchmarkPage(PageFrame):
 
     def _build(self) -> None:
         self._task = Card(tr("Which mode is best here?"), parent=self)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(12)
-        buttons.addWidget(self.measure_button)
-        buttons.addWidget(self.cancel_button)
-        buttons.addWidget(self.stage, 1)
-        task: tuple[QWidget | QHBoxLayout, ...] = (self.simulated, buttons, self.progress)
-        for part in task:
-            _add(self._task.column, part)
+        buttons = hbox(self.measure_button, self.cancel_button, (self.stage, 1), spacing=12)
+        fill(self._task.column, self.simulated, buttons, self.progress)
         self._results = Card(tr("Results"), parent=self)
-        chosen = QHBoxLayout()
-        chosen.addWidget(self.use_button)
-        chosen.addWidget(self.auto_button)
-        chosen.addStretch(1)
-        sharing = QHBoxLayout()
-        sharing.addWidget(self.copy_button)
-        sharing.addWidget(self.save_button)
-        sharing.addStretch(1)
-        told: tuple[QWidget | QHBoxLayout, ...] = (
-            *(self.stale, self.bars, self.outcome, chosen),
-            *(self.notes, self.facts, sharing),
-        )
-        for each in told:
-            _add(self._results.column, each)
-        self.column.addWidget(self._task)
-        self.column.addWidget(self._results)
-        self.column.addStretch(1)
+        chosen = hbox(self.use_button, self.auto_button, 1)
+        sharing = hbox(self.copy_button, self.save_button, 1)
+        told = (self.stale, self.bars, self.outcome, chosen, self.notes, self.facts, sharing)
+        fill(self._results.column, *told)
+        fill(self.column, self._task, self._results, 1)
 
     def _connect(self) -> None:
         benchmark = self.benchmark
@@ -235,17 +203,3 @@ class BenchmarkPage(PageFrame):
         last = self.benchmark.report
         if last is not None and last.winner is not None:
             self.benchmark.use(last.winner)
-
-
-def _say(label: QLabel, words: str) -> None:
-    """Show a sentence, or nothing where there is none."""
-    if label.text() != words:
-        label.setText(words)
-    label.setVisible(bool(words))
-
-
-def _add(column: QBoxLayout, part: QWidget | QHBoxLayout) -> None:
-    if isinstance(part, QHBoxLayout):
-        column.addLayout(part)
-    else:
-        column.addWidget(part)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QWidget
 
 from app.theme.icons import IconButton
+from app.widgets.boxes import hbox
 from app.widgets.escape import claims_escape
 from engine.language import number, tr
 
@@ -49,12 +50,16 @@ class FindBar(QFrame):
         self.previous = IconButton("left", tr("Previous match"), self, shortcut="Shift+Enter")
         self.next = IconButton("right", tr("Next match"), self, shortcut="Enter")
         self._close = IconButton("close", tr("Close search"), self, shortcut="Esc")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 6, 8, 6)
-        row.setSpacing(6)
-        row.addWidget(self.field, 1)
-        for part in (self._count, self.previous, self.next, self._close):
-            row.addWidget(part)
+        hbox(
+            (self.field, 1),
+            self._count,
+            self.previous,
+            self.next,
+            self._close,
+            to=self,
+            spacing=6,
+            margins=(8, 6, 8, 6),
+        )
         self.field.textChanged.connect(self.changed)
         self.field.stepped.connect(self.stepped)
         self.field.left.connect(self.closed)

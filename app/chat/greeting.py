@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +24,7 @@ from app.theme.fonts import keep_font, sized
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.theme.tokens import COLUMN
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.text_button import text_button
 from engine.events import PlanSummary
 from engine.language import tr
@@ -47,18 +47,14 @@ class Greeting(QWidget):
         super().__init__(parent)
         self._status = EngineStatus()
         self._columns = 0
-        self._mark = QLabel(self)
-        self._mark.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._mark = QLabel(self, alignment=Qt.AlignmentFlag.AlignHCenter)
         self._title = QLabel(self)
         keep_font(self._title, partial(sized, 1.9, QFont.Weight.DemiBold))
         self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._title.setWordWrap(True)
-        self._line = QLabel(self)
+        self._line = QLabel(self, alignment=Qt.AlignmentFlag.AlignHCenter, wordWrap=True)
         self._line.setProperty("look", "muted")
-        self._line.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._line.setWordWrap(True)
-        self._progress = QProgressBar(self)
-        self._progress.setTextVisible(False)
+        self._progress = QProgressBar(self, textVisible=False)
         self._progress.setFixedSize(240, 4)
         self._progress.setAccessibleName(tr("Loading progress"))
         policy = self._progress.sizePolicy()
@@ -85,28 +81,25 @@ class Greeting(QWidget):
         self._grid = QGridLayout()
         self._grid.setSpacing(10)
         self._show_examples(columns=2)
-        column = QWidget(self)
-        column.setMaximumWidth(COLUMN)
-        inner = QVBoxLayout(column)
-        inner.setContentsMargins(24, 0, 24, 0)
-        inner.setSpacing(0)
-        inner.addWidget(self._mark)
-        inner.addSpacing(14)
-        inner.addWidget(self._title)
-        inner.addSpacing(10)
-        inner.addWidget(self._line)
-        inner.addSpacing(14)
-        inner.addWidget(self._progress, 0, Qt.AlignmentFlag.AlignHCenter)
-        inner.addSpacing(26)
-        inner.addLayout(self._grid)
-        inner.addLayout(_centred(self._offer))
-        inner.addSpacing(16)
-        inner.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignHCenter)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addStretch(5)
-        layout.addLayout(_centred(column))
-        layout.addStretch(6)
+        column = QWidget(self, maximumWidth=COLUMN)
+        vbox(
+            self._mark,
+            Spacing(14),
+            self._title,
+            Spacing(10),
+            self._line,
+            Spacing(14),
+            (self._progress, 0, Qt.AlignmentFlag.AlignHCenter),
+            Spacing(26),
+            self._grid,
+            _centred(self._offer),
+            Spacing(16),
+            (self.more_button, 0, Qt.AlignmentFlag.AlignHCenter),
+            to=column,
+            spacing=0,
+            margins=(24, 0, 24, 0),
+        )
+        vbox(5, _centred(column), 6, to=self, margins=0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Narrow windows have room for one example beside the other no more."""
@@ -165,11 +158,7 @@ class Greeting(QWidget):
 
 def _centred(widget: QWidget) -> QHBoxLayout:
     """Centre the offer at its greatest width, with the height that its texts need there."""
-    centre = QHBoxLayout()
-    centre.addStretch(1)
-    centre.addWidget(widget, 1000)
-    centre.addStretch(1)
-    return centre
+    return hbox(1, (widget, 1000), 1)
 
 
 def _draft_words(plan: PlanSummary, machine: Machine | None) -> str:

@@ -7,13 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QMessageBox,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QMessageBox, QStackedWidget, QWidget
 
 from app.chat.composer.composer import Composer
 from app.chat.composer.composer_state import composer_state
@@ -41,6 +35,7 @@ from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.elided import ElidedLabel
 from app.widgets.scroller import scroller
 from engine.commands import Stop
@@ -76,10 +71,11 @@ class ChatPage(QWidget):
         self._turn.timeout.connect(self._add_next)
         self.find_bar = FindBar(self)
         self._search = ConversationSearch(self.find_bar, session, self.transcript)
-        self._stack = QStackedWidget(self)
+        self.body = QStackedWidget(self)
+        """Area between the header and the composer."""
         self._empty = scroller(self.greeting, self)
-        self._stack.addWidget(self._empty)
-        self._stack.addWidget(self.transcript)
+        self.body.addWidget(self._empty)
+        self.body.addWidget(self.transcript)
         self.context_card = ContextCard(self)
         self.left_out = LeftOutNote(session, self)
         self.composer = Composer(self)
@@ -102,28 +98,23 @@ class ChatPage(QWidget):
         self._show_status(bridge.status)
 
     def _arrange(self) -> None:
-        self._header = QHBoxLayout()
-        self._header.setContentsMargins(10, 8, 10, 8)
-        self._header.addWidget(self.sidebar_button)
-        self._header.addSpacing(6)
-        self._header.addWidget(self._title, 1)
-        self._header.addWidget(self.performance_button)
-        self._find = QVBoxLayout()
-        self._find.addWidget(self.find_bar)
-        self._bottom = QVBoxLayout()
-        self._bottom.setSpacing(10)
-        self._bottom.addWidget(self.context_card)
-        self._bottom.addWidget(self.left_out)
-        self._bottom.addWidget(self.waiting)
-        self._bottom.addWidget(self.composer)
-        self._bottom.addWidget(self.status_line)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(self._header)
-        layout.addLayout(self._find)
-        layout.addWidget(self._stack, 1)
-        layout.addLayout(self._bottom)
+        self._header = hbox(
+            self.sidebar_button,
+            Spacing(6),
+            (self._title, 1),
+            self.performance_button,
+            margins=(10, 8, 10, 8),
+        )
+        self._find = vbox(self.find_bar)
+        self._bottom = vbox(
+            self.context_card,
+            self.left_out,
+            self.waiting,
+            self.composer,
+            self.status_line,
+            spacing=10,
+        )
+        vbox(self._header, self._find, (self.body, 1), self._bottom, to=self, spacing=0, margins=0)
 
     def _connect_session(self) -> None:
         session = self._session
@@ -153,11 +144,6 @@ class ChatPage(QWidget):
         self.left_out.moved.connect(self.transcript.set_unseen)
         self.composer.stop_asked.connect(session.stop)
         self.status_line.cancel_asked.connect(lambda: self._bridge.submit(Stop()))
-
-    @property
-    def body(self) -> QWidget:
-        """Area between the header and the composer."""
-        return self._stack
 
     def add_to_header(self, widget: QWidget) -> None:
         """Put something into the line above the messages, left of the last button."""
@@ -208,7 +194,7 @@ class ChatPage(QWidget):
     def _show_page(self, *, empty: bool) -> None:
         if empty:
             self.greeting.set_status(self._bridge.status)
-        self._stack.setCurrentWidget(self._empty if empty else self.transcript)
+        self.body.setCurrentWidget(self._empty if empty else self.transcript)
 
     def _go_on_live(self) -> None:
         """The answer at the end may be the one being written."""
@@ -216,7 +202,7 @@ class ChatPage(QWidget):
             self.transcript.follow(live)
 
     def _expect_message(self) -> None:
-        self._stack.setCurrentWidget(self.transcript)
+        self.body.setCurrentWidget(self.transcript)
         self._turn.start()
 
     def _add_next(self) -> None:
@@ -257,7 +243,7 @@ class ChatPage(QWidget):
 
     def _show_status(self, status: EngineStatus) -> None:
         self.status_line.show_status(status)
-        if self._stack.currentWidget() is self._empty:
+        if self.body.currentWidget() is self._empty:
             self.greeting.set_status(status)
         answer = self.transcript.last_answer()
         if answer is not None:
@@ -278,9 +264,8 @@ class ChatPage(QWidget):
     def _ask_to_open(self, address: str) -> None:
         """Open a link only when the reader has seen where it leads."""
         url = QUrl(address)
-        box = QMessageBox(self)
+        box = QMessageBox(self, textFormat=Qt.TextFormat.PlainText)
         box.setWindowTitle(tr("Open this address?"))
-        box.setTextFormat(Qt.TextFormat.PlainText)
         if url.scheme().lower() not in {"http", "https", "mailto"}:
             box.setText(tr("This link does not lead to a web page, so it is not opened."))
             box.setInformativeText(address)

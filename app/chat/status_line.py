@@ -6,13 +6,14 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolButton, QWidget
 
 from app.engine_link.status import EngineStatus, Phase
 from app.theme.fonts import keep_font, sized
 from app.theme.keys import with_keys
 from app.theme.style import SMALL
 from app.theme.theme import current
+from app.widgets.boxes import hbox
 from app.widgets.elided import ElidedLabel
 from engine.language import tr
 
@@ -47,8 +48,7 @@ class StatusLine(QWidget):
         self._dot = _Dot(self)
         self._state = ElidedLabel(self)
         self._model = ElidedLabel(self)
-        self.progress = QProgressBar(self)
-        self.progress.setTextVisible(False)
+        self.progress = QProgressBar(self, textVisible=False)
         self.progress.setRange(0, _STEPS)
         self.progress.setFixedSize(120, 4)
         self.progress.setAccessibleName(tr("Progress"))
@@ -60,18 +60,20 @@ class StatusLine(QWidget):
         self.cancel_button.clicked.connect(self.cancel_asked)
         keep_font(self.cancel_button, partial(sized, SMALL))
         self._model.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(6, 0, 6, 0)
-        row.setSpacing(8)
-        row.addWidget(self._dot)
         for label in (self._state, self._model):
             keep_font(label, partial(sized, SMALL))
             label.setProperty("look", "muted")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        row.addWidget(self._state)
-        row.addWidget(self.progress)
-        row.addWidget(self.cancel_button)
-        row.addWidget(self._model, 1)
+        hbox(
+            self._dot,
+            self._state,
+            self.progress,
+            self.cancel_button,
+            (self._model, 1),
+            to=self,
+            spacing=8,
+            margins=(6, 0, 6, 0),
+        )
 
     @property
     def text(self) -> str:

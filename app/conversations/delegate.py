@@ -71,9 +71,8 @@ class ConversationDelegate(QStyledItemDelegate):
         self, parent: QWidget, _option: QStyleOptionViewItem, _index: Index
     ) -> QWidget:
         """Make a field over the title."""
-        editor = QLineEdit(parent)
+        editor = QLineEdit(parent, maxLength=300)
         editor.setAccessibleName(tr("New name"))
-        editor.setMaxLength(300)
         return editor
 
     def updateEditorGeometry(  # noqa: N802

@@ -61,19 +61,12 @@ class Finder(QObject):
     def __init__(self, searcher: Searcher, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._searcher = searcher
-        self._query = ""
+        self.query = ""
         self._asked: str | None = None
         """The query that is being searched for right now."""
         self._stale = False
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_DELAY_MS)
+        self._pause = QTimer(self, singleShot=True, interval=_DELAY_MS)
         self._pause.timeout.connect(self._ask)
-
-    @property
-    def query(self) -> str:
-        """The words wanted last."""
-        return self._query
 
     @property
     def busy(self) -> bool:
@@ -82,17 +75,17 @@ class Finder(QObject):
 
     def look_for(self, query: str) -> None:
         """Search for these words soon; for nothing at all, nothing is asked or told."""
-        self._query = query.strip()
+        self.query = query.strip()
         if self._asked is not None:
             self._searcher.cancel()
-        if self._query:
+        if self.query:
             self._pause.start()
         else:
             self._pause.stop()
 
     def again(self) -> None:
         """Search again, as what can be found has changed."""
-        if self._query:
+        if self.query:
             self._stale = self._asked is not None
             self._pause.start()
 
@@ -105,15 +98,15 @@ class Finder(QObject):
     def _ask(self) -> None:
         if self._asked is not None:
             return  # the answer on its way asks again
-        query = self._asked = self._query
+        query = self._asked = self.query
         self._stale = False
         in_background(self, lambda: self._searcher.search(query), self._arrived, self._failed)
 
     def _arrived(self, hits: list[Hit]) -> None:
         query, self._asked = self._asked, None
-        if query == self._query and not self._stale:
+        if query == self.query and not self._stale:
             self.found.emit(query, hits)
-        elif self._query and not self._pause.isActive():
+        elif self.query and not self._pause.isActive():
             self._ask()
 
     def _failed(self, error: Exception) -> None:

@@ -54,9 +54,7 @@ class ConversationModel(QAbstractListModel):
         self._starts: list[int] = []
         self._held: dict[int, tuple[ConversationSection, Conversation]] = {}
         self._closed: set[int] = set()
-        self._clock = QTimer(self)
-        self._clock.setTimerType(Qt.TimerType.VeryCoarseTimer)
-        self._clock.setInterval(_MINUTE_MS)
+        self._clock = QTimer(self, timerType=Qt.TimerType.VeryCoarseTimer, interval=_MINUTE_MS)
         self._clock.timeout.connect(self._look_at_the_date)
         self._clock.start()
         conversations.refreshed.connect(self.rebuild)

@@ -9,14 +9,12 @@ from pathlib import Path
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QListView,
     QProgressBar,
     QPushButton,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -33,6 +31,7 @@ from app.signals import TypedSignal
 from app.theme.icons import IconButton, icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.search_field import SearchField
 from engine.language import tr
@@ -124,8 +123,7 @@ class Sidebar(QWidget):
         self._empty.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._empty.setContentsMargins(8, 4, 8, 4)
         self._doing = plain_label("", self, "muted")
-        self._bar = QProgressBar(self)
-        self._bar.setTextVisible(False)
+        self._bar = QProgressBar(self, textVisible=False)
         self._bar.setFixedHeight(4)
         self._cancel = IconButton("close", tr("Cancel"), self)
         self.theme_button = IconButton("contrast", tr("Light, dark or same as system"), self)
@@ -134,10 +132,7 @@ class Sidebar(QWidget):
         self._mark = QLabel(self)
         name = QLabel("Duotail", self)
         name.setProperty("look", "title")
-        head = _row(8, self._mark, name)
-        head.setContentsMargins(8, 2, 0, 6)
-        head.addStretch(1)
-        finding = _row(4, self.search, self._more)
+        finding = hbox(self.search, self._more, spacing=4, margins=0)
         finding.setStretch(0, 1)
         self.settings_button = IconButton("gear", tr("Settings"), self, shortcut="Ctrl+,")
         self.shortcuts_button = IconButton("help", tr("Keyboard shortcuts"), self, shortcut="F1")
@@ -148,24 +143,24 @@ class Sidebar(QWidget):
             self.shortcuts_button,
             self.about_button,
         )
-        foot = _row(2, *about)
-        foot.addStretch(1)
         self._stack = QStackedWidget(self)
         for page in (self.list, self.hits, self._empty):
             self._stack.addWidget(page)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 12, 12, 10)
-        layout.setSpacing(8)
-        layout.addLayout(head)
-        layout.addWidget(self.new_button)
-        layout.addLayout(finding)
-        layout.addWidget(self._stack, 1)
-        doing = _row(4, self._doing, self._cancel)
+        doing = hbox(self._doing, self._cancel, spacing=4, margins=0)
         doing.setStretch(0, 1)
-        layout.addLayout(doing)
-        layout.addWidget(self._bar)
-        layout.addWidget(self._navigation)
-        layout.addLayout(foot)
+        vbox(
+            hbox(self._mark, name, 1, spacing=8, margins=(8, 2, 0, 6)),
+            self.new_button,
+            finding,
+            (self._stack, 1),
+            doing,
+            self._bar,
+            self._navigation,
+            hbox(*about, 1, spacing=2, margins=0),
+            to=self,
+            spacing=8,
+            margins=(12, 12, 12, 10),
+        )
         # As one sees them, not as they were made.
         walk = (
             self.new_button,
@@ -284,15 +279,6 @@ class Sidebar(QWidget):
         self._bar.setAccessibleName(text)
         for part in (self._doing, self._cancel, self._bar):
             part.setVisible(bool(text))
-
-
-def _row(spacing: int, *widgets: QWidget) -> QHBoxLayout:
-    row = QHBoxLayout()
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(spacing)
-    for widget in widgets:
-        row.addWidget(widget)
-    return row
 
 
 def _files(event: QDropEvent) -> list[Path]:

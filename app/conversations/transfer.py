@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.conversations.archive import ExportFormat, Progress, Taken, export, file_name, take_in
 from app.engine_link.background import in_background
@@ -16,7 +16,7 @@ from app.history.exchange import Imported
 from app.notices import report, report_failure, tell, tell_saved
 from app.session.conversation_list import ConversationList, shown_title
 from app.signals import TypedSignal
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_for_files, ask_for_path, ask_where_to_save
 from engine.errors import Cancelled, UserFixable
 from engine.language import later, tr, tr_count
 
@@ -53,28 +53,22 @@ class Transfer(QObject):
 
     def choose_export(self, conversations: Sequence[Conversation], form: ExportFormat) -> None:
         """Ask for a file, or for a folder where there will be many, and write there."""
-        dialog = file_dialog(self._window, tr("Export conversations"))
+        title = tr("Export conversations")
+
+        def chosen(path: Path) -> None:
+            self.export_to(path, conversations, form)
+
         if form is ExportFormat.MARKDOWN and len(conversations) > 1:
-            dialog.setFileMode(QFileDialog.FileMode.Directory)
-            dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+            ask_for_path(self._window, title, chosen, folder=True)
         else:
-            title = shown_title(conversations[0]) if len(conversations) == 1 else "Duotail"
-            dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-            dialog.setNameFilter(tr(_FILTERS[form]))
-            dialog.setDefaultSuffix(form)
-            dialog.selectFile(file_name(title, form, set()))
-        dialog.fileSelected.connect(lambda name: self.export_to(Path(name), conversations, form))
-        _open(dialog)
+            known = shown_title(conversations[0]) if len(conversations) == 1 else "Duotail"
+            name = file_name(known, form, set())
+            ask_where_to_save(self._window, title, chosen, name, tr(_FILTERS[form]))
 
     def choose_import(self) -> None:
         """Ask for files, and read them."""
-        dialog = file_dialog(self._window, tr("Import conversations"))
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.setNameFilters([tr("Conversations (*.json *.jsonl *.md)"), tr("All files (*)")])
-        dialog.filesSelected.connect(
-            lambda names: self.import_files([Path(name) for name in names])
-        )
-        _open(dialog)
+        filters = [tr("Conversations (*.json *.jsonl *.md)"), tr("All files (*)")]
+        ask_for_files(self._window, tr("Import conversations"), self.import_files, filters)
 
     # -- doing -----------------------------------------------------------------------------
 
@@ -152,8 +146,3 @@ class Transfer(QObject):
         self.progressed.emit("", 0)
         if words:
             tell(words)
-
-
-def _open(dialog: QFileDialog) -> None:
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.open()

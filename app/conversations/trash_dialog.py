@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QDateTime, QLocale, Qt
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QHBoxLayout,
-    QListWidget,
-    QListWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QListWidgetItem, QWidget
 
 from app.history import UndoToken
 from app.history.trash import Trash, TrashItem
 from app.notices import report
 from app.signals import TypedSignal
 from app.theme.theme import ui_font
+from app.widgets.boxes import hbox, vbox
 from app.widgets.confirm import confirm
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
@@ -43,18 +36,14 @@ class TrashDialog(QDialog):
         self.empty_button = text_button(tr("Empty the trash"), self, self._ask_to_empty)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         box.rejected.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.setSpacing(8)
-        foot.addWidget(self.restore_button)
-        foot.addWidget(self.empty_button)
-        foot.addStretch(1)
-        foot.addWidget(box)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 16)
-        layout.setSpacing(12)
-        layout.addWidget(self.about)
-        layout.addWidget(self.list, 1)
-        layout.addLayout(foot)
+        vbox(
+            self.about,
+            (self.list, 1),
+            hbox(self.restore_button, self.empty_button, 1, box, spacing=8),
+            to=self,
+            spacing=12,
+            margins=(20, 18, 20, 16),
+        )
         em = ui_font().pointSizeF()
         self.resize(min(700, round(56 * em)), min(560, round(38 * em)))
         self.list.itemActivated.connect(self._restore)

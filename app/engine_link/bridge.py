@@ -137,8 +137,7 @@ class EngineBridge(QObject):
         self._first: Callable[[], Command | None] = lambda: None
         self._closed = False
         self._last_activity = time.perf_counter()
-        self._timer = QTimer(self)
-        self._timer.setInterval(_FRAME_MS)
+        self._timer = QTimer(self, interval=_FRAME_MS)
         self._timer.timeout.connect(self.drain)
         self._stream_ms = _STREAM_ON_FEW_CORES_MS if available_cores() <= _FEW_CORES else _FRAME_MS
         self._texts, self._text_at = 0, 0.0

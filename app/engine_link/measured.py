@@ -14,8 +14,10 @@ from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
 from engine.commands import Mode
 from engine.events import Compared, Finished, FinishReason, PlanReady, PlanSummary, Unloaded
+from engine.language import tr, tr_count
 from engine.machine.facts import CPU
 
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 FEWEST_TOKENS = 24
 """Fewest tokens of an answer that says something about speed."""
 MOST_ALIKE = 6
@@ -85,9 +87,7 @@ class MeasuredSpeeds(QObject):
         self._known: list[Measured] | None = None
         self._in_force: tuple[Path, PlanSummary] | None = None
         self._revision = 0
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_SAVE_AFTER_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_SAVE_AFTER_MS)
         self._timer.timeout.connect(self._save)
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Unloaded, lambda _event: self._forget_plan())
@@ -215,3 +215,14 @@ def bounded(points: Iterable[Measured]) -> list[Measured]:
         if alike[point.setup] <= MOST_ALIKE and len(kept) < MOST:
             kept.append(point)
     return kept[::-1]
+
+
+def age_words(seconds: float) -> str:
+    """Return how long ago that is, roughly."""
+    if seconds < _MINUTE:
+        return tr("just now")
+    if seconds < _HOUR:
+        return tr_count("{n} minute ago", "{n} minutes ago", int(seconds / _MINUTE))
+    if seconds < _DAY:
+        return tr_count("{n} hour ago", "{n} hours ago", int(seconds / _HOUR))
+    return tr_count("{n} day ago", "{n} days ago", int(seconds / _DAY))

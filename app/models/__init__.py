@@ -1,1 +1,1 @@
-"""Choosing among the models on this computer. Finding and downloading them comes here too."""
+"""The models on this computer, on the hub and on servers: choosing, finding, downloading."""

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QScrollArea,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
 from app.models.job_row import JobActions, JobRow, summary
 from app.theme.icons import IconButton
+from app.widgets.boxes import hbox, vbox
 from app.widgets.elided import ElidedLabel
 from engine.hub.download.jobs import JobReport
 from engine.language import tr
@@ -39,20 +33,17 @@ class DownloadsBar(QFrame):
         self.fold_button = IconButton("chevron-down", tr("Hide the list of downloads"), self)
         self.fold_button.clicked.connect(self._fold)
         self._inside = QWidget(self)
-        self._column = QVBoxLayout(self._inside)
-        self._column.setContentsMargins(0, 0, 4, 0)
-        self._column.setSpacing(4)
+        self._column = vbox(to=self._inside, spacing=4, margins=(0, 0, 4, 0))
         self._scroller = _Rows(self)
         self._scroller.setWidget(self._inside)
         self._inside.setAutoFillBackground(False)
-        line = QHBoxLayout()
-        line.addWidget(self.summary, 1)
-        line.addWidget(self.fold_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(_SIDE, 8, _SIDE, 10)
-        column.setSpacing(6)
-        column.addLayout(line)
-        column.addWidget(self._scroller)
+        vbox(
+            hbox((self.summary, 1), self.fold_button),
+            self._scroller,
+            to=self,
+            spacing=6,
+            margins=(_SIDE, 8, _SIDE, 10),
+        )
         self.hide()
 
     def show_reports(self, reports: Sequence[JobReport]) -> None:

@@ -6,19 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QFileDialog,
-    QListWidget,
-    QListWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QListWidgetItem, QWidget
 
 from app.signals import TypedSignal
 from app.theme.theme import ui_font
-from app.widgets.file_dialog import file_dialog
+from app.widgets.boxes import vbox
+from app.widgets.file_dialog import ask_for_path, gguf_filters
 from app.widgets.labels import plain_label
 from engine.language import tr
 from engine.language.units import file_size
@@ -51,12 +44,8 @@ class FileChooser(QDialog):
         self.open_button.setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(12)
         heading = tr("This folder contains several models. Which one do you want to load?")
-        layout.addWidget(plain_label(heading, self))
-        layout.addWidget(self.list, 1)
-        layout.addWidget(buttons)
+        vbox(plain_label(heading, self), (self.list, 1), buttons, to=self, spacing=12)
         unit = ui_font().pointSizeF()
         self.resize(round(_WIDTH * unit), round(_HEIGHT * unit))
         self.list.setFocus()
@@ -72,25 +61,9 @@ class FileChooser(QDialog):
 def ask_for_model(
     parent: QWidget, chosen: Callable[[Path], None], *, folder: bool, start: Path | None = None
 ) -> None:
-    """Let the user choose a GGUF file, or a folder with a model.
-
-    Args:
-        parent: the window.
-        chosen: called with the path.
-        folder: ask for a folder.
-        start: the folder to begin in; None: the one that was used last.
-    """
+    """Let the user choose a GGUF file, or a folder with a model; see `ask_for_path`."""
     title = tr("Open a model folder") if folder else tr("Open a model file")
-    dialog = file_dialog(parent, title, start)
-    if folder:
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
-    else:
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setNameFilters([tr("Models in GGUF format (*.gguf)"), tr("All files (*)")])
-    dialog.fileSelected.connect(lambda name: chosen(Path(name)))
-    dialog.finished.connect(dialog.deleteLater)
-    dialog.open()
+    ask_for_path(parent, title, chosen, folder=folder, start=start, filters=gguf_filters())
 
 
 def dropped_model(dragged: QMimeData) -> Path | None:

@@ -19,17 +19,12 @@ class HostBadge(QToolButton):
 
     def __init__(self, bridge: EngineBridge, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._host = ""
+        self.host = ""
         self.setProperty("look", "chip")
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         bridge.status_changed.connect(self._show)
         self._show(bridge.status)
-
-    @property
-    def host(self) -> str:
-        """Return the server that is named; "" while there is none."""
-        return self._host
 
     def recolour(self) -> None:
         """Draw the sign in the colours of the theme."""
@@ -37,9 +32,9 @@ class HostBadge(QToolButton):
 
     def _show(self, status: EngineStatus) -> None:
         host = status.plan.host if status.plan is not None else ""
-        if host == self._host and self.isHidden() == (not host):
+        if host == self.host and self.isHidden() == (not host):
             return
-        self._host = host
+        self.host = host
         self.setVisible(bool(host))
         metrics = self.fontMetrics()
         self.setText(metrics.elidedText(host, Qt.TextElideMode.ElideMiddle, _WIDEST))

@@ -6,22 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QHBoxLayout,
-    QProgressBar,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QProgressBar, QPushButton, QWidget
 
-from app.models.detail.frame import say
 from app.models.hub_client import HubClient
 from app.models.model_texts import joined, model_of
 from app.models.token_dialog import ask_for_token
 from app.theme.icons import IconButton
+from app.widgets.boxes import hbox, vbox
 from app.widgets.elided import ElidedLabel
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.hub.download.jobs import JobReport, JobState
 from engine.hub.remote.faults import NEED_TOKEN, Fault, may_work_later
@@ -61,9 +54,8 @@ class JobRow(QWidget):
         self.state = ElidedLabel(self)
         self.state.setProperty("look", "small")
         self.trouble = plain_label("", self, "danger")
-        self.bar = QProgressBar(self)
+        self.bar = QProgressBar(self, textVisible=False)
         self.bar.setRange(0, _STEPS)
-        self.bar.setTextVisible(False)
         self.bar.setFixedHeight(4)
         self.bar.setAccessibleName(tr("Progress of {model}").format(model=name))
         self.use_button = self._button(tr("Use now"))
@@ -118,24 +110,19 @@ class JobRow(QWidget):
         return button
 
     def _arrange(self) -> None:
-        words = QVBoxLayout()
-        words.setSpacing(1)
-        words.addWidget(self.name)
-        words.addWidget(self.state)
-        line = QHBoxLayout()
-        line.setSpacing(6)
-        line.addLayout(words, 1)
-        for button in (
-            *(self.use_button, self.again_button, self.token_button, self.space_button),
-            *(self.pause_button, self.resume_button, self.cancel_button),
-        ):
-            line.addWidget(button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 2, 0, 4)
-        column.setSpacing(4)
-        column.addLayout(line)
-        column.addWidget(self.trouble)
-        column.addWidget(self.bar)
+        vbox(
+            hbox(
+                (vbox(self.name, self.state, spacing=1), 1),
+                *(self.use_button, self.again_button, self.token_button, self.space_button),
+                *(self.pause_button, self.resume_button, self.cancel_button),
+                spacing=6,
+            ),
+            self.trouble,
+            self.bar,
+            to=self,
+            spacing=4,
+            margins=(0, 2, 0, 4),
+        )
 
     def _connect(self, actions: JobActions) -> None:
         hub = actions.hub

@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from typing import Generic
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import (
-    QLabel,
-    QProgressBar,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QProgressBar, QStackedWidget, QWidget
 
-from app.models.detail.frame import DetailFrame, say
+from app.models.detail.frame import DetailFrame
 from app.models.row_model import E
 from app.models.rows_view import RowsView
-from app.widgets.labels import plain_label
+from app.widgets.boxes import vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 
 
@@ -49,22 +44,23 @@ class ListTab(QObject, Generic[E]):
         self.view, self.detail = view, detail
         self.words = plain_label("", parent, "muted")
         self.words.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self.bar = QProgressBar(parent)
-        self.bar.setTextVisible(False)
+        self.bar = QProgressBar(parent, textVisible=False)
         self.bar.setFixedSize(160, 4)
         self.action = text_button("", parent)
         self.side = QStackedWidget(parent)
         self.side.addWidget(view)
         self._empty = QWidget(parent)
         self.side.addWidget(self._empty)
-        column = QVBoxLayout(self._empty)
-        column.setContentsMargins(20, 24, 20, 24)
-        column.setSpacing(12)
-        column.addStretch(2)
-        column.addWidget(self.words)
-        column.addWidget(self.bar, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addWidget(self.action, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addStretch(3)
+        vbox(
+            2,
+            self.words,
+            (self.bar, 0, Qt.AlignmentFlag.AlignHCenter),
+            (self.action, 0, Qt.AlignmentFlag.AlignHCenter),
+            3,
+            to=self._empty,
+            spacing=12,
+            margins=(20, 24, 20, 24),
+        )
         self.detail_side = QStackedWidget(parent)
         self.detail_side.addWidget(detail)
         self.detail_side.addWidget(QLabel(parent))

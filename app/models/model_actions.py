@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtWidgets import QFileDialog, QInputDialog, QWidget
+from PySide6.QtWidgets import QInputDialog, QWidget
 
 from app.models.services import ModelServices
 from app.widgets.confirm import confirm
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_for_path
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import number, sentences, tr
@@ -81,12 +81,8 @@ class ModelActions:
 
     def ask_folder(self, model: KeptModel) -> None:
         """Let the user choose where to move it."""
-        dialog = file_dialog(self._window, tr("Move the model to"))
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
-        dialog.fileSelected.connect(lambda name: self.move(model, Path(name)))
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        title = tr("Move the model to")
+        ask_for_path(self._window, title, lambda folder: self.move(model, folder), folder=True)
 
     def move(self, model: KeptModel, folder: Path) -> None:
         """Put a model's files into another folder."""

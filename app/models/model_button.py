@@ -52,9 +52,8 @@ class ModelButton(QToolButton):
 
     def make_menu(self) -> QMenu:
         """The menu as it is now."""
-        menu = QMenu(self)
+        menu = QMenu(self, toolTipsVisible=True)
         menu.setAccessibleName(tr("Model"))
-        menu.setToolTipsVisible(True)
         _add_heading(menu, tr("Model"))
         group = QActionGroup(menu)
         self._add_models(menu, group)

@@ -65,14 +65,12 @@ def speed_words(fit: Fit) -> str:
     """Return the expected speed; empty where nobody knows."""
     if fit.slowest is None or fit.fastest is None:
         return ""
-    low, high = (number(value, ".0f" if value >= 9.95 else ".1f") for value in _ends(fit))
+    low, high = (
+        number(value, ".0f" if value >= 9.95 else ".1f") for value in (fit.slowest, fit.fastest)
+    )
     if low == high:
         return tr("about {speed} tokens/s").format(speed=low)
     return tr("{low}\N{EN DASH}{high} tokens/s").format(low=low, high=high)
-
-
-def _ends(fit: Fit) -> tuple[float, float]:
-    return fit.slowest or 0.0, fit.fastest or 0.0
 
 
 def fit_mark(fit: Fit) -> RowBadge:

@@ -8,15 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QMenu,
-    QPushButton,
-    QSplitter,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QSplitter, QStackedWidget, QWidget
 
 from app.models.download_bar import DownloadsBar
 from app.models.file_chooser import ask_for_model, dropped_model
@@ -33,6 +25,7 @@ from app.models.token_dialog import ask_for_token
 from app.notices import offer, report
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
+from app.widgets.boxes import fill, vbox
 from app.widgets.page_frame import PageFrame
 from engine.language import tr
 
@@ -165,15 +158,12 @@ class ModelsPage(PageFrame):
         self.add_button.setMenu(menu)
         self.add_to_header(self.add_button)
         self.add_to_header(self.token_button)
-        self.column.addWidget(self.search)
-        self.column.addWidget(self._splitter, 1)
+        fill(self.column, self.search, (self._splitter, 1))
         self.foot.addWidget(self.downloads)
         for stack, margin in ((self._lists, 5), (self._details, 1)):
             box = QFrame(self._splitter)
             box.setProperty("look", "section")
-            inside = QVBoxLayout(box)
-            inside.setContentsMargins(margin, margin, margin, margin)
-            inside.addWidget(stack)
+            vbox(stack, to=box, margins=margin)
             self._splitter.addWidget(box)
         for tab in self.tabs.values():
             self._lists.addWidget(tab.side)

@@ -5,18 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QComboBox, QLabel, QPushButton, QWidget
 
 from app.models.model_texts import PACKAGINGS
 from app.signals import TypedSignal
+from app.widgets.boxes import hbox, vbox
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from app.widgets.search_field import SearchField
@@ -131,26 +124,20 @@ class SearchBar(QWidget):
         self.order_box.addItem(tr("Newest"), Order.NEWEST.value)
 
     def _arrange(self) -> None:
-        top = QHBoxLayout()
-        top.setSpacing(8)
-        top.addWidget(self.field, 1)
-        top.addWidget(self.button)
-        line = FlowLayout(spacing=8)
-        for button in self.tabs.values():
-            line.addWidget(button)
         self._narrowing = QWidget(self)
-        below = FlowLayout(self._narrowing, spacing=8)
-        for widget in (self.packaging_box, self.order_box, self.count):
-            below.addWidget(widget)
+        below = (self.packaging_box, self.order_box, self.count)
+        FlowLayout(*below, to=self._narrowing, spacing=8)
         # As high as the boxes beside it, so that its words are on their line.
         self.count.setMinimumHeight(self.order_box.sizeHint().height())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(10)
-        column.addLayout(line)
-        column.addLayout(top)
-        column.addWidget(self._narrowing)
-        column.addWidget(self.note)
+        vbox(
+            FlowLayout(*self.tabs.values(), spacing=8),
+            hbox((self.field, 1), self.button, spacing=8),
+            self._narrowing,
+            self.note,
+            to=self,
+            spacing=10,
+            margins=0,
+        )
 
     def _connect(self) -> None:
         self.field.textChanged.connect(self._typed)

@@ -49,9 +49,7 @@ class SearchTab(ListTab[FoundRepository]):
         self._last: tuple[str, Packaging | None, Order] | None = None
         self._needs_token = False
         """True if the last search was refused to whom the token stands for."""
-        self._linger = QTimer(self)
-        self._linger.setSingleShot(True)
-        self._linger.setInterval(_LINGER_MS)
+        self._linger = QTimer(self, singleShot=True, interval=_LINGER_MS)
         self._linger.timeout.connect(self._describe)
         self._connect()
         self.say(tr("Models by name or owner, or an address of the hub."))

@@ -6,20 +6,13 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 
 from app.models.server_book import ServerBook
 from app.models.server_texts import found_words, route_words
 from app.theme.fonts import scaled
-from app.widgets.labels import plain_label
+from app.widgets.boxes import Spacing, hbox, vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
 from engine.language import sentences, tr
@@ -110,24 +103,22 @@ class ServerDialog(QDialog):
             self,
             "small",
         )
-        line = QHBoxLayout()
-        line.setSpacing(8)
-        line.addWidget(self.address, 1)
-        line.addWidget(self.test_button)
-        column = QVBoxLayout(self)
-        column.setSpacing(8)
-        column.addWidget(about)
-        column.addSpacing(6)
-        column.addWidget(plain_label(tr("Address"), self))
-        column.addLayout(line)
-        column.addWidget(self.route)
-        column.addSpacing(4)
-        column.addWidget(plain_label(tr("Key"), self))
-        column.addWidget(self.key)
-        column.addWidget(secret)
-        column.addSpacing(4)
-        column.addWidget(self.outcome)
-        column.addWidget(self.box)
+        vbox(
+            about,
+            Spacing(6),
+            plain_label(tr("Address"), self),
+            hbox((self.address, 1), self.test_button, spacing=8),
+            self.route,
+            Spacing(4),
+            plain_label(tr("Key"), self),
+            self.key,
+            secret,
+            Spacing(4),
+            self.outcome,
+            self.box,
+            to=self,
+            spacing=8,
+        )
         self.setMinimumWidth(scaled(_WIDTH))
 
     def test(self) -> None:
@@ -174,13 +165,13 @@ class ServerDialog(QDialog):
             else:
                 route = route_words(address)
                 look = "small" if address.local or address.encrypted else "caution"
-        self._say(self.route, route, look)
+        say(self.route, route, look)
         self.show_state(DialogState.ENTERED if text else DialogState.EMPTY, "", "")
 
     def show_state(self, state: DialogState, words: str, look: str) -> None:
         """Show how far it is, and what there is to say of it in a look of the style sheet."""
         self.state = state
-        self._say(self.outcome, words, look)
+        say(self.outcome, words, look)
         tested = state is DialogState.TESTED
         self.keep_button.setEnabled(tested)
         self.test_button.setEnabled(state not in (DialogState.EMPTY, DialogState.TESTING))
@@ -190,14 +181,6 @@ class ServerDialog(QDialog):
         layout = self.layout()
         assert layout is not None  # noqa: S101 - told to the type checker
         self.resize(width, layout.totalHeightForWidth(width))
-
-    def _say(self, label: QLabel, words: str, look: str) -> None:
-        label.setVisible(bool(words))
-        label.setText(words)
-        if label.property("look") != look:
-            label.setProperty("look", look)
-            label.style().unpolish(label)
-            label.style().polish(label)
 
     def _keep(self) -> None:
         if self._found is not None:

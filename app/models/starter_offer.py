@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from app.engine_link.status import Phase
 from app.models.choice import ModelChoice
-from app.models.detail.frame import say
 from app.models.hub_client import HubClient
 from app.models.job_row import JobActions, JobRow
 from app.models.manager import ModelManager
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
 from engine.hub import starter
@@ -52,13 +52,10 @@ class StarterOffer(QWidget):
         self.row: JobRow | None = None
         self.hub: HubClient | None = None
         """Has the download, once there are any."""
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(10)
+        self._column = vbox(to=self, spacing=10, margins=0)
         for button in (self.load_button, self.fetch_button):
             self._column.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
-        self._column.addWidget(self.about)
-        self._column.addWidget(self.trouble)
+        fill(self._column, self.about, self.trouble)
         self.setMaximumWidth(_WIDTH)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.show_state(here=False, report=None)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QHBoxLayout,
-    QLineEdit,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 
 from app.models.detail.licence import HUB, open_link
 from app.models.hub_client import HubClient
 from app.theme.fonts import scaled
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import tr
@@ -39,10 +33,8 @@ class TokenDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Token for Hugging Face"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.field = QLineEdit(self)
-        self.field.setEchoMode(QLineEdit.EchoMode.Password)
+        self.field = QLineEdit(self, echoMode=QLineEdit.EchoMode.Password, maxLength=300)
         self.field.setAccessibleName(tr("Token"))
-        self.field.setMaxLength(300)
         about = plain_label(
             tr(
                 "Some models require an account that has accepted their terms. A read token "
@@ -64,9 +56,6 @@ class TokenDialog(QDialog):
             lambda: open_link(f"{HUB}/settings/tokens"),
             look="choice",
         )
-        line = QHBoxLayout()
-        line.addWidget(make)
-        line.addStretch(1)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel, self)
         self.keep_button = box.addButton(tr("Save"), QDialogButtonBox.ButtonRole.AcceptRole)
         self.remove_button = box.addButton(
@@ -78,13 +67,7 @@ class TokenDialog(QDialog):
         box.accepted.connect(self._keep)
         box.rejected.connect(self.reject)
         self.remove_button.clicked.connect(self._remove)
-        column = QVBoxLayout(self)
-        column.setSpacing(12)
-        for part in (about, self.field):
-            column.addWidget(part)
-        column.addLayout(line)
-        column.addWidget(where)
-        column.addWidget(box)
+        vbox(about, self.field, hbox(make, 1), where, box, to=self, spacing=12)
         self.setMinimumWidth(scaled(_WIDTH))
         self.field.setFocus()
 

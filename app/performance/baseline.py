@@ -10,7 +10,7 @@ from itertools import count
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_link.bridge import EngineBridge
-from app.engine_link.measured import FEWEST_TOKENS, MeasuredSpeeds
+from app.engine_link.measured import FEWEST_TOKENS, MeasuredSpeeds, age_words
 from app.engine_link.status import EngineStatus, Phase
 from app.notices import report
 from app.performance import wording
@@ -25,7 +25,7 @@ from app.signals import TypedSignal
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
 from engine.events import AnswerStats, Failed, Finished, FinishReason, TextDelta
-from engine.language import number, sentences, tr, tr_count
+from engine.language import number, sentences, tr
 from engine.request import ChatRequest, Role
 
 _TOKENS, _QUIET_TOKENS = 64, 32
@@ -265,12 +265,4 @@ class WithoutDraft(QObject):
     def _ago(self, baseline: Baseline) -> str:
         if baseline.at is None:
             return tr("in this answer")
-        minutes = max(round((self._now() - baseline.at) / 60), 0)
-        if minutes < 1:
-            return tr("just now")
-        if minutes < 60:
-            return tr_count("{n} minute ago", "{n} minutes ago", minutes)
-        hours = round(minutes / 60)
-        if hours < 24:
-            return tr_count("{n} hour ago", "{n} hours ago", hours)
-        return tr_count("{n} day ago", "{n} days ago", round(hours / 24))
+        return age_words(self._now() - baseline.at)

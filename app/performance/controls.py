@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QHBoxLayout,
-    QMenu,
-    QSizePolicy,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QMenu, QSizePolicy, QToolButton, QWidget
 
 from app.performance.frames import PaintedView
 from app.performance.sight import Sight, Window
 from app.theme.icons import IconButton
+from app.widgets.boxes import hbox
 from engine.language import tr
 
 _NARROWEST = 48
@@ -29,13 +23,8 @@ class Controls(QWidget):
         sight.changed.connect(self._show)
         sight.turned.connect(self._show)
         self._windows = QButtonGroup(self)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(2)
         self.buttons: dict[Window, QToolButton] = {each: self._choice(each) for each in Window}
-        for button in self.buttons.values():
-            row.addWidget(button)
-        row.addStretch(1)
+        row = hbox(*self.buttons.values(), 1, to=self, spacing=2, margins=0)
         self.freeze = IconButton("pause", tr("Freeze the graphs"), self)
         self.freeze.setCheckable(True)
         self.freeze.toggled.connect(self._freeze)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QColor, QImage
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.engine_link.status import EngineStatus
 from app.performance import wording
@@ -32,6 +32,7 @@ from app.performance.numbers_view import NumbersView
 from app.performance.timeline_view import TimelineView
 from app.performance.token_view import TokenView
 from app.theme.theme import current
+from app.widgets.boxes import vbox
 from app.widgets.fold import Fold
 from app.widgets.labels import plain_label
 from engine.language import tr
@@ -144,13 +145,8 @@ class Dashboard(QWidget):
         return draw_card(facts, self.font())
 
     def _build(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(self._look.gap)
         top: tuple[QWidget, ...] = (self.gain, self.timeline, self.tokens, self.fold)
-        for part in top:
-            column.addWidget(part)
-        column.addStretch(1)
+        vbox(*top, 1, to=self, spacing=self._look.gap, margins=0)
         below = self.fold.column
         below.setSpacing(self._look.gap)
         if self.findings is not None:

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QWidget
 from app.performance import wording
 from app.performance.frames import PaintedView
 from app.performance.sight import Sight
-from app.performance.tables import of_depths
 from app.theme.theme import current
 from app.widgets.painted import hatch
 from app.widgets.table import Table
@@ -37,8 +36,13 @@ class DepthView(PaintedView):
         return wording.by_position(self._depths())
 
     def table(self) -> Table:
-        """See `table.of_depths`."""
-        return of_depths(self.accessibleName(), self._depths())
+        """Return how many were on offer and accepted at each position."""
+        rows = tuple(
+            (str(place), number(offered), number(accepted), wording.percent(accepted / offered))
+            for place, (offered, accepted) in enumerate(self._depths(), start=1)
+        )
+        columns = (tr("Position"), tr("On offer"), tr("Accepted"), tr("Share"))
+        return Table(self.accessibleName(), columns, rows)
 
     def _depths(self) -> list[tuple[int, int]]:
         tally = self.sight.tally
@@ -54,10 +58,7 @@ class DepthView(PaintedView):
             top = self.header_height + line
             self._paint_bars(painter, QRectF(0, top, self.room, _BARS), depths)
         else:
-            painter.setFont(self.small)
-            painter.setPen(QColor(current().muted))
-            text = tr("No drafted tokens to count")
-            painter.drawText(QRectF(0, self.header_height, self.room, line), text)
+            self.paint_note(painter, tr("No drafted tokens to count"))
 
     def _paint_bars(self, painter: QPainter, area: QRectF, depths: list[tuple[int, int]]) -> None:
         tokens = current()

@@ -86,10 +86,7 @@ class DraftTimeView(PaintedView):
         self.paint_title(painter, tr("The draft's time"), "", 0)
         top = self.header_height
         if not parts:
-            painter.setFont(self.small)
-            painter.setPen(QColor(tokens.muted))
-            line = QRectF(0, top, self.room, self.small_metrics.height())
-            painter.drawText(line, self.describe())
+            self.paint_note(painter, self.describe())
             return
         self._paint_bar(painter, QRectF(0, top, self.room, _BAR), parts)
         self._paint_legend(painter, tokens, top + _BAR + 4)

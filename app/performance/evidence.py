@@ -40,7 +40,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(RunFacts):
     """All of it, of one answer.
 
     Attributes:
@@ -52,14 +52,10 @@ class Evidence:
     shares: Shares | None = None
     plan: PlanSummary | None = None
     sample: DeviceSample | None = None
-    speeds: Speeds | None = None
     others_cpu: float | None = None
     context_used: int = 0
     draft_s: float | None = None
     verify_s: float | None = None
-    threads: int | None = None
-    cores: int | None = None
-    without_draft: float | None = None
 
 
 def evidence(
@@ -71,18 +67,15 @@ def evidence(
     drafted = [done for done in rounds if done.drafted and done.drafting]
     typical = drafted or rounds
     return Evidence(
+        *(setting.speeds, setting.threads, setting.cores, setting.without_draft),
         tally=tally,
         shares=timeline.shares,
         plan=model.plan if own else None,
         sample=model.sample if own else None,
-        speeds=setting.speeds,
         others_cpu=others_on_cpu(model, timeline) if own else None,
         context_used=timeline.rounds[-1].context_used if timeline.rounds else 0,
         draft_s=median(done.drafting_s for done in drafted) if drafted else None,
         verify_s=median(done.verify.seconds for done in typical) if typical else None,
-        threads=setting.threads,
-        cores=setting.cores,
-        without_draft=setting.without_draft,
     )
 
 

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice
 from PySide6.QtGui import QAction, QGuiApplication, QImage, QImageWriter
-from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from app.data_folder.exported_file import write
 from app.engine_link.background import in_background
@@ -25,62 +25,43 @@ from app.performance.feed import Feed
 from app.performance.model import GraphModel
 from app.performance.timeline import begin_of, overlap
 from app.theme.icons import IconButton
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_where_to_save
 from engine.events import Interval, RoundFinished
 from engine.language import later, tr
 
 _MS = 1000.0
 _US = 1e6
 
-_ROUND_COLUMNS = (
-    "round",
-    "start_ms",
-    "drafting_ms",
-    "verify_start_ms",
-    "verify_ms",
-    "both_ms",
-    "copying_ms",
-    "useful_ms",
-    "wasted_ms",
-    "drafted",
-    "accepted",
-    "committed",
-    "context_used",
-    "text_start",
-    "text_end",
-)
+
+def _ms(seconds: float) -> str:
+    return f"{_MS * seconds:.3f}"
+
+
+_ROUND_COLUMNS: dict[str, Callable[[RoundFinished, float], object]] = {
+    "round": lambda done, _: done.index,
+    "start_ms": lambda done, start: _ms(begin_of(done) - start),
+    "drafting_ms": lambda done, _: _ms(done.drafting_s),
+    "verify_start_ms": lambda done, start: _ms(done.verify.start - start),
+    "verify_ms": lambda done, _: _ms(done.verify.seconds),
+    "both_ms": lambda done, _: _ms(overlap(done)),
+    "copying_ms": lambda done, _: _ms(sum(each.seconds for each in done.transfers)),
+    "useful_ms": lambda done, _: _ms(done.useful_s),
+    "wasted_ms": lambda done, _: _ms(done.wasted_s),
+    "drafted": lambda done, _: done.drafted,
+    "accepted": lambda done, _: done.accepted,
+    "committed": lambda done, _: done.committed,
+    "context_used": lambda done, _: done.context_used,
+    "text_start": lambda done, _: done.text_start,
+    "text_end": lambda done, _: done.text_end,
+}
+"""Each with its value for a round, and the moment when the first one began."""
 
 
 def rounds_as_csv(rounds: Sequence[RoundFinished]) -> str:
     """A line a round; times in milliseconds from the beginning of the first."""
     start = begin_of(rounds[0]) if rounds else 0.0
-
-    def ms(seconds: float) -> str:
-        return f"{_MS * seconds:.3f}"
-
-    return _csv(
-        _ROUND_COLUMNS,
-        (
-            (
-                done.index,
-                ms(begin_of(done) - start),
-                ms(done.drafting_s),
-                ms(done.verify.start - start),
-                ms(done.verify.seconds),
-                ms(overlap(done)),
-                ms(sum(each.seconds for each in done.transfers)),
-                ms(done.useful_s),
-                ms(done.wasted_s),
-                done.drafted,
-                done.accepted,
-                done.committed,
-                done.context_used,
-                done.text_start,
-                done.text_end,
-            )
-            for done in rounds
-        ),
-    )
+    rows = ([value(done, start) for value in _ROUND_COLUMNS.values()] for done in rounds)
+    return _csv(tuple(_ROUND_COLUMNS), rows)
 
 
 def graphs_as_csv(lanes: Sequence[GraphModel], start: float, end: float) -> str:
@@ -193,14 +174,13 @@ class ExportButton(IconButton):
     def choose(self, kind: ExportKind) -> None:
         """Ask for a file, and write it."""
         name, suffix = _FILES[kind]
-        dialog = file_dialog(self.window(), tr("Save measurements"))
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setNameFilter(f"{suffix.upper()} (*.{suffix})")
-        dialog.setDefaultSuffix(suffix)
-        dialog.selectFile(f"duotail-{name}.{suffix}")
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda chosen: self.save(kind, Path(chosen)))
-        dialog.open()
+        ask_where_to_save(
+            self.window(),
+            tr("Save measurements"),
+            lambda path: self.save(kind, path),
+            f"duotail-{name}.{suffix}",
+            f"{suffix.upper()} (*.{suffix})",
+        )
 
     def save(self, kind: ExportKind, path: Path) -> None:
         """Write a file beside the window, and tell of the end of it."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QWidget
 
 from app.performance.baseline import WithoutDraft
 from app.performance.feed import Feed
 from app.performance.findings import Finding
 from app.theme.tokens import GAP
+from app.widgets.boxes import fill, vbox
 from app.widgets.card import Card, divider
 from app.widgets.flow_layout import FlowLayout
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.language import sentences, tr
 
@@ -27,11 +28,9 @@ class FindingsView(Card):
         super().__init__(tr("Why this speed?"), parent=parent)
         self._sight, self._without = feed.sight, without
         self._lines = [_Line(self) for _ in range(_MOST)]
-        for line in self._lines:
-            self.column.addWidget(line)
+        fill(self.column, *self._lines)
         self._nothing = plain_label("", self, "muted")
-        self.column.addWidget(self._nothing)
-        self.column.addWidget(divider(self))
+        fill(self.column, self._nothing, divider(self))
         self.comparison = plain_label("", self)
         words = tr("Measure without the draft")
         self.measure = text_button(words, self, self._measure_or_cancel)
@@ -43,11 +42,8 @@ class FindingsView(Card):
         self.drafting = QCheckBox(tr("Use the draft"), self)
         self.drafting.setToolTip(tr("For the next answers; nothing is reloaded."))
         self.drafting.toggled.connect(lambda on: without.set_drafting(drafting=on))
-        row = FlowLayout(spacing=2 * GAP)
-        for part in (self.measure, self.beside, self.drafting):
-            row.addWidget(part)
-        self.column.addWidget(self.comparison)
-        self.column.addLayout(row)
+        row = FlowLayout(self.measure, self.beside, self.drafting, spacing=2 * GAP)
+        fill(self.column, self.comparison, row)
         without.changed.connect(self.show_comparison)
         self.show_findings(())
         self.show_comparison()
@@ -62,13 +58,12 @@ class FindingsView(Card):
         for place, line in enumerate(self._lines):
             line.show_finding(found[place] if place < len(found) else None)
         said = "" if found else tr("While an answer is written, this shows what takes time.")
-        _say(self._nothing, said)
-        self._nothing.setVisible(not found)
+        say(self._nothing, said)
 
     def show_comparison(self) -> None:
         """Renew what is known of the speed without a draft."""
         without, sight = self._without, self._sight
-        _say(self.comparison, without.words(sight.timeline, sight.tally))
+        say(self.comparison, without.words(sight.timeline, sight.tally))
         words = tr("Cancel the measurement") if without.measuring else None
         self.measure.setText(words or tr("Measure without the draft"))
         self.measure.setEnabled(without.measuring or without.possible)
@@ -101,11 +96,7 @@ class _Line(QWidget):
         self._remedy = plain_label("", self, "muted")
         for label in (self._sentence, self._remedy):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._sentence)
-        column.addWidget(self._remedy)
+        vbox(self._sentence, self._remedy, to=self, spacing=0, margins=0)
         self.words = ""
 
     def show_finding(self, finding: Finding | None) -> None:
@@ -113,11 +104,5 @@ class _Line(QWidget):
         self.words = "" if finding is None else finding.words
         self.setVisible(finding is not None)
         if finding is not None:
-            _say(self._sentence, finding.sentence)
-            _say(self._remedy, finding.remedy)
-            self._remedy.setVisible(bool(finding.remedy))
-
-
-def _say(label: QLabel, words: str) -> None:
-    if label.text() != words:
-        label.setText(words)
+            say(self._sentence, finding.sentence)
+            say(self._remedy, finding.remedy)

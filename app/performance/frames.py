@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QRectF, QTimer, Signal
+from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
 from app.performance.feed import Feed
 from app.performance.model import ModelChange
 from app.performance.sight import Sight
+from app.theme.theme import current
 from app.widgets.escape import claims_escape
 from app.widgets.painted import Painted
 from engine.machine.cores import available_cores
@@ -35,6 +37,13 @@ class PaintedView(Painted):
     def event(self, event: QEvent) -> bool:
         """Escape takes the cursor away before it stops an answer."""
         return (self.sight.cursor is not None and claims_escape(event)) or super().event(event)
+
+    def paint_note(self, painter: QPainter, words: str) -> None:
+        """Say below the title why there is no picture."""
+        painter.setFont(self.small)
+        painter.setPen(QColor(current().muted))
+        line = QRectF(0, self.header_height, self.room, self.small_metrics.height())
+        painter.drawText(line, words)
 
     def renew_description(self) -> None:
         """Say in words what the picture shows now."""

@@ -117,12 +117,10 @@ class KindsView(PaintedView):
         kinds = self._kinds
         note = tr("% of drafted tokens") if kinds else ""
         self.paint_title(painter, tr("Accepted by kind of text"), note, 0)
-        painter.setFont(self.small)
         if not kinds:
-            painter.setPen(QColor(current().muted))
-            line = QRectF(0, self.header_height, self.room, self.small_metrics.height())
-            painter.drawText(line, tr("No drafted tokens to count"))
+            self.paint_note(painter, tr("No drafted tokens to count"))
             return
+        painter.setFont(self.small)
         names = max(self.small_metrics.horizontalAdvance(tr(_NAMES[kind])) for kind in kinds)
         names = min(names, _WIDEST_NAME) + 10
         counts, before = self._here, self._before

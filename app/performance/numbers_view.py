@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QWidget
 from app.performance import wording
 from app.performance.frames import PaintedView
 from app.performance.sight import Sight
-from app.performance.tables import of_numbers
 from app.theme.theme import current
 from app.widgets.painted import SIDE, TOP
 from app.widgets.table import Table
@@ -48,8 +47,9 @@ class NumbersView(PaintedView):
         )
 
     def table(self) -> Table:
-        """See `table.of_numbers`."""
-        return of_numbers(self.accessibleName(), self.sight.tally)
+        """Return the numbers, each behind its label."""
+        rows = tuple((label, value) for value, label in wording.numbers(self.sight.tally))
+        return Table(self.accessibleName(), (tr("Item"), tr("Value")), rows)
 
     def words_at(self, place: QPointF) -> str:
         """Return the meaning of the number at a place."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.performance.baseline import WithoutDraft
 from app.performance.dashboard import PANEL, Dashboard
 from app.performance.feed import Feed
 from app.theme.fonts import keep_sized, scaled
+from app.widgets.boxes import vbox
 from engine.language import tr
 
 _NARROWEST = 280
@@ -38,9 +39,7 @@ class PerformancePanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         inside = QWidget()
-        layout = QVBoxLayout(inside)
-        layout.setContentsMargins(_MARGIN, _MARGIN, _MARGIN, _MARGIN)
-        layout.addWidget(self.board)
+        vbox(self.board, to=inside, margins=_MARGIN)
         self.setWidget(inside)
         self.board.pointed.connect(self._pointed)
 

@@ -7,20 +7,13 @@ from time import perf_counter
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import (
-    QDialog,
-    QHBoxLayout,
-    QLabel,
-    QPlainTextEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
 from app.performance.sight import Sight
 from app.theme.fonts import scaled
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from engine.events import AnswerStats
 from engine.language import tr
@@ -76,21 +69,14 @@ class SideBySide(QDialog):
         self._without.cancel()
 
     def _build(self) -> None:
-        columns = QHBoxLayout()
-        columns.setSpacing(16)
+        columns = hbox(spacing=16)
         names = (tr("With the draft"), tr("Without it"))
         for name, speed, text in zip(names, self.speeds, self.texts, strict=True):
             heading = QLabel(name, self)
             heading.setProperty("look", "section-title")
             text.setReadOnly(True)
             text.setAccessibleName(name)
-            line = QHBoxLayout()
-            line.addWidget(heading, 1)
-            line.addWidget(speed)
-            column = QVBoxLayout()
-            column.addLayout(line)
-            column.addWidget(text, 1)
-            columns.addLayout(column, 1)
+            columns.addLayout(vbox(hbox((heading, 1), speed), (text, 1)), 1)
         about = plain_label(
             tr(
                 "On the left the answer comes again at the speed it was written with; on the "
@@ -101,14 +87,7 @@ class SideBySide(QDialog):
         )
         close = QPushButton(tr("Close"), self)
         close.clicked.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.addWidget(self.again)
-        foot.addStretch(1)
-        foot.addWidget(close)
-        layout = QVBoxLayout(self)
-        layout.addWidget(about)
-        layout.addLayout(columns, 1)
-        layout.addLayout(foot)
+        vbox(about, (columns, 1), hbox(self.again, 1, close), to=self)
 
     # -- what happens ----------------------------------------------------------------------
 

@@ -8,18 +8,11 @@ from itertools import accumulate
 from app.performance import wording
 from app.performance.chip_layout import traced
 from app.performance.model import GraphModel
-from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline, begin_of, overlap
 from app.performance.tokens import AnswerTokens
 from app.widgets.table import Row, Table, formatted
 from engine.events import RoundFinished
 from engine.language import number, tr
-
-
-def of_numbers(title: str, tally: AnswerTally | None) -> Table:
-    """The strip of numbers."""
-    rows = tuple((label, value) for value, label in wording.numbers(tally))
-    return Table(title, (tr("Item"), tr("Value")), rows)
 
 
 def of_draft_time(title: str, shares: Shares | None) -> Table:
@@ -30,16 +23,6 @@ def of_draft_time(title: str, shares: Shares | None) -> Table:
         if shares is not None
     )
     return Table(title, (tr("Draft"), tr("Seconds"), tr("Share")), rows)
-
-
-def of_depths(title: str, depths: list[tuple[int, int]]) -> Table:
-    """Acceptance by position."""
-    rows = tuple(
-        (str(place), number(offered), number(accepted), wording.percent(accepted / offered))
-        for place, (offered, accepted) in enumerate(depths, start=1)
-    )
-    columns = (tr("Position"), tr("On offer"), tr("Accepted"), tr("Share"))
-    return Table(title, columns, rows)
 
 
 def of_rounds(title: str, timeline: Timeline) -> Table:

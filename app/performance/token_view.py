@@ -235,10 +235,7 @@ class TokenView(PaintedView):
         self.paint_title(painter, tr("Tokens"), note, buttons)
         painter.restore()
         if not tokens.rounds:
-            painter.setFont(self.small)
-            painter.setPen(QColor(current().muted))
-            line = QRectF(0, self.header_height, self.room, self.small_metrics.height())
-            painter.drawText(line, wording.token_counts(tokens, self.sight.tally))
+            self.paint_note(painter, wording.token_counts(tokens, self.sight.tally))
             return
         area, top = self.area, self._bar.value()
         painter.save()

@@ -112,8 +112,7 @@ class ModelServer(QObject):
         self._token: tuple[str, bool] | None = None
         self._closing = threading.Event()
         self._arrived: deque[RequestStatus] = deque()
-        self._timer = QTimer(self)
-        self._timer.setInterval(_TAKE_MS)
+        self._timer = QTimer(self, interval=_TAKE_MS)
         self._timer.timeout.connect(self.take)
 
     def between(self, factory: EngineFactory) -> EngineFactory:

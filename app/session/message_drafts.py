@@ -52,9 +52,7 @@ class MessageDrafts(QObject):
         self._held: dict[int | None, Draft] = {}
         self._unsaved: set[int | None] = set()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="drafts")
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_SAVE_AFTER_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_SAVE_AFTER_MS)
         self._timer.timeout.connect(self._save)
         self._failed.connect(self._again)
 

@@ -30,8 +30,7 @@ class Saving(QObject):
         self._owed: dict[int, Callable[[], None]] = {}
         self._trouble: UserFixable | None = None
         self._notices: list[Notice] = []
-        self._timer = QTimer(self)
-        self._timer.setInterval(_LOOK_EVERY_MS)
+        self._timer = QTimer(self, interval=_LOOK_EVERY_MS)
         self._timer.timeout.connect(self.settle)
         if store.kept:
             self._timer.start()

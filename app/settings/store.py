@@ -29,8 +29,7 @@ class SettingsStore(QObject):
         self.at_start = self.value
         """Values of the settings that only count from the next start on."""
         self._dirty = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
+        self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self.flush)
 
     def change(self, **values: object) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 
 from app.data_folder.paths import Paths
 from app.settings.store import SettingsStore
 from app.settings_page.page import SettingsPage
 from app.theme.theme import Theme, ui_font
+from app.widgets.boxes import vbox
 from engine.language import tr
 
 
@@ -22,9 +23,7 @@ class SettingsDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Settings"))
         self.page = SettingsPage(settings, theme, paths, self)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.page)
+        vbox(self.page, to=self, margins=0)
         em = ui_font().pointSizeF()
         self.setMinimumSize(min(720, round(46 * em)), 420)
         self.resize(min(1100, round(78 * em)), min(820, round(58 * em)))

@@ -6,23 +6,14 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QDialog,
-    QHBoxLayout,
-    QLabel,
-    QSlider,
-    QSpinBox,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDialog, QLabel, QSlider, QSpinBox, QWidget
 
 from app.settings.kinds import Choice, Number, Prose, Switch, Whole, Word
 from app.settings.model import BY_MODEL, SPECS, SYSTEM, Settings
 from app.settings.store import SettingsStore
 from app.signals import TypedSignal
 from app.theme.theme import ui_font
+from app.widgets.boxes import hbox, vbox
 from app.widgets.text_button import text_button
 from engine.language import LANGUAGES, number, tr
 
@@ -41,13 +32,8 @@ class Editor(QWidget):
         super().__init__(parent)
         self.control = control
         self.setFocusProxy(control)
-        self.column = QVBoxLayout(self)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setSpacing(6)
-        self.line = QHBoxLayout()
-        self.line.setSpacing(12)
-        self.line.addWidget(control)
-        self.column.addLayout(self.line)
+        self.line = hbox(control, spacing=12)
+        self.column = vbox(self.line, to=self, spacing=6, margins=0)
 
     def name(self, label: str, about: str) -> None:
         """Set the texts for screen readers."""
@@ -140,9 +126,7 @@ class NumberEditor(Editor):
         self._sample = QLabel(tr("Texts will have this size."), self)
         self._sample.setVisible(kind.percent)
         self.column.addWidget(self._sample)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_APPLY_AFTER_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_APPLY_AFTER_MS)
         self._timer.timeout.connect(lambda: self.chosen.emit(self._value()))
         self._slider.valueChanged.connect(self._moved)
 

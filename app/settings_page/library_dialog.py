@@ -8,18 +8,11 @@ from functools import partial
 from typing import Generic
 
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QGridLayout,
-    QHBoxLayout,
-    QListWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QListWidget, QWidget
 
 from app.settings_page.named_form import N, NamedForm
 from app.theme.theme import ui_font
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.scroller import scroller
 from app.widgets.text_button import text_button
@@ -91,37 +84,29 @@ class LibraryDialog(QDialog, Generic[N]):
         self._keep(items)
 
     def _arrange(self) -> None:
-        left = QVBoxLayout()
-        left.setSpacing(8)
-        left.addWidget(self.list, 1)
         buttons = QGridLayout()
         buttons.setSpacing(6)
         for index, button in enumerate((self.new, self.copy, self.delete, self.restore)):
             buttons.addWidget(button, index // 2, index % 2)
-        left.addLayout(buttons)
         column = QWidget()
         column.setProperty("look", "page")
-        inside = QVBoxLayout(column)
-        inside.setContentsMargins(4, 0, 12, 0)
-        inside.addWidget(self.form)
-        inside.addWidget(self._empty)
-        inside.addStretch(1)
-        middle = QHBoxLayout()
-        middle.setSpacing(20)
-        middle.addLayout(left)
-        middle.addWidget(scroller(column, self), 1)
+        vbox(self.form, self._empty, 1, to=column, margins=(4, 0, 12, 0))
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         box.rejected.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.setSpacing(8)
-        foot.addWidget(self._done, 1)
-        foot.addWidget(self.undo)
-        foot.addWidget(box)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 16)
-        layout.setSpacing(14)
-        layout.addLayout(middle, 1)
-        layout.addLayout(foot)
+        vbox(
+            (
+                hbox(
+                    vbox((self.list, 1), buttons, spacing=8),
+                    (scroller(column, self), 1),
+                    spacing=20,
+                ),
+                1,
+            ),
+            hbox((self._done, 1), self.undo, box, spacing=8),
+            to=self,
+            spacing=14,
+            margins=(20, 18, 20, 16),
+        )
         em = ui_font().pointSizeF()
         self.list.setMinimumWidth(round(17 * em))
         self.resize(min(1100, round(78 * em)), min(820, round(58 * em)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, Self, TypeVar
 
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.settings.presets import clean_name
 from app.signals import TypedSignal
+from app.widgets.boxes import Spacing, fill, vbox
 from app.widgets.labels import plain_label
 from engine.language import tr
 
@@ -40,13 +41,10 @@ class NamedForm(QWidget, Generic[N]):
         self.blank = self.item = blank
         self._others: set[str] = set()
         self._words = (taken, nameless)
-        self.name = QLineEdit(self)
-        self.name.setMaxLength(60)
+        self.name = QLineEdit(self, maxLength=60)
         self._wrong = plain_label("", self, "danger")
         self._wrong.hide()
-        self.column = QVBoxLayout(self)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setSpacing(0)
+        self.column = vbox(to=self, spacing=0, margins=0)
         self.add_wide(tr("Name"), self.name)
         self.column.addWidget(self._wrong)
         self.name.textEdited.connect(self._rename)
@@ -81,9 +79,7 @@ class NamedForm(QWidget, Generic[N]):
         self.column.addWidget(name)
         if about:
             self.column.addWidget(plain_label(about, self, "muted"))
-        self.column.addSpacing(6)
-        self.column.addWidget(control)
-        self.column.addSpacing(12)
+        fill(self.column, Spacing(6), control, Spacing(12))
 
     def _rename(self, text: str) -> None:
         name = clean_name(text)

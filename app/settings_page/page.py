@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Signal
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLineEdit,
-    QListWidget,
-    QListWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
 from app.data_folder.paths import Paths
 from app.settings.model import SPECS, SettingsSection
@@ -21,6 +13,7 @@ from app.settings_page.privacy import PrivacyPage
 from app.settings_page.rows import SettingRow
 from app.theme.icons import icon
 from app.theme.theme import Theme, current
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import LabelledRow, plain_label
 from app.widgets.scroller import scroller
 from engine.language import tr
@@ -46,8 +39,7 @@ class SettingsPage(QWidget):
     ) -> None:
         super().__init__(parent)
         self.rows: dict[str, SettingRow] = {}
-        self.search = QLineEdit(self)
-        self.search.setPlaceholderText(tr("Search settings"))
+        self.search = QLineEdit(self, placeholderText=tr("Search settings"))
         self.search.setAccessibleName(tr("Search settings"))
         self.search.setClearButtonEnabled(True)
         self.sections = QListWidget(self)
@@ -97,28 +89,21 @@ class SettingsPage(QWidget):
     def _arrange(self) -> None:
         side = QFrame(self)
         side.setProperty("look", "sidebar")
-        left = QVBoxLayout(side)
-        left.setContentsMargins(12, 16, 12, 12)
-        left.setSpacing(10)
-        left.addWidget(self.search)
-        left.addWidget(self.sections, 1)
+        vbox(self.search, (self.sections, 1), to=side, spacing=10, margins=(12, 16, 12, 12))
         for section in SettingsSection:
             self.sections.addItem(QListWidgetItem(tr(section.value)))
         self._column = QWidget()
         self._column.setProperty("look", "page")
-        column = QVBoxLayout(self._column)
-        column.setContentsMargins(28, 20, 24, 24)
-        column.setSpacing(20)
-        for block in self._blocks.values():
-            column.addWidget(block)
-        column.addWidget(self._nothing)
-        column.addStretch(1)
+        vbox(
+            *self._blocks.values(),
+            self._nothing,
+            1,
+            to=self._column,
+            spacing=20,
+            margins=(28, 20, 24, 24),
+        )
         self._scroll = scroller(self._column, self)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(side)
-        layout.addWidget(self._scroll, 1)
+        hbox(side, (self._scroll, 1), to=self, spacing=0, margins=0)
         self._side = side
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
@@ -162,11 +147,13 @@ class _Block(QWidget):
     def __init__(self, section: SettingsSection, settings: SettingsStore, parent: QWidget) -> None:
         super().__init__(parent)
         self._section = tr(section.value).casefold()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(0)
-        self._layout.addWidget(plain_label(tr(section.value), self, "heading"))
-        self._layout.addSpacing(10)
+        self._layout = vbox(
+            plain_label(tr(section.value), self, "heading"),
+            Spacing(10),
+            to=self,
+            spacing=0,
+            margins=0,
+        )
         self.rows: list[LabelledRow] = []
         for name, spec in SPECS.items():
             if spec.section is section:

@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt
-from PySide6.QtWidgets import (
-    QComboBox,
-    QDoubleSpinBox,
-    QLineEdit,
-    QPlainTextEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QWidget
 
 from app.settings.kinds import Number, Switch, Whole
 from app.settings.presets import FIELDS, Preset, PresetField
@@ -67,10 +61,8 @@ class PresetForm(NamedForm[Preset]):
             self.column.addWidget(LabelledRow(tr(part.label), tr(part.about), control, self))
 
     def _number(self, name: str, kind: Number) -> QDoubleSpinBox:
-        box = QDoubleSpinBox(self)
+        box = QDoubleSpinBox(self, singleStep=kind.step, decimals=2)
         box.setRange(kind.lowest, kind.highest)
-        box.setSingleStep(kind.step)
-        box.setDecimals(2)
         box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         box.setMinimumHeight(self.name.sizeHint().height())
         box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -79,9 +71,7 @@ class PresetForm(NamedForm[Preset]):
         return box
 
     def _whole(self, name: str, kind: Whole, unset: str) -> QLineEdit:
-        line = QLineEdit(self)
-        line.setPlaceholderText(unset)
-        line.setMaxLength(18)
+        line = QLineEdit(self, placeholderText=unset, maxLength=18)
 
         def edited(text: str) -> None:
             text = text.strip()
@@ -107,8 +97,7 @@ class PresetForm(NamedForm[Preset]):
         return combo
 
     def _text(self, name: str) -> QPlainTextEdit:
-        text = QPlainTextEdit(self)
-        text.setTabChangesFocus(True)
+        text = QPlainTextEdit(self, tabChangesFocus=True)
         text.setFixedHeight(text.fontMetrics().lineSpacing() * _PROMPT_LINES + 18)
         text.textChanged.connect(lambda: self._set_part(name, text.toPlainText()))
         self._setters[name] = text.setPlainText

@@ -7,15 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QLocale, Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QFrame,
-    QLabel,
-    QMessageBox,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLabel, QMessageBox, QPushButton, QWidget
 
 from app.data_folder.exported_file import show_folder
 from app.data_folder.paths import Paths
@@ -24,8 +16,9 @@ from app.diagnostics.reports import ReportFolder
 from app.engine_link.background import in_background
 from app.settings_page.reports_dialog import ReportsDialog
 from app.settings_page.stored import Stored, StoredData, empty, everything, folder_size
+from app.widgets.boxes import Spacing, vbox
 from app.widgets.confirm import confirm
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_for_path
 from app.widgets.labels import LabelledRow, plain_label
 from app.widgets.text_button import text_button
 from engine.errors import UserFixable
@@ -38,9 +31,7 @@ class PlaceRow(LabelledRow):
     def __init__(self, label: str, about: str, path: Path, parent: QWidget) -> None:
         self.buttons = QWidget()
         super().__init__(label, about, self.buttons, parent)
-        column = QVBoxLayout(self.buttons)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
+        vbox(to=self.buttons, spacing=6, margins=0)
         self.path_label = plain_label(_breakable(path), self, "small")
         self.path_label.setToolTip(str(path))
         self.size_label = QLabel(self)
@@ -83,11 +74,7 @@ class PrivacyPage(QWidget):
         super().__init__(parent)
         self._paths, self._hub_cache = paths, hub_cache
         self._reports = ReportFolder(paths)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(0)
-        self._layout.addWidget(_promise(self))
-        self._layout.addSpacing(8)
+        self._layout = vbox(_promise(self), Spacing(8), to=self, spacing=0, margins=0)
         self.rows: list[LabelledRow] = []
         self.data_folder = self._data_folder()
         self.old_folder = self._old_folder()
@@ -208,12 +195,8 @@ class PrivacyPage(QWidget):
         self.data_folder.measure(lambda: folder_size(self._paths.data))
 
     def _move(self) -> None:
-        dialog = file_dialog(self, tr("Choose an empty folder for Duotail's data"))
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda chosen: self.move_to(Path(chosen)))
-        dialog.open()
+        title = tr("Choose an empty folder for Duotail's data")
+        ask_for_path(self, title, self.move_to, folder=True)
 
     def move_to(self, target: Path) -> None:
         """Have the data moved at the next start, which is offered at once."""
@@ -295,11 +278,7 @@ def _promise(parent: QWidget) -> QFrame:
         ),
         card,
     )
-    layout = QVBoxLayout(card)
-    layout.setContentsMargins(14, 12, 14, 12)
-    layout.setSpacing(8)
-    for label in (text, hub, server):
-        layout.addWidget(label)
+    vbox(text, hub, server, to=card, spacing=8, margins=(14, 12, 14, 12))
     return card
 
 

@@ -22,8 +22,7 @@ class PromptForm(NamedForm[SavedPrompt]):
     def __init__(self, parent: QWidget | None = None) -> None:
         taken, nameless = tr("Another prompt has this name."), tr("A prompt needs a name.")
         super().__init__(SavedPrompt(""), taken, nameless, parent)
-        self.text = QPlainTextEdit(self)
-        self.text.setTabChangesFocus(True)
+        self.text = QPlainTextEdit(self, tabChangesFocus=True)
         self.text.setFixedHeight(self.text.fontMetrics().lineSpacing() * _LINES + 18)
         about = tr(
             "Words in double braces, such as {{topic}}, are places to fill in:"

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QDateTime, QLocale, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QHBoxLayout,
-    QListWidget,
-    QPlainTextEdit,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QPlainTextEdit, QWidget
 
 from app.data_folder.exported_file import show_folder
 from app.diagnostics.reports import Report, ReportFolder, ReportKind
 from app.theme.theme import mono_font, ui_font
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import tr
@@ -37,10 +30,8 @@ class ReportsDialog(QDialog):
         self._reports: list[Report] = []
         self.list = QListWidget(self)
         self.list.setAccessibleName(tr("Crash reports"))
-        self.text = QPlainTextEdit(self)
+        self.text = QPlainTextEdit(self, readOnly=True, tabChangesFocus=True)
         self.text.setAccessibleName(tr("The report"))
-        self.text.setReadOnly(True)
-        self.text.setTabChangesFocus(True)
         self.text.setFont(mono_font())
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self._about = plain_label(
@@ -68,28 +59,17 @@ class ReportsDialog(QDialog):
         self.safe.setToolTip(tr("Restarts Duotail with portable code: slower, but the safest."))
 
     def _arrange(self) -> None:
-        middle = QHBoxLayout()
-        middle.setSpacing(12)
-        middle.addWidget(self.list)
-        middle.addWidget(self.text, 1)
-        one = QHBoxLayout()
-        one.setSpacing(8)
-        for button in (self.copy, self.delete, self.delete_all, self.open_folder):
-            one.addWidget(button)
-        one.addStretch(1)
-        two = QHBoxLayout()
-        two.addWidget(self.safe)
-        two.addStretch(1)
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         box.rejected.connect(self.reject)
-        two.addWidget(box)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 16)
-        layout.setSpacing(12)
-        layout.addWidget(self._about)
-        layout.addLayout(middle, 1)
-        layout.addLayout(one)
-        layout.addLayout(two)
+        vbox(
+            self._about,
+            (hbox(self.list, (self.text, 1), spacing=12), 1),
+            hbox(self.copy, self.delete, self.delete_all, self.open_folder, 1, spacing=8),
+            hbox(self.safe, 1, box),
+            to=self,
+            spacing=12,
+            margins=(20, 18, 20, 16),
+        )
         em = ui_font().pointSizeF()
         self.resize(min(1100, round(82 * em)), min(800, round(52 * em)))
 

@@ -9,12 +9,12 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHeaderView,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.serving.request_list import STATE, RequestList
 from app.theme.fonts import scaled
+from app.widgets.boxes import vbox
 from app.widgets.labels import plain_label
 from engine.language import tr
 
@@ -35,13 +35,11 @@ class RequestsDialog(QDialog):
         self._requests = requests
         about = tr("Who uses the server now, and did so lately. What is asked is never kept.")
         self.nothing = plain_label(tr("No requests yet."), self)
-        self.view = QTableView(self)
+        self.view = QTableView(self, showGrid=False, wordWrap=False)
         self.view.setModel(requests)
         self.view.setAccessibleName(tr("Requests"))
         self.view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.view.setAlternatingRowColors(True)
-        self.view.setShowGrid(False)
-        self.view.setWordWrap(False)
         self.view.setTabKeyNavigation(False)
         self.view.verticalHeader().hide()
         header = self.view.horizontalHeader()
@@ -57,11 +55,13 @@ class RequestsDialog(QDialog):
         )  # fmt: skip
         settings.clicked.connect(self.settings_asked)
         buttons.rejected.connect(self.close)
-        layout = QVBoxLayout(self)
-        layout.addWidget(plain_label(about, self, "muted"))
-        layout.addWidget(self.nothing, 1, Qt.AlignmentFlag.AlignTop)
-        layout.addWidget(self.view, 1)
-        layout.addWidget(buttons)
+        vbox(
+            plain_label(about, self, "muted"),
+            (self.nothing, 1, Qt.AlignmentFlag.AlignTop),
+            (self.view, 1),
+            buttons,
+            to=self,
+        )
         for signal in (requests.rowsInserted, requests.rowsRemoved, requests.dataChanged):
             signal.connect(self._follow)
         self._follow()

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from app.notices import tell
 from app.serving.model_server import ModelServer, ServingState
 from app.settings import SettingsStore
+from app.widgets.boxes import hbox, vbox
 from app.widgets.confirm import confirm
-from app.widgets.labels import LabelledRow, plain_label
+from app.widgets.labels import LabelledRow, plain_label, say
 from app.widgets.text_button import text_button
 from engine.language import sentences, tr
 
@@ -52,31 +46,18 @@ class ServingPanel(QWidget):
         about = tr("Who uses the server now, and did so lately. What is asked is never kept.")
         self.rows.append(LabelledRow(tr("Requests"), about, show, self))
         show.setAccessibleName(tr("Show requests"))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.status)
-        layout.addWidget(self.warning)
         self.details = QWidget(self)
-        column = QVBoxLayout(self.details)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for row in self.rows:
-            column.addWidget(row)
-        layout.addWidget(self.details)
+        vbox(*self.rows, to=self.details, spacing=0, margins=0)
+        vbox(self.status, self.warning, self.details, to=self, spacing=0, margins=0)
         server.changed.connect(self._show)
         settings.changed.connect(self._show)
         self._show()
 
     def _row(self, field: _ReadOnly, about: str, *buttons: QPushButton) -> LabelledRow:
         control = QWidget()
-        line = QHBoxLayout(control)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(8)
         copy = text_button(tr("Copy"), control, field.copy_all)
         copy.setAccessibleName(f"{field.accessibleName()}: {copy.text()}")
-        for widget in (field, copy, *buttons):
-            line.addWidget(widget)
+        hbox(field, copy, *buttons, to=control, spacing=8, margins=0)
         return LabelledRow(field.accessibleName(), about, control, self, wide=True)
 
     def _renew_button(self) -> QPushButton:
@@ -103,12 +84,12 @@ class ServingPanel(QWidget):
             words = tr(
                 "Duotail cannot use a keyring on this computer: the access token is new each time."
             )
-        _say(self.status, words, look)
+        say(self.status, words, look)
         open_to_all = value.serve_network and not value.serve_certificate
         warning = tr(
             "Not encrypted: others in the network can read what is sent, the access token too."
         )
-        _say(self.warning, warning if open_to_all else "", "caution")
+        say(self.warning, warning if open_to_all else "", "caution")
         if opened is not None:
             self.address.setText(opened.url)
             self.token.setText(opened.token)
@@ -128,11 +109,3 @@ class _ReadOnly(QLineEdit):
         """Put the whole text on the clipboard, also one that is masked."""
         QGuiApplication.clipboard().setText(self.text())
         tell(tr("Copied"))
-
-
-def _say(label: QLabel, words: str, look: str) -> None:
-    label.setText(words)
-    label.setVisible(bool(words))
-    if label.property("look") != look:
-        label.setProperty("look", look)
-        label.style().polish(label)

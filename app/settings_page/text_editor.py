@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QSignalBlocker, Qt, QTimer
+from PySide6.QtCore import QSignalBlocker, QTimer
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
 from app.settings.kinds import Browse, Prose, Word
 from app.settings.model import Settings
 from app.settings_page.editors import Editor
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_for_path
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import number, tr
@@ -59,17 +59,11 @@ class TextEditor(Editor):
         known = Path(typed) if typed else None
         if known is not None and browse is Browse.FILE:
             known = known.parent
-        dialog = file_dialog(self.window(), words, known)
-        if browse is Browse.FOLDER:
-            dialog.setFileMode(QFileDialog.FileMode.Directory)
-        else:
-            dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(self._take)
-        dialog.open()
+        folder = browse is Browse.FOLDER
+        ask_for_path(self.window(), words, self._take, folder=folder, start=known)
 
-    def _take(self, chosen: str) -> None:
-        self._field.setText(chosen)
+    def _take(self, chosen: Path) -> None:
+        self._field.setText(str(chosen))
         self._apply()
 
     def _is_usable(self) -> bool:
@@ -105,9 +99,7 @@ class ProseEditor(Editor):
         )
         self._long.hide()
         self.column.addWidget(self._long)
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_PAUSE_MS)
+        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._apply)
         self._field.textChanged.connect(self._pause.start)
 

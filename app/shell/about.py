@@ -14,13 +14,13 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.theme.icons import icon
 from app.theme.keys import key_words
 from app.theme.theme import current, mono_font, ui_font
+from app.widgets.boxes import Spacing, fill, vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import later, tr
@@ -65,11 +65,8 @@ class _Page(QDialog):
         self.setWindowTitle(title)
         self._content = QWidget()
         self._content.setProperty("look", "page")
-        self.column = QVBoxLayout(self._content)
-        self.column.setContentsMargins(28, 24, 28, 8)
-        self.column.setSpacing(10)
-        self._scroll = QScrollArea(self)
-        self._scroll.setWidgetResizable(True)
+        self.column = vbox(to=self._content, spacing=10, margins=(28, 24, 28, 8))
+        self._scroll = QScrollArea(self, widgetResizable=True)
         self._scroll.setProperty("look", "reading")
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setWidget(self._content)
@@ -77,14 +74,13 @@ class _Page(QDialog):
         self._scroll.setAccessibleName(title)
         self._box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self._box.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self._scroll, 1)
-        foot = QVBoxLayout()
-        foot.setContentsMargins(28, 12, 28, 20)
-        foot.addWidget(self._box)
-        layout.addLayout(foot)
+        vbox(
+            (self._scroll, 1),
+            vbox(self._box, margins=(28, 12, 28, 20)),
+            to=self,
+            spacing=0,
+            margins=0,
+        )
         self._width = round(width * ui_font().pointSizeF())
 
     def _fit(self) -> None:
@@ -105,8 +101,7 @@ class ShortcutsDialog(_Page):
 
     def __init__(self, shortcuts: Sequence[tuple[str, str]], parent: QWidget | None = None) -> None:
         super().__init__(tr("Keyboard shortcuts"), 46, parent)
-        self.column.addWidget(plain_label(tr("Keyboard shortcuts"), self, "heading"))
-        self.column.addSpacing(6)
+        fill(self.column, plain_label(tr("Keyboard shortcuts"), self, "heading"), Spacing(6))
         grid = QGridLayout()
         grid.setHorizontalSpacing(28)
         grid.setVerticalSpacing(9)
@@ -129,11 +124,11 @@ class AboutDialog(_Page):
         super().__init__(tr("About Duotail"), 52, parent)
         from app.version import version  # slow to import, and no start needs it
 
-        mark = QLabel(self)
-        mark.setPixmap(icon("duotail", current().accent).pixmap(48, 48))
-        self.column.addWidget(mark)
-        self.column.addWidget(plain_label(f"Duotail {version()}", self, "heading"))
-        self.column.addWidget(
+        mark = QLabel(self, pixmap=icon("duotail", current().accent).pixmap(48, 48))
+        fill(
+            self.column,
+            mark,
+            plain_label(f"Duotail {version()}", self, "heading"),
             plain_label(
                 tr(
                     "Chat with large language models on your own computer. Nothing you write "
@@ -141,15 +136,16 @@ class AboutDialog(_Page):
                     "every token, so the text is the chosen model's own, only sooner."
                 ),
                 self,
-            )
+            ),
+            _line(self),
         )
-        self.column.addWidget(_line(self))
         papers = tr("The two modes carry the names of the papers they follow:")
         self.column.addWidget(plain_label(papers, self, "muted"))
         for title, address, name in _PAPERS:
             self.column.addWidget(_rich(f'{title}, <a href="{address}">{name}</a>', self))
-        self.column.addWidget(_line(self))
-        self.column.addWidget(
+        fill(
+            self.column,
+            _line(self),
             plain_label(
                 tr(
                     "Duotail is free software under the Apache License 2.0. The window is made"
@@ -157,9 +153,7 @@ class AboutDialog(_Page):
                     " libraries are separate files that you may replace. Icons are our own."
                 ),
                 self,
-            )
-        )
-        self.column.addWidget(
+            ),
             _rich(
                 tr(
                     "The starter model is SmolLM2 135M Instruct by Hugging Face, under the Apache"
@@ -167,7 +161,7 @@ class AboutDialog(_Page):
                     " {link}model card{end}."
                 ).format(link=f'<a href="{_model_card()}">', end="</a>"),
                 self,
-            )
+            ),
         )
         notices = text_button(tr("All notices and licences…"), self, self._show_notices)
         self.column.addWidget(notices, 0, Qt.AlignmentFlag.AlignLeft)
@@ -184,9 +178,7 @@ class NoticesDialog(_Page):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Notices and licences"), 74, parent)
-        self.text = QPlainTextEdit(notices(), self)
-        self.text.setReadOnly(True)
-        self.text.setTabChangesFocus(True)
+        self.text = QPlainTextEdit(notices(), self, readOnly=True, tabChangesFocus=True)
         self.text.setFont(mono_font())
         self.text.setAccessibleName(tr("Notices and licences"))
         self.text.setMinimumHeight(self.text.fontMetrics().lineSpacing() * 26)
@@ -219,10 +211,8 @@ def _model_card() -> str:
 
 
 def _rich(text: str, parent: QWidget) -> QLabel:
-    label = QLabel(text, parent)
+    label = QLabel(text, parent, wordWrap=True, openExternalLinks=True)
     label.setProperty("look", "links")
-    label.setWordWrap(True)
-    label.setOpenExternalLinks(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
     return label
 

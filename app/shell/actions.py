@@ -95,8 +95,7 @@ class WindowActions(QObject):
         ]
 
     def _action(self, row: _Row) -> QAction:
-        action = QAction(row.words, self)
-        action.setShortcut(QKeySequence(row.keys))
+        action = QAction(row.words, self, shortcut=QKeySequence(row.keys))
         action.triggered.connect(lambda _=False: row.call())
         return action
 

@@ -6,20 +6,12 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPlainTextEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from app.notices import Notice, NoticeKind
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current, font_scale, mono_font
+from app.widgets.boxes import Spacing, fill, hbox, vbox
 from app.widgets.escape import claims_escape
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
@@ -55,13 +47,11 @@ class Banner(QFrame):
         self.setProperty("look", "banner" if self._trouble else "notice")
         self.setAccessibleName(f"{text} {remedy}".strip())
         self._icon = QLabel(self)
-        self._words = QVBoxLayout()
-        self._words.setSpacing(2)
+        self._words = vbox(spacing=2)
         for line, look in ((text, "title" if self._trouble else ""), (remedy, "")):
             if line:
                 self._words.addWidget(self._label(line, look))
-        self._buttons = QHBoxLayout()
-        self._buttons.setSpacing(8)
+        self._buttons = hbox(spacing=8)
         self._all_buttons = [
             self._button(words, call, closes=True) for words, call in notice.actions
         ]
@@ -72,8 +62,7 @@ class Banner(QFrame):
             for button in buttons:
                 button.setMinimumHeight(height)
                 flow.addWidget(button)
-            self._words.addSpacing(6)
-            self._words.addLayout(flow)
+            fill(self._words, Spacing(6), flow)
         self._reader = self._make_reader() if self._details else None
         self._arrange()
         self._recolour()
@@ -90,25 +79,22 @@ class Banner(QFrame):
     def _arrange(self) -> None:
         for button in self._all_buttons:
             self._buttons.addWidget(button)
-        self._body = QHBoxLayout()
-        self._body.setSpacing(10)
-        self._body.addLayout(self._words, 1)
-        self._body.addLayout(self._buttons)
-        middle = QVBoxLayout()
-        middle.setSpacing(8)
-        middle.addLayout(self._body)
+        self._body = hbox((self._words, 1), self._buttons, spacing=10)
+        middle = vbox(self._body, spacing=8)
         if self._reader is not None:
             middle.addWidget(self._reader)
         close = IconButton("close", tr("Dismiss"), self)
         close.clicked.connect(self.dismissed)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(14, 10, 8, 10)
-        row.setSpacing(10)
         toast = self.notice.kind is NoticeKind.TOAST
         side = Qt.AlignmentFlag.AlignVCenter if toast else Qt.AlignmentFlag.AlignTop
-        row.addWidget(self._icon, 0, side)
-        row.addLayout(middle, 1)
-        row.addWidget(close, 0, side)
+        hbox(
+            (self._icon, 0, side),
+            (middle, 1),
+            (close, 0, side),
+            to=self,
+            spacing=10,
+            margins=(14, 10, 8, 10),
+        )
 
     def _label(self, text: str, look: str) -> QLabel:
         label = plain_label(text, self, look)
@@ -128,19 +114,13 @@ class Banner(QFrame):
     def _make_reader(self) -> QWidget:
         """The details: hidden until they are asked for."""
         reader = QWidget(self)
-        text = QPlainTextEdit(self._details, reader)
-        text.setReadOnly(True)
-        text.setTabChangesFocus(True)
+        text = QPlainTextEdit(self._details, reader, readOnly=True, tabChangesFocus=True)
         text.setAccessibleName(tr("Details"))
         text.setFont(mono_font())
         lines = min(_LINES, text.document().blockCount() + 1)
         text.setFixedHeight(text.fontMetrics().lineSpacing() * lines + 22)
         copy = self._button(tr("Copy details"), self._copy)
-        column = QVBoxLayout(reader)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(text)
-        column.addWidget(copy, 0, Qt.AlignmentFlag.AlignLeft)
+        vbox(text, (copy, 0, Qt.AlignmentFlag.AlignLeft), to=reader, spacing=8, margins=0)
         reader.hide()
         self._toggle = self._button(tr("Details"), self._show_details)
         self._all_buttons.append(self._toggle)

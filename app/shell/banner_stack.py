@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCursor
-from PySide6.QtWidgets import (
-    QApplication,
-    QBoxLayout,
-    QFrame,
-    QHBoxLayout,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QBoxLayout, QFrame, QScrollArea, QWidget
 from shiboken6 import isValid
 
 from app.notices import Notice, NoticeKind, board
 from app.shell.banner import NARROWEST, Banner
 from app.theme.tokens import COLUMN
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
 from engine.language import tr, tr_count
@@ -47,18 +40,12 @@ class BannerStack(QScrollArea):
         self._above = True
         self._banners: list[Banner] = []
         self._inside = QWidget()
-        self._layout = QVBoxLayout(self._inside)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(_EDGE)
         self._waiting = plain_label("", self, "muted")
         dismiss = text_button(tr("Dismiss all"), self, self.clear)
         self._rest = QFrame(self)
         self._rest.setProperty("look", "notice")
-        row = QHBoxLayout(self._rest)
-        row.setContentsMargins(14, 4, 8, 4)
-        row.addWidget(self._waiting, 1)
-        row.addWidget(dismiss)
-        self._layout.addWidget(self._rest)
+        hbox((self._waiting, 1), dismiss, to=self._rest, margins=(14, 4, 8, 4))
+        self._layout = vbox(self._rest, to=self._inside, spacing=_EDGE, margins=0)
         self.setWidget(self._inside)
         self.setWidgetResizable(True)
         self._inside.setAutoFillBackground(False)
@@ -66,8 +53,7 @@ class BannerStack(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._look_again = QTimer(self)
-        self._look_again.setInterval(_LOOK_AGAIN_MS)
+        self._look_again = QTimer(self, interval=_LOOK_AGAIN_MS)
         self._look_again.timeout.connect(self._refresh)
         board().posted.connect(self.add)
         board().withdrawn.connect(self.withdraw)
@@ -113,8 +99,7 @@ class BannerStack(QScrollArea):
         banner.dismissed.connect(lambda: self._leave(banner))
         banner.resized.connect(self._place)
         if toast:
-            timer = QTimer(banner)
-            timer.setInterval(_TOAST_MS)
+            timer = QTimer(banner, interval=_TOAST_MS)
             timer.timeout.connect(lambda: None if self.in_use else self._remove(banner))
             timer.start()
         self._refresh()

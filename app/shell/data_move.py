@@ -52,10 +52,9 @@ def settle_data(paths: Paths) -> tuple[Paths, UserFixable | None]:
 
 
 def _moved(paths: Paths, pointer: Path) -> Paths:
-    dialog = QProgressDialog(tr("Moving your data…"), "", 0, 1000)
+    dialog = QProgressDialog(tr("Moving your data…"), "", 0, 1000, minimumDuration=_SHOW_AFTER_MS)
     dialog.setCancelButton(None)
     dialog.setWindowModality(Qt.WindowModality.ApplicationModal)
-    dialog.setMinimumDuration(_SHOW_AFTER_MS)
     dialog.setAutoClose(False)
     progress = _Progress()
     progress.arrived.connect(dialog.setValue)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QSplitter, QStyle, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QSplitter, QStyle, QWidget
 
 from app.chat.page import ChatPage
 from app.conversations.sidebar import Sidebar
@@ -41,6 +41,7 @@ from app.theme.keys import with_keys
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.run_button import RunButton
 from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import hbox, vbox
 from engine.events import DeviceSample, MachineFound, MemoryHeld
 from engine.language import tr
 
@@ -104,8 +105,7 @@ class MainWindow(QMainWindow):
         self.pages = PageStack(self.chat, services.pages, self)
         self.drop_overlay = DropOverlay(self.pages, self._drop_words)
         self.setAcceptDrops(True)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
-        self._splitter.setHandleWidth(1)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal, self, handleWidth=1)
         self._splitter.setChildrenCollapsible(False)
         self.banners = BannerStack(self.pages)
         self.pages.currentChanged.connect(lambda _index: self.banners.lie_over(self.pages.body))
@@ -130,16 +130,7 @@ class MainWindow(QMainWindow):
     def _stack(self, above: QWidget, *below: QWidget) -> None:
         """The line at the bottom stays, whatever is shown above it."""
         whole = QWidget(self)
-        column = QVBoxLayout(whole)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(above, 1)
-        line = QHBoxLayout()
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(0)
-        for part in below:
-            line.addWidget(part)
-        column.addLayout(line)
+        vbox((above, 1), hbox(*below, spacing=0, margins=0), to=whole, spacing=0, margins=0)
         self.setCentralWidget(whole)
 
     def open_last(self) -> None:

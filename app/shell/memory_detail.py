@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHeaderView,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -31,7 +30,8 @@ from app.shell.memory_tables import (
     typical_errors,
 )
 from app.theme.fonts import scaled
-from app.widgets.labels import plain_label
+from app.widgets.boxes import vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.table import Table, as_text
 from app.widgets.table_dialog import Index, TableModel
 from engine.language import tr
@@ -77,8 +77,7 @@ class MemoryDialog(QDialog):
         copy = buttons.addButton(tr("Copy all"), QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(self.copy)
         buttons.rejected.connect(self.close)
-        column = QVBoxLayout(self)
-        column.setSpacing(8)
+        column = vbox(to=self, spacing=8)
         for widget, stretch in (
             (plain_label(tr("The model in memory"), self, "title"), 0),
             (self.error, 0),
@@ -111,8 +110,7 @@ class MemoryDialog(QDialog):
     def _show_kept(self, kept: tuple[ModelEstimates, ...]) -> None:
         self.before.show_table(of_loads(kept))
         said = typical_errors(kept)[:_MOST_SENTENCES]
-        self.notes.setText("\n".join(said))
-        self.notes.setVisible(bool(said))
+        say(self.notes, "\n".join(said))
 
     def copy(self) -> None:
         """Put both tables on the clipboard."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.shell.page_names import ICONS, KEYS, PageName
 from app.signals import TypedSignal
 from app.theme.icons import icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
+from app.widgets.boxes import vbox
 from engine.language import tr
 
 
@@ -22,9 +23,7 @@ class Navigation(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.buttons: dict[PageName, QPushButton] = {}
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
+        column = vbox(to=self, spacing=2, margins=0)
         for name in PageName:
             button = QPushButton(tr(name.value), self)
             button.setProperty("look", "row")

@@ -6,16 +6,9 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QModelIndex, QObject, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import (
-    QDialog,
-    QFrame,
-    QLineEdit,
-    QTreeWidget,
-    QTreeWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
 
+from app.widgets.boxes import vbox
 from engine.language import tr
 
 _ACTION = int(Qt.ItemDataRole.UserRole)
@@ -30,23 +23,17 @@ class CommandPalette(QDialog):
     def __init__(self, actions: Sequence[QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Commands"))
-        self.field = QLineEdit(self)
-        self.field.setPlaceholderText(tr("What do you want to do?"))
+        self.field = QLineEdit(self, placeholderText=tr("What do you want to do?"))
         self.field.setAccessibleName(tr("Search commands"))
-        self.list = QTreeWidget(self)
+        self.list = QTreeWidget(self, columnCount=2)
         self.list.setAccessibleName(tr("Commands"))
-        self.list.setColumnCount(2)
         self.list.setHeaderHidden(True)
         self.list.setRootIsDecorated(False)
         self.list.setFrameShape(QFrame.Shape.NoFrame)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setProperty("look", "rows")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 12, 12, 12)
-        layout.setSpacing(8)
-        layout.addWidget(self.field)
-        layout.addWidget(self.list)
+        vbox(self.field, self.list, to=self, spacing=8, margins=12)
         self._items = [self._item(action) for action in actions]
         self.list.addTopLevelItems(self._items)
         self._size()

@@ -64,7 +64,7 @@ class ScriptedHub:
     @property
     def hub(self) -> Hub:
         """Return the hub as the page is given it."""
-        return Hub(_Questions(self), self, self, self, _Tokens(self.script))
+        return Hub(self, self, self, self, _Tokens(self.script))
 
     # -- questions -------------------------------------------------------------------------
 
@@ -210,16 +210,6 @@ class ScriptedHub:
         """Return the candidates of the script, but for the model itself."""
         own = repository.found.repo
         return [each for each in self.script.candidates if each.repo != own]
-
-
-class _Questions:
-    """Questions that a hub can be asked."""
-
-    def __init__(self, all_of_it: ScriptedHub) -> None:
-        self.ask = all_of_it.ask
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
 
 
 class _Tokens:

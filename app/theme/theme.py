@@ -54,7 +54,7 @@ class Theme(QObject):
     def __init__(self, application: QApplication) -> None:
         super().__init__(application)
         self._application = application
-        self._choice = ThemeChoice.SYSTEM
+        self.choice = ThemeChoice.SYSTEM
         self._applied = False
         self._effects = QApplication.isEffectEnabled(Qt.UIEffect.UI_General)
         self.tokens = LIGHT
@@ -66,11 +66,6 @@ class Theme(QObject):
         hints.colorSchemeChanged.connect(self._system_changed)
         if hasattr(hints, "accessibility"):  # Qt 6.10 and newer
             hints.accessibility().contrastPreferenceChanged.connect(self._refresh)
-
-    @property
-    def choice(self) -> ThemeChoice:
-        """Return the choice in force: a fixed scheme or the system's."""
-        return self._choice
 
     def apply(
         self,
@@ -89,20 +84,20 @@ class Theme(QObject):
             _InForce.font_scale = font_scale
         if larger:
             self._application.setFont(ui_font())
-        if larger or choice is not self._choice or not self._applied:
-            self._choice, self._applied = choice, True
+        if larger or choice is not self.choice or not self._applied:
+            self.choice, self._applied = choice, True
             hints = self._application.styleHints()
             if hasattr(hints, "setColorScheme"):
                 hints.setColorScheme(_SCHEMES[choice])
             self._refresh()
 
     def _system_changed(self) -> None:
-        if self._choice is ThemeChoice.SYSTEM:
+        if self.choice is ThemeChoice.SYSTEM:
             self._refresh()
 
     def _refresh(self) -> None:
-        dark = self._choice is ThemeChoice.DARK
-        if self._choice is ThemeChoice.SYSTEM:
+        dark = self.choice is ThemeChoice.DARK
+        if self.choice is ThemeChoice.SYSTEM:
             dark = _system_is_dark()
         tokens = DARK if dark else LIGHT
         self.tokens = high_contrast(tokens) if self._wants_contrast() else tokens

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QFrame,
-    QHBoxLayout,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QBoxLayout, QFrame, QPushButton, QWidget
 
 from app.engine_link.plan_texts import unbroken
 from app.theme.fonts import scaled
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, hbox, vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.language import tr
 
@@ -47,18 +41,12 @@ class ApplyBar(QFrame):
         self.now_button.setToolTip(tr("Pauses the answer, then continues it with the change"))
         self.apply_button = self._button(tr("Apply"), self.apply_asked)
         self.apply_button.setProperty("look", "primary")
-        words = QVBoxLayout()
-        words.setSpacing(2)
-        words.addWidget(self.change)
-        words.addWidget(self.now)
-        self._buttons = QHBoxLayout()
-        self._buttons.setSpacing(8)
-        for button in (self.undo_button, self.cancel_button, self.now_button, self.apply_button):
-            self._buttons.addWidget(button)
+        self._buttons = hbox(
+            self.undo_button, self.cancel_button, self.now_button, self.apply_button, spacing=8
+        )
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._row.setSpacing(16)
-        self._row.addLayout(words, 1)
-        self._row.addLayout(self._buttons)
+        fill(self._row, (vbox(self.change, self.now, spacing=2), 1), self._buttons)
         self.keep_side(24)
 
     def keep_side(self, side: int) -> None:
@@ -67,10 +55,8 @@ class ApplyBar(QFrame):
 
     def show_change(self, change: str, now: str) -> None:
         """Say what would change, and what runs."""
-        self.change.setText(unbroken(change))
-        self.change.setVisible(bool(change))
-        self.now.setText(unbroken(now))
-        self.now.setVisible(bool(now))
+        say(self.change, unbroken(change))
+        say(self.now, unbroken(now))
         self.setAccessibleDescription("\n".join(text for text in (change, now) if text))
 
     def offer(self, *, apply: str = "", now: bool = False, undo: bool = False) -> None:

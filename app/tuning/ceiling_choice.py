@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.engine_link.plan_texts import accelerator_of
 from app.settings.profiles import ModelProfile
@@ -10,6 +10,7 @@ from app.signals import TypedSignal
 from app.tuning.budget.model import BudgetModel
 from app.tuning.budget.view import BudgetView
 from app.tuning.budget.wording import without_card
+from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.painted import SIDE
 from app.widgets.text_button import text_button
@@ -39,16 +40,8 @@ class CeilingChoice(QWidget):
         self.lock_button = _choice(tr("Lock"), self)
         self.lock_button.setToolTip(tr("Keep this budget when other settings change"))
         self.buttons = QWidget(self)
-        row = QHBoxLayout(self.buttons)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        for button in (self.auto_button, self.lock_button):
-            row.addWidget(button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(12)
-        column.addWidget(self.note)
-        column.addWidget(self.budget)
+        hbox(self.auto_button, self.lock_button, to=self.buttons, spacing=4, margins=0)
+        vbox(self.note, self.budget, to=self, spacing=12, margins=0)
         self.auto_button.clicked.connect(lambda _=False: self._let_go())
         self.lock_button.clicked.connect(lambda _=False: self._lock())
         self.budget.ceiling_changed.connect(self.chosen.emit)

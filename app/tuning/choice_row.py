@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QRadioButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QRadioButton, QSizePolicy, QWidget
 
 from app.theme.fonts import keep_sized, scaled
-from app.widgets.labels import plain_label
+from app.widgets.boxes import hbox, vbox
+from app.widgets.labels import plain_label, say
 
 _INDENT = 28
 """Pixel where the words of the button begin."""
@@ -31,31 +25,22 @@ class ChoiceRow(QWidget):
         self.button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.about = plain_label("", self, "small")
         keep_sized(self.about, lambda: self.about.setContentsMargins(scaled(_INDENT), 0, 0, 0))
-        self.note = QLabel(self)
-        self.note.setTextFormat(Qt.TextFormat.PlainText)
+        self.note = QLabel(self, textFormat=Qt.TextFormat.PlainText)
         self.note.setProperty("look", "muted")
         self.note.hide()
-        line = QHBoxLayout()
-        line.setSpacing(8)
-        line.addWidget(self.button, 1)
-        line.addWidget(self.note)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(line)
-        column.addWidget(self.about)
+        vbox(
+            hbox((self.button, 1), self.note, spacing=8), self.about, to=self, spacing=2, margins=0
+        )
         self.say(about)
 
     def say(self, about: str) -> None:
         """Show another sentence."""
-        self.about.setText(about)
-        self.about.setVisible(bool(about))
+        say(self.about, about)
         self._describe()
 
     def tell(self, note: str) -> None:
         """Show a few words at the end of the line."""
-        self.note.setText(note)
-        self.note.setVisible(bool(note))
+        say(self.note, note)
         self._describe()
 
     @property

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import hbox, vbox
 from app.widgets.text_button import text_button
 from engine.commands import DraftChoice, Mode
 from engine.language import later, tr
@@ -40,57 +41,43 @@ class DraftList(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._rows: dict[Path | DraftChoice, ChoiceRow] = {}
+        self.rows: dict[Path | DraftChoice, ChoiceRow] = {}
         self._group = QButtonGroup(self)
         self._room = 0
-        self._column = QVBoxLayout()
-        self._column.setSpacing(4)
+        self._column = vbox(spacing=4)
         self.folder_button = text_button(tr("Open a draft folder…"), self)
         self.folder_button.setToolTip(tr("A trained head, or a small model of the same family"))
         self.folder_button.clicked.connect(self.folder_asked)
         self.file_button = text_button(tr("Open a draft file…"), self)
         self.file_button.setToolTip(tr("A small model of the same family in GGUF format"))
         self.file_button.clicked.connect(self.file_asked)
-        self._buttons = QHBoxLayout()
-        self._buttons.setSpacing(8)
-        self._buttons.addWidget(self.folder_button)
-        self._buttons.addWidget(self.file_button)
-        self._buttons.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addLayout(self._column)
-        column.addLayout(self._buttons)
-
-    @property
-    def rows(self) -> dict[Path | DraftChoice, ChoiceRow]:
-        """Return all choices."""
-        return self._rows
+        self._buttons = hbox(self.folder_button, self.file_button, 1, spacing=8)
+        vbox(self._column, self._buttons, to=self, spacing=8, margins=0)
 
     def show_choice(self, choice: RunChoice) -> bool:
         """Show which one is chosen, among the model's drafts; whether there are other rows now."""
-        draft, known, before = choice.profile.draft, choice.running.drafts, list(self._rows)
+        draft, known, before = choice.profile.draft, choice.running.drafts, list(self.rows)
         own = list(dict.fromkeys([*([draft] if isinstance(draft, Path) else []), *known]))
         self._offer([DraftChoice.AUTO, *own[:_MOST], DraftChoice.LOOKUP, DraftChoice.NONE])
-        self._rows[draft].button.setChecked(True)
+        self.rows[draft].button.setChecked(True)
         self.setEnabled(choice.profile.mode is not Mode.PLAIN)
-        return list(self._rows) != before
+        return list(self.rows) != before
 
     def fit(self, width: int) -> None:
         """Make room for so many logical pixels."""
         self._room = width
-        for row in self._rows.values():
+        for row in self.rows.values():
             row.fit(width)
 
     def _offer(self, choices: Sequence[Path | DraftChoice]) -> None:
-        if list(self._rows) == list(choices):
+        if list(self.rows) == list(choices):
             return
-        for row in self._rows.values():
+        for row in self.rows.values():
             self._group.removeButton(row.button)
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()
-        self._rows = {choice: self._row(choice) for choice in choices}
+        self.rows = {choice: self._row(choice) for choice in choices}
 
     def _row(self, choice: Path | DraftChoice) -> ChoiceRow:
         if isinstance(choice, Path):

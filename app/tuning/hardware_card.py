@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QProgressBar,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QProgressBar, QWidget
 
 from app.engine_link.status import EngineStatus
 from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.hardware_words import DeviceWords, device_words
+from app.widgets.boxes import fill, hbox, vbox
 from app.widgets.card import Card, divider
-from app.widgets.labels import plain_label
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.language import sentences, tr
 from engine.machine.facts import Machine
@@ -40,26 +35,21 @@ class DeviceRow(QWidget):
         self.facts = plain_label("", self, "small")
         self.speeds = plain_label("", self, "small")
         self.trouble = plain_label("", self, "caution")
-        texts = QVBoxLayout()
-        texts.setSpacing(2)
-        for label in (self.name, self.trouble, self.facts, self.speeds):
-            texts.addWidget(label)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(12)
-        row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(texts, 1)
+        hbox(
+            (self._icon, 0, Qt.AlignmentFlag.AlignTop),
+            (vbox(self.name, self.trouble, self.facts, self.speeds, spacing=2), 1),
+            to=self,
+            spacing=12,
+            margins=0,
+        )
 
     def say(self, words: DeviceWords) -> None:
         """Show a device."""
         self._symbol = "warning" if words.trouble else "chip"
         self.name.setText(words.name)
-        self.facts.setText(_DOT.join(words.facts))
-        self.facts.setVisible(bool(words.facts))
-        self.speeds.setText(words.speeds)
-        self.speeds.setVisible(bool(words.speeds))
-        self.trouble.setText(words.trouble)
-        self.trouble.setVisible(bool(words.trouble))
+        say(self.facts, _DOT.join(words.facts))
+        say(self.speeds, words.speeds)
+        say(self.trouble, words.trouble)
         unknown = "\n".join(words.missing)
         self.setToolTip(tr("Unknown:\n{facts}").format(facts=unknown) if unknown else "")
         self.setAccessibleName(words.name)
@@ -88,11 +78,9 @@ class HardwareCard(Card):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("This PC"), "", parent)
         self.rows: list[DeviceRow] = []
-        self._devices = QVBoxLayout()
-        self._devices.setSpacing(14)
+        self._devices = vbox(spacing=14)
         self.state = plain_label("", self, "small")
-        self.progress = QProgressBar(self)
-        self.progress.setTextVisible(False)
+        self.progress = QProgressBar(self, textVisible=False)
         self.progress.setRange(0, _STEPS)
         self.progress.setFixedHeight(4)
         self.progress.setAccessibleName(tr("Progress of the measurement"))
@@ -101,19 +89,18 @@ class HardwareCard(Card):
         self.cancel_button = text_button(tr("Cancel"), self)
         self.cancel_button.setAccessibleName(tr("Cancel measuring"))
         self.cancel_button.clicked.connect(self.cancel_asked)
-        words = QVBoxLayout()
-        words.setSpacing(8)
-        words.addWidget(self.state)
-        words.addWidget(self.progress)
-        foot = QHBoxLayout()
-        foot.setSpacing(16)
-        foot.addLayout(words, 1)
-        foot.addWidget(self.measure_button)
-        foot.addWidget(self.cancel_button)
         self.column.setSpacing(14)
-        self.column.addLayout(self._devices)
-        self.column.addWidget(divider(self))
-        self.column.addLayout(foot)
+        fill(
+            self.column,
+            self._devices,
+            divider(self),
+            hbox(
+                (vbox(self.state, self.progress, spacing=8), 1),
+                self.measure_button,
+                self.cancel_button,
+                spacing=16,
+            ),
+        )
 
     def show_machine(self, machine: Machine | None, speeds: Speeds | None) -> None:
         """Show what was found."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.engine_link.measured import Measured
+from app.engine_link.measured import Measured, age_words
 from app.tuning.budget.model import MeasuredPoint
 from engine.commands import Mode
 from engine.events import Previewed
-from engine.language import tr, tr_count
-
-_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 
 
 def points_for(
@@ -36,14 +33,3 @@ def points_for(
         if (not point.drafting or point.draft == draft)
         and (not point.vram or point.simulated == simulated)
     ]
-
-
-def age_words(seconds: float) -> str:
-    """Return how long ago that is, roughly."""
-    if seconds < _MINUTE:
-        return tr("just now")
-    if seconds < _HOUR:
-        return tr_count("{n} minute ago", "{n} minutes ago", int(seconds / _MINUTE))
-    if seconds < _DAY:
-        return tr_count("{n} hour ago", "{n} hours ago", int(seconds / _HOUR))
-    return tr_count("{n} day ago", "{n} days ago", int(seconds / _DAY))

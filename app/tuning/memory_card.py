@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from app.signals import TypedSignal
 from app.tuning.ceiling_choice import CeilingChoice
 from app.tuning.outcome import BITS
+from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import fill
 from app.widgets.card import Card, divider
 from app.widgets.labels import LabelledRow
 from app.widgets.painted import SIDE
@@ -17,6 +22,7 @@ from engine.language.units import memory
 from engine.machine.facts import Machine
 
 _SMALLEST = 1024
+T = TypeVar("T")
 
 
 class MemoryCard(Card):
@@ -26,108 +32,69 @@ class MemoryCard(Card):
         super().__init__(tr("Memory"), "", parent)
         self.ceiling = CeilingChoice(self)
         self.add_beside_title(self.ceiling.buttons)
-        self.context = ContextBox(self)
-        self.context_row = LabelledRow(
-            tr("Context length"),
-            tr("How many tokens the model can see at once. More needs more memory."),
-            self.context,
-            self,
+        self.column.setSpacing(12)
+        fill(self.column, self.ceiling, divider(self))
+        self.context = ChoiceBox[int | None](tr("Context length"), self)
+        self.kv = ChoiceBox[KvType](tr("KV cache"), self)
+        self.kv.offer(list(KvType), [tr(BITS[kv]) for kv in KvType], KvType.F16)
+        self.threads = ChoiceBox[int | None](tr("CPU threads"), self)
+        seen = tr("How many tokens the model can see at once. More needs more memory.")
+        halved = tr(
+            "8 bits take half the memory on the CPU and make long conversations faster; answers may"
+            " differ a little."
         )
-        self.threads = ThreadsBox(self)
-        self.threads_row = LabelledRow(
-            tr("CPU threads"),
-            tr("Fewer threads leave CPU time to other programs. Predictions assume Automatic."),
-            self.threads,
-            self,
-        )
-        self.kv = KvBox(self)
-        self.kv_row = LabelledRow(
-            tr("KV cache"),
-            tr(
-                "8 bits take half the memory on the CPU and make long conversations faster; answers"
-                " may differ a little."
-            ),
-            self.kv,
-            self,
-        )
-        for row in (self.context_row, self.kv_row, self.threads_row):
+        fewer = tr("Fewer threads leave CPU time to other programs. Predictions assume Automatic.")
+        for box, about in ((self.context, seen), (self.kv, halved), (self.threads, fewer)):
+            row = LabelledRow(box.accessibleName(), about, box, self)
             if (inside := row.layout()) is not None:
                 inside.setContentsMargins(SIDE, 4, SIDE, 0)
-        self.column.setSpacing(12)
-        self.column.addWidget(self.ceiling)
-        self.column.addWidget(divider(self))
-        self.column.addWidget(self.context_row)
-        self.column.addWidget(self.kv_row)
-        self.column.addWidget(self.threads_row)
+            self.column.addWidget(row)
+
+    def show_choice(self, choice: RunChoice, plan: PlanSummary | None) -> None:
+        """Show what is chosen, among what the model of this plan and the processor can do."""
+        profile, machine = choice.profile, choice.machine
+        contexts = (None, *context_choices(plan, profile.context))
+        automatic = profile.context is None
+        words = [_words(each, plan, automatic=automatic) for each in contexts]
+        self.context.offer(contexts, words, profile.context)
+        self.context.setEnabled(plan is not None)
+        self.kv.setCurrentIndex(list(KvType).index(profile.kv))
+        threads = (None, *thread_choices(machine, profile.threads))
+        words = [tr("Automatic") if each is None else number(each) for each in threads]
+        self.threads.offer(threads, words, profile.threads)
+        self.threads.setEnabled(machine is not None)
 
 
-class ContextBox(QComboBox):
-    """Round numbers up to what the model handles, each with the memory it takes."""
+class ChoiceBox(QComboBox, Generic[T]):
+    """A list to choose a value from; what it offers follows model and machine.
 
-    chosen = TypedSignal[int | None]()
-    """Tokens, or None for automatic; comes from the user only."""
+    Args:
+        name: for screen readers.
+    """
 
-    def __init__(self, parent: QWidget) -> None:
+    chosen = TypedSignal[T]()
+    """Comes from the user only."""
+
+    def __init__(self, name: str, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setAccessibleName(tr("Context length"))
+        self.setAccessibleName(name)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._shown: tuple[int | None, ...] = ()
-        self.activated.connect(lambda place: self.chosen.emit(self._shown[place]))
+        self._values: Sequence[T] = ()
+        self.activated.connect(lambda place: self.chosen.emit(self._values[place]))
 
-    def show_context(self, context: int | None, plan: PlanSummary | None) -> None:
-        """Show what is chosen, among what the model of this plan handles."""
-        choices = (None, *context_choices(plan, context))
-        words = [_words(choice, plan, automatic=context is None) for choice in choices]
+    def offer(self, values: Sequence[T], words: Sequence[str], chosen: T) -> None:
+        """Offer values, each in words, with one of them chosen."""
         if [self.itemText(place) for place in range(self.count())] != words:
             self.clear()
             self.addItems(words)
-        self._shown = choices
-        self.setCurrentIndex(choices.index(context))
-        self.setEnabled(plan is not None)
+        self._values = values
+        self.setCurrentIndex(values.index(chosen))
 
 
-class KvBox(QComboBox):
-    """Types of the numbers in the KV cache."""
-
-    chosen = TypedSignal[KvType]()
-    """Comes from the user only."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setAccessibleName(tr("KV cache"))
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.addItems([tr(BITS[kv]) for kv in KvType])
-        self.activated.connect(lambda place: self.chosen.emit(list(KvType)[place]))
-
-    def show_kv(self, kv: KvType) -> None:
-        """Show what is chosen."""
-        self.setCurrentIndex(list(KvType).index(kv))
-
-
-class ThreadsBox(QComboBox):
-    """Numbers of CPU threads, up to one a thread of the processor."""
-
-    chosen = TypedSignal[int | None]()
-    """A number, or None for automatic; comes from the user only."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setAccessibleName(tr("CPU threads"))
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._shown: tuple[int | None, ...] = ()
-        self.activated.connect(lambda place: self.chosen.emit(self._shown[place]))
-
-    def show_threads(self, threads: int | None, machine: Machine | None) -> None:
-        """Show what is chosen, among what the processor can do at once."""
-        most = max(machine.host.threads, machine.host.cores) if machine is not None else 0
-        every = sorted({*range(1, most + 1), *(() if threads is None else (threads,))})
-        choices: tuple[int | None, ...] = (None, *every)
-        if choices != self._shown:
-            self._shown = choices
-            self.clear()
-            self.addItems([tr("Automatic") if n is None else number(n) for n in choices])
-        self.setCurrentIndex(choices.index(threads))
-        self.setEnabled(machine is not None)
+def thread_choices(machine: Machine | None, threads: int | None) -> list[int]:
+    """Up to one thread a thread of the processor, and what is chosen now."""
+    most = max(machine.host.threads, machine.host.cores) if machine is not None else 0
+    return sorted({*range(1, most + 1), *(() if threads is None else (threads,))})
 
 
 def context_choices(plan: PlanSummary | None, context: int | None) -> list[int]:

@@ -6,13 +6,14 @@ from itertools import pairwise
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QLabel, QToolButton, QWidget
 
 from app.engine_link.plan_texts import mode_name
 from app.theme.fonts import scaled
 from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
 from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import fill, hbox, vbox
 from app.widgets.card import SIDE, Card, divider
 from app.widgets.labels import part_title, plain_label
 from engine.events import PlanSummary
@@ -37,16 +38,9 @@ class ModeCard(Card):
             (tr("Mode"), self.modes, 3),
             (tr("Draft"), self.drafts, 2),
         ):
-            side = QVBoxLayout()
-            side.setSpacing(8)
-            side.addWidget(part_title(title, part))
-            side.addWidget(part)
-            side.addStretch(1)
-            self._lists.addLayout(side, stretch)
+            self._lists.addLayout(vbox(part_title(title, part), part, 1, spacing=8), stretch)
         self.column.setSpacing(16)
-        self.column.addLayout(self._lists)
-        self.column.addWidget(divider(self))
-        self.column.addWidget(self.reasons)
+        fill(self.column, self._lists, divider(self), self.reasons)
 
     @property
     def stops(self) -> list[QWidget]:
@@ -99,15 +93,7 @@ class Reasons(QWidget):
         self.more.setCheckable(True)
         self.more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.more.toggled.connect(lambda _on: self._show())
-        line = QHBoxLayout()
-        line.setSpacing(8)
-        line.addWidget(self.title, 1)
-        line.addWidget(self.more)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addLayout(line)
-        column.addWidget(self.words)
+        vbox(hbox((self.title, 1), self.more, spacing=8), self.words, to=self, spacing=6, margins=0)
 
     def show_plan(self, plan: PlanSummary | None) -> None:
         """Show the reasons of a plan."""

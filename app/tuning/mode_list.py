@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtWidgets import QButtonGroup, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.engine_link.plan_texts import (
     MODE_NAMES,
@@ -17,6 +17,7 @@ from app.engine_link.plan_texts import (
 from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import vbox
 from engine.commands import DraftChoice, Mode
 from engine.language import tr
 
@@ -36,9 +37,7 @@ class ModeList(QWidget):
         }
         self._refusals: Mapping[Mode, str] = {}
         self._group = QButtonGroup(self)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
+        column = vbox(to=self, spacing=4, margins=0)
         for number, mode in enumerate(_MODES):
             self._group.addButton(self.rows[mode].button, number)
             column.addWidget(self.rows[mode])

@@ -29,9 +29,7 @@ class Previews(QObject):
         self._stale = True
         self._asker = Asker(bridge, self)
         self._of_others: dict[str, int] = {}
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_WAIT_MS)
+        self._timer = QTimer(self, singleShot=True, interval=_WAIT_MS)
         self._timer.timeout.connect(self._submit)
         for news in (PlanReady, Unloaded, Calibrated):
             bridge.subscribe(news, lambda _event: self.refresh())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
 
 from app.signals import TypedSignal
 from app.theme.fonts import keep_sized, scaled
@@ -11,7 +11,8 @@ from app.theme.icons import icon
 from app.theme.theme import current
 from app.tuning.refusal import button_words
 from app.tuning.refusal import refusal as in_words
-from app.widgets.labels import plain_label
+from app.widgets.boxes import hbox, vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.commands import Load
 from engine.events import Failed, WayOut
@@ -35,19 +36,14 @@ class RefusalNotice(QFrame):
         self.cause = plain_label("", self, "title")
         self.remedy = plain_label("", self)
         self.buttons: list[QPushButton] = []
-        self._ways = QHBoxLayout()
-        self._ways.setSpacing(8)
-        self._ways.addStretch(1)
-        words = QVBoxLayout()
-        words.setSpacing(4)
-        words.addWidget(self.cause)
-        words.addWidget(self.remedy)
-        words.addLayout(self._ways)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(14, 10, 14, 12)
-        row.setSpacing(12)
-        row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(words, 1)
+        self._ways = hbox(1, spacing=8)
+        hbox(
+            (self._icon, 0, Qt.AlignmentFlag.AlignTop),
+            (vbox(self.cause, self.remedy, self._ways, spacing=4), 1),
+            to=self,
+            spacing=12,
+            margins=(14, 10, 14, 12),
+        )
         self.hide()
 
     def show_refusal(self, refusal: Failed | None) -> None:
@@ -61,8 +57,7 @@ class RefusalNotice(QFrame):
         )
         told = in_words(refusal)
         self.cause.setText(told.cause)
-        self.remedy.setText(told.remedy)
-        self.remedy.setVisible(bool(told.remedy))
+        say(self.remedy, told.remedy)
         self.setToolTip(told.details)
         self.setAccessibleName(told.cause)
         self.setAccessibleDescription(sentences(told.cause, told.remedy))

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.engine_link.plan_texts import chosen_words, mode_name, run_words
 from app.theme.keys import with_keys
-from app.tuning.draft_dialog import AskDraft, ask_draft_file, ask_draft_folder
+from app.tuning.draft_dialog import ask_for_draft
 from app.tuning.run_choice import RunChoice
 from app.tuning.run_panel import RunPanel
 from engine.language import tr
@@ -60,17 +60,17 @@ class RunButton(QToolButton):
 
     def ask_folder(self) -> None:
         """Let the user choose a folder with a draft: a head, or a model."""
-        self._ask(ask_draft_folder)
+        self._ask(folder=True)
 
     def ask_file(self) -> None:
         """Let the user choose a draft model in a GGUF file."""
-        self._ask(ask_draft_file)
+        self._ask(folder=False)
 
-    def _ask(self, ask: AskDraft) -> None:
+    def _ask(self, *, folder: bool) -> None:
         """Put the panel aside; it comes back with the draft chosen in it."""
         if self._panel is not None:
             self._panel.put_aside()
-        ask(self, self._running, self._chosen)
+        ask_for_draft(self, self._running, self._chosen, folder=folder)
 
     def _chosen(self, draft: Path) -> None:
         self._choosing.choose(draft=draft)

@@ -6,14 +6,7 @@ from itertools import pairwise
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QPushButton,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QPushButton, QToolButton, QWidget
 
 from app.engine_link.plan_texts import run_words
 from app.settings.profiles import ModelProfile
@@ -24,7 +17,8 @@ from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
-from app.widgets.labels import part_title, plain_label
+from app.widgets.boxes import Spacing, fill, hbox, vbox
+from app.widgets.labels import part_title, plain_label, say
 from app.widgets.scroller import scroller
 from engine.language import tr
 
@@ -76,36 +70,23 @@ class RunPanel(QFrame):
 
     def _arrange(self) -> None:
         self._inside = QWidget(self)
-        column = QVBoxLayout(self._inside)
-        column.setContentsMargins(_MARGIN, 14, _MARGIN, 8)
-        column.setSpacing(6)
         parts = ((tr("Mode"), self.modes), (tr("Draft"), self.drafts))
-        column.addWidget(self._now)
+        column = vbox(self._now, to=self._inside, spacing=6, margins=(_MARGIN, 14, _MARGIN, 8))
         for title, part in parts:
-            column.addSpacing(6)
-            column.addWidget(part_title(title, part))
-            column.addWidget(part)
+            fill(column, Spacing(6), part_title(title, part), part)
         column.addSpacing(6)
-        line = QHBoxLayout()
-        line.addWidget(part_title(tr("GPU memory"), self.memory), 1)
-        line.addWidget(self.memory.buttons)
-        column.addLayout(line)
+        column.addLayout(hbox((part_title(tr("GPU memory"), self.memory), 1), self.memory.buttons))
         column.addWidget(self.memory)
         self._scroll = scroller(self._inside, self)
-        self._foot = QHBoxLayout()
-        self._foot.setContentsMargins(_MARGIN, 4, _MARGIN, 14)
-        self._foot.addWidget(self.page_button)
-        self._foot.addStretch(1)
-        self._foot.addWidget(self.apply_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(1, 1, 1, 1)
-        layout.setSpacing(0)
-        layout.addWidget(self._scroll, 1)
-        notices = QVBoxLayout()
-        notices.setContentsMargins(_MARGIN, 4, _MARGIN, 4)
-        notices.addWidget(self.refusal)
-        layout.addLayout(notices)
-        layout.addLayout(self._foot)
+        self._foot = hbox(self.page_button, 1, self.apply_button, margins=(_MARGIN, 4, _MARGIN, 14))
+        vbox(
+            (self._scroll, 1),
+            vbox(self.refusal, margins=(_MARGIN, 4, _MARGIN, 4)),
+            self._foot,
+            to=self,
+            spacing=0,
+            margins=1,
+        )
 
     def open_below(self, place: QPoint) -> None:
         """Open with the upper right corner at `place`, in screen coordinates, within the screen."""
@@ -182,8 +163,7 @@ class RunPanel(QFrame):
             return
         choosing, status = self.choosing, self._running.bridge.status
         plan, told, machine = status.plan, choosing.told, choosing.machine
-        self._now.setText("" if plan is None else f"{run_words(plan, status.machine)}.")
-        self._now.setVisible(plan is not None)
+        say(self._now, "" if plan is None else f"{run_words(plan, status.machine)}.")
         self._now.setToolTip("" if plan is None else "\n".join(plan.reasons))
         self.modes.show_choice(choosing)
         self.drafts.show_choice(choosing)

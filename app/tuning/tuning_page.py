@@ -6,7 +6,7 @@ import time
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.engine_link.measured import Measured, MeasuredSpeeds
 from app.engine_link.status import Phase
@@ -14,7 +14,7 @@ from app.session.session import ChatSession
 from app.settings.profiles import ModelProfile
 from app.tuning.apply_bar import ApplyBar
 from app.tuning.budget.model import BudgetModel
-from app.tuning.draft_dialog import AskDraft, ask_draft_file, ask_draft_folder
+from app.tuning.draft_dialog import ask_for_draft
 from app.tuning.hardware_card import HardwareCard
 from app.tuning.interruption import Interruption
 from app.tuning.measured_points import points_for
@@ -23,6 +23,7 @@ from app.tuning.mode_card import ModeCard
 from app.tuning.outcome import LoadOutcome, changes, newest_of, now_words, predicted_now, step_of
 from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
+from app.widgets.boxes import fill, vbox
 from app.widgets.page_frame import PageFrame
 from engine.commands import Calibrate, Stop
 from engine.events import Calibrated, DeviceSample, PlanSummary
@@ -57,18 +58,12 @@ class TuningPage(PageFrame):
         self.memory = MemoryCard(self)
         self.mode = ModeCard(self)
         self.hardware = HardwareCard(self)
-        for card in (self.memory, self.mode, self.hardware):
-            self.column.addWidget(card)
-        self.column.addStretch(1)
+        fill(self.column, self.memory, self.mode, self.hardware, 1)
         self.refusal = RefusalNotice(self)
         self.bar = ApplyBar(self)
-        self._notices = QVBoxLayout()
-        self._notices.addWidget(self.refusal)
-        self.foot.addLayout(self._notices)
-        self.foot.addWidget(self.bar)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setInterval(0)
+        self._notices = vbox(self.refusal)
+        fill(self.foot, self._notices, self.bar)
+        self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self.show_state)
         self._connect()
 
@@ -81,8 +76,8 @@ class TuningPage(PageFrame):
         self.memory.threads.chosen.connect(lambda threads: choose(threads=threads))
         self.mode.modes.chosen.connect(lambda mode: choose(mode=mode))
         self.mode.drafts.chosen.connect(lambda draft: choose(draft=draft))
-        self.mode.drafts.folder_asked.connect(lambda: self._ask_draft(ask_draft_folder))
-        self.mode.drafts.file_asked.connect(lambda: self._ask_draft(ask_draft_file))
+        self.mode.drafts.folder_asked.connect(lambda: self._ask_draft(folder=True))
+        self.mode.drafts.file_asked.connect(lambda: self._ask_draft(folder=False))
         self.hardware.measure_asked.connect(self._measure)
         self.hardware.cancel_asked.connect(lambda: bridge.submit(Stop()))
         self.refusal.chosen.connect(lambda load: self.choosing.take(ModelProfile.of(load)))
@@ -147,8 +142,9 @@ class TuningPage(PageFrame):
 
     # -- what is done ----------------------------------------------------------------------
 
-    def _ask_draft(self, ask: AskDraft) -> None:
-        ask(self, self._running, lambda draft: self.choosing.choose(draft=draft))
+    def _ask_draft(self, *, folder: bool) -> None:
+        choose = self.choosing.choose
+        ask_for_draft(self, self._running, lambda draft: choose(draft=draft), folder=folder)
 
     def _measure(self) -> None:
         self._measuring_asked = True
@@ -231,9 +227,7 @@ class TuningPage(PageFrame):
         self.mode.show_choice(self.choosing)
         self.mode.reasons.show_plan(plan)
         self.memory.ceiling.show_profile(profile)
-        self.memory.context.show_context(profile.context, plan)
-        self.memory.kv.show_kv(profile.kv)
-        self.memory.threads.show_threads(profile.threads, self.choosing.machine)
+        self.memory.show_choice(self.choosing, plan)
         if not self.choosing.differs or self.previews.current is not None:
             self.refusal.show_refusal(self.choosing.refusal)
         self._show_bar()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
 from app.theme.tokens import GAP
-from app.widgets.labels import plain_label
+from app.widgets.boxes import hbox, vbox
+from app.widgets.labels import plain_label, say
 
 SIDE = 20
 """Between the edge and what is in the card."""
@@ -27,27 +28,20 @@ class Card(QFrame):
         self.title = QLabel(title, self)
         self.title.setProperty("look", "section-title")
         self.about = plain_label("", self, "small")
-        self._line = QHBoxLayout()
-        self._line.setSpacing(GAP)
-        self._line.addWidget(self.title, 1)
-        self.column = QVBoxLayout()
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setSpacing(GAP)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(SIDE, 16, SIDE, 18)
-        layout.setSpacing(12)
-        head = QVBoxLayout()
-        head.setSpacing(2)
-        head.addLayout(self._line)
-        head.addWidget(self.about)
-        layout.addLayout(head)
-        layout.addLayout(self.column)
+        self._line = hbox((self.title, 1), spacing=GAP)
+        self.column = vbox(spacing=GAP, margins=0)
+        vbox(
+            vbox(self._line, self.about, spacing=2),
+            self.column,
+            to=self,
+            spacing=12,
+            margins=(SIDE, 16, SIDE, 18),
+        )
         self.say(about)
 
     def say(self, about: str) -> None:
         """Show another sentence below the title."""
-        self.about.setText(about)
-        self.about.setVisible(bool(about))
+        say(self.about, about)
 
     def add_beside_title(self, widget: QWidget) -> None:
         """Put something into the line with the title."""

@@ -12,12 +12,10 @@ def confirm(
     parent: QWidget, question: str, remark: str, action: str, then: Callable[[], None]
 ) -> QMessageBox:
     """Ask, and call `then` only where the user presses the button `action`; Enter cancels."""
-    box = QMessageBox(parent)
+    box = QMessageBox(parent, textFormat=Qt.TextFormat.PlainText, informativeText=remark)
     box.setWindowTitle("Duotail")
     box.setIcon(QMessageBox.Icon.Warning)
-    box.setTextFormat(Qt.TextFormat.PlainText)
     box.setText(question)
-    box.setInformativeText(remark)
     does = box.addButton(action, QMessageBox.ButtonRole.DestructiveRole)
     does.setProperty("look", "danger")
     does.clicked.connect(then)

@@ -9,11 +9,13 @@ from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
 class FlowLayout(QLayout):
     """Items from left to right, line below line."""
 
-    def __init__(self, parent: QWidget | None = None, spacing: int = 6) -> None:
-        super().__init__(parent)
+    def __init__(self, *widgets: QWidget, to: QWidget | None = None, spacing: int = 6) -> None:
+        super().__init__(to)
         self.setContentsMargins(0, 0, 0, 0)
         self.setSpacing(spacing)
         self._items: list[QLayoutItem] = []
+        for widget in widgets:
+            self.addWidget(widget)
 
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802
         """Append an item."""

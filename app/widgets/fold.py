@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.theme.icons import icon
 from app.theme.theme import current
+from app.widgets.boxes import hbox, vbox
 from engine.language import tr
 
 _ARROW = 14
@@ -24,23 +25,15 @@ class Fold(QWidget):
 
     def __init__(self, title: str, *, opened: bool, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.button = QToolButton(self)
+        self.button = QToolButton(self, toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.button.setText(title)
         self.button.setProperty("look", "quiet")
-        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.button.setIconSize(QSize(_ARROW, _ARROW))
         self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.body = QWidget(self)
-        self.column = QVBoxLayout(self.body)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.line = QHBoxLayout()
-        self.line.setContentsMargins(0, 0, 0, 0)
-        self.line.addWidget(self.button)
-        self.line.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(self.line)
-        layout.addWidget(self.body)
+        self.column = vbox(to=self.body, margins=0)
+        self.line = hbox(self.button, 1, margins=0)
+        vbox(self.line, self.body, to=self, margins=0)
         self.opened: bool = opened
         """True if what is below the line is on show."""
         self.button.clicked.connect(lambda: self.set_open(opened=not self.opened))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QWidget
+
+from app.widgets.boxes import hbox, vbox
 
 _SIDE_BY_SIDE = 28
 """Narrower than so many letters "m", the control goes below the texts."""
@@ -23,18 +25,11 @@ class LabelledRow(QFrame):
         self.label = plain_label(label, self)
         self.label.setBuddy(control)
         self.about = plain_label(about, self, "muted")
-        self._texts = QVBoxLayout()
-        self._texts.setSpacing(2)
-        self._texts.addWidget(self.label)
-        self._texts.addWidget(self.about)
-        self._layout = QHBoxLayout(self)
-        self._layout.setContentsMargins(0, 12, 0, 12)
-        self._layout.setSpacing(20)
-        self._layout.addLayout(self._texts, 1)
-        self.controls = QHBoxLayout()
-        self.controls.setSpacing(8)
-        self.controls.addWidget(control)
-        self._layout.addLayout(self.controls)
+        self._texts = vbox(self.label, self.about, spacing=2)
+        self.controls = hbox(control, spacing=8)
+        self._layout = hbox(
+            (self._texts, 1), self.controls, to=self, spacing=20, margins=(0, 12, 0, 12)
+        )
 
     def says(self, words: list[str]) -> bool:
         """Return whether all of these are in its texts."""
@@ -61,10 +56,19 @@ def part_title(text: str, part: QWidget) -> QLabel:
     return label
 
 
+def say(label: QLabel, words: str, look: str | None = None) -> None:
+    """Show words, or nothing where there are none; `look`: in this look of the style sheet."""
+    if label.text() != words:
+        label.setText(words)
+    label.setVisible(bool(words))
+    if look is not None and label.property("look") != look:
+        label.setProperty("look", look)
+        label.style().unpolish(label)
+        label.style().polish(label)
+
+
 def plain_label(text: str, parent: QWidget, look: str = "") -> QLabel:
     """A wrapped text in a look of the style sheet."""
-    label = QLabel(text, parent)
-    label.setTextFormat(Qt.TextFormat.PlainText)
+    label = QLabel(text, parent, textFormat=Qt.TextFormat.PlainText, wordWrap=True)
     label.setProperty("look", look)
-    label.setWordWrap(True)
     return label

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from app.theme.fonts import scaled
 from app.theme.icons import IconButton
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.scroller import scroller
 from engine.language import tr
 
@@ -40,25 +41,13 @@ class PageFrame(QWidget):
         self.back = IconButton("close", tr("Back to the chat"), self, shortcut="Esc")
         heading = QLabel(title, self)
         heading.setProperty("look", "title")
-        self.header = QHBoxLayout()
-        self.header.setContentsMargins(10, 8, 10, 8)
-        self.header.addWidget(sidebar)
-        self.header.addSpacing(6)
-        self.header.addWidget(heading, 1)
-        self.header.addWidget(self.back)
+        self.header = hbox(sidebar, Spacing(6), (heading, 1), self.back, margins=(10, 8, 10, 8))
         self._inside = QWidget(self)
-        self.column = QVBoxLayout(self._inside)
-        self.column.setContentsMargins(_SIDE, 4, _SIDE, _SIDE)
-        self.column.setSpacing(_GAP)
+        self.column = vbox(to=self._inside, spacing=_GAP, margins=(_SIDE, 4, _SIDE, _SIDE))
         self.scroller = scroller(self._inside, self)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(self.header)
-        layout.addWidget(self.scroller, 1)
         self.foot = QVBoxLayout()
         """Widgets that stay below the column, however that is scrolled."""
-        layout.addLayout(self.foot)
+        vbox(self.header, (self.scroller, 1), self.foot, to=self, spacing=0, margins=0)
         sidebar.clicked.connect(self.sidebar_asked)
         self.back.clicked.connect(self.closed)
 

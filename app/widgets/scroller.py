@@ -11,8 +11,7 @@ def scroller(inside: QWidget, parent: QWidget) -> QScrollArea:
 
     The keyboard passes it by; the ground of what it lies on shows through.
     """
-    area = QScrollArea(parent)
-    area.setWidgetResizable(True)
+    area = QScrollArea(parent, widgetResizable=True)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

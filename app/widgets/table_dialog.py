@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.widgets.boxes import vbox
 from app.widgets.table import Table, as_text
 from app.widgets.terms import explained
 from engine.language import tr
@@ -81,12 +82,11 @@ class TableDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(table.title)
         self.model = TableModel(table, self)
-        self.view = QTableView(self)
+        self.view = QTableView(self, showGrid=False)
         self.view.setModel(self.model)
         self.view.setAccessibleName(table.title)
         self.view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.view.setAlternatingRowColors(True)
-        self.view.setShowGrid(False)
         self.view.setTabKeyNavigation(False)
         self.view.verticalHeader().hide()
         header = self.view.horizontalHeader()
@@ -97,9 +97,7 @@ class TableDialog(QDialog):
         copy = buttons.addButton(tr("Copy all"), QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: _to_clipboard(table))
         buttons.rejected.connect(self.close)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.view)
-        layout.addWidget(buttons)
+        layout = vbox(self.view, buttons, to=self)
         QShortcut(QKeySequence.StandardKey.Copy, self.view, self.copy_selected)
         keep = QItemSelectionModel.SelectionFlag.NoUpdate
         self.view.selectionModel().setCurrentIndex(self.model.index(0, 0), keep)

@@ -22,9 +22,8 @@ def text_button(
         call: what a click calls.
         look: a look of the style sheet.
     """
-    button = QPushButton(words, parent)
+    button = QPushButton(words, parent, autoDefault=False)
     button.setProperty("look", look)
-    button.setAutoDefault(False)
     if call is not None:
         button.clicked.connect(call)
     return button

@@ -9,20 +9,13 @@ from threading import Event
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QScrollArea,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
 
 from app.session.attachments import Attachment
 from app.signals import TypedSignal
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
+from app.widgets.boxes import hbox, vbox
 from app.widgets.flow_layout import FlowLayout
 from engine.language import listed, tr, tr_count
 from engine.language.units import file_size
@@ -61,15 +54,13 @@ class AttachmentChip(QFrame):
         self._remove.setToolTip(tr("Remove this file"))
         self._remove.setAccessibleName(tr("Remove \u201c{name}\u201d").format(name=file.name))
         self._remove.clicked.connect(self.removed)
-        words = QVBoxLayout()
-        words.setSpacing(0)
-        words.addWidget(name)
-        words.addWidget(self._about)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(10, 4, 4, 4)
-        row.setSpacing(8)
-        row.addWidget(self._icon)
-        row.addLayout(words)
+        row = hbox(
+            self._icon,
+            vbox(name, self._about, spacing=0),
+            to=self,
+            spacing=8,
+            margins=(10, 4, 4, 4),
+        )
         self.text_button: IconButton | None = None
         if isinstance(file, Attachment) and file.pasted:
             self.text_button = IconButton("undo", tr("Insert as text"), self)
@@ -126,7 +117,7 @@ class AttachmentChips(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         inside = QWidget(self)
-        self._flow = FlowLayout(inside)
+        self._flow = FlowLayout(to=inside)
         self.setWidget(inside)
         inside.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)

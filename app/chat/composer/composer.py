@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QToolButton, QWidget
 
 from app.chat.composer.attachment_chips import AttachmentChips
 from app.chat.composer.composer_state import ComposerState
@@ -14,6 +14,7 @@ from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import IconButton, icon
 from app.theme.keys import key_words, with_keys
 from app.theme.theme import current
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.elided import ElidedLabel
 from engine.language import tr
 
@@ -65,8 +66,7 @@ class Composer(QFrame):
         self._update_buttons()
 
     def _quiet(self, icon_name: str) -> QToolButton:
-        button = QToolButton(self)
-        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        button = QToolButton(self, toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         button.setProperty("look", "quiet")
         button.setProperty("icon_name", icon_name)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -80,23 +80,25 @@ class Composer(QFrame):
         return button
 
     def _arrange(self) -> None:
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        row.addWidget(self.attach_button)
-        row.addWidget(self.setup_button)
-        row.addWidget(self.think_button)
-        row.addWidget(self._hint, 1)
-        row.addWidget(self.meter)
-        row.addSpacing(4)
-        row.addWidget(self.send_button)
-        row.addWidget(self.stop_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 12, 10, 10)
-        layout.setSpacing(6)
-        layout.addWidget(self.chips)
-        layout.addWidget(self.field)
-        layout.addLayout(row)
+        vbox(
+            self.chips,
+            self.field,
+            hbox(
+                self.attach_button,
+                self.setup_button,
+                self.think_button,
+                (self._hint, 1),
+                self.meter,
+                Spacing(4),
+                self.send_button,
+                self.stop_button,
+                spacing=6,
+                margins=0,
+            ),
+            to=self,
+            spacing=6,
+            margins=(14, 12, 10, 10),
+        )
 
     def set_state(self, state: ComposerState) -> None:
         """Allow what is possible and say the rest in words."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
 
 from app.theme.icons import icon
 from app.theme.theme import current
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
@@ -35,8 +36,7 @@ class ContextCard(QFrame):
         super().__init__(parent)
         self.setProperty("look", "warning")
         self._larger: LargerContext | None = None
-        self._icon = QLabel(self)
-        self._icon.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self._icon = QLabel(self, alignment=Qt.AlignmentFlag.AlignTop)
         self._title = plain_label("", self, "title")
         self._text = plain_label("", self)
         self.leave_out_button = self._button()
@@ -46,20 +46,15 @@ class ContextCard(QFrame):
         self.dismiss_button = self._button()
         self.dismiss_button.clicked.connect(self.dismissed)
         buttons = QWidget(self)
-        flow = FlowLayout(buttons, spacing=8)
-        for button in (self.leave_out_button, self.enlarge_button, self.dismiss_button):
-            flow.addWidget(button)
-        words = QVBoxLayout()
-        words.setSpacing(4)
-        words.addWidget(self._title)
-        words.addWidget(self._text)
-        words.addSpacing(4)
-        words.addWidget(buttons)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(14, 10, 12, 12)
-        row.setSpacing(10)
-        row.addWidget(self._icon)
-        row.addLayout(words, 1)
+        offered = (self.leave_out_button, self.enlarge_button, self.dismiss_button)
+        FlowLayout(*offered, to=buttons, spacing=8)
+        hbox(
+            self._icon,
+            (vbox(self._title, self._text, Spacing(4), buttons, spacing=4), 1),
+            to=self,
+            spacing=10,
+            margins=(14, 10, 12, 12),
+        )
         self._recolour()
         self.hide()
 

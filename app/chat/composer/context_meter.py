@@ -49,7 +49,7 @@ class ContextMeter(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._fill: Fill | None = None
+        self.fill: Fill | None = None
         self._next: Fill | None = None
         self._shown_at = -inf
         self._soon = QTimer(self, singleShot=True)
@@ -60,16 +60,11 @@ class ContextMeter(QWidget):
         self.show_fill(None)
 
     @property
-    def fill(self) -> Fill | None:
-        """Return the fill on show."""
-        return self._fill
-
-    @property
     def text(self) -> str:
         """The fill in words."""
-        if self._fill is None:
+        if self.fill is None:
             return ""
-        return self._words(self._fill.used, self._fill.context)
+        return self._words(self.fill.used, self.fill.context)
 
     @staticmethod
     def _words(used: int, context: int) -> str:
@@ -78,10 +73,10 @@ class ContextMeter(QWidget):
     def show_fill(self, fill: Fill | None) -> None:
         """Show how full the context would be, or nothing."""
         self._soon.stop()
-        if fill == self._fill and self.isHidden() == (fill is None):
+        if fill == self.fill and self.isHidden() == (fill is None):
             return
         before = self.sizeHint()
-        self._fill = fill
+        self.fill = fill
         self.setVisible(fill is not None)
         self._shown_at = time.perf_counter()
         explained = self._explained()
@@ -107,13 +102,13 @@ class ContextMeter(QWidget):
     def sizeHint(self) -> QSize:  # noqa: N802
         """Return the size of the widest text that can be shown."""
         metrics = self.fontMetrics()
-        widest = 0 if self._fill is None else max(self._fill.used, self._fill.context)
-        words = "" if self._fill is None else self._words(widest, self._fill.context)
+        widest = 0 if self.fill is None else max(self.fill.used, self.fill.context)
+        words = "" if self.fill is None else self._words(widest, self.fill.context)
         return QSize(metrics.horizontalAdvance(words) + 4, metrics.height() + _BAR + 4)
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
         """Words, and the bar below them."""
-        fill = self._fill
+        fill = self.fill
         if fill is None:
             return
         tokens = current()
@@ -138,7 +133,7 @@ class ContextMeter(QWidget):
         painter.drawRoundedRect(filled, _BAR / 2, _BAR / 2)
 
     def _explained(self) -> str:
-        fill = self._fill
+        fill = self.fill
         if fill is None:
             return ""
         if not fill.fits:

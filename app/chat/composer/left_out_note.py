@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.session.request import seen
 from app.session.session import ChatSession
 from app.signals import TypedSignal
+from app.widgets.boxes import hbox
 from app.widgets.elided import ElidedLabel
 from engine.language import tr, tr_count
 
@@ -31,10 +32,7 @@ class LeftOutNote(QWidget):
         self.undo_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.undo_button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.undo_button.clicked.connect(self._show_all)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(6, 0, 0, 0)
-        row.addWidget(self._label, 1)
-        row.addWidget(self.undo_button)
+        hbox((self._label, 1), self.undo_button, to=self, margins=(6, 0, 0, 0))
         session.opened.connect(lambda _: self.refresh())
         session.branch_changed.connect(lambda *_: self.refresh())
         session.changed.connect(self.refresh)

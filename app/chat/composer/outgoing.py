@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
-from PySide6.QtWidgets import QFileDialog
 
 from app.chat.composer.attachment_chips import ReadingFile
 from app.chat.composer.composer import Composer
@@ -33,7 +32,7 @@ from app.session.message_drafts import NOTHING, Draft, MessageDrafts
 from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
-from app.widgets.file_dialog import file_dialog
+from app.widgets.file_dialog import ask_for_files
 from engine.errors import Cancelled, UserFixable
 from engine.events import RoundFinished
 from engine.language import tr
@@ -69,14 +68,12 @@ class Outgoing(QObject):
         self._queue = queue
         queue.edit_asked.connect(self._edit)
         self._key: int | None = None
-        self._attachments: list[Attachment] = []
+        self.attachments: list[Attachment] = []
         self._reading: dict[ReadingFile, int | None] = {}
         """Documents that are being read, and the conversations that they are for."""
         self._pastes = 0
         self._fill_is_current = False
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_PAUSE_MS)
+        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._settle)
         composer.field.textChanged.connect(self._typed)
         composer.field.files_given.connect(self.attach)
@@ -95,18 +92,10 @@ class Outgoing(QObject):
 
     # -- files -----------------------------------------------------------------------------
 
-    @property
-    def attachments(self) -> Sequence[Attachment]:
-        """The files that will go along."""
-        return self._attachments
-
     def ask_for_files(self) -> None:
         """Let the user choose files."""
-        dialog = file_dialog(self._composer.window(), tr("Attach files: text, code, PDF, DOCX"))
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
-        dialog.filesSelected.connect(lambda names: self.attach([Path(name) for name in names]))
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        title = tr("Attach files: text, code, PDF, DOCX")
+        ask_for_files(self._composer.window(), title, self.attach)
 
     def attach(self, paths: Sequence[Path]) -> None:
         """Read files beside the window's thread; what has no text is refused in words.
@@ -128,7 +117,7 @@ class Outgoing(QObject):
     def _read(self, path: Path) -> None:
         file = ReadingFile(path.name)
         self._reading[file] = self._key
-        self._show(self._attachments)
+        self._show(self.attachments)
 
         def done(attachment: Attachment) -> None:
             if file in self._reading:  # else it was taken away in the last moment
@@ -146,7 +135,7 @@ class Outgoing(QObject):
     def _forget(self, file: ReadingFile) -> None:
         """Take away the chip of a file that is read no longer."""
         if self._reading.pop(file, None) == self._key:
-            self._show(self._attachments)
+            self._show(self.attachments)
 
     def _take(self, key: int | None, read: Sequence[Attachment | UserFixable]) -> None:
         for each in read:
@@ -161,8 +150,8 @@ class Outgoing(QObject):
         if key != self._key:  # the user went on to another conversation meanwhile
             held = self._drafts.get(key)
             self._drafts.put(key, Draft(held.text, (*held.attachments, attachment)))
-        elif attachment not in self._attachments:
-            self._show([*self._attachments, attachment])
+        elif attachment not in self.attachments:
+            self._show([*self.attachments, attachment])
 
     def _attach_pasted(self, text: str) -> None:
         self._pastes += 1
@@ -178,7 +167,7 @@ class Outgoing(QObject):
         if isinstance(file, ReadingFile):
             file.stop.set()
             self._forget(file)
-        self._show([each for each in self._attachments if each is not file])
+        self._show([each for each in self.attachments if each is not file])
         self._composer.field.setFocus()
 
     def _insert(self, attachment: Attachment) -> None:
@@ -192,7 +181,7 @@ class Outgoing(QObject):
         field.ensureCursorVisible()
 
     def _show(self, attachments: list[Attachment]) -> None:
-        self._attachments = attachments
+        self.attachments = attachments
         reading = [file for file, key in self._reading.items() if key == self._key]
         self._composer.chips.show_files([*attachments, *reading])
         self._composer.refresh()
@@ -216,7 +205,7 @@ class Outgoing(QObject):
     def keep(self) -> None:
         """Keep what is unsent."""
         text = self._composer.field.toPlainText()
-        self._drafts.put(self._key, Draft(text, tuple(self._attachments)))
+        self._drafts.put(self._key, Draft(text, tuple(self.attachments)))
 
     def _switched(self, _messages: object) -> None:
         current = self._session.current
@@ -266,7 +255,7 @@ class Outgoing(QObject):
 
     def _send(self) -> None:
         text = self._composer.field.toPlainText().strip("\n")
-        if not self._session.send(with_attachments(self._attachments, text)):
+        if not self._session.send(with_attachments(self.attachments, text)):
             return
         self._choices.close()
         self._clear()
@@ -278,7 +267,7 @@ class Outgoing(QObject):
 
     def _draft(self) -> Draft:
         text = self._composer.field.toPlainText().strip("\n")
-        return Draft(text, tuple(self._attachments))
+        return Draft(text, tuple(self.attachments))
 
     def _edit(self, draft: Draft) -> None:
         """Put a message that waited in front of what is written now."""
@@ -301,7 +290,7 @@ class Outgoing(QObject):
         if not self._composer.has_something:
             return []
         text = self._composer.field.toPlainText()
-        return [StoredMessage(_UNSENT, Role.USER, with_attachments(self._attachments, text))]
+        return [StoredMessage(_UNSENT, Role.USER, with_attachments(self.attachments, text))]
 
     def _count(self) -> None:
         plan = self._bridge.status.plan
@@ -331,8 +320,8 @@ class Outgoing(QObject):
         for asker in self._file_askers:
             asker.forget()
             asker.deleteLater()
-        self._file_askers = [Asker(self._bridge, self) for _ in self._attachments]
-        for asker, attachment in zip(self._file_askers, self._attachments, strict=True):
+        self._file_askers = [Asker(self._bridge, self) for _ in self.attachments]
+        for asker, attachment in zip(self._file_askers, self.attachments, strict=True):
             message = StoredMessage(_UNSENT, Role.USER, as_block(attachment))
             build = partial(counted_request, [message], setup)
             show = partial(chips.show_tokens, attachment)

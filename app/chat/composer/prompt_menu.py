@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent
-from PySide6.QtWidgets import QFrame, QTreeWidget, QTreeWidgetItem, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QTreeWidget, QTreeWidgetItem, QWidget
 
 from app.chat.composer.composer import Composer
 from app.settings import SavedPrompt, SettingsStore
 from app.theme.fonts import scaled
 from app.theme.theme import current
+from app.widgets.boxes import vbox
 from app.widgets.escape import claims_escape
 from engine.language import tr
 
@@ -37,9 +38,8 @@ class PromptMenu(QFrame):
         self._dismissed = False
         """True from Escape until the text no longer begins with "/"."""
         self.setProperty("look", "notice")
-        self.list = QTreeWidget(self)
+        self.list = QTreeWidget(self, columnCount=2)
         self.list.setAccessibleName(tr("Prompts"))
-        self.list.setColumnCount(2)
         self.list.setHeaderHidden(True)
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
@@ -47,9 +47,7 @@ class PromptMenu(QFrame):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setProperty("look", "rows")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(_MARGIN, _MARGIN, _MARGIN, _MARGIN)
-        layout.addWidget(self.list)
+        vbox(self.list, to=self, margins=_MARGIN)
         self.hide()
         self._field.textChanged.connect(self._typed)
         self._field.focused.connect(lambda focused: None if focused else self.hide())

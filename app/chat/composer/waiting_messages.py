@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QWidget
 
 from app.session.message_drafts import Draft
 from app.signals import TypedSignal
 from app.theme.icons import IconButton
+from app.widgets.boxes import hbox, vbox
 from app.widgets.elided import ElidedLabel
 from engine.language import listed, tr
 
@@ -29,13 +30,16 @@ class WaitingMessage(QFrame):
         self.send_button = IconButton("send", tr("Stop the answer and send this now"), self)
         self.edit_button = IconButton("pencil", tr("Edit this message"), self)
         self.remove_button = IconButton("close", tr("Do not send this message"), self)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(10, 2, 4, 2)
-        row.setSpacing(8)
-        row.addWidget(state)
-        row.addWidget(words, 1)
-        for button in (self.send_button, self.edit_button, self.remove_button):
-            row.addWidget(button)
+        hbox(
+            state,
+            (words, 1),
+            self.send_button,
+            self.edit_button,
+            self.remove_button,
+            to=self,
+            spacing=8,
+            margins=(10, 2, 4, 2),
+        )
 
 
 class WaitingMessages(QWidget):
@@ -48,9 +52,7 @@ class WaitingMessages(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(4)
+        self._column = vbox(to=self, spacing=4, margins=0)
         self.lines: list[WaitingMessage] = []
         self.hide()
 

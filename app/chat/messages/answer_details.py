@@ -12,12 +12,12 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.chat.messages.answer_texts import answer_table, markdown_table
 from app.history import StoredMessage
+from app.widgets.boxes import vbox
 from app.widgets.terms import explained
 from engine.language import tr
 
@@ -69,9 +69,7 @@ class AnswerDetails(QDialog):
         )
         self.rounds_button.clicked.connect(self._show_rounds)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.table)
-        layout.addWidget(buttons)
+        vbox(self.table, buttons, to=self)
 
     def copy(self) -> None:
         """Copy the table for a forum or a report."""

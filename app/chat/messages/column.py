@@ -59,7 +59,7 @@ class Column(QAbstractScrollArea):
         self._rows: OrderedDict[int, MessageRow] = OrderedDict()
         self._unready: set[int] = set()
         """Rows whose widget is not laid out, or not all of it, or for another width."""
-        self._following = True
+        self.following = True
         self._anchor = Anchor(0, -TOP)
         self._mark: TextAnchor | None = None
         self._laid_width = 0
@@ -100,11 +100,6 @@ class Column(QAbstractScrollArea):
         """Take note that all of a row is laid out now."""
 
     # -- what is there -------------------------------------------------------------------------
-
-    @property
-    def following(self) -> bool:
-        """True if the view moves along with what is added at the end."""
-        return self._following
 
     @property
     def row_count(self) -> int:
@@ -282,7 +277,7 @@ class Column(QAbstractScrollArea):
 
     def _wanted_y(self) -> int:
         end = self._end()
-        if self._following or not self.row_count:
+        if self.following or not self.row_count:
             return end
         return min(max(TOP + self._heights.place(self._anchor), 0), end)
 
@@ -300,8 +295,8 @@ class Column(QAbstractScrollArea):
         self._fill(_NOW_S)
 
     def _set_following(self, *, following: bool) -> None:
-        changed = following != self._following
-        self._following = following
+        changed = following != self.following
+        self.following = following
         if changed:
             self.following_changed.emit(following)
 
@@ -313,7 +308,7 @@ class Column(QAbstractScrollArea):
         last = self.row_count - 1
         if row is not self._rows.get(last) or not self.is_ready(last) or self._arranging:
             return
-        at_end = self._following and self._y == self._end() > 0
+        at_end = self.following and self._y == self._end() > 0
         if at_end and not self._paints and self.isVisible():
             self._y += more
             self.viewport().scroll(0, -more)
@@ -352,7 +347,7 @@ class Column(QAbstractScrollArea):
 
         The top of the view may be below the text of its row: then the next row has the line.
         """
-        if self._mark is not None or self._following:
+        if self._mark is not None or self.following:
             return
         place = self._heights.place(self._anchor)
         for index in range(self._anchor.row, self.visible_range().stop):

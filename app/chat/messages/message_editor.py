@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from app.chat.text.styles import prose_size
+from app.widgets.boxes import hbox
 from engine.language import tr
 
 _EDGE = 10
@@ -64,11 +65,7 @@ class MessageEditor(QFrame):
         self._cancel = QPushButton(tr("Cancel"), self)
         self.send_button = QPushButton(tr("Send"), self)
         self.send_button.setProperty("look", "primary")
-        line = QHBoxLayout()
-        line.setContentsMargins(0, 0, 0, 0)
-        line.addWidget(self._hint, 1)
-        line.addWidget(self._cancel)
-        line.addWidget(self.send_button)
+        line = hbox((self._hint, 1), self._cancel, self.send_button, margins=0)
         self._line = QWidget(self)
         self._line.setLayout(line)
         self.field.submitted.connect(self._send)

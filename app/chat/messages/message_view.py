@@ -262,8 +262,7 @@ class AnswerMessage(MessageRow):
             self._note = None
             return
         if self._note is None:
-            self._note = QLabel(self)
-            self._note.setWordWrap(True)
+            self._note = QLabel(self, wordWrap=True)
             self._note.show()
         failed = self.message.state is AnswerState.FAILED
         self._note.setProperty("look", "danger" if failed else "muted")

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QMenu,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QMenu, QToolButton, QWidget
 
 from app.history import ChatSetup
 from app.settings import Preset, Settings
 from app.settings.presets import RECOMMENDED, clean_name
 from app.signals import TypedSignal
 from app.theme.icons import IconButton
+from app.widgets.boxes import hbox, vbox
 from app.widgets.text_button import text_button
 from engine.language import tr
 
@@ -49,25 +41,21 @@ class PresetBar(QWidget):
         self.menu_button = IconButton("more", tr("Save, update or delete presets"), self)
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._make_menu()
-        self._note = QLabel(self)
+        self._note = QLabel(self, wordWrap=True)
         self._note.setProperty("look", "small")
-        self._note.setWordWrap(True)
         self._naming = self._make_naming()
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addWidget(self.box, 1)
-        row.addWidget(self.reset_button)
-        row.addWidget(self.menu_button)
         title = QLabel(tr("Preset"), self)
         title.setProperty("look", "title")
         title.setBuddy(self.box)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
-        layout.addWidget(title)
-        layout.addLayout(row)
-        layout.addWidget(self._naming)
-        layout.addWidget(self._note)
+        vbox(
+            title,
+            hbox((self.box, 1), self.reset_button, self.menu_button, spacing=8),
+            self._naming,
+            self._note,
+            to=self,
+            spacing=6,
+            margins=0,
+        )
 
     @property
     def note(self) -> str:
@@ -116,18 +104,12 @@ class PresetBar(QWidget):
 
     def _make_naming(self) -> QWidget:
         naming = QWidget(self)
-        self.name_field = QLineEdit(naming)
-        self.name_field.setPlaceholderText(tr("Name of the new preset"))
+        self.name_field = QLineEdit(naming, placeholderText=tr("Name of the new preset"))
         self.name_field.setAccessibleName(tr("Name of the new preset"))
         self.name_field.returnPressed.connect(self._save)
         self.save_button = text_button(tr("Save"), naming, self._save, look="primary")
         cancel = text_button(tr("Cancel"), naming, naming.hide)
-        row = QHBoxLayout(naming)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        row.addWidget(self.name_field, 1)
-        row.addWidget(self.save_button)
-        row.addWidget(cancel)
+        hbox((self.name_field, 1), self.save_button, cancel, to=naming, spacing=8, margins=0)
         naming.hide()
         return naming
 

@@ -10,13 +10,11 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QDoubleSpinBox,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
     QSlider,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -29,6 +27,7 @@ from app.settings.presets import LARGEST_SEED
 from app.signals import TypedSignal
 from app.theme.fonts import keep_sized, scaled
 from app.theme.theme import ui_font
+from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.scroller import scroller
 from engine.language import tr
@@ -63,9 +62,7 @@ class SetupPanel(QFrame):
         self.more_button = QToolButton(self)
         self.rows = [NumberRow(spec, self) for spec in SPECS]
         self._more = QWidget(self)
-        self._prompt_timer = QTimer(self)
-        self._prompt_timer.setSingleShot(True)
-        self._prompt_timer.setInterval(_PROMPT_MS)
+        self._prompt_timer = QTimer(self, singleShot=True, interval=_PROMPT_MS)
         self._prepare()
         self._arrange()
         self._connect()
@@ -103,53 +100,37 @@ class SetupPanel(QFrame):
         self.setFixedWidth(scaled(_WIDTH))
 
     def _arrange(self) -> None:
-        temperature = QHBoxLayout()
-        temperature.setSpacing(12)
-        temperature.addWidget(self.slider, 1)
-        temperature.addWidget(self._number)
-        seeds = QHBoxLayout()
-        seeds.setSpacing(12)
-        seeds.addWidget(self._fixed, 1)
-        seeds.addWidget(self._seed)
-        more = QVBoxLayout(self._more)
-        more.setContentsMargins(0, 0, 0, 0)
-        more.setSpacing(12)
-        for row in self.rows:
-            more.addWidget(row)
+        vbox(*self.rows, to=self._more, spacing=12, margins=0)
         self._inside = QWidget(self)
-        column = QVBoxLayout(self._inside)
-        column.setContentsMargins(18, 16, 18, 16)
-        column.setSpacing(8)
-        column.addWidget(self.presets)
-        column.addSpacing(10)
-        column.addWidget(_title(tr("Temperature"), self.slider))
-        column.addLayout(temperature)
-        column.addWidget(self._words)
-        column.addSpacing(6)
-        column.addLayout(seeds)
-        column.addWidget(
+        words = tr("Instructions for the model, before the conversation.")
+        vbox(
+            self.presets,
+            Spacing(10),
+            _title(tr("Temperature"), self.slider),
+            hbox((self.slider, 1), self._number, spacing=12),
+            self._words,
+            Spacing(6),
+            hbox((self._fixed, 1), self._seed, spacing=12),
             plain_label(
                 tr("The same seed gives the same answer to the same question."), self, "small"
-            )
-        )
-        column.addSpacing(10)
-        column.addWidget(_title(tr("System prompt"), self.prompt))
-        column.addWidget(self.prompt)
-        words = tr("Instructions for the model, before the conversation.")
-        column.addWidget(plain_label(words, self, "small"))
-        column.addWidget(self.instructed)
-        column.addWidget(
+            ),
+            Spacing(10),
+            _title(tr("System prompt"), self.prompt),
+            self.prompt,
+            plain_label(words, self, "small"),
+            self.instructed,
             plain_label(
                 tr("The settings hold them for all conversations, under Chat."), self, "small"
-            )
+            ),
+            Spacing(4),
+            (self.more_button, 0, Qt.AlignmentFlag.AlignLeft),
+            self._more,
+            to=self._inside,
+            spacing=8,
+            margins=(18, 16, 18, 16),
         )
-        column.addSpacing(4)
-        column.addWidget(self.more_button, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self._more)
         self._scroll = scroller(self._inside, self)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(1, 1, 1, 1)
-        layout.addWidget(self._scroll)
+        vbox(self._scroll, to=self, margins=1)
 
     def _connect(self) -> None:
         self.slider.valueChanged.connect(lambda step: self._number.setValue(step / _STEPS))

@@ -42,14 +42,12 @@ class ThoughtView(QWidget):
         self._began: float | None = None
         self._seconds: float | None = None
         self._live = False
-        self.header = QToolButton(self)
+        self.header = QToolButton(self, autoRaise=True)
         self.header.setProperty("look", "quiet")
-        self.header.setAutoRaise(True)
         self.header.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.header.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.header.clicked.connect(lambda: self.set_opened(not self.opened))
-        self._clock = QTimer(self)
-        self._clock.setInterval(1000)
+        self._clock = QTimer(self, interval=1000)
         self._clock.timeout.connect(self._say)
         text.resized.connect(self._fit)
         self._say()

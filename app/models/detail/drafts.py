@@ -6,19 +6,12 @@ import textwrap
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QHBoxLayout,
-    QLabel,
-    QRadioButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QLabel, QRadioButton, QWidget
 
 from app.models.badge import BadgeLabel
-from app.models.detail.frame import say
 from app.models.model_texts import candidate_row
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, hbox, vbox
+from app.widgets.labels import plain_label, say
 from engine.hub.advice import DraftCandidate, Verdict
 from engine.language import number, sentences, tr
 
@@ -43,10 +36,7 @@ class DraftChoices(QWidget):
         self._group = QButtonGroup(self)
         self._rows: list[QWidget] = []
         self._words = plain_label("", self, "muted")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(8)
-        self._column.addWidget(self._words)
+        self._column = vbox(self._words, to=self, spacing=8, margins=0)
 
     @property
     def chosen(self) -> DraftCandidate | None:
@@ -85,11 +75,7 @@ class DraftChoices(QWidget):
         words = candidate_row(candidate)
         shortened = textwrap.shorten(words.title, _LONGEST, placeholder="\N{HORIZONTAL ELLIPSIS}")
         row = QWidget(self)
-        column = QVBoxLayout(row)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(1)
-        line = QHBoxLayout()
-        line.setSpacing(8)
+        line = hbox(spacing=8)
         if fits:
             button = QRadioButton(shortened, row)
             button.setAccessibleDescription(candidate.reason)
@@ -102,24 +88,20 @@ class DraftChoices(QWidget):
             line.addWidget(name)
         badge = BadgeLabel(row)
         badge.show_mark(words.mark)
-        line.addWidget(badge, 0, Qt.AlignmentFlag.AlignVCenter)
-        line.addStretch(1)
+        fill(line, (badge, 0, Qt.AlignmentFlag.AlignVCenter), 1)
         reason = plain_label(
             "\n".join(each for each in (words.about, _why(candidate)) if each), row
         )
         reason.setProperty("look", "small")
         reason.setContentsMargins(_LEFT, 0, 0, 0)
-        column.addLayout(line)
-        column.addWidget(reason)
+        vbox(line, reason, to=row, spacing=1, margins=0)
         self._keep(row)
 
     def _add_none(self) -> None:
         row = QWidget(self)
-        column = QVBoxLayout(row)
-        column.setContentsMargins(0, 0, 0, 0)
         button = QRadioButton(tr("No draft"), row)
         self._offer(button, None)
-        column.addWidget(button)
+        vbox(button, to=row, margins=0)
         self._keep(row)
 
     def _offer(self, button: QRadioButton, candidate: DraftCandidate | None) -> None:

@@ -6,15 +6,9 @@ import re
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QLabel,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QWidget
 
+from app.widgets.boxes import vbox
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from app.widgets.scroller import scroller
@@ -40,32 +34,26 @@ class DetailFrame(QWidget):
         self.title = plain_label("", self, "heading")
         self.about = plain_label("", self, "muted")
         self._inside = QWidget(self)
-        self.column = QVBoxLayout(self._inside)
-        self.column.setContentsMargins(_SIDE, 16, _SIDE, _SIDE)
-        self.column.setSpacing(_GAP)
-        head = QVBoxLayout()
-        head.setSpacing(2)
-        head.addWidget(self.title)
-        head.addWidget(self.about)
-        self.column.addLayout(head)
+        self.column = vbox(
+            vbox(self.title, self.about, spacing=2),
+            to=self._inside,
+            spacing=_GAP,
+            margins=(_SIDE, 16, _SIDE, _SIDE),
+        )
         self.scroller = scroller(self._inside, self)
         self._line = QFrame(self)
         self._line.setProperty("look", "line")
         self._line.setFixedHeight(1)
         self.buttons = FlowLayout(spacing=8)
-        below = QVBoxLayout()
-        below.setContentsMargins(_SIDE, 12, _SIDE, 14)
-        below.setSpacing(8)
-        self.above_buttons = QVBoxLayout()
-        self.above_buttons.setSpacing(6)
-        below.addLayout(self.above_buttons)
-        below.addLayout(self.buttons)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.scroller, 1)
-        layout.addWidget(self._line)
-        layout.addLayout(below)
+        self.above_buttons = vbox(spacing=6)
+        vbox(
+            (self.scroller, 1),
+            self._line,
+            vbox(self.above_buttons, self.buttons, spacing=8, margins=(_SIDE, 12, _SIDE, 14)),
+            to=self,
+            spacing=0,
+            margins=0,
+        )
 
     def add_button(self, words: str, *, look: str = "") -> QPushButton:
         """Add a button that stays on show."""
@@ -125,10 +113,3 @@ def breakable(text: str) -> str:
     """The text with places where a line may end: addresses and paths have none of their own."""
     parts = _ENDS.split(text)
     return "".join(part if _ENDS.match(part) is None else f"{part}\u200b" for part in parts)
-
-
-def say(label: QLabel, words: str) -> None:
-    """Show a sentence, or nothing where there is none."""
-    if label.text() != words:
-        label.setText(words)
-    label.setVisible(bool(words))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from app.models.detail.drafts import DraftChoices
-from app.models.detail.frame import DetailFrame, Facts, breakable, say
+from app.models.detail.frame import DetailFrame, Facts, breakable
 from app.models.model_texts import ORIGINS, parameters_words, short_count
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, hbox, vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
@@ -39,25 +40,21 @@ class InstalledDetail(DetailFrame):
         self.column.addWidget(self.facts)
         self._drafts_title = self.section(tr("Drafts"))
         self.drafts = DraftChoices(self)
-        self.column.addWidget(self.drafts)
-        self.column.addStretch(1)
+        fill(self.column, self.drafts, 1)
         self.protected = plain_label("", self, "small")
         self.above_buttons.addWidget(self.protected)
         self.doing = plain_label("", self, "small")
-        self.bar = QProgressBar(self)
+        self.bar = QProgressBar(self, textVisible=False)
         self.bar.setRange(0, _STEPS)
-        self.bar.setTextVisible(False)
         self.bar.setFixedHeight(4)
         self.stop_button = text_button(tr("Cancel"), self, look="choice")
         self.progress = QWidget(self)
-        told = QVBoxLayout(self.progress)
-        told.setContentsMargins(0, 0, 0, 0)
-        line = QHBoxLayout()
-        line.setSpacing(10)
-        line.addWidget(self.doing, 1)
-        line.addWidget(self.stop_button)
-        told.addLayout(line)
-        told.addWidget(self.bar)
+        vbox(
+            hbox((self.doing, 1), self.stop_button, spacing=10),
+            self.bar,
+            to=self.progress,
+            margins=0,
+        )
         self.above_buttons.addWidget(self.progress)
         self.use_button = self.add_button(tr("Use"), look="primary")
         self.place_button = self.add_button(tr("Use in place"), look="primary")

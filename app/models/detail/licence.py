@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
+from app.widgets.boxes import vbox
 from app.widgets.flow_layout import FlowLayout
 from app.widgets.labels import plain_label
 from app.widgets.text_button import text_button
@@ -35,22 +36,10 @@ class LicencePart(QWidget):
             tr("Open the terms"), self._box, lambda: open_link(self._page), look="choice"
         )
         self.token_button = text_button(tr("Enter access token…"), self._box, look="choice")
-        buttons = FlowLayout(spacing=8)
-        buttons.addWidget(self.terms_button)
-        buttons.addWidget(self.token_button)
-        inside = QVBoxLayout(self._box)
-        inside.setContentsMargins(12, 10, 12, 12)
-        inside.setSpacing(8)
-        inside.addWidget(self.gate)
-        inside.addLayout(buttons)
-        line = FlowLayout(spacing=12)
-        line.addWidget(self.read_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.words)
-        column.addLayout(line)
-        column.addWidget(self._box)
+        buttons = FlowLayout(self.terms_button, self.token_button, spacing=8)
+        vbox(self.gate, buttons, to=self._box, spacing=8, margins=(12, 10, 12, 12))
+        line = FlowLayout(self.read_button, spacing=12)
+        vbox(self.words, line, self._box, to=self, spacing=8, margins=0)
 
     def show_licence(
         self, repo: str, licence: str | None, link: str | None, *, gated: bool

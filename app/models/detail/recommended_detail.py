@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.models.badge import BadgeLabel
-from app.models.detail.frame import DetailFrame, Facts, breakable, say
+from app.models.detail.frame import DetailFrame, Facts, breakable
 from app.models.detail.licence import HUB, LicencePart, open_link
 from app.models.download_orders import Wanted
 from app.models.model_texts import ROLES, fit_mark, name_of, owner_of, speed_words
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill, hbox
+from app.widgets.labels import plain_label, say
 from engine.hub.advice import Recommendation
 from engine.language import sentences, tr
 from engine.language.units import file_size
@@ -24,14 +25,11 @@ class RecommendedDetail(DetailFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("The chosen model"), parent)
         self.suggestion: Recommendation | None = None
-        self._busy = False
         self.badge = BadgeLabel(self)
         self.speed = plain_label("", self)
-        line = QHBoxLayout()
-        line.setSpacing(10)
-        line.addWidget(self.badge, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self.speed, 1)
-        self.column.addLayout(line)
+        self.column.addLayout(
+            hbox((self.badge, 0, Qt.AlignmentFlag.AlignTop), (self.speed, 1), spacing=10)
+        )
         self.reason = plain_label("", self)
         self.column.addWidget(self.reason)
         self.facts = Facts(self)
@@ -40,8 +38,7 @@ class RecommendedDetail(DetailFrame):
         self.column.addWidget(self.licence)
         self._draft_title = self.section(tr("Draft"))
         self.draft = plain_label("", self)
-        self.column.addWidget(self.draft)
-        self.column.addStretch(1)
+        fill(self.column, self.draft, 1)
         self.download_button = self.add_button(tr("Download"), look="primary")
         self.alone_button = self.add_button(tr("Without draft"))
         self.page_button = self.add_button(tr("Open page"))
@@ -71,7 +68,6 @@ class RecommendedDetail(DetailFrame):
 
     def show_busy(self, *, busy: bool) -> None:
         """Show whether the hub is being asked for the files."""
-        self._busy = busy
         suggestion = self.suggestion
         if suggestion is None:
             return

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.models.advice import Fits
 from app.models.detail.drafts import DraftChoices
-from app.models.detail.frame import DetailFrame, Facts, breakable, say
+from app.models.detail.frame import DetailFrame, Facts, breakable
 from app.models.detail.licence import HUB, LicencePart, open_link
 from app.models.download_orders import Wanted
 from app.models.model_texts import (
@@ -27,7 +27,8 @@ from app.models.row_model import ModelRow
 from app.models.rows_view import RowsView
 from app.models.variant_choice import target_variant
 from app.signals import TypedSignal
-from app.widgets.labels import plain_label
+from app.widgets.boxes import fill
+from app.widgets.labels import plain_label, say
 from engine.hub.advice import DraftCandidate
 from engine.hub.messages import FoundRepository, Refused, Repository, Variant
 from engine.hub.remote.faults import may_work_later
@@ -68,8 +69,7 @@ class RemoteDetail(DetailFrame):
         self.drafts.changed.connect(self._draft_changed)
         self.column.addWidget(self.drafts)
         self.unusable = plain_label("", self, "small")
-        self.column.addWidget(self.unusable)
-        self.column.addStretch(1)
+        fill(self.column, self.unusable, 1)
         self.download_button = self.add_button(tr("Download"), look="primary")
         self.alone_button = self.add_button("")
         self.again_button = self.add_button(tr("Try again"))

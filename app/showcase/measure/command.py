@@ -156,20 +156,6 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         help=tr("measure only this part, and the start; may be given several times"),
     )
     parser.add_argument(
-        "--pace",
-        type=_count,
-        default=200,
-        metavar="N",
-        help=tr("stream this many tokens per second (default: 200), then at full speed"),
-    )
-    parser.add_argument(
-        "--messages",
-        type=_count,
-        default=10_000,
-        metavar="N",
-        help=tr("open a conversation of this many messages (default: 10000)"),
-    )
-    parser.add_argument(
         "--large",
         type=_count,
         nargs="?",
@@ -177,27 +163,15 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         metavar="MB",
         help=tr("also measure the search in this many megabytes of conversations"),
     )
-    parser.add_argument(
-        "--pairs",
-        type=_count,
-        default=7,
-        metavar="N",
-        help=tr("measure what the window costs the engine with this many pairs of answers"),
-    )
-    parser.add_argument(
-        "--tokens",
-        type=_count,
-        default=900,
-        metavar="N",
-        help=tr("generate this many tokens per answer"),
-    )
-    parser.add_argument(
-        "--seconds",
-        type=_count,
-        default=6,
-        metavar="N",
-        help=tr("measure every speed of streaming for this many seconds"),
-    )
+    pairs = tr("measure what the window costs the engine with this many pairs of answers")
+    for name, usual, about in (
+        ("pace", 200, tr("stream this many tokens per second (default: 200), then at full speed")),
+        ("messages", 10_000, tr("open a conversation of this many messages (default: 10000)")),
+        ("pairs", 7, pairs),
+        ("tokens", 900, tr("generate this many tokens per answer")),
+        ("seconds", 6, tr("measure every speed of streaming for this many seconds")),
+    ):
+        parser.add_argument(f"--{name}", type=_count, default=usual, metavar="N", help=about)
 
 
 def _count(text: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from app.shell.page_names import PageName
-from app.showcase.scenes.shoot import Shoot, new_chat
+from app.showcase.scenes.shoot import Shoot, narrow, new_chat
 from app.showcase.script import MACHINE, MODEL_NAME, PLAN
 from app.showcase.stage import Stage, catch_up
 from engine.commands import Load, Mode
@@ -56,7 +56,7 @@ def benchmark(stage: Stage, shoot: Shoot) -> None:
     shoot("benchmark-running")
     _end(stage, tuple(_run(mode) for mode in _SPEEDS))
     shoot("benchmark-done")
-    _narrow(stage, shoot, "benchmark-narrow")
+    narrow(stage, shoot, "benchmark-narrow")
     _found(stage, _SIMULATED)
     shoot("benchmark-stale")
     page.measure_button.click()  # type: ignore[attr-defined]
@@ -89,15 +89,6 @@ def _end(stage: Stage, runs: tuple[ModeRun, ...], winner: Mode = Mode.DUO) -> No
     stage.tell(Compared(perf_counter(), _MODEL, every, complete=True, winner=winner))
     load = replace(stage.assembly.bridge.last_load or Load(_MODEL), mode=winner)
     stage.tell(PlanReady(perf_counter(), _MODEL, MODEL_NAME, _plan(winner), load))
-    catch_up()
-
-
-def _narrow(stage: Stage, shoot: Shoot, name: str) -> None:
-    size = stage.window.size()
-    stage.window.resize(700, 800)
-    catch_up()
-    shoot(name)
-    stage.window.resize(size)
     catch_up()
 
 

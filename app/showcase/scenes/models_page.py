@@ -14,7 +14,7 @@ from app.models.token_dialog import TokenDialog
 from app.shell.page_names import PageName
 from app.showcase import hub_story as story
 from app.showcase.hub import HubScript
-from app.showcase.scenes.shoot import Shoot, new_chat
+from app.showcase.scenes.shoot import Shoot, narrow, new_chat
 from app.showcase.stage import Stage, catch_up, wait_for
 from engine.hub.messages import Access, FoundRepository, Refused, Search
 from engine.hub.remote.faults import Fault
@@ -41,9 +41,9 @@ def models_page(stage: Stage, shoot: Shoot) -> None:
     wait_for(lambda: page.recommended.view.current is not None)
     catch_up()
     shoot("models-recommended")
-    _narrow(stage, shoot, "models-recommended-narrow")
+    narrow(stage, shoot, "models-recommended-narrow")
     _finding(page, script, shoot)
-    _narrow(stage, shoot, "models-drafts-narrow")
+    narrow(stage, shoot, "models-drafts-narrow")
     _troubles(page, script, shoot)
     _downloading(stage, page, shoot)
     _on_disk(stage, page, script, shoot)
@@ -113,7 +113,7 @@ def _downloading(stage: Stage, page: ModelsPage, shoot: Shoot) -> None:
     wait_for(lambda: len(page.downloads.rows) == len(story.UNDER_WAY))
     catch_up()
     shoot("models-downloading")
-    _narrow(stage, shoot, "models-downloading-narrow")
+    narrow(stage, shoot, "models-downloading-narrow")
     stage.scripted_hub.tell(*story.FAILED)
     wait_for(lambda: len(page.downloads.rows) == len(story.FAILED))
     catch_up()
@@ -137,7 +137,7 @@ def _on_disk(stage: Stage, page: ModelsPage, script: HubScript, shoot: Shoot) ->
     wait_for(lambda: len(page.installed.kept.drafts.buttons) > 1)
     catch_up()
     shoot("models-installed")
-    _narrow(stage, shoot, "models-installed-narrow")
+    narrow(stage, shoot, "models-installed-narrow")
     page.installed.view.choose(story.KEPT[0].path)
     catch_up()
     shoot("models-in-use")
@@ -174,13 +174,4 @@ def _dragging(stage: Stage, shoot: Shoot) -> None:
 
 def _choose(page: ModelsPage, found: FoundRepository) -> None:
     page.searching.view.choose(found.repo)
-    catch_up()
-
-
-def _narrow(stage: Stage, shoot: Shoot, name: str) -> None:
-    size = stage.window.size()
-    stage.window.resize(700, 800)
-    catch_up()
-    shoot(name)
-    stage.window.resize(size)
     catch_up()

@@ -51,3 +51,13 @@ def menu(shoot: Shoot, name: str, opened: QMenu) -> None:
     shoot(name, opened)
     opened.close()
     opened.deleteLater()
+
+
+def narrow(stage: Stage, shoot: Shoot, name: str) -> None:
+    """Take the picture of a narrow window."""
+    size = stage.window.size()
+    stage.window.resize(700, 800)
+    catch_up()
+    shoot(name)
+    stage.window.resize(size)
+    catch_up()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QMouseEvent,
@@ -328,7 +328,7 @@ class CurveView(Painted):
         near = [
             (distance, index)
             for index, seen in enumerate(model.measured)
-            if (distance := _length(self._spot(plot, seen) - inside)) <= _NEAR
+            if (distance := QLineF(self._spot(plot, seen), inside).length()) <= _NEAR
         ]
         if near:
             return measured_words(model.measured[min(near)[1]])
@@ -361,7 +361,3 @@ def _line_sample(pen: QPen, painter: QPainter, area: QRectF) -> None:
     painter.drawLine(
         QPointF(area.left(), area.center().y()), QPointF(area.right(), area.center().y())
     )
-
-
-def _length(between: QPointF) -> float:
-    return math.hypot(between.x(), between.y())

@@ -48,7 +48,7 @@ class MemoryView(Painted):
         self.setAccessibleName(name)
         self._now, self._then = now, then
         self._entries = Legend(
-            Entry(_sized(part, size), partial(_swatch, part), explained(tr(part)))
+            Entry(_sized(part, size), partial(paint_part, part=part), explained(tr(part)))
             for part, size in rows(now, then)
         )
         self.refresh()
@@ -140,7 +140,3 @@ class MemoryView(Painted):
 
 def _sized(part: MemoryPart, size: str) -> str:
     return tr("{part} {size}").format(part=tr(part), size=size)
-
-
-def _swatch(part: MemoryPart, painter: QPainter, area: QRectF) -> None:
-    paint_part(painter, area, part)

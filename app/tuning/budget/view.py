@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.engine_link.plan_texts import mode_name, unbroken
 from app.signals import TypedSignal
@@ -29,7 +23,8 @@ from app.tuning.budget.wording import (
     sentence,
     without_card,
 )
-from app.widgets.labels import plain_label
+from app.widgets.boxes import hbox, vbox
+from app.widgets.labels import plain_label, say
 from app.widgets.painted import SIDE, Painted
 from app.widgets.text_button import text_button
 from engine.commands import Mode
@@ -52,7 +47,8 @@ class BudgetView(QWidget):
         super().__init__(parent)
         self._pictures = pictures
         self.model: BudgetModel | None = None
-        self._ceiling: int | None = None
+        self.ceiling: int | None = None
+        """Bytes; None is Auto: as much as is useful."""
         self._stale = False
         self.sentence = plain_label("", self, "heading" if pictures else "title")
         self.note = plain_label("", self, "muted")
@@ -61,20 +57,19 @@ class BudgetView(QWidget):
         self.forbidden = plain_label("", self, "small")
         self.layers = LayerMap(self)
         self.card, self.host = MemoryView(self), MemoryView(self)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(_GAP)
         side = SIDE if pictures else 0
         texts = (self.sentence, self.note)
-        for label in texts:
-            column.addWidget(label)
-        offer = QHBoxLayout()
-        offer.setContentsMargins(side, 2, side, 2)
-        offer.addWidget(self.rival_button)
-        offer.addStretch(1)
-        column.addLayout(offer)
-        for part in (self.curve, self.slider, self.forbidden, *self._below):
-            column.addWidget(part)
+        vbox(
+            *texts,
+            hbox(self.rival_button, 1, margins=(side, 2, side, 2)),
+            self.curve,
+            self.slider,
+            self.forbidden,
+            *self._below,
+            to=self,
+            spacing=_GAP,
+            margins=0,
+        )
         for label in (*texts, self.forbidden):
             label.setContentsMargins(side, 0, side, 0)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -95,15 +90,10 @@ class BudgetView(QWidget):
     def _below(self) -> tuple[LayerMap, MemoryView, MemoryView]:
         return self.layers, self.card, self.host
 
-    @property
-    def ceiling(self) -> int | None:
-        """Bytes; None is Auto: as much as is useful."""
-        return self._ceiling
-
     def set_ceiling(self, ceiling: int | None) -> None:
         """Show another ceiling; tells nobody."""
-        if ceiling != self._ceiling:
-            self._ceiling = ceiling
+        if ceiling != self.ceiling:
+            self.ceiling = ceiling
             self._show_ceiling()
             self._describe()
 
@@ -124,9 +114,9 @@ class BudgetView(QWidget):
 
     def _moved(self, index: int) -> None:
         if self.model is not None and self.model.steps:
-            self._ceiling = self.model.steps[index]
+            self.ceiling = self.model.steps[index]
             self._show_ceiling()
-            self.ceiling_changed.emit(self._ceiling)
+            self.ceiling_changed.emit(self.ceiling)
 
     def _take_rival(self) -> None:
         rival = None if self.model is None else self.model.rival
@@ -174,14 +164,13 @@ class BudgetView(QWidget):
         self.slider.set_sides(left + SIDE, _RIGHT + SIDE)
 
     def _show_ceiling(self) -> None:
-        model, ceiling = self.model, self._ceiling
+        model, ceiling = self.model, self.ceiling
         if model is None or self._stale:
             return
         self.host.show_stacks(host_title(), model.host_now(), model.host_then(ceiling))
         if not model.total:
             self.sentence.setText(without_card())
-            self.note.setText(model.main.refusal)
-            self.note.setVisible(bool(model.main.refusal))
+            say(self.note, model.main.refusal)
             return
         self.note.show()
         said = sentence(model, ceiling)

@@ -34,7 +34,7 @@ TALLY = AnswerTally(
     _last_at=10.0,
 )  # fmt: skip
 SHARES = Shares(10.0, draft=0.2, verify=0.75, both=0.0, useful=0.15, wasted=0.05)
-PLAIN = Evidence(TALLY, SHARES, PLAN, draft_s=0.02, verify_s=0.075)
+PLAIN = Evidence(tally=TALLY, shares=SHARES, plan=PLAN, draft_s=0.02, verify_s=0.075)
 CARD = AcceleratorSample(
     "cuda:0", "RTX 3060", memory_used=9 * GIB, memory_ours=6 * GIB, memory_total=12 * GIB
 )

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.engine_link.measured import Measured
+from app.engine_link.measured import Measured, age_words
 from app.showcase import budgets
 from app.showcase.script import PLAN
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.hardware_card import HardwareCard
 from app.tuning.hardware_words import device_words
-from app.tuning.measured_points import age_words
 from app.tuning.outcome import LoadOutcome, changes, now_words
 from engine.commands import KvType, Mode
 from engine.machine.facts import Accelerator, PcieLink
