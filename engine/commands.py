@@ -97,6 +97,24 @@ class Load:
         return self == at_any_time
 
     @property
+    def options(self) -> list[str]:
+        """Command-line options that describe it, without --model and what has its default value."""
+        draft, mode, weights, kv = self.draft, self.mode, self.weights, self.kv
+        vram, gpu = self.vram, self.simulate_gpu
+        said: list[tuple[str, object]] = [
+            ("--draft", None if draft is DraftChoice.AUTO else draft),
+            ("--mode", None if mode is Mode.AUTO else mode),
+            ("--format", None if weights is WeightFormat.AUTO else weights),
+            ("--kv", None if kv is KvType.F16 else kv),
+            ("--context", self.context),
+            ("--vram", None if vram is None else f"{vram / 2**30:g}"),
+            ("--layers-on-gpu", "all" if self.layers_on_gpu == ALL_LAYERS else self.layers_on_gpu),
+            ("--simulate-gpu", None if gpu is None else f"{gpu / 2**30:g}"),
+            ("--device", self.device),
+        ]
+        return [word for name, value in said if value is not None for word in (name, str(value))]
+
+    @property
     def forces_drafting(self) -> bool:
         """Tell whether drafting was asked for by name, so that it goes on where it does not pay."""
         return self.mode not in (Mode.AUTO, Mode.PLAIN) or self.draft is not DraftChoice.AUTO

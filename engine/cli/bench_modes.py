@@ -19,16 +19,16 @@ from engine.bench.modes.report import (
     to_table,
 )
 from engine.cli.exit_code import ExitCode, on_interrupt
+from engine.cli.loaded import error_of
 from engine.cli.options import add_model_options, add_options, load_command, one_or_more
 from engine.cli.output import show, show_progress, table
 from engine.commands import Compare, Stop
-from engine.errors import Absent, UserFixable
+from engine.errors import UserFixable
 from engine.events import (
     Compared,
     CompareProgress,
     Event,
     Failed,
-    FailureKind,
     MachineFound,
     PlanReady,
     Unloaded,
@@ -113,13 +113,11 @@ class _Bench:
 
     def _error(self) -> UserFixable:
         """The engine's failure as an error."""
-        failure = self._failure
-        if failure is None:
-            return UserFixable(
-                tr("Nothing could be measured."), tr("Use a longer context or more tokens.")
-            )
-        kind = Absent if failure.kind is FailureKind.ABSENT else UserFixable
-        return kind(failure.cause, failure.remedy, failure.details)
+        if self._failure is not None:
+            return error_of(self._failure)
+        return UserFixable(
+            tr("Nothing could be measured."), tr("Use a longer context or more tokens.")
+        )
 
 
 def _progress(event: CompareProgress) -> None:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from enum import IntEnum
 from types import FrameType
 
-from engine.cli.options import options_of
 from engine.errors import OutOfMemory, UserFixable
 from engine.events import WayOut
 from engine.language import listed, tr
@@ -72,7 +71,7 @@ def _more(error: OutOfMemory) -> Iterator[str]:
 
 
 def _line(way: WayOut) -> str:
-    options = shlex.join(options_of(way.load)) or tr("without further options")
+    options = shlex.join(way.load.options) or tr("without further options")
     if way.tokens_per_s is None:
         return tr("{words}: {options}").format(words=way.words, options=options)
     return tr("{words}, about {rate:.1f} tokens/s: {options}").format(
@@ -94,7 +93,7 @@ def _answer(error: UserFixable) -> dict[str, object]:
         answer["ways_out"] = [
             {
                 "words": way.words,
-                "options": options_of(way.load),
+                "options": way.load.options,
                 "tokens_per_s": way.tokens_per_s,
             }
             for way in error.ways_out or ()

@@ -185,22 +185,6 @@ def load_command(arguments: argparse.Namespace) -> Load:
     )
 
 
-def options_of(load: Load) -> list[str]:
-    """Return the options that describe a load, without --model and what has its default value."""
-    said: list[tuple[str, object]] = [
-        ("--draft", None if load.draft is DraftChoice.AUTO else load.draft),
-        ("--mode", None if load.mode is Mode.AUTO else load.mode),
-        ("--format", None if load.weights is WeightFormat.AUTO else load.weights),
-        ("--kv", None if load.kv is KvType.F16 else load.kv),
-        ("--context", load.context),
-        ("--vram", None if load.vram is None else f"{load.vram / GIB:g}"),
-        ("--layers-on-gpu", "all" if load.layers_on_gpu == ALL_LAYERS else load.layers_on_gpu),
-        ("--simulate-gpu", None if load.simulate_gpu is None else f"{load.simulate_gpu / GIB:g}"),
-        ("--device", load.device),
-    ]
-    return [word for name, value in said if value is not None for word in (name, str(value))]
-
-
 def known_machine(
     described: Path | None, simulate_gpu: int | None, device: str | None = None
 ) -> tuple[Machine, Speeds]:

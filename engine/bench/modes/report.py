@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
-from engine.commands import ALL_LAYERS, Compare, DraftChoice, Load, Mode, WeightFormat
+from engine.commands import Compare, Load, Mode
 from engine.events import Compared, ModeRun, PlanSummary
 from engine.language import listed, number, tr
 from engine.language.units import duration, gibibytes, memory
@@ -155,32 +156,15 @@ def rows_of(runs: Sequence[ModeRun]) -> tuple[ModeRow, ...]:
 
 def command_line(load: Load, wish: Compare) -> str:
     """Return the command that measures the same, without folders: their names are private."""
-    words = ["duotail", "bench", "modes", "--model", _quoted(load.model.name)]
-    if load.draft is not DraftChoice.AUTO:
-        chosen = load.draft
-        words += [
-            "--draft",
-            str(chosen if isinstance(chosen, DraftChoice) else _quoted(chosen.name)),
-        ]
-    if load.mode is not Mode.AUTO:
-        words += ["--mode", str(load.mode)]
-    if load.context is not None:
-        words += ["--context", str(load.context)]
-    if load.weights is not WeightFormat.AUTO:
-        words += ["--format", str(load.weights)]
-    for option, nbytes in (("--vram", load.vram), ("--simulate-gpu", load.simulate_gpu)):
-        words += [] if nbytes is None else [option, f"{nbytes / GIB:g}"]
-    if load.device is not None:
-        words += ["--device", load.device]
-    if load.layers_on_gpu is not None:
-        layers = load.layers_on_gpu
-        words += ["--layers-on-gpu", "all" if layers == ALL_LAYERS else str(layers)]
+    if isinstance(load.draft, Path):
+        load = replace(load, draft=Path(load.draft.name))
+    words = ["duotail", "bench", "modes", "--model", load.model.name, *load.options]
     usual = Compare()
     if wish.passes != usual.passes:
         words += ["--passes", str(wish.passes)]
     if wish.tokens != usual.tokens:
         words += ["--tokens", str(wish.tokens)]
-    return " ".join(words)
+    return " ".join(f'"{word}"' if " " in word else word for word in words)
 
 
 def _row(run: ModeRun, plain: float | None) -> ModeRow:
@@ -222,10 +206,6 @@ def _alone(run: ModeRun) -> bool:
 def _plain(rows: Sequence[ModeRow]) -> ModeRow | None:
     measured = (row for row in rows if row.tokens_per_s is not None)
     return next((row for row in measured if row.ran is Mode.PLAIN), None)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name
 
 
 def heads() -> list[str]:

@@ -24,7 +24,7 @@ from engine.bench.modes.report import (
     spread,
     to_table,
 )
-from engine.commands import ALL_LAYERS, Compare, DraftChoice, Load, Mode, WeightFormat
+from engine.commands import ALL_LAYERS, Compare, DraftChoice, KvType, Load, Mode, WeightFormat
 from engine.events import AnswerStats, Compared, ModeRun, PlanSummary
 from engine.machine.facts import Accelerator, Host, Machine
 from engine.machine.memory import DeviceMemory
@@ -171,12 +171,12 @@ def test_an_unfinished_one_says_so() -> None:
 
 def test_the_command_measures_the_same() -> None:
     load = Load(
-        Path("/a/b"), DraftChoice.LOOKUP, Mode.DUO, 2048, WeightFormat.Q4,
+        Path("/a/b"), DraftChoice.LOOKUP, Mode.DUO, 2048, WeightFormat.Q4, KvType.Q8,
         vram=3 * GIB // 2, layers_on_gpu=ALL_LAYERS, simulate_gpu=2 * GIB,
     )  # fmt: skip
     assert command_line(load, Compare(passes=3, tokens=10)) == (
-        "duotail bench modes --model b --draft lookup --mode duo --context 2048 --format q4_0 "
-        "--vram 1.5 --simulate-gpu 2 --layers-on-gpu all --passes 3 --tokens 10"
+        "duotail bench modes --model b --draft lookup --mode duo --format q4_0 --kv q8 "
+        "--context 2048 --vram 1.5 --layers-on-gpu all --simulate-gpu 2 --passes 3 --tokens 10"
     )
     here = Load(Path("/a/b"), Path("/c/d e"), device="webgpu:0")
     assert command_line(here, Compare()) == (
