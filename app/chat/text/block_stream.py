@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.chat.text.dialect import MAX_NESTING, blocks_only
+from app.chat.text.dialect import MAX_NESTING, OPEN_FORMULA, blocks_only
 from app.chat.text.markdown import BlockKind, Chain, MarkdownBlock, clean, only_adds_words, plain
 from engine.model.text.code_fence import FENCE, closes
 
@@ -36,6 +36,8 @@ class _Piece:
     end: int
     """Line after the last one."""
     too_deep: bool = False
+    unsettled: bool = False
+    """True if a formula that is not closed yet begins in it or before."""
 
     @property
     def kind(self) -> BlockKind:
@@ -91,7 +93,7 @@ class BlockStream:
             if paragraph is not None and longer and len(self._source) < _MAX_TAIL:
                 self._show_tail(paragraph)
             else:
-                self._advance()
+                self._advance(line_ended="\n" in piece)
 
     def finish(self) -> None:
         """Commit what is left: no more text comes."""
@@ -108,7 +110,7 @@ class BlockStream:
         self.finish()
         self.committed.append(block)
 
-    def _advance(self) -> None:
+    def _advance(self, *, line_ended: bool) -> None:
         self._paragraph = None
         if self._plain:
             self._advance_plain()
@@ -118,15 +120,14 @@ class BlockStream:
             self._show_tail(_Piece("fence", 0, 0))
             return
         pieces = _parse(self._source)
-        final = _final(pieces, self._source)
-        lines = self._source.split("\n")
-        cut = pieces[final].start if final < len(pieces) else len(lines) - 1
+        final, cut = _final(self._source, pieces, line_ended=line_ended)
         if cut:
+            lines = self._source.split("\n")
             head, rest = "\n".join(lines[:cut]), "\n".join(lines[cut:])
-            self.committed.extend(self._blocks(head, pieces[:final]))
+            self.committed.extend(self._blocks(head, final))
             self._begin(rest, self._start + len(head) + 1)
             pieces = _parse(rest)
-        if len(pieces) == 1 and pieces[0].splits:
+        if len(pieces) == 1 and pieces[0].splits and not pieces[0].unsettled:
             self._show_tail(pieces[0])
             if pieces[0].token == "paragraph_open" and not self._continues:
                 self._paragraph = pieces[0]
@@ -226,11 +227,13 @@ class BlockStream:
 def _parse(source: str) -> list[_Piece]:
     """The outermost blocks, with lists taken apart into items."""
     pieces: list[_Piece] = []
-    for token in blocks_only().parse(source):
+    found: dict[str, int] = {}
+    for token in blocks_only().parse(source, found):
         item = token.level == 1 and token.type == "list_item_open"
         outer = token.level == 0 and not token.type.endswith("list_open")
         if token.map is not None and (item or outer):
-            pieces.append(_Piece(token.type, token.map[0], token.map[1]))
+            unsettled = token.map[1] > found.get(OPEN_FORMULA, token.map[1])
+            pieces.append(_Piece(token.type, *token.map, unsettled=unsettled))
         elif pieces and token.level >= MAX_NESTING - 2:
             pieces[-1] = replace(pieces[-1], too_deep=True)
     return pieces
@@ -242,19 +245,24 @@ def _last(chain: Chain, *, is_open: bool) -> MarkdownBlock:
     return block if is_open else replace(block, source=chain.text.rstrip())
 
 
-def _final(pieces: Sequence[_Piece], source: str) -> int:
-    """Return the number of first pieces that no further text can change."""
-    if not pieces:
-        return 0
+def _final(
+    source: str, pieces: Sequence[_Piece], *, line_ended: bool
+) -> tuple[Sequence[_Piece], int]:
+    """Return the first pieces of `source` that no further text can change, and the line after.
+
+    Complete lines alone tell: the line being written may still become anything.
+    """
     lines = source.split("\n")
-    complete = len(lines) - 1  # how many lines have had their line break
-    *before, last = pieces
-    if last.start < complete:
-        return len(pieces) if _ends_by_itself(last, lines, complete) else len(before)
-    settled = _starts_paragraph(last, lines)
-    if before and not settled and not _ends_by_itself(before[-1], lines, last.start):
-        return len(before) - 1
-    return len(before)
+    if pieces and _starts_paragraph(pieces[-1], lines):
+        return pieces[:-1], pieces[-1].start
+    if not line_ended:
+        return (), 0
+    border = len(lines) - 1
+    pieces = _parse("\n".join(lines[:border]))
+    final = [piece for piece in pieces if not piece.unsettled]
+    if final == pieces and final and not _ends_by_itself(final[-1], lines, border):
+        final.pop()
+    return final, pieces[len(final)].start if len(final) < len(pieces) else border
 
 
 def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # imported with the first text: the window comes up without i
     from markdown_it.rules_inline import StateInline
 
 MAX_NESTING = 24
+OPEN_FORMULA = "open formula"
+"""Key in the parser's environment of the first line from which a formula may yet be closed."""
 _LONGEST_FORMULA = 2_000
 _WORDS = re.compile(r"[^\W\d_]{3,}\s+[^\W\d_]{2,}")
 _MATHS = re.compile(r"[\\^_=]")
@@ -111,6 +113,8 @@ def _formula_block(state: StateBlock, first: int, end: int, silent: bool) -> boo
     body = line if environment is not None else body
     while not (found := _closed(body, closing)):
         last += 1
+        if last == len(state.bMarks) - 1:  # the end of all text, or of what has come of it
+            state.env[OPEN_FORMULA] = min(first, state.env.get(OPEN_FORMULA, first))
         if last >= end or state.isEmpty(last) or state.sCount[last] < state.blkIndent:
             return False
         body += "\n" + state.getLines(last, last + 1, state.blkIndent, False)
