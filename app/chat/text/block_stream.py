@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.chat.text.dialect import MAX_NESTING, OPEN_FORMULA, blocks_only
+from app.chat.text.dialect import GROWING, MAX_NESTING, OPEN_FORMULA, blocks_only
 from app.chat.text.markdown import BlockKind, Chain, MarkdownBlock, clean, only_adds_words, plain
 from engine.model.text.code_fence import FENCE, closes
 
@@ -23,6 +23,7 @@ _KINDS = {
     "code_block": BlockKind.CODE,
     "table_open": BlockKind.TABLE,
     "paragraph_open": BlockKind.PROSE,
+    OPEN_FORMULA: BlockKind.PLAIN,
 }
 _ENDS_ITSELF = {"heading_open", "hr", "math_block"}
 
@@ -36,8 +37,6 @@ class _Piece:
     end: int
     """Line after the last one."""
     too_deep: bool = False
-    unsettled: bool = False
-    """True if a formula that is not closed yet begins in it or before."""
 
     @property
     def kind(self) -> BlockKind:
@@ -46,7 +45,7 @@ class _Piece:
     @property
     def splits(self) -> bool:
         """True if it may become a chain of blocks."""
-        return not self.too_deep and self.token in _KINDS
+        return self.kind is not BlockKind.PLAIN and self.token in _KINDS
 
 
 def split(text: str) -> list[MarkdownBlock]:
@@ -119,15 +118,13 @@ class BlockStream:
         if self._fence and not self._fence_closed():
             self._show_tail(_Piece("fence", 0, 0))
             return
-        pieces = _parse(self._source)
-        final, cut = _final(self._source, pieces, line_ended=line_ended)
-        if cut:
-            lines = self._source.split("\n")
-            head, rest = "\n".join(lines[:cut]), "\n".join(lines[cut:])
-            self.committed.extend(self._blocks(head, final))
-            self._begin(rest, self._start + len(head) + 1)
-            pieces = _parse(rest)
-        if len(pieces) == 1 and pieces[0].splits and not pieces[0].unsettled:
+        if line_ended:
+            self._commit(*_final(self._source))
+        pieces = _parse(self._source, growing=True)
+        if len(pieces) > 1 and _starts_paragraph(pieces[-1], self._source.split("\n")):
+            self._commit(pieces[:-1], pieces[-1].start)
+            pieces = _parse(self._source, growing=True)
+        if len(pieces) == 1 and pieces[0].splits:
             self._show_tail(pieces[0])
             if pieces[0].token == "paragraph_open" and not self._continues:
                 self._paragraph = pieces[0]
@@ -135,6 +132,14 @@ class BlockStream:
             self.tail = tuple(self._blocks(self._source, pieces, ended=False))
         if len(self._source) > _MAX_TAIL:
             self._begin_plain()
+
+    def _commit(self, pieces: Sequence[_Piece], cut: int) -> None:
+        """Commit `pieces`, which are all that stands before line `cut` of the source."""
+        if cut:
+            lines = self._source.split("\n")
+            head, rest = "\n".join(lines[:cut]), "\n".join(lines[cut:])
+            self.committed.extend(self._blocks(head, pieces))
+            self._begin(rest, self._start + len(head) + 1)
 
     def _begin_plain(self) -> None:
         hidden = len(self._head) + 1 if self._head else 0
@@ -224,16 +229,17 @@ class BlockStream:
         self._start += len(text)
 
 
-def _parse(source: str) -> list[_Piece]:
-    """The outermost blocks, with lists taken apart into items."""
+def _parse(source: str, *, growing: bool = False) -> list[_Piece]:
+    """The outermost blocks, with lists taken apart into items.
+
+    While the source is `growing`, the last may be a formula that is not closed yet.
+    """
     pieces: list[_Piece] = []
-    found: dict[str, int] = {}
-    for token in blocks_only().parse(source, found):
+    for token in blocks_only().parse(source, {GROWING: growing}):
         item = token.level == 1 and token.type == "list_item_open"
         outer = token.level == 0 and not token.type.endswith("list_open")
         if token.map is not None and (item or outer):
-            unsettled = token.map[1] > found.get(OPEN_FORMULA, token.map[1])
-            pieces.append(_Piece(token.type, *token.map, unsettled=unsettled))
+            pieces.append(_Piece(token.type, token.map[0], token.map[1]))
         elif pieces and token.level >= MAX_NESTING - 2:
             pieces[-1] = replace(pieces[-1], too_deep=True)
     return pieces
@@ -245,24 +251,20 @@ def _last(chain: Chain, *, is_open: bool) -> MarkdownBlock:
     return block if is_open else replace(block, source=chain.text.rstrip())
 
 
-def _final(
-    source: str, pieces: Sequence[_Piece], *, line_ended: bool
-) -> tuple[Sequence[_Piece], int]:
-    """Return the first pieces of `source` that no further text can change, and the line after.
+def _final(source: str) -> tuple[list[_Piece], int]:
+    """Return the first pieces that no further text can change, and the line after them.
 
-    Complete lines alone tell: the line being written may still become anything.
+    They are told from complete lines alone: the line being written may become anything, and so may
+    the lines from an open formula on.
     """
     lines = source.split("\n")
-    if pieces and _starts_paragraph(pieces[-1], lines):
-        return pieces[:-1], pieces[-1].start
-    if not line_ended:
-        return (), 0
     border = len(lines) - 1
-    pieces = _parse("\n".join(lines[:border]))
-    final = [piece for piece in pieces if not piece.unsettled]
-    if final == pieces and final and not _ends_by_itself(final[-1], lines, border):
-        final.pop()
-    return final, pieces[len(final)].start if len(final) < len(pieces) else border
+    pieces = _parse("\n".join(lines[:border]), growing=True)
+    if pieces and pieces[-1].token == OPEN_FORMULA:
+        border = pieces.pop().start
+    if not pieces or _ends_by_itself(pieces[-1], lines, border):
+        return pieces, border
+    return pieces[:-1], pieces[-1].start
 
 
 def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:
