@@ -23,9 +23,10 @@ _KINDS = {
     "code_block": BlockKind.CODE,
     "table_open": BlockKind.TABLE,
     "paragraph_open": BlockKind.PROSE,
+    "underlined": BlockKind.PROSE,  # a paragraph until its underline comes
     OPEN_FORMULA: BlockKind.PLAIN,
 }
-_ENDS_ITSELF = {"heading_open", "hr", "math_block"}
+_ENDS_ITSELF = {"heading_open", "underlined", "hr", "math_block"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,9 @@ def _parse(source: str, *, growing: bool = False) -> list[_Piece]:
         item = token.level == 1 and token.type == "list_item_open"
         outer = token.level == 0 and not token.type.endswith("list_open")
         if token.map is not None and (item or outer):
-            pieces.append(_Piece(token.type, token.map[0], token.map[1]))
+            underlined = token.type == "heading_open" and token.markup in {"=", "-"}
+            kind = "underlined" if underlined else token.type
+            pieces.append(_Piece(kind, token.map[0], token.map[1]))
         elif pieces and token.level >= MAX_NESTING - 2:
             pieces[-1] = replace(pieces[-1], too_deep=True)
     return pieces
