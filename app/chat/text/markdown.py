@@ -36,7 +36,7 @@ _UNSAFE = str.maketrans(
 )
 _WORDS = re.compile(r"(?:[^\W_]|[ ,.?!'-])+")
 _IN_WORDS = re.compile(r"[^\W\d_][,.]? ?\Z")
-_SENTENCE_END = re.compile(r"[.!?\u2026]['\")\]]* (?=[^\W\d_])|[\u3002\uff01\uff1f]")
+_SENTENCE_END = re.compile(r"(?:[.!?\u2026]['\")\]]* |[\u3002\uff01\uff1f])(?=[^\W\d_])")
 
 
 class BlockKind(StrEnum):

@@ -15,7 +15,8 @@ _LINES = st.sampled_from(
         "||text|some longer line of words|# Heading|#tag|---|***bold** x|===|- item|- |-|* star"
         "|1. one|2. two|12|  continued|    code|\tcode|> quote|>|```|```python|``|~~~|print(1)"
         "|/ a / b /|/---/---/|/ 1 / 2 /|[a]: http://x|<b>html</b>|   - nested|  |+ plus"
-        "|----------------|a/b"
+        "|----------------|a/b|$$|$$x|x$$|$$ x $$|  $$|- $$|> $$|\\[|x \\]|\\begin{align}|\\end{align}."
+        "|/---/|-/-|=== |- ```|> ```|- - a|    - deep|lazy words| "
     )
     .replace("/", "\0")
     .split("|")
