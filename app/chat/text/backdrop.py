@@ -22,13 +22,14 @@ def region_box(document: QTextDocument, region: Region, width: float) -> QRectF:
     layout = document.documentLayout()
     first = document.findBlockByNumber(region.first)
     last = document.findBlockByNumber(region.last)
-    top = layout.blockBoundingRect(first).top() - (CODE_HEADER if _is_code(first) else 0)
-    bottom = layout.blockBoundingRect(last).bottom() + (CODE_PADDING if _is_code(last) else 0)
+    top = layout.blockBoundingRect(first).top() - (CODE_HEADER if is_code(first) else 0)
+    bottom = layout.blockBoundingRect(last).bottom() + (CODE_PADDING if is_code(last) else 0)
     rtl = first.textDirection() is Qt.LayoutDirection.RightToLeft
     return QRectF(0 if rtl else region.indent, top, width - region.indent, bottom - top)
 
 
-def _is_code(block: QTextBlock) -> bool:
+def is_code(block: QTextBlock) -> bool:
+    """Return whether a text block is a line of a code block."""
     return block.blockFormat().textIndent() < 0
 
 
