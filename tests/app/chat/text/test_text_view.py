@@ -438,7 +438,7 @@ def test_cells_stand_as_their_column_and_their_letters_say(view: TextView) -> No
 
 @pytest.mark.parametrize(
     ("first", "above"),
-    [("```\n  x\n  ```", CODE_HEADER), ("    x", CODE_HEADER), ("| x |\n  |---|", 8), ("> x", 0)],
+    [("```\n  x\n  ```", CODE_HEADER), ("    x", CODE_HEADER), ("| x |\n  |---|", 9), ("> x", 0)],
     ids=["fence", "indented", "table", "quote"],
 )
 def test_an_item_that_begins_with_no_text_has_its_marker_beside(
