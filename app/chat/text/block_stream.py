@@ -1,7 +1,8 @@
 """Splits markdown into blocks as it arrives, so that a finished block is never looked at again.
 
-Only the last block can still change when more text comes. Text that would be slow to parse or lay
-out (quotes nested a thousand deep, a list item of many pages) becomes plain blocks.
+The last complete block, the line being written and an open formula can still change. Text that
+would be slow to parse or lay out (quotes nested a thousand deep, a list item of many pages) becomes
+plain blocks.
 """
 
 from __future__ import annotations
