@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QTextDocument
+from PySide6.QtGui import QColor, QFont, QPainter, QTextBlock, QTextDocument
 
 from app.chat.text.line_boxes import visible_blocks
 from app.chat.text.regions import Property, Region, RegionKind
@@ -20,16 +20,17 @@ _LOWER = 4
 def region_box(document: QTextDocument, region: Region, width: float) -> QRectF:
     """Return where a region lies in a document of this width."""
     layout = document.documentLayout()
-    block = document.findBlockByNumber(region.first)
-    first = layout.blockBoundingRect(block)
-    last = layout.blockBoundingRect(document.findBlockByNumber(region.last))
-    if region.kind is RegionKind.CODE:
-        top = first.top() - CODE_HEADER
-        bottom = last.bottom() + CODE_PADDING
-        return QRectF(region.indent, top, width - region.indent, bottom - top)
-    if block.textDirection() is Qt.LayoutDirection.RightToLeft:
-        return QRectF(0, first.top(), width - region.indent, last.bottom() - first.top())
-    return QRectF(region.indent, first.top(), width - region.indent, last.bottom() - first.top())
+    first = document.findBlockByNumber(region.first)
+    last = document.findBlockByNumber(region.last)
+    top = layout.blockBoundingRect(first).top() - (CODE_HEADER if is_code(first) else 0)
+    bottom = layout.blockBoundingRect(last).bottom() + (CODE_PADDING if is_code(last) else 0)
+    rtl = first.textDirection() is Qt.LayoutDirection.RightToLeft
+    return QRectF(0 if rtl else region.indent, top, width - region.indent, bottom - top)
+
+
+def is_code(block: QTextBlock) -> bool:
+    """Return whether a text block is a line of a code block."""
+    return block.blockFormat().textIndent() < 0
 
 
 def paint_region(

@@ -1,7 +1,8 @@
 """Splits markdown into blocks as it arrives, so that a finished block is never looked at again.
 
-Only the last block can still change when more text comes. Text that would be slow to parse or lay
-out (quotes nested a thousand deep, a list item of many pages) becomes plain blocks.
+The last complete block, the line being written and an open formula can still change. Text that
+would be slow to parse or lay out (quotes nested a thousand deep, a list item of many pages) becomes
+plain blocks.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.chat.text.dialect import MAX_NESTING, blocks_only
+from app.chat.text.dialect import GROWING, MAX_NESTING, OPEN_FORMULA, blocks_only
 from app.chat.text.markdown import BlockKind, Chain, MarkdownBlock, clean, only_adds_words, plain
 from engine.model.text.code_fence import FENCE, closes
 
@@ -23,8 +24,10 @@ _KINDS = {
     "code_block": BlockKind.CODE,
     "table_open": BlockKind.TABLE,
     "paragraph_open": BlockKind.PROSE,
+    "underlined": BlockKind.PROSE,  # a paragraph until its underline comes
+    OPEN_FORMULA: BlockKind.PLAIN,
 }
-_ENDS_ITSELF = {"heading_open", "hr", "math_block"}
+_ENDS_ITSELF = {"heading_open", "underlined", "hr", "math_block"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class _Piece:
     @property
     def splits(self) -> bool:
         """True if it may become a chain of blocks."""
-        return not self.too_deep and self.token in _KINDS
+        return self.kind is not BlockKind.PLAIN and self.token in _KINDS
 
 
 def split(text: str) -> list[MarkdownBlock]:
@@ -91,7 +94,7 @@ class BlockStream:
             if paragraph is not None and longer and len(self._source) < _MAX_TAIL:
                 self._show_tail(paragraph)
             else:
-                self._advance()
+                self._advance(line_ended="\n" in piece)
 
     def finish(self) -> None:
         """Commit what is left: no more text comes."""
@@ -108,7 +111,7 @@ class BlockStream:
         self.finish()
         self.committed.append(block)
 
-    def _advance(self) -> None:
+    def _advance(self, *, line_ended: bool) -> None:
         self._paragraph = None
         if self._plain:
             self._advance_plain()
@@ -117,15 +120,12 @@ class BlockStream:
         if self._fence and not self._fence_closed():
             self._show_tail(_Piece("fence", 0, 0))
             return
-        pieces = _parse(self._source)
-        final = _final(pieces, self._source)
-        lines = self._source.split("\n")
-        cut = pieces[final].start if final < len(pieces) else len(lines) - 1
-        if cut:
-            head, rest = "\n".join(lines[:cut]), "\n".join(lines[cut:])
-            self.committed.extend(self._blocks(head, pieces[:final]))
-            self._begin(rest, self._start + len(head) + 1)
-            pieces = _parse(rest)
+        if line_ended:
+            self._commit(*_final(self._source))
+        pieces = _parse(self._source, growing=True)
+        if len(pieces) > 1 and _starts_paragraph(pieces[-1], self._source.split("\n")):
+            self._commit(pieces[:-1], pieces[-1].start)
+            pieces = _parse(self._source, growing=True)
         if len(pieces) == 1 and pieces[0].splits:
             self._show_tail(pieces[0])
             if pieces[0].token == "paragraph_open" and not self._continues:
@@ -134,6 +134,14 @@ class BlockStream:
             self.tail = tuple(self._blocks(self._source, pieces, ended=False))
         if len(self._source) > _MAX_TAIL:
             self._begin_plain()
+
+    def _commit(self, pieces: Sequence[_Piece], cut: int) -> None:
+        """Commit `pieces`, which are all that stands before line `cut` of the source."""
+        if cut:
+            lines = self._source.split("\n")
+            head, rest = "\n".join(lines[:cut]), "\n".join(lines[cut:])
+            self.committed.extend(self._blocks(head, pieces))
+            self._begin(rest, self._start + len(head) + 1)
 
     def _begin_plain(self) -> None:
         hidden = len(self._head) + 1 if self._head else 0
@@ -223,14 +231,19 @@ class BlockStream:
         self._start += len(text)
 
 
-def _parse(source: str) -> list[_Piece]:
-    """The outermost blocks, with lists taken apart into items."""
+def _parse(source: str, *, growing: bool = False) -> list[_Piece]:
+    """The outermost blocks, with lists taken apart into items.
+
+    While the source is `growing`, the last may be a formula that is not closed yet.
+    """
     pieces: list[_Piece] = []
-    for token in blocks_only().parse(source):
+    for token in blocks_only().parse(source, {GROWING: growing}):
         item = token.level == 1 and token.type == "list_item_open"
         outer = token.level == 0 and not token.type.endswith("list_open")
         if token.map is not None and (item or outer):
-            pieces.append(_Piece(token.type, token.map[0], token.map[1]))
+            underlined = token.type == "heading_open" and token.markup in {"=", "-"}
+            kind = "underlined" if underlined else token.type
+            pieces.append(_Piece(kind, token.map[0], token.map[1]))
         elif pieces and token.level >= MAX_NESTING - 2:
             pieces[-1] = replace(pieces[-1], too_deep=True)
     return pieces
@@ -242,19 +255,20 @@ def _last(chain: Chain, *, is_open: bool) -> MarkdownBlock:
     return block if is_open else replace(block, source=chain.text.rstrip())
 
 
-def _final(pieces: Sequence[_Piece], source: str) -> int:
-    """Return the number of first pieces that no further text can change."""
-    if not pieces:
-        return 0
+def _final(source: str) -> tuple[list[_Piece], int]:
+    """Return the first pieces that no further text can change, and the line after them.
+
+    They are told from complete lines alone: the line being written may become anything, and so may
+    the lines from an open formula on.
+    """
     lines = source.split("\n")
-    complete = len(lines) - 1  # how many lines have had their line break
-    *before, last = pieces
-    if last.start < complete:
-        return len(pieces) if _ends_by_itself(last, lines, complete) else len(before)
-    settled = _starts_paragraph(last, lines)
-    if before and not settled and not _ends_by_itself(before[-1], lines, last.start):
-        return len(before) - 1
-    return len(before)
+    border = len(lines) - 1
+    pieces = _parse("\n".join(lines[:border]), growing=True)
+    if pieces and pieces[-1].token == OPEN_FORMULA:
+        border = pieces.pop().start
+    if not pieces or _ends_by_itself(pieces[-1], lines, border):
+        return pieces, border
+    return pieces[:-1], pieces[-1].start
 
 
 def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:  # imported with the first text: the window comes up without i
     from markdown_it.rules_inline import StateInline
 
 MAX_NESTING = 24
+GROWING = "growing"
+"""True in the parser's environment if more text may come."""
+OPEN_FORMULA = "open_formula"
+"""Token for the lines at the end of growing text that may yet become a formula."""
 _LONGEST_FORMULA = 2_000
 _WORDS = re.compile(r"[^\W\d_]{3,}\s+[^\W\d_]{2,}")
 _MATHS = re.compile(r"[\\^_=]")
@@ -26,7 +30,7 @@ _ENVIRONMENT = re.compile(
     r"|array|[pbvBV]?matrix)\*?)\}"
 )
 _FENCES = {"$$": "$$", "\\[": "\\]"}
-_AFTER = ".,;:"
+_AFTER = {"", ".", ",", ";", ":"}
 
 
 @cache
@@ -99,42 +103,34 @@ def _formula_block(state: StateBlock, first: int, end: int, silent: bool) -> boo
     if state.is_code_block(first):
         return False
     start = state.bMarks[first] + state.tShift[first]
-    line = state.src[start : state.eMarks[first]]
-    environment = _ENVIRONMENT.match(line)
+    body = state.src[start : state.eMarks[first]]
+    environment = _ENVIRONMENT.match(body)
     if environment is not None:
-        closing, body = f"\\end{{{environment[1]}}}", ""
-    elif line[:2] in _FENCES:
-        closing, body = _FENCES[line[:2]], line[2:]
+        closing = f"\\end{{{environment[1]}}}"
+    elif body[:2] in _FENCES:
+        closing, body = _FENCES[body[:2]], body[2:]
     else:
         return False
-    last = first
-    body = line if environment is not None else body
-    while not (found := _closed(body, closing)):
-        last += 1
-        if last >= end or state.isEmpty(last) or state.sCount[last] < state.blkIndent:
+    kind, after = "math_block", first + 1
+    # An environment may hold others of its name, a pair of fences holds no fence.
+    divide = str.partition if environment is None else str.rpartition
+    while True:
+        formula, found, mark = divide(body, closing)
+        if found and mark.strip() in _AFTER and formula.strip():
+            break
+        if (found and environment is None) or len(body) > _LONGEST_FORMULA * 2:
             return False
-        body += "\n" + state.getLines(last, last + 1, state.blkIndent, False)
-        if len(body) > _LONGEST_FORMULA * 2:
+        if after == len(state.bMarks) - 1 and state.env.get(GROWING):
+            kind = OPEN_FORMULA
+            break
+        if after >= end or state.isEmpty(after) or state.sCount[after] < state.blkIndent:
             return False
+        body += "\n" + state.getLines(after, after + 1, state.blkIndent, False)
+        after += 1
     if silent:
         return True
-    content = "".join(found)
-    if environment is not None:
-        content = found[0] + closing + found[1]
-    token = state.push("math_block", "", 0)
-    token.content, token.map, token.block = content.strip(), [first, last + 1], True
-    state.line = last + 1
+    token = state.push(kind, "", 0)
+    token.content = f"{formula}{closing if environment else ''}{mark}".strip()
+    token.map, token.block = [first, after], True
+    state.line = after
     return True
-
-
-def _closed(body: str, closing: str) -> tuple[str, str] | None:
-    """The formula and the mark after it, when `closing` ends the `body`."""
-    stripped = body.rstrip()
-    mark = stripped[-1:] if stripped[-1:] in _AFTER else ""
-    stripped = stripped.removesuffix(mark) if mark else stripped
-    if not stripped.endswith(closing):
-        return None
-    formula = stripped[: -len(closing)]
-    if closing == "$$" and "$$" in formula:
-        return None
-    return (formula, mark) if formula.strip() else None

@@ -36,7 +36,7 @@ _UNSAFE = str.maketrans(
 )
 _WORDS = re.compile(r"(?:[^\W_]|[ ,.?!'-])+")
 _IN_WORDS = re.compile(r"[^\W\d_][,.]? ?\Z")
-_SENTENCE_END = re.compile(r"[.!?\u2026]['\")\]]* (?=[^\W\d_])|[\u3002\uff01\uff1f]")
+_SENTENCE_END = re.compile(r"(?:[.!?\u2026]['\")\]]* |[\u3002\uff01\uff1f])(?=[^\W\d_])")
 
 
 class BlockKind(StrEnum):
@@ -194,6 +194,8 @@ class Chain:
         at = self.text.rfind("\n", 0, PLAIN_CHUNK) + 1
         if at > (0 if self.head else self.text.find("\n") + 1):
             return (at, False) if self._is_code(at) else None
+        if FENCE.match(self.head or self.text) is None:
+            return None  # the rest of a line would not be code any more
         at = safe_cut(self.text, PLAIN_CHUNK)
         while self.text[at] in "`~ \t" and at > PLAIN_CHUNK - 80:
             at -= 1  # what goes on must not look like the end of the code
@@ -203,7 +205,7 @@ class Chain:
         """Return whether the line that begins at `at` is certainly code, not the code's end."""
         fence = FENCE.match(self.head or self.text)
         if fence is None:
-            return True
+            return bool(self.text[at:].strip())  # blank lines may also be what follows the code
         above = self.text[self.text.rfind("\n", 0, at - 1) + 1 : at - 1]
         line, ended, _ = self.text[at:].partition("\n")
         if closes(above, fence[2]) or closes(line, fence[2]):

@@ -79,10 +79,12 @@ class ProseWriter:
             case "list_item_open":
                 self._marker = True
             case "list_item_close":
-                self._bare_marker()
+                if self._marker:
+                    self._start("nested", self._look.line())
                 ordered, number = self._lists[-1]
                 self._lists[-1] = (ordered, number + 1)
             case "blockquote_open":
+                self._bare_marker()
                 self._quotes.append(-1)
             case "blockquote_close":
                 first = self._quotes.pop()
@@ -113,10 +115,13 @@ class ProseWriter:
             self._marker = False
 
     def _bare_marker(self) -> None:
-        """Give an item that does not begin with text a line for its marker alone."""
+        """Write the marker of an item that does not begin with text; the item goes on beside it."""
         if self._marker:
-            self._start("nested", self._look.line())
+            style = self._look.line(rtl=is_rtl(self._block.source))
+            style.setBottomMargin(-style.lineHeight())
+            self._start("nested", style)
             self._cursor.insertText(INVISIBLE)  # Qt hides an empty text block beside a table
+            self._writer.marker_alone()
 
     def _list_format(self, *, ticked: bool) -> QTextListFormat:
         ordered, number = self._lists[-1]
@@ -166,6 +171,7 @@ class ProseWriter:
     def _formula(self, token: Token) -> None:
         first, last = token.map or (0, 1)
         start, end = self._lines.span(first, last)
+        self._bare_marker()
         text, source = render(token.content, display=True), self._block.source[start:end]
         style = self._look.line()
         style.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -190,7 +196,9 @@ class ProseWriter:
 
     def _rule(self) -> None:
         style = QTextBlockFormat()
-        style.setLineHeight(9, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        height = self._look.line().lineHeight() if self._marker else 9
+        style.setLineHeight(height, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        self._bare_marker()
         self._start("rule", style)
         self._cursor.insertText(INVISIBLE)  # Qt hides an empty text block below a table
         number = self._cursor.blockNumber()

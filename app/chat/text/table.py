@@ -92,7 +92,7 @@ def clear_row(table: QTextTable, number: int) -> int:
     return table.cellAt(number, 0).firstPosition()
 
 
-def table_format(indent: float, above: int, widths: Sequence[float] = ()) -> QTextTableFormat:
+def table_format(indent: float, above: float, widths: Sequence[float] = ()) -> QTextTableFormat:
     """The look of a table; `widths` of its columns in percent of the room there is."""
     style = QTextTableFormat()
     style.setBorder(1)

@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from app.chat.text.backdrop import paint_region, region_box
+from app.chat.text.backdrop import is_code, paint_region, region_box
 from app.chat.text.highlight import CodeColours, load_lexer
 from app.chat.text.line_boxes import BlockLines
 from app.chat.text.markdown import BlockKind, MarkdownBlock
@@ -403,10 +403,7 @@ class TextView(TextSurface):
         if self._working:
             return
         self._told_half = self._told_half or not self.laid_out
-        regions = self._writer.regions[-1:]
-        last = self.document().blockCount() - 1
-        in_code = bool(regions) and regions[0].kind is RegionKind.CODE and regions[0].last == last
-        extra = CODE_PADDING if in_code else 0
+        extra = CODE_PADDING if is_code(self.document().lastBlock()) else 0
         self.take_height(int(self.document().size().height()) + extra + 1)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

@@ -272,7 +272,7 @@ class DocumentWriter:
 
     def start(self, cursor: QTextCursor, kind: str, style: QTextBlockFormat) -> int:
         """Begin a text block of `kind` below the last one; its number."""
-        style.setTopMargin(style.topMargin() + gap(self._after, kind))
+        style.setTopMargin(style.topMargin() + self._gap(kind))
         if self._fresh:
             _leave_list(cursor)
             cursor.setBlockFormat(style)
@@ -286,6 +286,14 @@ class DocumentWriter:
         self._fresh = False
         self._after = "prose" if kind == "continued" else kind
         return number
+
+    def marker_alone(self) -> None:
+        """Have what comes next begin in the line just written, beside the marker there."""
+        self._after = "marker"
+
+    def _gap(self, kind: str) -> float:
+        """Return the space above a text block of `kind`."""
+        return -self.look.line().lineHeight() if self._after == "marker" else gap(self._after, kind)
 
     def _leave_above(self, height: float) -> None:
         """Keep `height` pixels free above the first text block: Qt ignores its top margin."""
@@ -378,7 +386,7 @@ class DocumentWriter:
         """Insert a table; the empty text blocks that Qt leaves around it take no room."""
         if self._fresh:
             _make_filler(cursor)
-        style = table_format(indent, gap(self._after, "table"), self._widths)
+        style = table_format(indent, self._gap("table"), self._widths)
         style.setHeaderRowCount(1 if rows and rows[0].header else 0)
         columns = max((len(row.contents) for row in rows), default=1)
         table = cursor.insertTable(max(len(rows), 1), columns, style)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +15,8 @@ _LINES = st.sampled_from(
         "||text|some longer line of words|# Heading|#tag|---|***bold** x|===|- item|- |-|* star"
         "|1. one|2. two|12|  continued|    code|\tcode|> quote|>|```|```python|``|~~~|print(1)"
         "|/ a / b /|/---/---/|/ 1 / 2 /|[a]: http://x|<b>html</b>|   - nested|  |+ plus"
-        "|----------------|a/b"
+        "|----------------|a/b|$$|$$x|x$$|$$ x $$|  $$|- $$|> $$|\\[|x \\]|\\begin{align}"
+        "|\\end{align}.|/---/|-/-|=== |- ```|> ```|- - a|    - deep|lazy words| "
     )
     .replace("/", "\0")
     .split("|")
@@ -46,6 +47,49 @@ def test_streaming_in_any_pieces_gives_the_blocks_of_the_whole(text: str, cuts: 
 @given(_TEXTS)
 def test_streaming_by_character_gives_the_blocks_of_the_whole(text: str) -> None:
     assert _streamed(text, list(range(len(text)))) == split(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("$$\n# a\n-\n$$", "> a\n$$\n- b\n$$ c", "- $$\n  # a\n  $$", "> $$\n$$\n    a\n$$b$$."),
+        *("\\[\n- a\n\\]", "a\n  $$\nb $$ c", "\\begin{align}\n```\n\\end{align}."),
+        *("$$\n```\n\n$$", "=== \n  |---|\n|---|---|", "a\n|---|\n-|-"),
+        *("a|b\n-|-\n$$\n- c\n$$", "- a\nb|c\n-|-\n- $$d$$"),
+    ],
+)
+def test_no_two_cuts_change_the_blocks(text: str) -> None:
+    whole = split(text)
+    for first, second in combinations_with_replacement(range(len(text)), 2):
+        assert _streamed(text, [first, second]) == whole, (first, second)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "words and more " * 130 + "\n===\n\nend",
+        "$$\n" + ("a + b" * 9 + "\n- c\n") * 42 + "$$\n\nend",
+        ("\u65e5\u672c\u8a9e\u3002" * 12 + "\n$$ ") * 40 + "\n\nend",
+        "    code\n" * 30 + "\n\n\na | b\n-|-",
+        "    " + "code " * 900 + "\n\nend",
+    ],
+    ids=["underlined", "formula", "sentences", "blank", "giant"],
+)
+def test_long_text_is_cut_in_the_same_places_as_it_comes(text: str) -> None:
+    whole = split(text)
+    for size in (7, 300):
+        assert _streamed(text, list(range(0, len(text), size))) == whole
+
+
+def test_an_open_formula_is_shown_as_it_is_typed() -> None:
+    stream = BlockStream()
+    stream.feed("Look:\n\n$$\na\n= b\n- c_1")
+    assert [block.source for block in stream.committed] == ["Look:"]
+    assert [(block.kind, block.source) for block in stream.tail] == [
+        (BlockKind.PLAIN, "$$\na\n= b\n- c_1")
+    ]
+    stream.feed("\n$$\n")
+    assert (stream.tail, stream.committed[-1].kind) == ((), BlockKind.PROSE)
 
 
 @settings(max_examples=80, deadline=None)

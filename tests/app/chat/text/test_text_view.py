@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.text.backdrop import region_box
 from app.chat.text.highlight import load_lexer
 from app.chat.text.regions import RegionKind
+from app.chat.text.styles import CODE_HEADER
 from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
 from app.theme.icons import IconButton
@@ -48,7 +49,7 @@ def f(x):
 
 _LINES = [
     *("text", "# H", "- a", "  - b", "1. x", "- ```", "> q", "```", "```c", "int x;", "---", ""),
-    *("/ a / b /", "/---/---/", "/ 1 / 2 /"),
+    *("/ a / b /", "/---/---/", "/ 1 / 2 /", "/---/", "$$", "$$x$$", "x$$", "  $$", "===", "- > q"),
 ]
 
 
@@ -435,18 +436,39 @@ def test_cells_stand_as_their_column_and_their_letters_say(view: TextView) -> No
     assert found[2][1] is Qt.LayoutDirection.RightToLeft
 
 
-@pytest.mark.parametrize("first", ["```\n  x\n  ```", "    x", "| x |\n  |---|"])
-def test_an_item_that_begins_with_no_text_has_its_marker_above(view: TextView, first: str) -> None:
-    view.show_markdown(f"| cell |\n|---|\n\n- {first}\n- last")
-    assert _everything(view).split("\n") == ["cell", "- ", "x", "- last"]
+@pytest.mark.parametrize(
+    ("first", "above"),
+    [("```\n  x\n  ```", CODE_HEADER), ("    x", CODE_HEADER), ("| x |\n  |---|", 9), ("> x", 0)],
+    ids=["fence", "indented", "table", "quote"],
+)
+def test_an_item_that_begins_with_no_text_has_its_marker_beside(
+    view: TextView, first: str, above: int
+) -> None:
+    view.show_markdown(f"| cell |\n|---|\n\n- {first}\n\n- last\n-\n- [ ] task")
+    copied = ["cell", "- ", "x", "- last", "- ", "- \N{BALLOT BOX} task"]
+    assert _everything(view).split("\n") == copied
     layout = view.document().documentLayout()
     cursor = view.document().find("x")
-    below = layout.blockBoundingRect(cursor.block()).top()
+    beside = layout.blockBoundingRect(cursor.block()).top() - above
     cursor.movePosition(QTextCursor.MoveOperation.Left, n=3)
     marker = layout.blockBoundingRect(cursor.block())
     assert cursor.block().textList() is not None
     assert marker.left() == 0
-    assert 0 < marker.bottom() <= below
+    assert abs(marker.top() - beside) < 1
+    empty = layout.blockBoundingRect(view.document().find("last").block().next())
+    task = layout.blockBoundingRect(view.document().find("task").block())
+    assert empty.bottom() < task.top()
+
+
+@pytest.mark.parametrize("text", ["> ```\n> x\n> ```", "> a\n> ```\n> x\n> ```\n> b"])
+def test_the_bar_of_a_quote_is_as_long_as_the_code_in_it(view: TextView, text: str) -> None:
+    view.show_markdown(text)
+    boxes = {
+        region.kind: region_box(view.document(), region, 600) for region in view.writer.regions
+    }
+    bar, code = boxes[RegionKind.QUOTE], boxes[RegionKind.CODE]
+    assert bar.top() <= code.top()
+    assert view.height() >= bar.bottom() >= code.bottom()
 
 
 def test_the_lines_of_a_formula_stay_below_each_other(view: TextView) -> None:
