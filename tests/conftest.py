@@ -61,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     home = tempfile.TemporaryDirectory(prefix="duotail-tests-", ignore_cleanup_errors=True)
     config.add_cleanup(home.cleanup)
     os.environ.update(_user_dirs(Path(home.name)))
+    if hasattr(config, "cache"):  # all processes of all runs share what Mesa has compiled
+        os.environ["MESA_SHADER_CACHE_DIR"] = str(config.cache.mkdir("shaders"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -25,27 +25,19 @@ class WebGpuDevice:
         name: of the device in plans: "webgpu:0".
         budget: most bytes that this process may hold on it; None: no limit of ours.
         label: for people; None: what the driver calls it.
-        tile: rows that products take together at most; None: what suits the adapter.
 
     Raises:
         Absent: there is no such adapter.
         OutOfMemory: the budget does not even hold the driver.
     """
 
-    def __init__(
-        self,
-        name: str,
-        budget: int | None = None,
-        label: str | None = None,
-        tile: int | None = None,
-    ) -> None:
+    def __init__(self, name: str, budget: int | None = None, label: str | None = None) -> None:
         adapter = adapter_named(name)
-        software = is_software(adapter)
         self.ledger = Ledger(name, label or adapter.info["device"], budget)
         self._own = Account(self.ledger, "device")
         self._entries: list[Allocation] = [self._own.take(Purpose.RUNTIME, RUNTIME)]
         self.gpu: Gpu | None = Gpu(adapter, self.ledger)
-        self._tile = tile or (_SOFTWARE_TILE if software else LARGEST_TILE)
+        self._tile = _SOFTWARE_TILE if is_software(adapter) else LARGEST_TILE
         self._transfers = self.gpu.transfers
 
     @property

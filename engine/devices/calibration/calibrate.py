@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 
 from engine.backend.cpu import CpuDevice, native_is_built, threads_for
@@ -22,6 +23,7 @@ from engine.devices.calibration.small_model import (
     SmallShape,
 )
 from engine.devices.calibration.timing import (
+    LONGEST_S,
     MOST_ROUNDS,
     Course,
     Progress,
@@ -278,12 +280,17 @@ def _measure(
     read = _reading(subject, device, course)
     room = subject.room(BYTES if len(kinds) > 1 else BYTES_ALONE, len(kinds) + 1)
     first, *others = kinds
+
+    def narrow(blocks: int) -> SmallModel:
+        return SmallModel(device, first, NARROW, blocks, context=CONTEXT, check=course.check)
+
+    most, least = BLOCKS_OF_NARROW
+    shallow = narrow(least)
+    fitting = _fitting(shallow, course)
+    deep = narrow(min(most, max(2 * least, int(fitting * least))))
+    room = min(room, int(fitting * shallow.weight_bytes))
     wide = {first: _make(device, first, room, course, CONTEXT)}
     wide |= {kind: _make(device, kind, room, course) for kind in others}
-    deep, shallow = (
-        SmallModel(device, first, NARROW, blocks, context=CONTEXT, check=course.check)
-        for blocks in BLOCKS_OF_NARROW
-    )
     eight = None
     if subject.is_host and native_is_built():
         eight = SmallModel(
@@ -296,6 +303,16 @@ def _measure(
     course.begin(stage, planned, max(end - course.clock(), planned * LEAST_SHARE))
     found = _computed(subject, wide, (deep, shallow), ROWS, course, eight)
     return replace(found, read_bytes_per_s=max(read, found.read_bytes_per_s))
+
+
+def _fitting(model: SmallModel, course: Course) -> float:
+    """Return how many times as large a model may be for a forward of one row to be timed often.
+
+    A slow device measures smaller ones, so that nobody waits for it.
+    """
+    run = partial(model.run, 1, 0)
+    course.seconds(run)  # shaders compiled, pages in place
+    return LONGEST_S / max(course.seconds(run), 1e-9)
 
 
 def _small(

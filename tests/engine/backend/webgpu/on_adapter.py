@@ -6,7 +6,10 @@ from functools import cache
 from pathlib import Path
 
 from engine.backend.decoder import Decoder
+from engine.backend.ledger import Account
+from engine.backend.segment import Backend
 from engine.backend.webgpu.device import WebGpuDevice
+from engine.backend.webgpu.segment import WebGpuBackend
 from engine.commands import WeightFormat
 from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
@@ -21,9 +24,15 @@ def shared_device() -> WebGpuDevice:
 
 
 def on_adapter(
-    folder: Path, fmt: WeightFormat = WeightFormat.F32, device: WebGpuDevice | None = None
+    folder: Path,
+    fmt: WeightFormat = WeightFormat.F32,
+    device: WebGpuDevice | None = None,
+    tile: int | None = None,
 ) -> Decoder:
-    """The model of a folder."""
-    config = open_config(folder)
-    weights = ModelWeights.of_folder(config, folder)
-    return Decoder.build(config, weights, (device or shared_device()).backend(fmt, "target"))
+    """The model of a folder; `tile`: rows that products take together at most."""
+    config, device = open_config(folder), device or shared_device()
+    backend: Backend = device.backend(fmt, "target")
+    if tile is not None:
+        assert device.gpu is not None
+        backend = WebGpuBackend(fmt, device.gpu, Account(device.ledger, "target"), tile)
+    return Decoder.build(config, ModelWeights.of_folder(config, folder), backend)

@@ -32,7 +32,7 @@ from engine.model.families import open_config
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("llama"))
+    return write_model(tmp_path_factory.mktemp("llama"), num_hidden_layers=2)
 
 
 def test_what_is_held_is_what_is_planned_and_what_wgpu_was_asked_for(
@@ -74,8 +74,7 @@ def test_what_is_held_is_what_is_planned_and_what_wgpu_was_asked_for(
 
 
 def test_the_devices_own_clock_tells_when_it_computed(llama: Path) -> None:
-    device = WebGpuDevice(NAME)
-    model = on_adapter(llama, device=device)
+    device, model = shared_device(), on_adapter(llama)
     state = model.new_state(64)
     model.forward(state, [5, 6, 7])  # compiles
     device.transfers.take(perf_counter())
@@ -136,7 +135,7 @@ def test_a_device_that_is_not_there_is_absent() -> None:
 
 
 def test_an_edit_takes_over_the_keys_of_the_prefix(llama: Path) -> None:
-    model = on_adapter(llama, WeightFormat.Q8, WebGpuDevice(NAME))
+    model = on_adapter(llama)
     states = PrefixCache(model, 300, 1 << 30)
     state = states.take([5, 6, 7])
     model.forward(state, [5, 6, 7], logit_rows=())

@@ -19,7 +19,7 @@ from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
 from engine.backend.segment import Share
 from engine.backend.webgpu import sizes
-from engine.backend.webgpu.device import WebGpuDevice
+from engine.backend.webgpu.gpu import Gpu
 from engine.commands import WeightFormat
 from engine.machine.facts import CPU
 from engine.model.families import open_config
@@ -30,14 +30,15 @@ _LATER = pytest.mark.release(reason="every family and number of rows")
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("llama"))
+    return write_model(tmp_path_factory.mktemp("llama"), num_hidden_layers=2)
 
 
 @pytest.mark.release(keep=1, reason="every family")
 @pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3"])
 def test_one_hash(family: str, tmp_path: Path) -> None:
     """Prompts in chunks, chains, trees, what follows a commit; in fresh and in reused states."""
-    model = on_adapter(write_model(tmp_path, family), WeightFormat.Q8)
+    folder = write_model(tmp_path, family, num_hidden_layers=2)
+    model = on_adapter(folder, WeightFormat.Q8)
     found = hashes(model, (1, 7, 64, 512) if family == "llama" else (7, 512))
     assert len(set(found.values())) == 1, found
 
@@ -46,11 +47,12 @@ def test_one_hash(family: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("fmt", [WeightFormat.F32, WeightFormat.Q8])
 def test_rows_that_share_a_reading_of_the_weights(fmt: WeightFormat, llama: Path) -> None:
     """Products of 1, 2, 4, 8, 16 and 64 rows give the same bits."""
-    tokens = prompt(on_adapter(llama, fmt), 40)
-    expected = in_chunks(on_adapter(llama, fmt, WebGpuDevice(NAME, tile=1)), tokens, 5)
-    for tile, chunk in ((2, 2), (4, 3), (16, 7), (16, 30), (16, 40)):
-        found = in_chunks(on_adapter(llama, fmt, WebGpuDevice(NAME, tile=tile)), tokens, chunk)
-        assert np.array_equal(found, expected), (tile, chunk)
+    alone, *others = (on_adapter(llama, fmt, tile=tile) for tile in (1, 2, 4, 16))
+    tokens = prompt(alone, 40)
+    expected = in_chunks(alone, tokens, 5)
+    for model, chunks in zip(others, ([2], [3], [7, 30, 40]), strict=True):
+        for chunk in chunks:
+            assert np.array_equal(in_chunks(model, tokens, chunk), expected), chunk
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_any_number_of_rows(
     family: str, fmt: WeightFormat, counts: Sequence[int], tmp_path: Path
 ) -> None:
     """From 1 to 64 rows in a forward, of a chain and of a tree: each row has the same bits."""
-    model = on_adapter(write_model(tmp_path, family), fmt)
+    model = on_adapter(write_model(tmp_path, family, num_hidden_layers=2), fmt)
     rng = np.random.default_rng(6)
     state, tokens = prefilled(model, 64), prompt(model, 64)[::-1]
     parents = [-1, *(int(rng.integers(max(-1, node - 6), node)) for node in range(1, 64))]
@@ -76,8 +78,9 @@ def test_any_number_of_rows(
         path = [node]
         while parents[path[0]] >= 0:
             path.insert(0, parents[path[0]])
-        alone = chain_logits(model, state, [tokens[each] for each in path])[-1]
-        assert np.array_equal(tree[node], alone), node
+        alone = model.forward(state, [tokens[each] for each in path]).logits
+        assert np.array_equal(tree[path], alone), node
+        state.discard()
     for rows in counts:
         for above, expected in ((None, chain), (parents[:rows], tree)):
             found = model.forward(state, tokens[:rows], above).logits
@@ -87,10 +90,11 @@ def test_any_number_of_rows(
 
 def test_passes_of_fewer_rows(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long sequences are computed, whose parts of attention would take too much memory."""
-    tokens = np.random.default_rng(4).integers(3, 320, 300).tolist()
-    expected = in_chunks(on_adapter(llama), tokens, 300)
+    model = on_adapter(llama)
+    tokens = prompt(model, 140)
+    expected = in_chunks(model, tokens, 140)
     monkeypatch.setattr(sizes, "PARTS_BYTES", 1)
-    assert np.array_equal(in_chunks(on_adapter(llama), tokens, 50), expected)
+    assert np.array_equal(in_chunks(on_adapter(llama), tokens, 140), expected)
 
 
 def test_a_tree_of_many_rows_is_computed_in_parts(llama: Path) -> None:
@@ -102,14 +106,13 @@ def test_a_matrix_in_several_pieces(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a device with a small limit on bindings has it: the same bits."""
-    folder = write_model(tmp_path, family)
+    folder = write_model(tmp_path, family, num_hidden_layers=2)
     whole = on_adapter(folder)
     tokens = prompt(whole, 20)
     expected = in_chunks(whole, tokens, 20)
-    device = WebGpuDevice(NAME)
     with monkeypatch.context() as small:
-        small.setattr(type(device.gpu), "most_bound", 9000)
-        model = on_adapter(folder, device=device)
+        small.setattr(Gpu, "most_bound", 9000)
+        model = on_adapter(folder)
     assert np.array_equal(in_chunks(model, tokens, 20), expected)
 
 
