@@ -106,10 +106,7 @@ class HardwareCard(Card):
         """Show what was found."""
         told = [] if machine is None else device_words(machine, speeds)
         while len(self.rows) > len(told):
-            row = self.rows.pop()
-            self._devices.removeWidget(row)
-            row.hide()
-            row.deleteLater()
+            self.rows.pop().deleteLater()
         while len(self.rows) < len(told):
             row = DeviceRow(self)
             self.rows.append(row)

@@ -62,7 +62,6 @@ class RefusalNotice(QFrame):
         self.setAccessibleName(told.cause)
         self.setAccessibleDescription(sentences(told.cause, told.remedy))
         for button in self.buttons:
-            self._ways.removeWidget(button)
             button.deleteLater()
         self.buttons = [self._way(way) for way in refusal.ways_out]
         for place, button in enumerate(self.buttons):

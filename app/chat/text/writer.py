@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import cast
 
 from PySide6.QtGui import (
     QColor,
@@ -13,10 +12,8 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
-    QTextList,
     QTextTable,
 )
-from shiboken6 import Shiboken
 
 from app.chat.text.inline_writer import InlineWriter, Note
 from app.chat.text.lines import SourceLines, SourcePlaces
@@ -227,21 +224,15 @@ class DocumentWriter:
         self.map.cut(first.start)
         cursor.setPosition(first.start)
         style = cursor.blockFormat()
-        items = cast("QTextList | None", cursor.block().textList())
-        marker = items.format() if items is not None else None
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
         if first.fresh:
             _leave_list(cursor)
             cursor.setBlockFormat(QTextBlockFormat())
         elif not cursor.block().text():
-            # An empty text block takes over the looks of what was removed behind it.
-            _leave_list(cursor)
+            # An empty text block takes over the looks of what was removed behind it; its own
+            # name the list that it is in.
             cursor.setBlockFormat(style)
-            if items is not None and Shiboken.isValid(items):
-                items.add(cursor.block())
-            elif marker is not None:  # it was alone in its list, and the list is gone
-                QTextCursor(cursor.block()).createList(marker)
         self._fresh, self._after = first.fresh, first.after
         del self._live[index:]
 

@@ -119,14 +119,15 @@ def test_the_file_is_searched_next_to_the_open_store(store: HistoryStore) -> Non
 def test_a_search_of_the_file_is_cancelled(
     store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made = store.conversations.create("Letters")
+    store.answers.add_user_message(made.id, "words")
     searcher = FileSearcher(store.path)
-    cancelled: list[bool] = []
+    assert searcher.search("words")
+    search = HistorySearch.search
 
-    def search(going: HistorySearch, _query: str) -> list[Hit]:
-        searcher.cancel()
-        cancelled.append(going._cancelled.is_set())
-        return []
+    def cancelled(going: HistorySearch, query: str) -> list[Hit]:
+        going._connection.set_progress_handler(searcher.cancel, 1)
+        return search(going, query)
 
-    monkeypatch.setattr(HistorySearch, "search", search)
-    searcher.search("words")
-    assert cancelled == [True]
+    monkeypatch.setattr(HistorySearch, "search", cancelled)
+    assert searcher.search("words") == []

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QDialogButtonBox
 from pytestqt.qtbot import QtBot
 
 from app.data_folder.paths import Paths
@@ -138,6 +139,7 @@ def test_no_crash_no_report(paths: Paths) -> None:
     assert ReportFolder(paths).of_last_crash() is None
 
 
+@pytest.mark.qt_log_ignore("This plugin does not support")
 def test_reports_are_read_copied_and_deleted(
     paths: Paths, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +150,8 @@ def test_reports_are_read_copied_and_deleted(
     folder.of_error(failing(IndexError("two")))
     dialog = ReportsDialog(folder)
     qtbot.addWidget(dialog)
+    dialog.show()
+    assert dialog.list.geometry().right() < dialog.text.geometry().left()
     assert dialog.list.count() == 2
     assert "IndexError" in dialog.text.toPlainText()
     dialog.copy.click()
@@ -164,3 +168,7 @@ def test_reports_are_read_copied_and_deleted(
     with qtbot.waitSignal(dialog.restart_asked) as asked:
         dialog.safe.click()
     assert asked.args == [True]
+    dialog.show()
+    (box,) = dialog.findChildren(QDialogButtonBox)
+    box.button(QDialogButtonBox.StandardButton.Close).click()
+    assert not dialog.isVisible()

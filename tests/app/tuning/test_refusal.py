@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -129,10 +130,15 @@ def test_the_ways_of_the_last_refusal_take_the_place_of_earlier_ones(
     theme.apply(ThemeChoice.LIGHT)
     notice = RefusalNotice()
     qtbot.addWidget(notice)
+    notice.show()
     for ways in (WAYS, WAYS[:1], ()):
         notice.show_refusal(replace(REFUSED, ways_out=ways))
         assert len(notice.buttons) == len(ways)
         qtbot.waitUntil(lambda: len(notice.findChildren(QPushButton)) == len(notice.buttons))
+        qtbot.waitUntil(lambda: all(each.isVisible() for each in notice.buttons))
+        notice.grab()
+        places = [each.geometry() for each in notice.buttons]
+        assert not any(one.intersects(other) for one, other in combinations(places, 2))
 
 
 def test_what_fits_in_no_way_has_no_such_buttons(desk: Desk) -> None:

@@ -11,7 +11,7 @@ from app.engine_link.measured import Measured, age_words
 from app.showcase import budgets
 from app.showcase.script import PLAN
 from app.theme.theme import Theme, ThemeChoice
-from app.tuning.hardware_card import HardwareCard
+from app.tuning.hardware_card import DeviceRow, HardwareCard
 from app.tuning.hardware_words import device_words
 from app.tuning.outcome import LoadOutcome, changes, now_words
 from engine.commands import KvType, Mode
@@ -71,3 +71,4 @@ def test_a_device_that_is_gone_has_no_row_any_more(theme: Theme, qtbot: QtBot) -
     assert len(card.rows) == 1
     card.show_machine(None, None)
     assert card.rows == []
+    qtbot.waitUntil(lambda: not card.findChildren(DeviceRow))

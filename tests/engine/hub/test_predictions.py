@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import json
+import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from time import thread_time
 
 import pytest
 from hollow_gguf import write_hollow_gguf
 from hollow_models import LLAMA_13B, write_hollow_model
-from stopwatch import least
 
 from engine.backend.cpu import native_is_built
 from engine.commands import DraftChoice, Load, WeightFormat
@@ -194,20 +193,23 @@ def test_types_that_no_kernel_reads_are_held_as_floats() -> None:
     assert held.weight_bytes == pytest.approx(4 * model.parameters, rel=0.01)
 
 
-@pytest.mark.release(reason="a stopwatch")
-def test_a_badge_takes_less_than_five_milliseconds() -> None:
+def test_a_badge_takes_few_calls() -> None:
+    """Calls are the same however busy the machine is; so many are some four milliseconds."""
     judge, everything = fitting(26.0, 32.0, 8.0), curated().models
+    calls: Counter[str] = Counter()
 
-    def each() -> float:  # of this thread: what other programs take of the cores does not count
-        gc.disable()
-        start = thread_time()
+    def each() -> None:
         for model in everything:
             judge.listed(model, "Q4_K_M")
-        gc.enable()
-        return (thread_time() - start) / len(everything)
 
     each()
-    assert least(each, 0.005) < 0.005
+    before = sys.getprofile()
+    sys.setprofile(lambda _frame, event, _of: calls.update((event,)))
+    try:
+        each()
+    finally:
+        sys.setprofile(before)
+    assert calls["call"] + calls["c_call"] < 12_000 * len(everything)
 
 
 def test_a_config_without_limits_is_no_trap() -> None:

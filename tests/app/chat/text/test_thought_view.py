@@ -157,6 +157,9 @@ def test_a_thought_stays_closed_where_nothing_of_a_stretch_is_shown(view: TextVi
     at = source.index("example")
     assert view.unfolded_rect(at, at + 7) is None
     assert not _thought(view).opened
+    at = source.index("there")
+    assert view.unfolded_rect(at, at + 5) is not None
+    assert _thought(view).opened
 
 
 def test_the_tint_reaches_into_thoughts(view: TextView) -> None:
