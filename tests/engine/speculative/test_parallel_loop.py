@@ -133,5 +133,7 @@ def test_nothing_is_waited_for_at_the_very_end(monkeypatch: pytest.MonkeyPatch) 
     assert (len(written.rounds), written.lane.waits) == (1, 0)
 
 
-def test_nobody_waits_for_what_will_not_come() -> None:
+def test_nobody_waits_for_what_will_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.speculative.pacing.worth_waiting", lambda *_, **__: True)
+    assert ParallelController().worth_waiting(Outlook(1.0, 0.1))
     assert not ParallelController().worth_waiting(Outlook(1.0, None))
