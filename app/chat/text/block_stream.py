@@ -7,6 +7,7 @@ plain blocks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ _KINDS = {
     OPEN_FORMULA: BlockKind.PLAIN,
 }
 _ENDS_ITSELF = {"heading_open", "underlined", "hr", "math_block"}
+_ORDERED = re.compile(r" {0,3}(\d{1,9})([.)])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,7 @@ class BlockStream:
         for line in lines:
             starts.append(starts[-1] + len(line) + 1)
         blocks: list[MarkdownBlock] = []
+        before = self.committed[-1] if self.committed else None
         for index, piece in enumerate(pieces):
             last = index == len(pieces) - 1
             stop = len(lines) if last else pieces[index + 1].start
@@ -205,7 +208,8 @@ class BlockStream:
             is_open = piece.token == "fence" and last and not ended and not _is_closed(text)
             block = _last(chain, is_open=is_open)
             if not block.empty:
-                blocks.append(block)
+                before = _numbered(block, before) if piece.token == "list_item_open" else block
+                blocks.append(before)
         return blocks
 
     def _advance_plain(self) -> None:
@@ -253,6 +257,19 @@ def _last(chain: Chain, *, is_open: bool) -> MarkdownBlock:
     """The last block of a chain, without blank space at its end unless it is open code."""
     block = chain.block(closed=not is_open)
     return block if is_open else replace(block, source=chain.text.rstrip())
+
+
+def _numbered(item: MarkdownBlock, before: MarkdownBlock | None) -> MarkdownBlock:
+    """Return an item of an ordered list with its number: the first one's is counted up."""
+    mark = _ORDERED.match(item.source)
+    if mark is None:
+        return item
+    number = int(mark[1])
+    if before is not None and before.number is not None:
+        above = _ORDERED.match(before.source)
+        if above is not None and above[2] == mark[2]:
+            number = before.number + 1
+    return replace(item, number=number)
 
 
 def _final(source: str) -> tuple[list[_Piece], int]:

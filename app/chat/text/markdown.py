@@ -66,6 +66,8 @@ class MarkdownBlock:
     """True if it goes on where the block before it ended."""
     in_line: bool = False
     """True if it goes on in the middle of its predecessor's line."""
+    number: int | None = None
+    """Number that an item of an ordered list is shown with; None for everything else."""
 
     @property
     def language(self) -> str:

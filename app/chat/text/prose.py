@@ -73,7 +73,7 @@ class ProseWriter:
             case "bullet_list_open":
                 self._lists.append((False, 1))
             case "ordered_list_open":
-                self._lists.append((True, int(token.attrGet("start") or 1)))
+                self._lists.append((True, self._first_number(token)))
             case "bullet_list_close" | "ordered_list_close":
                 self._lists.pop()
             case "list_item_open":
@@ -92,6 +92,13 @@ class ProseWriter:
                     indent = self._indent() + 1
                     last = self._cursor.blockNumber()
                     self.regions.append(Region(RegionKind.QUOTE, first, last, indent))
+
+    def _first_number(self, token: Token) -> int:
+        """Return the number of the first item of an ordered list."""
+        if self._block.number is not None and not (self._lists or self._quotes):
+            return self._block.number
+        start = token.attrGet("start")
+        return 1 if start is None else int(start)
 
     def _indent(self) -> float:
         """Return the left edge of the current container, in pixels."""

@@ -323,6 +323,25 @@ def test_copied_text_keeps_list_markers_and_lines(view: TextView) -> None:
     assert _everything(view) == "1. one\n2. two\n  - in\nEnd\nline"
 
 
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("1. a\n1. b\n1. c", "1. a\n2. b\n3. c"),
+        ("3. a\n\n3. b", "3. a\n4. b"),
+        ("0. a\n0. b", "0. a\n1. b"),
+        ("1. a\n```\nx\n```\n2. b", "1. a\nx\n2. b"),
+        ("5. a\n\nwords\n\n1. b", "5. a\nwords\n1. b"),
+        ("4. a\n   1. in\n   1. in\n4. b", "4. a\n  1. in\n  2. in\n5. b"),
+        ("> 4. a\n> 4. b", "4. a\n5. b"),
+    ],
+)
+def test_an_ordered_list_counts_from_its_first_number(
+    view: TextView, typed: str, shown: str
+) -> None:
+    view.show_markdown(typed)
+    assert _everything(view) == shown
+
+
 def test_a_giant_line_is_copied_in_one_piece(view: TextView) -> None:
     line = ("ab " * 10_000).rstrip()
     view.show_markdown(line)
