@@ -249,11 +249,10 @@ def test_a_word_at_the_bottom_leads_to_the_requests(holding: Desk) -> None:
         )
         assert dialog.view.isVisible()
         assert not dialog.isModal()  # the chat goes on beside it
-        rows, font = dialog.view.verticalHeader(), dialog.font()
+        rows = dialog.view.verticalHeader()
         before = rows.defaultSectionSize()
-        font.setPointSizeF(2 * font.pointSizeF())
-        dialog.setFont(font)
-        assert rows.defaultSectionSize() > before
+        holding.assembly.settings.change(font_scale=1.5)
+        holding.bot.waitUntil(lambda: rows.defaultSectionSize() > before)
         dialog.settings_asked.emit()
         assert shown_settings(holding).page.rows["serve"].isVisible()
     holding.assembly.settings.change(serve=False)

