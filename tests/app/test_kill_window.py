@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from app.engine_link.status import Phase
 from app.theme.theme import Theme
 from engine.commands import Load, Mode
 from engine.hub.local import default_target
+from tests import stopwatch
 
 KILLS = int(os.environ.get("DUOTAIL_KILLS", "200"))
 """Before a release; from day to day only answers are cut off, until half of one is kept."""
@@ -26,7 +28,6 @@ LATE = 0.05
 """Seconds by which saving may be late among what else the window has to do."""
 
 pytestmark = [
-    pytest.mark.usefixtures("alone"),
     pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL"),
     pytest.mark.timeout(3600),  # how many kills it takes is a matter of luck
 ]
@@ -40,14 +41,15 @@ def test_nothing_is_lost_however_often_the_window_is_killed(
 ) -> None:
     killings = Killings(tmp_path, seed=3)
     for _ in range(kills):
-        killings.kill()
+        kill(killings)
     found = killings.findings
     killings.moments = (HALF,)
     while not found.half_answers and found.kills < 10 * KILLS:
-        killings.kill()  # there has to be a half answer among what was left
+        kill(killings)  # there has to be a half answer among what was left
     assert found.half_answers > 0
     assert max(found.lost_seconds) < UNSAVED + LATE
-    the_window_goes_on(tmp_path, theme, qtbot)
+    with stopwatch.ALONE:
+        the_window_goes_on(tmp_path, theme, qtbot)
 
 
 @pytest.mark.release(reason="the same kills in another loop")
@@ -56,8 +58,15 @@ def test_nor_where_it_drafts_while_it_verifies(tmp_path: Path) -> None:
     killings = Killings(tmp_path, seed=5, mode=Mode.DUO, moments=(HALF,))
     found = killings.findings
     while not found.continued and found.kills < 10 * KILLS:
-        killings.kill()
+        kill(killings)
     assert found.continued > 0
+
+
+def kill(killings: Killings) -> None:
+    """Kill it once, alone; then leave others, who look every 50 ms, the time to take their turn."""
+    with stopwatch.ALONE:
+        killings.kill()
+    time.sleep(0.2)
 
 
 def the_window_goes_on(data: Path, theme: Theme, qtbot: QtBot) -> None:
