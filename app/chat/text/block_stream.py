@@ -29,6 +29,7 @@ _KINDS = {
     OPEN_FORMULA: BlockKind.PLAIN,
 }
 _ENDS_ITSELF = {"heading_open", "underlined", "hr", "math_block"}
+_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)]) [^\W\d_]")
 _ORDERED = re.compile(r" {0,3}(\d{1,9})([.)])")
 
 
@@ -125,7 +126,7 @@ class BlockStream:
         if line_ended:
             self._commit(*_final(self._source))
         pieces = _parse(self._source, growing=True)
-        if len(pieces) > 1 and _starts_paragraph(pieces[-1], self._source.split("\n")):
+        if len(pieces) > 1 and _stands_apart(pieces[-1], self._source.split("\n")):
             self._commit(pieces[:-1], pieces[-1].start)
             pieces = _parse(self._source, growing=True)
         if len(pieces) == 1 and pieces[0].splits:
@@ -288,8 +289,10 @@ def _final(source: str) -> tuple[list[_Piece], int]:
     return pieces[:-1], pieces[-1].start
 
 
-def _starts_paragraph(piece: _Piece, lines: Sequence[str]) -> bool:
+def _stands_apart(piece: _Piece, lines: Sequence[str]) -> bool:
     """Return whether a piece on the line being written is, for good, no part of the one before."""
+    if piece.token == "list_item_open":
+        return _ITEM.match(lines[piece.start]) is not None
     after_blank = piece.start > 0 and not lines[piece.start - 1].strip()
     text = lines[piece.start]
     plain_text = piece.token == "paragraph_open" and text[:1].isalnum()
