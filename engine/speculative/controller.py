@@ -83,6 +83,11 @@ class Controller:
         self._kind = TextKind.PROSE
 
     @property
+    def acceptance(self) -> float:
+        """Share of the draft's tokens that are accepted once all before them were, in all texts."""
+        return self._acceptance.goes_on.overall
+
+    @property
     def learnt(self) -> Learnt:
         """The beliefs as a later start should know them."""
         means = {name: mean.known for name, mean in self._means.items()}

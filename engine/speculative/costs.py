@@ -117,6 +117,11 @@ class MeanByKind:
         """The mean of the kind that is being written."""
         return self._now.value or 0.0
 
+    @property
+    def overall(self) -> float:
+        """The mean of all text."""
+        return self._all.value or 0.0
+
     def begin(self) -> None:
         """Start a new answer."""
         self._own.clear()
