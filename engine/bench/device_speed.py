@@ -54,7 +54,7 @@ class LoadTime:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundTimes:
+class TimedRounds:
     """Median seconds of a round by its rows, behind so many tokens; the target's draws included.
 
     `work` is what the device was asked to do for the first of `rows`, and for the last.
@@ -66,7 +66,7 @@ class RoundTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class PrefillTime:
+class TimedPrefill:
     """Median seconds of a prompt of so many tokens, to the logits of the last one."""
 
     tokens: int
@@ -76,7 +76,7 @@ class PrefillTime:
 
 def measure_speed(
     device: Device, config: ModelConfig, wanted: str, sizes: SpeedSizes
-) -> Iterator[LoadTime | RoundTimes | PrefillTime]:
+) -> Iterator[LoadTime | TimedRounds | TimedPrefill]:
     """Measure a shape in one of `engine.bench.recipes.FORMATS`, and tell each figure at once.
 
     Raises:
@@ -107,7 +107,7 @@ def read_bytes(config: ModelConfig, wanted: str) -> int:
 
 def _rounds(
     device: Device, decoder: Decoder, context: int, rows: tuple[int, ...], sizes: SpeedSizes
-) -> RoundTimes:
+) -> TimedRounds:
     side = RoundSide(decoder, context)
     side.forwards(rows, 3)  # kernels compiled, forwards recorded
     times: dict[int, list[float]] = {count: [] for count in rows}
@@ -117,15 +117,15 @@ def _rounds(
         count: workload(device, lambda n=count: side.forwards((n,), 1))  # type: ignore[misc]
         for count in dict.fromkeys((rows[0], rows[-1]))
     }
-    return RoundTimes(context, {count: median(spent) for count, spent in times.items()}, work)
+    return TimedRounds(context, {count: median(spent) for count, spent in times.items()}, work)
 
 
-def _prefill(device: Device, decoder: Decoder, tokens: int, sizes: SpeedSizes) -> PrefillTime:
+def _prefill(device: Device, decoder: Decoder, tokens: int, sizes: SpeedSizes) -> TimedPrefill:
     side = DecoderSide(decoder, tokens)
     side.prefills(1)
     spent: list[float] = []
     _repeat(lambda: spent.extend(side.prefills(1)), sizes)
-    return PrefillTime(tokens, median(spent), workload(device, lambda: side.prefills(1)))
+    return TimedPrefill(tokens, median(spent), workload(device, lambda: side.prefills(1)))
 
 
 def _repeat(work: Callable[[], object], sizes: SpeedSizes) -> None:

@@ -25,7 +25,7 @@ class KernelTime:
 
 @dataclass(frozen=True, slots=True)
 class DeviceWorkload:
-    """What was asked of a device.
+    """Work that was asked of a device.
 
     Attributes:
         launches: times that the host handed over work: lists of WebGPU's, kernels or recordings of

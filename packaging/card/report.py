@@ -65,9 +65,9 @@ def _speeds(found: Found, stack: str, shape: str, wanted: str) -> dict[str, floa
     for line in found:
         if (line.get("stack"), line.get("shape"), line.get("format")) != (stack, shape, wanted):
             continue
-        if line["kind"] == "RoundTimes" and "1" in line["seconds"]:
+        if line["kind"] == "TimedRounds" and "1" in line["seconds"]:
             speeds[f"decode {line['context']}"] = 1 / line["seconds"]["1"]
-        elif line["kind"] == "PrefillTime":
+        elif line["kind"] == "TimedPrefill":
             speeds[f"prefill {line['tokens']}"] = line["tokens"] / line["seconds"]
     return speeds
 
@@ -125,8 +125,8 @@ def _forwards(found: Found) -> Iterator[str]:
 
 def _forward(stack: str, shape: str, wanted: str, lines: Found, best: float | None) -> str:
     load = next((line for line in lines if line["kind"] == "LoadTime"), None)
-    rounds = [line for line in lines if line["kind"] == "RoundTimes"]
-    fills = [line for line in lines if line["kind"] == "PrefillTime"]
+    rounds = [line for line in lines if line["kind"] == "TimedRounds"]
+    fills = [line for line in lines if line["kind"] == "TimedPrefill"]
     times, share, asked = "", "", ""
     if rounds:
         seconds, work = rounds[0]["seconds"], rounds[0]["work"]

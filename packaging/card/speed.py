@@ -34,9 +34,9 @@ def run(check: Check, stack: str, shape: str) -> None:
 def _measure(check: Check, device: Device, stack: str, shape: str, wanted: str) -> str:
     from engine.bench.device_speed import (
         LoadTime,
-        PrefillTime,
-        RoundTimes,
         SpeedSizes,
+        TimedPrefill,
+        TimedRounds,
         measure_speed,
     )
 
@@ -48,9 +48,9 @@ def _measure(check: Check, device: Device, stack: str, shape: str, wanted: str) 
         check.emit(type(part).__name__, **found, **asdict(part))
         if isinstance(part, LoadTime):
             words = f"{wanted} loaded in {part.seconds:.1f} s"
-        elif isinstance(part, RoundTimes) and len(part.seconds) > 1:
+        elif isinstance(part, TimedRounds) and len(part.seconds) > 1:
             words = f"{wanted} T(1) {1e3 * part.seconds[1]:.2f} ms"
-        elif isinstance(part, PrefillTime):
+        elif isinstance(part, TimedPrefill):
             words += f", {part.tokens / part.seconds:,.0f} tokens/s of {part.tokens}"
         if check.left < 3:
             break

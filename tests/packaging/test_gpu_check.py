@@ -144,8 +144,8 @@ def written(out: Path) -> list[dict[str, Any]]:
 def timed(stack: str, one: float, prompt: float, shape: str = "qwen2.5-7b") -> report.Found:
     about = {"step": "speed", "stack": stack, "shape": shape, "format": "q4_0"}
     return [
-        {**about, "kind": "RoundTimes", "context": 512, "seconds": {"1": one}, "work": {}},
-        {**about, "kind": "PrefillTime", "tokens": 512, "seconds": prompt},
+        {**about, "kind": "TimedRounds", "context": 512, "seconds": {"1": one}, "work": {}},
+        {**about, "kind": "TimedPrefill", "tokens": 512, "seconds": prompt},
     ]
 
 
