@@ -64,8 +64,9 @@ def describe_draft(
         UserFixable: the hidden size cannot be divided among the attention heads.
         NotPossible: the target has too few blocks for the taps.
     """
-    rows = shape.rows if shape.rows < target.vocab_size else None
     head = shape.kind is not DraftKind.MODEL
+    own = shape.rows < target.vocab_size and not (head and shape.borrows)
+    rows = shape.rows if own else None
     ends = list(target.eos_token_ids)
     found: dict[str, object] = {
         "architectures": [OUR_ARCHITECTURE if head else "LlamaForCausalLM"],

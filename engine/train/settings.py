@@ -36,6 +36,8 @@ class DraftShape:
         intermediate: width of the feed-forwards.
         rows: tokens that it can propose, those that the target writes most; larger vocabularies
             are reduced to them.
+        borrows: a head's output rows are the target's, and are no part of its files. It learns
+            with `rows` of them and can propose any token.
         begin: a draft folder of the same shape whose weights it begins with.
     """
 
@@ -45,6 +47,7 @@ class DraftShape:
     heads: int | None = None
     intermediate: int | None = None
     rows: int = 8192
+    borrows: bool = False
     begin: Path | None = None
 
 

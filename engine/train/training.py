@@ -125,13 +125,13 @@ class _Job:
     def recording_identity(self) -> str:
         """Text that is equal where a recording can be used.
 
-        Drafts with the same taps can be trained from one recording, whatever else differs.
+        All drafts whose taps it holds can be trained from one recording, whatever else differs.
         """
         settings = self.settings
         data = [f"{source.path.name}:{source.size}" for source in self.sources]
         how = f"own {settings.longest_answer}" if settings.own_answers else "given"
         made = f"{how} {self.longest} {settings.seed}"
-        return " | ".join((self.target.identity, " ".join(data), made, str(self.taps)))
+        return " | ".join((self.target.identity, " ".join(data), made))
 
 
 def train(
@@ -169,10 +169,10 @@ def train(
             their_ids = load_weights(draft, settings.shape.begin)
         with _created(settings.out):
             _record(job, examples, tell_recording, stopped)
-            with Recording(job.folder, job.recording_identity) as recording:
+            with Recording(job.folder, job.recording_identity, job.taps) as recording:
                 most = max(settings.batch, job.longest)
                 batches = Batches(recording, len(job.taps), most, settings.seed)
-                ids, covered = _proposed(recording, job.config)
+                ids, covered = _proposed(recording, settings.shape.rows, job.config.vocab_size)
                 learner = _learner(job, draft, ids, their_ids, device)
                 held_out = batches.held_out(settings.held_out)
                 trainer = Trainer(settings, learner, held_out, device, job.identity, begun)
@@ -240,7 +240,7 @@ def _record(
             raise Paused(TrainingProgress())
 
     settings = job.settings
-    writer = RecordingWriter(job.folder, job.recording_identity)
+    writer = RecordingWriter(job.folder, job.recording_identity, job.taps)
     if settings.own_answers:
         sequences = own_answers(
             job.target,
@@ -258,11 +258,11 @@ def _record(
     record(sequences, writer, settings.recorded, told)
 
 
-def _proposed(recording: Recording, config: ModelConfig) -> tuple[Tensor | None, float]:
-    """Choose the tokens that the draft proposes, and their share of the answers; None: all."""
-    if config.rows is None:
+def _proposed(recording: Recording, rows: int, vocab_size: int) -> tuple[Tensor | None, float]:
+    """Choose the tokens that the draft learns, and their share of the answers; None: all."""
+    if rows >= vocab_size:
         return None, 1.0
-    return recording.frequent_tokens(config.rows, config.vocab_size)
+    return recording.frequent_tokens(rows, vocab_size)
 
 
 def _learner(
@@ -298,7 +298,7 @@ def _write(job: _Job, draft: DraftModule, ids: Tensor | None) -> int:
     """Write the draft's folder; returns how many numbers were trained."""
     weights = {name: one.detach().cpu() for name, one in draft.named_parameters()}
     parameters = sum(weight.numel() for weight in weights.values())
-    if ids is not None:
+    if ids is not None and job.config.rows is not None:
         weights[HEAD_IDS] = ids
     name = f"{job.target.name} {job.settings.shape.kind}-{job.config.num_layers}"
     out, kind = job.settings.out, job.settings.packed

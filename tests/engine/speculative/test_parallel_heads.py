@@ -114,6 +114,19 @@ def assert_kept_pairs(lane: ParallelDraft, text: Sequence[int]) -> None:
         assert tuple(cache.rows[place]) == (memory, 1)
 
 
+def until_stopped(
+    target: Decoder, lane: ParallelDraft, text: list[int], most: int, rng: np.random.Generator
+) -> list[int]:
+    """What is written before somebody stops it; nothing where that is before the first token."""
+    asked, last = count(), int(rng.integers(0, 40))
+    controller, greedy = RandomPace(rng), SAMPLINGS["greedy"]
+    try:
+        return run(target, lane, text, greedy, controller=controller, max_tokens=most,
+                   cancelled=lambda: next(asked) >= last).tokens  # fmt: skip
+    except Cancelled:
+        return []
+
+
 @pytest.mark.parametrize("name", FORESEEN)
 @pytest.mark.usefixtures("scripted")
 def test_what_it_offers_is_right_at_any_pace(name: str, target: Decoder, head: Decoder) -> None:
@@ -208,14 +221,7 @@ def test_limits_contexts_and_stops(target: Decoder, head: Decoder) -> None:
                 assert done.tokens == answer(prompt, most or 12)
     lane, text = lane_of(head), [3, 4, 5]
     while len(text) < 60:
-        asked, last = count(), int(rng.integers(0, 40))
-        try:
-            text += run(target, lane, text, SAMPLINGS["greedy"], controller=RandomPace(rng),
-                        max_tokens=60 - len(text),
-                        cancelled=lambda asked=asked, last=last: next(asked) >= last,
-                        ).tokens  # fmt: skip
-        except Cancelled:
-            continue
+        text += until_stopped(target, lane, text, 60 - len(text), rng)
     assert text[3:] == answer([3, 4, 5], 57)
 
 
