@@ -23,7 +23,7 @@ from engine.backend.native.segment import NativeBackend
 from engine.bench.peer.export import BlockWeights
 from engine.bench.recipes import tensor_kinds
 from engine.commands import KvType, WeightFormat
-from engine.loading.inspection import own_model
+from engine.loading.inspected_model import own_model
 from engine.model.config import ModelConfig
 from engine.model.local_model import LocalModel
 from engine.model.weights.random_weights import RandomWeights
