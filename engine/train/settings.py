@@ -36,8 +36,7 @@ class DraftShape:
         intermediate: width of the feed-forwards.
         rows: tokens that it can propose, those that the target writes most; larger vocabularies
             are reduced to them.
-        borrows: a head's output rows are the target's, and are no part of its files. It learns
-            with `rows` of them and can propose any token.
+        borrows: the output rows of a head are the target's: they are neither trained nor stored.
         begin: a draft folder of the same shape whose weights it begins with.
     """
 

@@ -101,7 +101,7 @@ class _Job:
             sources,
             target,
             described,
-            draft_config(described, target.config),
+            draft_config(described, target.config, borrows=settings.shape.borrows),
             min(settings.longest or _LONGEST, most),
             settings.recording or settings.out / _RECORDING,
         )
@@ -172,7 +172,7 @@ def train(
             with Recording(job.folder, job.recording_identity, job.taps) as recording:
                 most = max(settings.batch, job.longest)
                 batches = Batches(recording, len(job.taps), most, settings.seed)
-                ids, covered = _proposed(recording, settings.shape.rows, job.config.vocab_size)
+                ids, covered = _proposed(recording, job.config)
                 learner = _learner(job, draft, ids, their_ids, device)
                 held_out = batches.held_out(settings.held_out)
                 trainer = Trainer(settings, learner, held_out, device, job.identity, begun)
@@ -258,11 +258,11 @@ def _record(
     record(sequences, writer, settings.recorded, told)
 
 
-def _proposed(recording: Recording, rows: int, vocab_size: int) -> tuple[Tensor | None, float]:
-    """Choose the tokens that the draft learns, and their share of the answers; None: all."""
-    if rows >= vocab_size:
+def _proposed(recording: Recording, config: ModelConfig) -> tuple[Tensor | None, float]:
+    """Choose the tokens that the draft proposes, and their share of the answers; None: all."""
+    if config.rows is None:
         return None, 1.0
-    return recording.frequent_tokens(rows, vocab_size)
+    return recording.frequent_tokens(config.rows, config.vocab_size)
 
 
 def _learner(
@@ -298,7 +298,7 @@ def _write(job: _Job, draft: DraftModule, ids: Tensor | None) -> int:
     """Write the draft's folder; returns how many numbers were trained."""
     weights = {name: one.detach().cpu() for name, one in draft.named_parameters()}
     parameters = sum(weight.numel() for weight in weights.values())
-    if ids is not None and job.config.rows is not None:
+    if ids is not None:
         weights[HEAD_IDS] = ids
     name = f"{job.target.name} {job.settings.shape.kind}-{job.config.num_layers}"
     out, kind = job.settings.out, job.settings.packed
