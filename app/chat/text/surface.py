@@ -81,7 +81,7 @@ class TextSurface(QTextBrowser):
         event.ignore()
 
     def createMimeDataFromSelection(self) -> QMimeData:  # noqa: N802
-        """Copy list markers along, giant lines in one piece, and tables so that they stay tables."""
+        """Copy list markers along, giant lines in one piece, tables as tables."""
         data = QMimeData()
         data.setText(selected_text(self.textCursor()))
         html = selected_html(self.textCursor())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +12,11 @@ from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
 from engine.model.small_file import TooLarge, text_at_most
 from engine.model.text.template_sandbox import MAX_SOURCE, SandboxedTemplate, TemplateFailure
+from engine.model.text.template_traits import PROBE, TemplateTraits, text_parts
 from engine.model.text.vocabulary.gguf_vocabulary import adds_bos, token_id
 
 if TYPE_CHECKING:
     from engine.model.text.tokenizer import Tokenizer
-
-# The date for templates that ask for one. The real date would make a conversation's token ids
-# depend on the day, and "continue" tomorrow would not give the text of today.
-UNDATED = date(2025, 1, 1)
 
 FALLBACK = """\
 {%- for message in messages -%}
@@ -58,7 +54,7 @@ def named_tokens(folder: Path) -> dict[str, object]:
 def folder_template(folder: Path) -> SandboxedTemplate:
     """The folder's chat template, or the fallback when it has none."""
     source = _folder_source(folder)
-    return SandboxedTemplate(FALLBACK if source is None else source, named_tokens(folder), UNDATED)
+    return SandboxedTemplate(FALLBACK if source is None else source, named_tokens(folder))
 
 
 def gguf_template(metadata: Mapping[str, object]) -> SandboxedTemplate:
@@ -70,7 +66,7 @@ def gguf_template(metadata: Mapping[str, object]) -> SandboxedTemplate:
         index = token_id(metadata, name)
         if index is not None and isinstance(texts, Sequence):
             names[variable] = texts[index]
-    return SandboxedTemplate(FALLBACK if source is None else source, names, UNDATED)
+    return SandboxedTemplate(FALLBACK if source is None else source, names)
 
 
 def _gguf_source(metadata: Mapping[str, object]) -> str | None:
@@ -125,9 +121,6 @@ def _content(value: object) -> str | None:
         value = value.get("content")
     return value if isinstance(value, str) else None
 
-
-PROBE = "\U0010fffd"
-"""Stands for an answer while the template is asked how it ends one; no template contains it."""
 
 _ENDINGS = (
     "<|endoftext|>",
@@ -184,7 +177,12 @@ def gguf_ends(metadata: Mapping[str, object], tokenizer: Tokenizer) -> TextEnds:
 
 def _turn_end(template: SandboxedTemplate, tokenizer: Tokenizer) -> int | None:
     """The control token with which the chat template closes an answer."""
-    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": PROBE}]
+    texts = {"user": "a", "assistant": PROBE}
+    parts = TemplateTraits(template).parts
+    messages = [
+        {"role": role, "content": text_parts(text) if parts else text}
+        for role, text in texts.items()
+    ]
     try:
         text = template.render(messages, add_generation_prompt=False)
     except TemplateFailure:

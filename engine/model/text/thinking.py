@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -75,6 +76,26 @@ class ThoughtSplitter:
         self._ticks = 0
         self._fence = ""
 
+    @property
+    def inside(self) -> bool:
+        """Tell whether what comes next is thought, as far as it is decided."""
+        return self._inside
+
+    def said_from(self, text: str) -> int:
+        """Return where in the next stretch of text the thought that is going on ends.
+
+        It is 0 if none is going on, and the length of the text if it does not end there.
+        """
+        if not self._inside:
+            return 0
+        ahead = copy(self)
+        at = -len(self._held)
+        for piece in ahead.feed(text):
+            at += len(piece.text)
+            if piece.part is AnswerPart.CLOSING:
+                return at
+        return len(text)
+
     def feed(self, text: str) -> Iterator[Piece]:
         """The pieces in the next stretch of text."""
         return self._split(self._held + text, more=True)
@@ -126,7 +147,7 @@ class ThoughtSplitter:
         return None, undecided
 
     def _next_end(self, text: str, at: int, undecided: int) -> tuple[re.Match[str] | None, int]:
-        """The tag that ends the thought, as `_next_tag` gives it; tags of one line may be a pair."""
+        """The tag that ends the thought, as `_next_tag` gives it; pairs in one line do not."""
         for match in _TAG.finditer(text, at):
             mentioned = 0 if "\n" in text[at : match.start()] else self._mentioned
             at = match.start()

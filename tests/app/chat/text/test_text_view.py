@@ -14,8 +14,8 @@ from pytestqt.qtbot import QtBot
 from app.chat.text.backdrop import region_box
 from app.chat.text.highlight import load_lexer
 from app.chat.text.regions import RegionKind
-from app.chat.text.styles import CODE_HEADER
 from app.chat.text.selection import selected_text
+from app.chat.text.styles import CODE_HEADER
 from app.chat.text.text_view import TextView
 from app.theme.icons import IconButton
 from app.theme.theme import Theme, ThemeChoice
@@ -335,7 +335,10 @@ def test_marks_beside_cjk_punctuation(view: TextView, text: str, bold: list[str]
     ("text", "links"),
     [
         ("see https://example.org/a_(b).", ["https://example.org/a_(b)"]),
-        ("(http://a.org/x?y=1&z=2, **https://b.org/**)", ["http://a.org/x?y=1&z=2", "https://b.org/"]),
+        (
+            "(http://a.org/x?y=1&z=2, **https://b.org/**)",
+            ["http://a.org/x?y=1&z=2", "https://b.org/"],
+        ),
         ("见https://example.org。好", ["https://example.org"]),
         ("[https://a.org](https://b.org)", ["https://b.org"]),
         ("`https://a.org` http:// xhttps://b.org file:///etc", []),

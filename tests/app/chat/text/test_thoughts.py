@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from engine.model.text.thinking import AnswerPart, ThoughtSplitter, parts
 
-
 _MENTIONED = "R1 puts its thoughts between <think> and </think> tags, then answers."
 
 
@@ -33,7 +32,11 @@ _MENTIONED = "R1 puts its thoughts between <think> and </think> tags, then answe
         ("It ends with </think>, always.", "", "It ends with </think>, always."),
         ("hm </think> \t\nYes.", "hm", "Yes."),
         ("hm</think>", "hm", ""),
-        ("between <think> and </think>\nand </think>\nYes", "between <think> and </think>\nand", "Yes"),
+        (
+            "between <think> and </think>\nand </think>\nYes",
+            "between <think> and </think>\nand",
+            "Yes",
+        ),
         ("[THINK]hm[/THINK]Yes.", "hm", "Yes."),
         ("hm\n[/THINK]\nYes [1].", "hm", "Yes [1]."),
     ],
@@ -42,7 +45,9 @@ def test_what_is_thought_and_what_is_said(text: str, thought: str, said: str) ->
     assert parts(text) == (thought, said)
 
 
-_WORDS = st.sampled_from(["<think>", "</think>", "[THINK]", "[/THINK]", "`", "```", "\n", "a ", "<", "<th"])
+_WORDS = st.sampled_from(
+    ["<think>", "</think>", "[THINK]", "[/THINK]", "`", "```", "\n", "a ", "<", "<th"]
+)
 
 
 @settings(max_examples=300, deadline=None)
