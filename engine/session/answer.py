@@ -181,8 +181,7 @@ class Answer:
         """The conversation as the model reads it; makes the text stream go on from there."""
         pair, messages = self._pair, self._request.messages
         continued = bool(messages) and messages[-1].role is Role.ASSISTANT
-        said = self._request.raw is not None or (messages and messages[-1].text.strip())
-        if not continued and not said:
+        if self._request.raw is None and not messages:
             raise UserFixable(tr("The message is empty."), tr("Write something and send it again."))
         prompt = read(self._request, pair.template, pair.tokenizer)
         largest, known = max(prompt.ids), pair.target.config.vocab_size
