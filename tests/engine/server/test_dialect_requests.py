@@ -203,7 +203,8 @@ def test_tools_in_the_history_are_read() -> None:
 
 
 def test_a_seed_of_minus_one_is_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secrets.randbits", lambda bits, drawn=count(): next(drawn))
+    drawn = count()
+    monkeypatch.setattr("secrets.randbits", lambda _bits: next(drawn))
     first, second = (read(CHAT, seed=-1).sampling.seed for _ in range(2))
     assert first < second < 100
 
