@@ -28,8 +28,10 @@ Description = dict[str, object]
 _PADDING = re.compile(r"\[(?:PAD|EMPTY_)\d+\]")
 _TAG = re.compile("</?([a-z][a-z0-9]*)>")
 _MARKS = frozenset(
-    ("think", "thinking", "unk", "pad", "bos", "eos", "sep", "cls", "mask")
-    + ("image", "audio", "video", "tool", "user", "assistant", "system")
+    {
+        *("think", "thinking", "unk", "pad", "bos", "eos", "sep", "cls", "mask"),
+        *("image", "audio", "video", "tool", "user", "assistant", "system"),
+    }
 )
 """Names of tags that control a model, whatever its vocabulary calls them."""
 _TEXT_TAGS = "s", "<bos>"
