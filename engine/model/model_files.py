@@ -20,6 +20,8 @@ _PICTURES = "mmproj"
 _LISTED = 5
 SIDECAR = "duotail.json"
 """The note beside a model that names it and its draft."""
+TEMPLATE = ".jinja"
+"""Ending of the file with the user's own chat template, beside a GGUF file of the same name."""
 PACKED = "duotail-draft.gguf"
 """The tensors of a draft, by our names, beside the config.json that tells what they make."""
 
@@ -210,10 +212,10 @@ def size_of(files: tuple[Path, ...]) -> int:
 
 
 def _of_gguf(file: Path) -> tuple[Path, ...]:
-    """Return all parts, and the note about name and draft that belongs to this file alone."""
+    """Return all parts, the note about name and draft, and the user's own chat template."""
     parts = _parts(file)
-    note = parts[0].with_suffix(f".{SIDECAR}")
-    return tuple(each for each in (*parts, note) if each.is_file())
+    beside = [parts[0].with_suffix(ending) for ending in (f".{SIDECAR}", TEMPLATE)]
+    return tuple(each for each in (*parts, *beside) if each.is_file())
 
 
 @dataclass(frozen=True, slots=True)

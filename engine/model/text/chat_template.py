@@ -108,9 +108,19 @@ class ChatTemplate:
         return cls(folder_template(folder))
 
     @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object]) -> ChatTemplate:
-        """The template in a GGUF file's metadata; without one, as for folders."""
-        return cls(gguf_template(metadata))
+    def from_gguf(cls, metadata: Mapping[str, object], own: str | None = None) -> ChatTemplate:
+        """The user's own template, else that in a GGUF file's metadata, else as for folders."""
+        return cls(gguf_template(metadata, own))
+
+    @property
+    def caveat(self) -> str:
+        """Return what the user should know of it, in words; empty if nothing."""
+        if not self._template.stands_in:
+            return ""
+        return tr(
+            "The model's chat template is damaged; a usual one takes its place. A file of the "
+            "model's name that ends in .jinja, beside it, gives it another."
+        )
 
     @property
     def source(self) -> str:

@@ -27,26 +27,34 @@ class TemplateFailure(Exception):
     """A template refused the conversation or failed on it; the message is its own."""
 
 
+class TemplateDamaged(UserFixable):
+    """A template does not compile."""
+
+
 class SandboxedTemplate:
     """A chat template that compiles.
 
     Args:
         source: the template's text.
         names: variables besides messages, such as `bos_token`.
+        stands_in: whether it takes the place of one that does not compile.
 
     Raises:
-        UserFixable: it cannot be compiled.
+        TemplateDamaged: it does not compile.
+        UserFixable: compiling it takes too long, or too much memory.
     """
 
-    __slots__ = ("_names", "source")
+    __slots__ = ("_names", "source", "stands_in")
 
-    def __init__(self, source: str, names: Mapping[str, object]) -> None:
+    def __init__(
+        self, source: str, names: Mapping[str, object], *, stands_in: bool = False
+    ) -> None:
         if len(source) > MAX_SOURCE:
             raise _stopped(tr("is far too long"))
-        self.source = source
+        self.source, self.stands_in = source, stands_in
         self._names = dict(names)
         if wrong := _within(SandboxLimits(SECONDS), template_renderer.check, source):
-            raise UserFixable(
+            raise TemplateDamaged(
                 tr("The model's chat template is damaged."),
                 tr("Download the model again, or choose another one."),
                 str(wrong),

@@ -16,6 +16,7 @@ from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
 from engine.errors import UserFixable
 from engine.model.text.chat_template import ChatTemplate, TemplateChoices
 from engine.model.text.template_sandbox import MAX_SOURCE
+from engine.model.text.template_source import own_template
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role, ToolCall
 
@@ -313,6 +314,40 @@ def test_a_template_that_reads_parts_only(tokenizer_folder: TokenizerFolder) -> 
     spliced = prompt((template, tokenizer), user("Hi"), answer(" Ho", known), user("!"))
     assert " ".join(map(str, known)) in " ".join(map(str, spliced))
     assert "User: Hi<|im_end|>Assistant: Ho<|im_end|>" in tokenizer.decode(spliced)
+
+
+@pytest.mark.parametrize(
+    ("broken", "rendered"),
+    [
+        (CHATML + "{% for", "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"),
+        (
+            "{% for %}<start_of_turn>",
+            "<s><start_of_turn>user\nHi<end_of_turn>\n",
+        ),
+        ("[INST] {{", "<s>[INST] Hi [/INST]"),
+        ("{{ <|start_header_id|>", "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"),
+        ("{{ <|assistant|>", "<|user|>\nHi<|end|>\n<|assistant|>\n"),
+        ("{{ nothing", "User: Hi\nAssistant:"),
+    ],
+)
+def test_a_damaged_template_gives_way_to_its_family_s(
+    tokenizer_folder: TokenizerFolder, broken: str, rendered: str
+) -> None:
+    template, tokenizer = with_template(tokenizer_folder, broken)
+    assert tokenizer.decode(prompt((template, tokenizer), user("Hi"))).startswith(rendered)
+    assert "damaged" in template.caveat
+    assert not with_template(tokenizer_folder, CHATML)[0].caveat
+
+
+def test_a_template_of_one_s_own(tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    metadata = {"tokenizer.chat_template": CHATML, "tokenizer.ggml.tokens": ("a",)}
+    assert ChatTemplate.from_gguf(metadata, own_template(file)).source == CHATML
+    (tmp_path / "m.jinja").write_text("mine")
+    assert ChatTemplate.from_gguf(metadata, own_template(file)).source == "mine"
+    (tmp_path / "m.jinja").write_text("{% mine")
+    with pytest.raises(UserFixable, match="damaged"):
+        ChatTemplate.from_gguf(metadata, own_template(file))
 
 
 def test_a_template_is_told_the_day_of_the_conversation(tokenizer_folder: TokenizerFolder) -> None:
