@@ -53,7 +53,6 @@ from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
 from app.tuning.run_choice import RunChoice
-from engine.commands import Load
 from engine.events import Connected, Failed, PlanReady, Unloaded
 from engine.language import tr
 from engine.model.bundled import is_starter
@@ -264,17 +263,14 @@ class Assembly:
         from engine.hub.shelf.shelf import ModelShelf
         from engine.server.catalogue import shelf_catalogue
 
-        def command(model: Path) -> Load:
-            profile = self.settings.value.profiled(model).profile
-            usual = Load(model, simulate_gpu=self._simulate_gpu, device=self._device)
-            return profile.put_into(usual)
+        shelf = ModelShelf(self.paths.data, self._cache())
 
         def more() -> list[Path]:
             used = [Path(path) for path in self.settings.value.recent_models]
             starter = self._starter()
             return used if starter is None else [*used, starter]
 
-        return shelf_catalogue(ModelShelf(self.paths.data, self._cache()), command, more)
+        return shelf_catalogue(shelf, self.models.running.kept_load, more)
 
     def _find_starter(self) -> Path | None:
         return self._starter()
@@ -291,7 +287,7 @@ class Assembly:
 
     def _in_use(self) -> tuple[Path, ...]:
         """Return the models that are loaded, or about to be."""
-        last = self.bridge.last_load
+        last = self.bridge.status.wanted
         if last is None:
             return ()
         return (last.model, *([last.draft] if isinstance(last.draft, Path) else []))

@@ -26,7 +26,7 @@ from app.chat.messages.transcript import Transcript
 from app.chat.sampling.setup_control import SetupControl
 from app.chat.sampling.setup_panel import SetupPanel
 from app.chat.status_line import StatusLine
-from app.engine_link.bridge import EngineBridge
+from app.engine_link.running import Running
 from app.engine_link.status import EngineStatus
 from app.history import StoredMessage, UndoToken
 from app.notices import tell
@@ -48,14 +48,14 @@ class ChatPage(QWidget):
     def __init__(
         self,
         session: ChatSession,
-        bridge: EngineBridge,
+        running: Running,
         settings: SettingsStore,
         offer: QWidget,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._session = session
-        self._bridge = bridge
+        bridge = self._bridge = running.bridge
         self._settings = settings
         self.setAutoFillBackground(True)  # opaque: nothing below is painted for what changes here
         self.setAcceptDrops(True)
@@ -81,7 +81,7 @@ class ChatPage(QWidget):
         self.composer = Composer(self)
         self.status_line = StatusLine(self)
         self.setup_panel = SetupPanel(self)
-        self._choices = ContextChoices(self.context_card, session, bridge)
+        self._choices = ContextChoices(self.context_card, session, running)
         self.prompt_menu = PromptMenu(self.composer, settings, self)
         self.waiting = WaitingMessages(self)
         queue = MessageQueue(self.waiting, session)

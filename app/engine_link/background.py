@@ -83,6 +83,30 @@ def in_background(
     QThreadPool.globalInstance().start(_Work(call, partial(finish, done), partial(finish, failed)))
 
 
+class NewestOnly(QObject):
+    """Runs calls in the background; the result of one that a newer one has replaced is dropped."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._number = 0
+
+    def do(
+        self,
+        call: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Run `call` in another thread; then, if it is still the newest, one of the others here."""
+        self._number += 1
+        number = self._number
+
+        def if_newest(then: Callable[[Any], None], value: object) -> None:
+            if number == self._number:
+                then(value)
+
+        in_background(self, call, partial(if_newest, done), partial(if_newest, failed))
+
+
 def numpy_whole() -> None:
     """Import numpy before anything of it, in every thread that may be the first.
 

@@ -14,19 +14,17 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
 from app.signals import TypedSignal
-from engine.commands import Command, Connect, Load, Question, QuestionId
+from engine.commands import Command, Question, QuestionId
 from engine.events import (
-    Connected,
     Counted,
     DeviceSample,
     Event,
     Failed,
-    PlanReady,
     Previewed,
     RoundFinished,
     TextDelta,
@@ -119,9 +117,11 @@ class EngineBridge(QObject):
     frame = TypedSignal[tuple[Event, ...]]()
     """All events of a frame, in order, as `joined` leaves them: a tuple."""
     status_changed = TypedSignal[EngineStatus]()
-    plan_changed = Signal()
-    """Another model runs, or the same one in another way, or none."""
     """The new `EngineStatus`."""
+    plan_changed = TypedSignal[EngineStatus]()
+    """Another model runs, or the same one in another way, or none: the status before."""
+    started = TypedSignal[Command]()
+    """The command of the start has been sent."""
 
     def __init__(self, factory: EngineFactory = real_engine, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -142,8 +142,6 @@ class EngineBridge(QObject):
         self._stream_ms = _STREAM_ON_FEW_CORES_MS if available_cores() <= _FEW_CORES else _FRAME_MS
         self._texts, self._text_at = 0, 0.0
         self.status = EngineStatus()
-        self.last_load: Load | None = None
-        """The one in force, or the one under way."""
 
     def start(self, first: Callable[[], Command | None] | None = None) -> None:
         """Start the engine in a thread of its own; commands sent meanwhile wait for it.
@@ -153,7 +151,7 @@ class EngineBridge(QObject):
         """
         self._first = first or self._first
         self._closed = False
-        self._set_status(EngineStatus())
+        self._set_status(EngineStatus(wanted=self.status.wanted))
         self._timer.start()
         threading.Thread(
             target=self._start_engine, args=(self._first,), name="engine-start", daemon=True
@@ -255,10 +253,7 @@ class EngineBridge(QObject):
 
     def _note(self, command: Command) -> None:
         """Follow a command that was sent."""
-        if isinstance(command, Load | Connect):
-            self.last_load = command if isinstance(command, Load) else None
-        if self.status.phase is not Phase.BROKEN:
-            self._set_status(self.status.told(command))
+        self._set_status(self.status.told(command))
 
     def _start_engine(self, first: Callable[[], Command | None]) -> None:
         try:
@@ -288,6 +283,7 @@ class EngineBridge(QObject):
         if isinstance(event, _Sent):
             if event.command is not None:
                 self._note(event.command)
+                self.started.emit(event.command)
             elif self.status.phase is Phase.PREPARING:
                 self._set_status(self.status.settled())
             return
@@ -298,10 +294,6 @@ class EngineBridge(QObject):
             if (then := self._asked.pop(event.id, None)) is not None:
                 self._call(then, event)
         elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it
-            if isinstance(event, PlanReady) and event.load is not None:
-                self.last_load = event.load
-            elif isinstance(event, Connected):
-                self.last_load = None
             self._set_status(self.status.after(event))
         for callback in self._subscribers.get(type(event), ()):
             self._call(callback, event)
@@ -317,8 +309,8 @@ class EngineBridge(QObject):
         if status is not self.status and status != self.status:
             before, self.status = self.status, status
             self.status_changed.emit(status)
-            if status.plan is not before.plan:
-                self.plan_changed.emit()
+            if (status.plan, status.loaded) != (before.plan, before.loaded):
+                self.plan_changed.emit(before)
 
     def _wake(self) -> None:
         self._last_activity = time.perf_counter()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject
 
-from app.engine_link.background import in_background, numpy_whole
+from app.engine_link.background import NewestOnly, in_background, numpy_whole
 from app.engine_link.running import Running
 from app.notices import report_failure
 from app.settings import SettingsStore
 from app.signals import TypedSignal
-from engine.commands import Load, Unload
+from engine.commands import Load
 from engine.errors import UserFixable
 from engine.events import PlanReady
 from engine.language import tr
@@ -87,6 +87,7 @@ class ModelChoice(QObject):
         self.bridge = running.bridge
         self._settings = settings
         self.models: Sequence[Installed] = ()
+        self._choosing = NewestOnly(self)
         self._asked: Path | None = None
         self.bridge.subscribe(PlanReady, self._loaded)
 
@@ -98,7 +99,7 @@ class ModelChoice(QObject):
         value = self._settings.value
         used = Path(value.model) if value.model else None
         first = used if used and used.exists() else starter()
-        return None if first is None else self.running.command(first)
+        return None if first is None else self.running.kept_load(first)
 
     def refresh(self) -> None:
         """Look again which models there are, beside the window."""
@@ -113,8 +114,9 @@ class ModelChoice(QObject):
             draft: that was chosen for it; None: as it was run before.
         """
         self._asked = model
-        make = partial(self.running.command, model, draft)
-        in_background(self, make, self.bridge.submit, self._refused)
+        make = partial(self.running.kept_load, model, draft)
+        begin = partial(self.running.begin, keep=draft is not None)
+        self._choosing.do(make, begin, self._refused)
 
     def forget(self, model: Path) -> None:
         """Offer it no more; its files are somebody else's business."""
@@ -133,7 +135,7 @@ class ModelChoice(QObject):
 
         A draft head drafts for the present model from now on.
         """
-        in_background(self, lambda: inspect(path), self._use, self._refused)
+        self._choosing.do(lambda: inspect(path), self._use, self._refused)
 
     def _use(self, found: Installed) -> None:
         if not found.head:
@@ -156,7 +158,7 @@ class ModelChoice(QObject):
 
     def unload(self) -> None:
         """Give the model's memory back."""
-        self.bridge.submit(Unload())
+        self.running.unload()
 
     def _loaded(self, event: PlanReady) -> None:
         """The next start loads what is in memory, not what never got there."""

@@ -141,7 +141,7 @@ class InstalledTab(ListTab[_Entry]):
 
     def _in_use(self, model: KeptModel) -> bool:
         """Return whether a model answers, or drafts for the one that does."""
-        last = self._services.models.bridge.last_load
+        last = self._services.models.bridge.status.wanted
         if last is None:
             return False
         return model.path in (last.model, last.draft)

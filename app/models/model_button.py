@@ -71,7 +71,7 @@ class ModelButton(QToolButton):
         return menu
 
     def _add_models(self, menu: QMenu, group: QActionGroup) -> None:
-        last = self._choice.bridge.last_load
+        last = self._choice.bridge.status.wanted
         for model in self._choice.models:
             if model.head:  # drafts for a model, and cannot answer
                 continue

@@ -152,8 +152,7 @@ class WithoutDraft(QObject):
     @property
     def _setting(self) -> tuple[object, ...]:
         plan = self._bridge.status.plan
-        load = self._bridge.last_load
-        return (load and load.model, plan and plan.layers_on_gpu, plan and plan.target_device)
+        return (self._bridge.status.model, plan and plan.layers_on_gpu, plan and plan.target_device)
 
     def _measure_quietly(self) -> None:
         if self.possible:
@@ -223,13 +222,13 @@ class WithoutDraft(QObject):
 
     def _kept(self) -> Baseline | None:
         """Return the speed that was measured earlier of the present model."""
-        load, plan = self._bridge.last_load, self._bridge.status.plan
-        if load is None or plan is None:
+        model, plan = self._bridge.status.model, self._bridge.status.plan
+        if model is None or plan is None:
             return None
         simulated = any(
             memory.device.startswith(_SIMULATED) and memory.total for memory in plan.memory
         )
-        found = self._measured.baseline(load.model, plan.layers_on_gpu, simulated=simulated)
+        found = self._measured.baseline(model, plan.layers_on_gpu, simulated=simulated)
         return None if found is None else Baseline(found.tokens_per_s, found.at)
 
     def words(self, timeline: Timeline, tally: AnswerTally | None) -> str:

@@ -394,9 +394,9 @@ class ChatSession(QObject):
 
     def _new_setup(self) -> ChatSetup:
         """The setup of a new conversation with the model that answers, or soon will."""
-        load, status = self._bridge.last_load, self._bridge.status
+        status = self._bridge.status
         plan = None if status.phase is Phase.LOADING else status.plan
-        model = self._settings.value.model if load is None else load.model
+        model = self._settings.value.model if status.wanted is None else status.wanted.model
         elsewhere = plan is not None and plan.host != ""
         return self._settings.value.new_setup(
             starter=not elsewhere and (not model or is_starter(Path(model))),

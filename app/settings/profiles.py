@@ -152,7 +152,7 @@ def _from_table(table: Mapping[str, object]) -> ProfiledModel | None:
 def carried_forward(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table of version 3 with its settings of models as profiles.
 
-    It had tables for drafts, formats and modes of models, and one mode, draft and ceiling for all:
+    It had tables for drafts, formats and modes of models, and one mode, draft and budget for all:
     these become the last model's own.
     """
     last = str(table.get("model") or "") if isinstance(table.get("model"), str) else ""

@@ -7,11 +7,10 @@ from functools import partial
 from PySide6.QtCore import QObject
 
 from app.engine_link.running import Running
-from app.engine_link.status import Phase
+from app.engine_link.status import EngineStatus, Phase, same_load
 from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
 from app.tuning.refusal import button_words, may_fit_later, refusal
-from engine.commands import Load
 from engine.events import Failed, PlanReady
 from engine.language import sentences, tr
 
@@ -23,22 +22,23 @@ class LoadNotices(QObject):
         super().__init__(parent)
         self._running, self._bridge, self._session = running, running.bridge, session
         self._failure: Notice | None = None
-        self._present: Load | None = None
         running.waiting.connect(
             lambda: tell(tr("The change takes effect when this answer is finished."))
         )
         running.fell_back.connect(self._tell_fallback)
+        self._bridge.plan_changed.connect(self._plan_changed)
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Failed, self._failed)
 
     def _tell_fallback(self, cause: str) -> None:
         tell(sentences(tr("Your last settings don't fit right now; using Automatic."), cause))
 
+    def _plan_changed(self, before: EngineStatus) -> None:
+        if not same_load(before.loaded, self._bridge.status.loaded):
+            withdraw(self._failure)
+
     def _loaded(self, event: PlanReady) -> None:
         """Say what the new model cannot do that others can; an empty chat says it itself."""
-        present, self._present = self._present, event.load
-        if present is None or event.load is None or not event.load.same_as(present):
-            withdraw(self._failure)
         if event.plan.caveat and self._session.current is not None:
             tell(event.plan.caveat)
 
@@ -52,9 +52,8 @@ class LoadNotices(QObject):
 
     def _again(self, event: Failed) -> Action | None:
         """Offer another try where it may end otherwise."""
-        bridge, load = self._bridge, self._bridge.last_load
-        if bridge.status.phase is Phase.BROKEN:
-            return tr("Try again"), bridge.start
-        if load is not None and may_fit_later(event):
-            return tr("Try again"), lambda: bridge.submit(load)
+        if self._bridge.status.phase is Phase.BROKEN:
+            return tr("Try again"), self._bridge.start
+        if self._running.possible and may_fit_later(event):
+            return tr("Try again"), self._running.try_again
         return None

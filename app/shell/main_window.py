@@ -93,7 +93,11 @@ class MainWindow(QMainWindow):
         self.sidebar = Sidebar(services.session.conversations, self.navigation, self)
         self.starter_offer = StarterOffer(self)
         self.chat = ChatPage(
-            services.session, services.bridge, services.settings, self.starter_offer, self
+            services.session,
+            services.models.running,
+            services.settings,
+            self.starter_offer,
+            self,
         )
         self.model_button = ModelButton(services.models, services.servers, self)
         self.host_badge = HostBadge(services.bridge, self)

@@ -30,7 +30,7 @@ from app.engine_link.measured_file import MeasuredFile
 from app.settings_page.privacy import PrivacyPage
 from app.settings_page.stored import StoredData
 from app.showcase.script import MODEL_NAME, PLAN, stats
-from engine.commands import Mode
+from engine.commands import Load, Mode
 from engine.events import (
     AnswerStats,
     Compared,
@@ -86,7 +86,7 @@ def tell(bridge: EngineBridge, *events: Event) -> None:
 
 
 def ready(plan: PlanSummary) -> PlanReady:
-    return PlanReady(perf_counter(), MODEL, MODEL_NAME, plan)
+    return PlanReady(perf_counter(), MODEL, MODEL_NAME, plan, Load(MODEL))
 
 
 def finished(done: AnswerStats, reason: FinishReason = FinishReason.STOP) -> Finished:
@@ -277,7 +277,7 @@ def test_rounds_without_a_draft_are_what_the_next_start_compares_with(
     bridge: EngineBridge, speeds: MeasuredSpeeds
 ) -> None:
     for event in (
-        PlanReady(0.0, MODEL, MODEL_NAME, PLAN),
+        PlanReady(0.0, MODEL, MODEL_NAME, PLAN, Load(MODEL)),
         finished(replace(stats(96), plain_round_s=0.05, plain_rounds=3)),
     ):
         bridge._dispatch(event)

@@ -51,11 +51,11 @@ def test_a_wish_reloads_the_same_model_between_answers_and_is_remembered(
     kept = load(desk.assembly.settings.path).settings
     profile = ModelProfile(Mode.DOVETAIL, head, 3 * GIB)
     assert kept.profiles == (ProfiledModel(str(MODEL), profile, (str(head),)),)
-    again = running(desk).command(MODEL)
+    again = running(desk).kept_load(MODEL)
     assert again == Load(MODEL, head, Mode.DOVETAIL, vram=3 * GIB)
-    assert running(desk).command(Path("other")) == Load(Path("other")), "it was for one model"
+    assert running(desk).kept_load(Path("other")) == Load(Path("other")), "it was for one model"
     head.rmdir()
-    assert running(desk).command(MODEL).draft is DraftChoice.AUTO, "what is gone is not asked for"
+    assert running(desk).kept_load(MODEL).draft is DraftChoice.AUTO, "what is gone is not asked for"
 
 
 def test_the_same_wish_again_asks_for_nothing(desk: Desk) -> None:

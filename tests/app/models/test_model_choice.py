@@ -141,10 +141,33 @@ def test_the_menu_offers_no_draft_and_leads_to_more_models(desk: Desk) -> None:
 def test_a_draft_that_is_opened_without_a_model_is_not_loaded(
     desk: Desk, notices: list[Notice]
 ) -> None:
-    before, desk.assembly.bridge.last_load = loads(desk), None
+    before, bridge = loads(desk), desk.assembly.bridge
+    bridge.status = replace(bridge.status, wanted=None)
     desk.assembly.models._use(Installed(Path("head"), "A draft head", "BF16", 1, head=True))
     assert [each.text for each in notices] == ["A draft head is a draft and cannot answer alone."]
     assert loads(desk) == before
+
+
+def test_of_two_quick_choices_the_last_one_is_loaded(
+    desk: Desk, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking at the first takes long, as on a drive that has to wake up."""
+    models, gate = desk.assembly.models, threading.Event()
+    usual = models.running.kept_load
+
+    def slow(model: Path, draft: Path | None = None) -> Load:
+        if model == Path("slow"):
+            gate.wait()
+        return usual(model, draft)
+
+    monkeypatch.setattr(models.running, "kept_load", slow)
+    models.load(Path("slow"))
+    models.load(Path("quick"))
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == Path("quick"))
+    gate.set()
+    models.load_path(files / "small.gguf")
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == files / "small.gguf")
+    assert [each.model for each in loads(desk)[1:]] == [Path("quick"), files / "small.gguf"]
 
 
 def test_a_draft_that_is_opened_drafts_for_the_present_model(desk: Desk) -> None:

@@ -500,6 +500,9 @@ def test_a_larger_context_is_loaded_and_the_message_sent(open_desk: OpenDesk) ->
     card = desk.chat.context_card
     assert card.enlarge_button.text().startswith("Use a context of 1,024 tokens (+")
     card.enlarge_button.click()
+    desk.bot.waitUntil(lambda: bool(desk.assembly.settings.value.profiles))
+    kept = desk.assembly.settings.value.profiled(Path("model")).profile
+    assert kept.context == 1024, "it is there tomorrow"
     desk.bot.waitUntil(lambda: bool(desk.script.requests))
     desk.answered()
     loads = [each.context for each in desk.script.commands if isinstance(each, Load)]
