@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -33,6 +34,7 @@ from app.models.server_book import ServerBook
 from app.models.starter_offer import StarterDownload
 from app.notices import report, tell
 from app.performance.baseline import WithoutDraft
+from app.performance.verdicts import Verdicts
 from app.serving.model_server import ModelServer
 from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
@@ -126,7 +128,11 @@ class Assembly:
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
-        without = WithoutDraft(self.bridge, self.session, self.measured, parent=self.bridge)
+        without = WithoutDraft(self.bridge, self.session, parent=self.bridge)
+        self.verdicts = Verdicts(
+            self.bridge, self.session, feed.model.verdicts, self._keep_verdict, parent=self.bridge
+        )
+        self.verdicts.changed.connect(without.changed)
         panel = performance_panel(feed, without, self.settings)
         running = Running(self.bridge, self.settings, simulate_gpu, device=device)
         self.models = ModelChoice(running, self.settings)
@@ -271,6 +277,12 @@ class Assembly:
             return used if starter is None else [*used, starter]
 
         return shelf_catalogue(shelf, self.models.running.kept_load, more)
+
+    def _keep_verdict(self, message_id: int, packed: str) -> None:
+        """Keep it once the answer's words are kept, which are more important."""
+        self.session.writer.saving.write(
+            -message_id, partial(self.store.answers.keep_verdict, message_id, packed)
+        )
 
     def _find_starter(self) -> Path | None:
         return self._starter()

@@ -19,7 +19,7 @@ from PySide6.QtCore import QObject, QTimer
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
 from app.signals import TypedSignal
-from engine.commands import Command, Question, QuestionId
+from engine.commands import Command, Count, Preview, Question, QuestionId, Stop
 from engine.events import (
     Counted,
     DeviceSample,
@@ -158,7 +158,10 @@ class EngineBridge(QObject):
         ).start()
 
     def submit(self, command: Command) -> None:
-        """Send a command; never blocks."""
+        """Send a command; never blocks. Whatever is asked for ends what is written aside."""
+        aside = self.status.aside
+        if aside is not None and not isinstance(command, Count | Preview | Stop):
+            self.submit(Stop(aside))
         with self._gate:
             engine = self._engine
             if engine is None:

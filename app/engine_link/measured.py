@@ -100,23 +100,6 @@ class MeasuredSpeeds(QObject):
         """Return the measurements of a model, the oldest first."""
         return [point for point in self._points if point.model == str(model)]
 
-    def baseline(
-        self, model: Path, layers_on_gpu: int | None = None, *, simulated: bool | None = None
-    ) -> Measured | None:
-        """The newest without drafting.
-
-        Args:
-            model: whose.
-            layers_on_gpu: only with exactly so many; None: wherever they were.
-            simulated: only with, or only without a simulated accelerator; None: either.
-        """
-        for point in reversed(self.of(model)):
-            placed = layers_on_gpu is None or point.layers_on_gpu == layers_on_gpu
-            fits = simulated is None or point.simulated == simulated
-            if placed and fits and not point.drafting:
-                return point
-        return None
-
     def add(self, *points: Measured) -> None:
         """Note some, and have them kept soon."""
         if points:
@@ -159,12 +142,7 @@ class MeasuredSpeeds(QObject):
             return
         drafting, length = stats.drafted > 0, stats.acceptance_length
         point = self._point(model, plan, speed, length, drafting=drafting)
-        points = [replace(point, committed=stats.committed)]
-        if drafting and stats.plain_round_s:
-            # What some rounds of it went without is what drafting is compared with next time.
-            plain = self._point(model, plan, 1 / stats.plain_round_s, None, drafting=False)
-            points.append(replace(plain, committed=stats.plain_rounds))
-        self.add(*points)
+        self.add(replace(point, committed=stats.committed))
 
     def _compared(self, event: Compared) -> None:
         for run in event.runs:

@@ -254,11 +254,8 @@ class Running(QObject):
         if not self.falls_back or kept is None or same_load(kept, self.status.loaded):
             return False
         self.falls_back = False
-        only_draft = ModelProfile.of(kept) == ModelProfile(draft=kept.draft)
-        draft = DraftChoice.AUTO if only_draft else kept.draft
-        self._kept = Load(
-            kept.model, draft=draft, simulate_gpu=self._simulate_gpu, device=self._device
-        )
+        less = ModelProfile.of(kept).less
+        self._kept = replace(less.put_into(kept), after_answer=False)
         self.bridge.submit(self._kept)
         self._refused = refused
         self.changed.emit()

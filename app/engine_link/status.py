@@ -48,6 +48,19 @@ class Phase(StrEnum):
     STOPPING = "stopping"
 
 
+_ASIDE = "aside-"
+
+
+def aside_id(number: int) -> str:
+    """Return the id of a request that belongs to no chat: nothing of it is shown."""
+    return f"{_ASIDE}{number}"
+
+
+def is_aside(request_id: str) -> bool:
+    """Return whether a request belongs to no chat."""
+    return request_id.startswith(_ASIDE)
+
+
 BUSY = frozenset({Phase.WAITING, Phase.READING, Phase.WRITING, Phase.STOPPING})
 """An answer is under way."""
 
@@ -68,6 +81,9 @@ class EngineStatus:
     reading: PrefillProgress | None = None
     """The first that was told of the prompt being read."""
     request_id: str | None = None
+    aside: str | None = None
+    """An answer that goes nowhere is being written under this id, while nothing else is asked for.
+    """
     machine: Machine | None = None
     """The machine that the last load found."""
     loaded: Load | None = None
@@ -106,6 +122,8 @@ class EngineStatus:
                 return told
             case Load():
                 return replace(told, phase=Phase.LOADING, stage="", fraction=0.0)
+            case Generate(request) if is_aside(request.id):
+                return replace(told, aside=request.id)
             case Generate(request):
                 phase = self.phase if self.phase in {Phase.PREPARING, Phase.LOADING} else None
                 return replace(told, phase=phase or Phase.WAITING, request_id=request.id)
@@ -144,6 +162,8 @@ class EngineStatus:
                 return replace(told, reading=first, left_s=_left(first, event))
             case TextDelta() if self._moves(event.request_id):
                 return replace(self, phase=Phase.WRITING)
+            case Finished(request_id=request_id) if request_id == self.aside:
+                return replace(self, aside=None)
             case Finished(request_id=request_id) if request_id == self.request_id:
                 ended = replace(self, request_id=None)
                 return ended if self.phase is Phase.LOADING else ended.settled()

@@ -44,6 +44,15 @@ class ModelProfile:
             load.mode, load.draft, load.vram, load.context, load.weights, load.threads, load.kv
         )
 
+    @property
+    def less(self) -> ModelProfile:
+        """Return what to wish where this is not possible; the context is given up last."""
+        if self.mode is not Mode.AUTO or self.vram is not None:
+            return replace(self, mode=Mode.AUTO, vram=None)
+        if self.draft is not DraftChoice.AUTO:
+            return replace(self, draft=DraftChoice.AUTO)
+        return ModelProfile()
+
     def put_into(self, load: Load) -> Load:
         """Return a load of the same model that runs like this, after the answer in progress."""
         return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject
@@ -12,7 +13,7 @@ from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
 from app.tuning.refusal import button_words, may_fit_later, refusal
 from engine.events import Failed, PlanReady
-from engine.language import sentences, tr
+from engine.language import number, sentences, tr
 
 
 class LoadNotices(QObject):
@@ -34,8 +35,21 @@ class LoadNotices(QObject):
         tell(sentences(tr("Your last settings don't fit right now; using Automatic."), cause))
 
     def _plan_changed(self, before: EngineStatus) -> None:
-        if not same_load(before.loaded, self._bridge.status.loaded):
+        now = self._bridge.status
+        if not same_load(before.loaded, now.loaded):
             withdraw(self._failure)
+        if shortened(before, now) and before.plan is not None and now.plan is not None:
+            tokens = before.plan.context
+            keep = partial(self._keep_context, tokens)
+            tell(
+                tr("The context is now {now} tokens long, before it was {before}.").format(
+                    now=number(now.plan.context), before=number(tokens)
+                ),
+                (tr("Keep {tokens} tokens").format(tokens=number(tokens)), keep),
+            )
+
+    def _keep_context(self, tokens: int) -> None:
+        self._running.apply(replace(self._running.profile, context=tokens))
 
     def _loaded(self, event: PlanReady) -> None:
         """Say what the new model cannot do that others can; an empty chat says it itself."""
@@ -57,3 +71,11 @@ class LoadNotices(QObject):
         if self._running.possible and may_fit_later(event):
             return tr("Try again"), self._running.try_again
         return None
+
+
+def shortened(before: EngineStatus, now: EngineStatus) -> bool:
+    """Return whether a model sees less than before, which nobody has asked for."""
+    if before.plan is None or now.plan is None or now.loaded is None or before.loaded is None:
+        return False
+    same = before.model == now.model and now.loaded.context is None
+    return same and 0 < now.plan.context < before.plan.context

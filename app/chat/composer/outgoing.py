@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -73,6 +74,8 @@ class Outgoing(QObject):
         """Documents that are being read, and the conversations that they are for."""
         self._pastes = 0
         self._fill_is_current = False
+        self._ahead = 0
+        """Tokens of what is typed, while an answer is written."""
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._settle)
         composer.field.textChanged.connect(self._typed)
@@ -298,8 +301,9 @@ class Outgoing(QObject):
             self._asker.forget()
             self._composer.meter.show_fill(None)
             return
-        if self._session.shows_live:
-            return  # every round says how long the conversation is
+        if self._session.shows_live:  # every round says how long the conversation is
+            self._count_ahead()
+            return
         messages = [*self._session.messages, *self._unsent()]
         if not messages:
             self._asker.forget()
@@ -307,6 +311,18 @@ class Outgoing(QObject):
             return
         build = partial(counted_request, messages, self._session.sent_setup)
         self._asker.count(build, self._show_fill)
+
+    def _count_ahead(self) -> None:
+        """Count what is typed while an answer is written: it comes on top of each round's count."""
+        self._ahead = 0
+        self._asker.forget()
+        if unsent := self._unsent():
+            setup = replace(self._session.sent_setup, system_prompt="")
+
+            def counted(tokens: int) -> None:
+                self._ahead = tokens
+
+            self._asker.count(partial(counted_request, unsent, setup), counted)
 
     def _show_fill(self, tokens: int) -> None:
         plan = self._bridge.status.plan
@@ -339,7 +355,7 @@ class Outgoing(QObject):
         if live is None or plan is None or live.request_id != event.request_id:
             return
         if self._session.shows_live and event.context_used:
-            self._composer.meter.follow(Fill(event.context_used, plan.context))
+            self._composer.meter.follow(Fill(event.context_used + self._ahead, plan.context))
 
 
 def _joined(drafts: Sequence[Draft]) -> Draft:
