@@ -55,6 +55,7 @@ from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
 from app.tuning.run_choice import RunChoice
+from app.widgets import file_dialog
 from engine.events import Connected, Failed, PlanReady, Unloaded
 from engine.language import tr
 from engine.model.bundled import is_starter
@@ -117,6 +118,8 @@ class Assembly:
         self.settings = settings or SettingsStore(paths.settings)
         self._theme = theme
         self._look(self.settings.value)
+        folders = file_dialog.FolderMemory(self.settings.folder, self.settings.keep_folder)
+        file_dialog.memory = folders
         self.settings.changed.connect(self._look)
         self.history = OpenHistory(paths.history)
         self.store = self.history.store
@@ -135,7 +138,7 @@ class Assembly:
         self.verdicts.changed.connect(without.changed)
         panel = performance_panel(feed, without, self.settings)
         running = Running(self.bridge, self.settings, simulate_gpu, device=device)
-        self.models = ModelChoice(running, self.settings)
+        self.models = ModelChoice(running, self.settings, self._on_disk)
         self.servers = ServerBook(paths.servers, keys, self.loop, self.bridge)
         choosing = RunChoice(running, self.bridge)
         self.model_manager = ModelManager(hub or self._real_hub, self.models, self.settings)
@@ -232,6 +235,7 @@ class Assembly:
         """Show the window, with a model that was opened from outside."""
         self.window.come_forward()
         if file is not None:
+            self.window.pages.show_chat()
             self.models.load_path(file)
 
     def close(self) -> None:
@@ -283,6 +287,14 @@ class Assembly:
         self.session.writer.saving.write(
             -message_id, partial(self.store.answers.keep_verdict, message_id, packed)
         )
+
+    def _on_disk(self) -> list[Path]:
+        """Return the models that are kept, for answers; reads the disk."""
+        numpy_whole()
+        from engine.hub.shelf.shelf import ModelShelf
+
+        kept = ModelShelf(self.paths.data, self._cache()).models(elsewhere=False)
+        return [each.path for each in kept if not each.head and not each.problem]
 
     def _find_starter(self) -> Path | None:
         return self._starter()

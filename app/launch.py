@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from app.data_folder.paths import find_paths
+from app.data_folder.paths import absolute_path, find_paths
 from engine import language
 from engine.language import LANGUAGES, listed, tr
 
@@ -109,7 +109,7 @@ def _model(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             tr("“{text}” is neither a command nor a file").format(text=text)
         )
-    return path
+    return absolute_path(path)
 
 
 def _gibibytes(text: str) -> int:

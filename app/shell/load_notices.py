@@ -11,6 +11,7 @@ from app.engine_link.running import Running
 from app.engine_link.status import EngineStatus, Phase, same_load
 from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
+from app.settings import SettingsStore
 from app.tuning.refusal import button_words, may_fit_later, refusal
 from engine.events import Failed, PlanReady
 from engine.language import number, sentences, tr
@@ -19,8 +20,11 @@ from engine.language import number, sentences, tr
 class LoadNotices(QObject):
     """A failure is told until another model is loaded, or the same in another way."""
 
-    def __init__(self, running: Running, session: ChatSession, parent: QObject) -> None:
+    def __init__(
+        self, running: Running, session: ChatSession, settings: SettingsStore, parent: QObject
+    ) -> None:
         super().__init__(parent)
+        self._settings = settings
         self._running, self._bridge, self._session = running, running.bridge, session
         self._failure: Notice | None = None
         running.waiting.connect(
@@ -38,14 +42,20 @@ class LoadNotices(QObject):
         now = self._bridge.status
         if not same_load(before.loaded, now.loaded):
             withdraw(self._failure)
-        if shortened(before, now) and before.plan is not None and now.plan is not None:
-            tokens = before.plan.context
-            keep = partial(self._keep_context, tokens)
+
+    def _compare_context(self, event: PlanReady) -> None:
+        """Tell where a model sees less than the last time, which nobody has asked for."""
+        load, now = event.load, event.plan.context
+        if load is None or load.context is not None or not now:
+            return
+        before = self._settings.context_of(load.model)
+        self._settings.keep_context(load.model, now)
+        if now < before:
+            words = tr("The context is now {now} tokens long, before it was {before}.")
+            keep = tr("Keep {tokens} tokens").format(tokens=number(before))
             tell(
-                tr("The context is now {now} tokens long, before it was {before}.").format(
-                    now=number(now.plan.context), before=number(tokens)
-                ),
-                (tr("Keep {tokens} tokens").format(tokens=number(tokens)), keep),
+                words.format(now=number(now), before=number(before)),
+                (keep, partial(self._keep_context, before)),
             )
 
     def _keep_context(self, tokens: int) -> None:
@@ -53,6 +63,7 @@ class LoadNotices(QObject):
 
     def _loaded(self, event: PlanReady) -> None:
         """Say what the new model cannot do that others can; an empty chat says it itself."""
+        self._compare_context(event)
         if event.plan.caveat and self._session.current is not None:
             tell(event.plan.caveat)
 
@@ -71,11 +82,3 @@ class LoadNotices(QObject):
         if self._running.possible and may_fit_later(event):
             return tr("Try again"), self._running.try_again
         return None
-
-
-def shortened(before: EngineStatus, now: EngineStatus) -> bool:
-    """Return whether a model sees less than before, which nobody has asked for."""
-    if before.plan is None or now.plan is None or now.loaded is None or before.loaded is None:
-        return False
-    same = before.model == now.model and now.loaded.context is None
-    return same and 0 < now.plan.context < before.plan.context

@@ -114,7 +114,9 @@ class MainWindow(QMainWindow):
         self.banners = BannerStack(self.pages)
         self.pages.currentChanged.connect(lambda _index: self.banners.lie_over(self.pages.body))
         self.banners.lie_over(self.pages.body)
-        self._load_notices = LoadNotices(services.models.running, services.session, self)
+        self._load_notices = LoadNotices(
+            services.models.running, services.session, services.settings, self
+        )
         for area in (self.sidebar, self.pages, self.performance):
             self._splitter.addWidget(area)
         self._splitter.setStretchFactor(1, 1)

@@ -25,7 +25,7 @@ from engine.plan.refusals import check_wish, does_not_fit
 from engine.plan.search import Placement, PlacementSearch
 from engine.plan.throughput import Throughput
 
-_WORTH_CONTEXT = 1.5
+_WORTH_CONTEXT = 1.05
 """A context is shortened only for a speed that is more than so many times as high."""
 
 
@@ -171,12 +171,16 @@ class Planning:
         )
         whole = context_for(budget, found, target, [], wish, cut=False)
         shorter = context_for(budget, found, target, drafts, wish)
-        search = PlacementSearch(host, found, throughput, target, drafts, wish, whole)
+
+        def search(context: int) -> PlacementSearch:
+            return PlacementSearch(host, found, throughput, target, drafts, wish, context)
+
         if shorter >= whole:
-            return search
-        faster = PlacementSearch(host, found, throughput, target, drafts, wish, shorter)
-        pays = _rate(faster) > _WORTH_CONTEXT * _rate(search)
-        return faster if pays or not search.possible else search
+            return search(whole)
+        shortest = search(shorter)
+        enough = _rate(shortest) / _WORTH_CONTEXT
+        longer = map(search, (whole, round((whole * shorter) ** 0.5)))
+        return next((each for each in longer if each.possible and _rate(each) >= enough), shortest)
 
     def _lane(self, found: Accelerator | None) -> AcceleratorLane | None:
         if found is None:
