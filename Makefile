@@ -16,7 +16,7 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run desktop test test-all sanitize bench-peer lint format texts clean
+.PHONY: help setup run desktop test test-all sanitize bench-peer gpu-check lint format texts clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,10 @@ bench-peer: ## Compare with llama.cpp, which is built first, once (some minutes)
 	@for shape in qwen2.5-0.5b qwen2.5-1.5b; do for kind in decode verify prefill; do \
 	echo "== $$kind, $$shape" >&2; \
 	$(BIN)/duotail bench $$kind --shape $$shape --peer llama.cpp $(ARGS) || exit 1; done; done
+
+gpu-check: ## Check a real graphics card: correctness, speed, memory (8 minutes); options in ARGS
+	$(BOOTSTRAP) --dev
+	@$(BIN)/python packaging/gpu_check.py $(ARGS)
 
 lint: ## Check style, types and the arrows between the parts
 	$(BOOTSTRAP) --dev

@@ -16,13 +16,13 @@ from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.loading.devices import Devices, IsCancelled, Progress
-from engine.loading.inspection import InspectedModel
+from engine.loading.inspected_model import InspectedModel
 from engine.loading.streamed_weights import StreamedWeights
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
 from engine.model.model_files import FilesState
 from engine.model.other_family import OtherConfig
-from engine.model.tensors import EMBEDDING, HEAD
+from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors
 from engine.model.weights.readable import Weights
 
 WORTH_KEEPING = 50 << 20
@@ -134,7 +134,9 @@ def _cached(weights: StreamedWeights, model: InspectedModel) -> AbstractContextM
     """The weights, with a cache on disk of what is quantised at load if that takes a while."""
     fmt = NATIVE_FORMATS.get(model.format)
     nbytes = model.facts.footprint.weight_bytes
-    if fmt is None or nbytes < WORTH_KEEPING:
+    if fmt is None or nbytes < WORTH_KEEPING or isinstance(model.config, OtherConfig):
         return nullcontext(weights)
-    files, lent = model.weights.files, model.lent
-    return CachedWeights(weights, files, fmt, nbytes, skip=weights.skip, apart=lent)
+    config, files = model.config, model.weights.files
+    ids = model.weights.float32(HEAD_IDS) if config.rows else None
+    others = borrowed_tensors(config)
+    return CachedWeights(weights, files, fmt, nbytes, ids=ids, skip=weights.skip, apart=others)

@@ -9,7 +9,8 @@ from engine.commands import ALL_LAYERS, Load, Mode
 from engine.errors import OutOfMemory
 from engine.events import PlanSummary, WayOut
 from engine.loading.alternatives import LoadFacts, alternatives
-from engine.loading.inspection import InspectedModel, Inspection, ModelText
+from engine.loading.inspected_model import InspectedModel
+from engine.loading.inspection import Inspection, ModelText
 from engine.machine.facts import CPU, Machine
 from engine.machine.speeds import Speeds
 from engine.plan.facts import ModelFacts, Wish, usual_draft

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from engine.errors import Cancelled
-from engine.model.weights.readable import Floats, Readable, Stretch
+from engine.model.weights.readable import Floats, StoredWeights, Stretch
 from engine.model.weights.reader import widened
 from engine.model.weights.stored import not_finite
 
@@ -17,28 +15,6 @@ _GROUP = 16
 """Stretches are multiples of so many rows."""
 _PADDING_ROWS = 4096
 """Most rows of zeros at a time."""
-
-
-class StoredWeights(Readable, Protocol):
-    """Weights in files."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors as stored."""
-        ...
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The weight files."""
-        ...
-
-    def names(self) -> tuple[str, ...]:
-        """Names of all tensors."""
-        ...
-
-    def stored_bytes(self, name: str) -> int:
-        """Bytes of a tensor in its file."""
-        ...
 
 
 class StreamedWeights:

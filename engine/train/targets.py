@@ -16,7 +16,7 @@ from engine.backend.device import Device
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.loading.inspection import own_model
+from engine.loading.inspected_model import own_model
 from engine.model.config import ModelConfig
 from engine.model.local_model import LocalModel
 from engine.model.tensors import EMBEDDING, HEAD

@@ -204,11 +204,21 @@ def speculators(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
 
 
 Maker = Callable[[ModelConfig], tuple[dict[str, Any], Arrays]]
+
+
+def our_borrowed_rows(target: ModelConfig) -> tuple[dict[str, Any], Arrays]:
+    """A head whose few output rows are its target's."""
+    config, tensors = our_reduced_dgf(target)
+    del tensors["lm_head.weight"]
+    return config, tensors
+
+
 LAYOUTS: dict[str, Maker] = {
     "dgf": dgf,
     "our linear": our_linear,
     "our eagle3": our_eagle3,
     "our reduced dgf": our_reduced_dgf,
+    "our borrowed rows": our_borrowed_rows,
     "our reduced linear": our_reduced_linear,
     "our reduced eagle3": our_reduced_eagle3,
     "eagle2": eagle2,

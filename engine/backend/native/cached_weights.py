@@ -37,6 +37,7 @@ class CachedWeights:
         files: the files that they lie in.
         fmt: the format that all matrices are asked for in.
         nbytes: what the packed matrices will take, about.
+        ids: the tokens of the output matrix's rows, where these are few: other tokens, other rows.
         skip: told the names of tensors that need not be read.
         apart: tensors that lie in other files, and are not kept.
         cache: where packed matrices are kept.
@@ -49,11 +50,13 @@ class CachedWeights:
         fmt: Format,
         nbytes: int,
         *,
+        ids: Floats | None = None,
         skip: Callable[[Sequence[str]], None] = lambda _names: None,
         apart: Collection[str] = (),
         cache: PackedCache | None = None,
     ) -> None:
         self._weights, self._files, self._format, self._nbytes = weights, files, fmt, nbytes
+        self._ids = b"" if ids is None else ids.tobytes()
         self._skip, self._apart = skip, frozenset(apart)
         self._cache = cache or PackedCache()
         self._pool = shared_pool()
@@ -66,7 +69,7 @@ class CachedWeights:
         self._hashers = ThreadPoolExecutor(HASHERS, "hash")
 
     def __enter__(self) -> Self:
-        self._source = source_of(self._files, self._format)
+        self._source = source_of(self._files, self._format, self._ids)
         if self._source is not None:
             self._files_kept = self._cache.find(self._source)
             self._adds = True
@@ -82,7 +85,7 @@ class CachedWeights:
         new, source = self._new, self._source
         if new is None or source is None:
             return
-        unchanged = source == source_of(self._files, self._format)
+        unchanged = source == source_of(self._files, self._format, self._ids)
         hashed = all(name in self._digests for names in self._added for name in names)
         if error is None and unchanged and self._added and hashed:
             self._cache.keep(new, source, self._content())
@@ -90,8 +93,11 @@ class CachedWeights:
             new.abandon()
 
     def float32(self, name: str) -> Floats:
-        """The tensor as a C-contiguous fp32 array."""
-        return self._weights.float32(name)
+        """The tensor as a C-contiguous fp32 array, hashed if what is made of it is to be kept."""
+        values = self._weights.float32(name)
+        if self._new is not None and values.ndim > 1:
+            self._digests[name] = blake2b(values.data, digest_size=32).digest()
+        return values
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor."""
@@ -173,9 +179,15 @@ class CachedWeights:
         return sums.hexdigest()
 
 
-def source_of(files: Sequence[Path], fmt: Format) -> str | None:
-    """Return a key for the files as they are now; None while they are changing."""
-    stands = [str(fmt), layout(fmt)]
+def source_of(files: Sequence[Path], fmt: Format, ids: bytes = b"") -> str | None:
+    """Return a key for the files as they are now; None while they are changing.
+
+    Args:
+        files: with the weights.
+        fmt: that they are packed in.
+        ids: the tokens that have output rows; none: all.
+    """
+    stands = [str(fmt), layout(fmt), blake2b(ids, digest_size=16).hexdigest()]
     try:
         for file in sorted(files):
             stat = file.stat()

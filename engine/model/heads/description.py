@@ -106,7 +106,7 @@ class DraftOnly:
         for own, its, why in compared:
             if own != its:
                 raise self._other(why, head, name, own, its)
-        neither = not (fusion.own_embedding or fusion.own_head)
+        neither = not (fusion.own_embedding or fusion.own_head or self.config.rows)
         return replace(
             self.config,
             tie_word_embeddings=neither and target.tie_word_embeddings,

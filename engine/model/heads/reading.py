@@ -105,7 +105,7 @@ def _ours(source: JsonObject, ours: JsonObject, stored: Collection[str]) -> Draf
         bias=ours.flag("bias", default=False),
         residual_normed=ours.flag("residual_normed", default=False),
         own_embedding=EMBEDDING in stored,
-        own_head=HEAD in stored or rows is not None,
+        own_head=HEAD in stored,
     )
     name = (ours.text("target") or "")[:200]
     return DraftOnly(_head(blocks, fusion, rows), name, layers)

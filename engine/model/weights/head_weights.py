@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,12 @@ class HeadWeights(TensorReader):
     def files(self) -> tuple[Path, ...]:
         """The head's own weight files."""
         return self._files
+
+    def as_floats(self) -> Self:
+        """Return the same tensors, the head's own widened as they are read."""
+        wide = super().as_floats()
+        wide.parts = {**wide.parts, **{name: self.parts[name] for name in self.lent}}
+        return wide
 
     def kind(self, name: str) -> str:
         """Type of the numbers that `stretches` gives; tokens are read as floats."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -44,4 +45,30 @@ class Readable(Weights, Protocol):
 
         A stretch is valid until the next one is asked for.
         """
+        ...
+
+
+class StoredWeights(Readable, Protocol):
+    """Weights in files."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors as stored."""
+        ...
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The weight files."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all tensors."""
+        ...
+
+    def as_floats(self) -> StoredWeights:
+        """Return the same tensors, blocks widened as they are read."""
+        ...
+
+    def stored_bytes(self, name: str) -> int:
+        """Bytes of a tensor in its file."""
         ...

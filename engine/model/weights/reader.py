@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,6 +156,12 @@ class TensorReader:
         view = {**INTEGERS, "F32": np.float32}[tensor.kind]
         parts = [part.copy() for part in _raw_rows(tensor, 0, None, tensor.row_bytes)]
         return np.concatenate(parts).reshape(-1).view(view)
+
+    def as_floats(self) -> Self:
+        """Return the same tensors, all blocks widened as they are read."""
+        wide = copy(self)
+        wide.parts = {name: each._replace(native=frozenset()) for name, each in self.parts.items()}
+        return wide
 
     def same_bytes(self, first: str, second: str) -> bool:
         """Return whether two stored tensors agree in type, shape and every byte."""

@@ -14,7 +14,7 @@ from folder_models import FOLDER_TARGET
 from engine.backend.decoder import Decoder
 from engine.bench.forward import decoder_for
 from engine.commands import WeightFormat
-from engine.loading.inspection import own_model
+from engine.loading.inspected_model import own_model
 from engine.model.local_model import LocalModel
 from engine.request import Message, Role
 

@@ -20,7 +20,7 @@ from tiny_models import write_chat_model, write_mxfp4_model
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible
 from engine.events import Failed, LoadProgress, PlanReady, RoundFinished, Unloaded
-from engine.loading.inspection import own_model
+from engine.loading.inspected_model import own_model
 from engine.loading.planned_load import plan_load
 from engine.model.local_model import LocalModel
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from engine_session import Session, answer_of, user
 from folder_models import FOLDER_TARGET
@@ -27,7 +28,7 @@ from engine.loading.planned_load import plan_load
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
-from engine.model.tensors import EMBEDDING
+from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS
 from engine.plan.footprint import held_bytes
 from engine.request import SamplingParams
 
@@ -281,3 +282,17 @@ def test_an_experts_model_and_a_gemma_may_have_heads(tmp_path: Path) -> None:
         draft = plan_load(Load(target, head), PLENTY).draft
         assert draft is not None
         assert draft.lent.keys() >= {EMBEDDING}
+
+
+def test_output_rows_of_a_list_are_taken_from_the_target(
+    config: ModelConfig, heads: dict[str, Path]
+) -> None:
+    """A head that names its tokens and has no rows of its own uses the target's for them."""
+    draft = plan_load(Load(FOLDER_TARGET, heads["our borrowed rows"]), PLENTY).draft
+    target = plan_load(Load(FOLDER_TARGET, DraftChoice.NONE), PLENTY).inspection.target
+    assert draft is not None
+    ids = draft.weights.float32(HEAD_IDS).astype(int)
+    matrix = EMBEDDING if config.tie_word_embeddings else HEAD
+    assert np.array_equal(draft.weights.float32(HEAD), target.weights.float32(matrix)[ids])
+    assert HEAD not in draft.lent
+    assert draft.facts.footprint.vocab == len(ids) < config.vocab_size

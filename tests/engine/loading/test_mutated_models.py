@@ -21,7 +21,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.segment import NativeBackend
 from engine.commands import WeightFormat
 from engine.errors import UserFixable
-from engine.loading.inspection import InspectedModel
+from engine.loading.inspected_model import InspectedModel
 from engine.model.config import ModelConfig
 
 _BATCH = 250

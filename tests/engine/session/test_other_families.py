@@ -16,7 +16,7 @@ from machines import machine_with
 from engine.commands import DraftChoice, Load, Mode, Stop, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Failed, LoadProgress, Unloaded
-from engine.loading.inspection import own_model
+from engine.loading.inspected_model import own_model
 from engine.loading.planned_load import plan_load
 from engine.model.local_model import LocalModel
 

@@ -15,7 +15,7 @@ from engine.backend.cpu import cpu_backend
 from engine.backend.decoder import Decoder
 from engine.backend.torch_cpu.tiles import pin_to_one_thread
 from engine.commands import DraftChoice, WeightFormat
-from engine.loading.inspection import own_model
+from engine.loading.inspected_model import own_model
 from engine.model.local_model import LocalModel
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding

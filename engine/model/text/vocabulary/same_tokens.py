@@ -21,6 +21,11 @@ _FILLER = re.compile(r"\[PAD\d+\]|<unused\d+>|<\|?(?:extra|reserved)[\w|]*>")
 """Names that converters invent for the rows of the embedding that stand for no token."""
 
 
+def is_filler(token: str) -> bool:
+    """Return whether a name stands for a row of the embedding that is no token."""
+    return _FILLER.fullmatch(token) is not None
+
+
 def same_tokens(target: Tokenizer, draft: Tokenizer) -> bool:
     """Return whether a token id means the same to both; see `differing`."""
     return not differing(target.vocabulary, draft.vocabulary)

@@ -1,0 +1,184 @@
+"""The draft of a load, looked at: the one that was chosen, or that belongs to the target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.cpu import choose_format
+from engine.backend.native.matrix import NATIVE_KINDS
+from engine.backend.shared import Lent
+from engine.commands import DraftChoice, WeightFormat
+from engine.errors import NotPossible, UserFixable
+from engine.hub.curated import starter_draft
+from engine.language import tr
+from engine.loading.inspected_model import InspectedModel
+from engine.model.config import ModelConfig
+from engine.model.heads.description import DraftOnly
+from engine.model.local_model import LocalModel
+from engine.model.other_family import OtherConfig
+from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors, expected_tensors
+from engine.model.text.shortlist import shortened, shortlist
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.same_tokens import fingerprint, same_tokens
+from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.shortlisted import Shortlisted
+from engine.plan.footprint import (
+    KINDS,
+)
+
+_CLEARLY_LESS = 0.95
+"""A draft is packed anew where that takes so much of what its file's own formats take."""
+
+
+def draft_of(
+    choice: Path | DraftChoice, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
+) -> InspectedModel | None:
+    """Return the draft that was chosen, or belongs to the target, or else the starter model.
+
+    Args:
+        choice: as the load has it.
+        target: what it drafts for.
+        tokenizer: the target's.
+        memory_available: bytes of the host that are free.
+
+    Raises:
+        UserFixable: the draft cannot be used, or not for this target.
+    """
+    path = choice if isinstance(choice, Path) else target.model.draft
+    if choice is DraftChoice.LOOKUP:
+        return None
+    if path is None:
+        draft = _starter_draft(target, tokenizer, memory_available)
+        if draft is None:
+            return None
+    else:
+        draft = _named_draft(path, target, memory_available)
+        if draft.fusion is None:
+            _check_vocabulary(target, tokenizer, draft)
+    return on_a_diet(draft, shortlist(tokenizer))
+
+
+def on_a_diet(draft: InspectedModel, ids: NDArray[np.int64]) -> InspectedModel:
+    """Return a draft as it is fastest: output rows for few tokens, a whole model in 4 bits.
+
+    What was trained to draft stays in the formats that it was packed in.
+
+    Args:
+        draft: as it would be loaded by itself.
+        ids: the tokens that have rows; a draft that names its own keeps those.
+    """
+    config = draft.config
+    if not isinstance(config, ModelConfig):
+        return draft
+    if not isinstance(draft.model.config, DraftOnly):
+        draft = _in_four_bits(draft)
+    short = shortened(config, len(ids))
+    if config.rows is not None:
+        ids = draft.weights.float32(HEAD_IDS).astype(np.int64)
+    if short.rows is None or (config.rows is not None and HEAD not in draft.lent):
+        return draft
+    matrix = EMBEDDING if config.tie_word_embeddings else HEAD
+    lent = {name: each for name, each in draft.lent.items() if name != HEAD}
+    weights = Shortlisted(draft.weights, matrix, ids)
+    return replace(draft, config=short, lent=lent, weights=weights)
+
+
+def _in_four_bits(draft: InspectedModel) -> InspectedModel:
+    """Return a draft packed in 4 bits, if that is clearly less than it takes as it is."""
+    if draft.format is WeightFormat.F32:
+        return draft
+    least = replace(draft, format=WeightFormat.Q4, weights=draft.weights.as_floats())
+    before, after = (each.facts.footprint.weight_bytes for each in (draft, least))
+    return least if after <= _CLEARLY_LESS * before else draft
+
+
+def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> InspectedModel:
+    """The draft model or head in a folder or file."""
+    model = LocalModel.inspect(path)
+    described = model.config
+    if isinstance(described, DraftOnly):
+        config = described.for_target(target.config, model.name, target.model.name)
+        return _dependent_draft(target, model, config)
+    draft = InspectedModel.of(path, WeightFormat.AUTO, memory_available)
+    if isinstance(draft.config, OtherConfig):
+        raise NotPossible(
+            tr(
+                "{draft} cannot draft: Duotail has no decoder of its own for “{family}” models."
+            ).format(draft=draft.model.name, family=draft.config.family),
+            tr("Choose another draft, or the lookup draft."),
+        )
+    return draft
+
+
+def _starter_draft(
+    target: InspectedModel, tokenizer: Tokenizer, memory_available: int
+) -> InspectedModel | None:
+    """The starter model, for a target without a draft of its own that speaks its tokens."""
+    config = target.config
+    path = starter_draft(config) if isinstance(config, ModelConfig) else None
+    if path is None or not same_tokens(tokenizer, LocalModel.inspect(path).tokenizer()):
+        return None
+    return InspectedModel.of(path, WeightFormat.AUTO, memory_available)
+
+
+def refuse_head(target: InspectedModel, path: Path) -> None:
+    """Raise where a head was named: it says what it misses. Other drafts are just left out."""
+    model = LocalModel.inspect(path)
+    if isinstance(model.config, DraftOnly):
+        model.config.for_target(target.config, model.name, target.model.name)
+
+
+def _dependent_draft(
+    target: InspectedModel, model: LocalModel, config: ModelConfig
+) -> InspectedModel:
+    """A draft that is no model by itself, such as a feature head with its target's matrices.
+
+    Args:
+        target: what it drafts for.
+        model: its folder.
+        config: the one it has together with its target.
+
+    Raises:
+        NotPossible: it proposes tokens that the target does not have.
+    """
+    if not isinstance(target.config, ModelConfig) or not isinstance(target.weights, ModelWeights):
+        raise TypeError("such drafts are for models with a decoder of our own")
+    packed = model.gguf is not None
+    shapes, borrowed = expected_tensors(config), borrowed_tensors(config)
+    own = sum(prod(shape) for name, shape in shapes.items() if name not in borrowed)
+    # Borrowed rows come as the target's weights are read: where it is packed anew, as floats.
+    fits = target.format is WeightFormat.STORED or not (config.rows and HEAD in borrowed)
+    fmt = choose_format(WeightFormat.AUTO, own, quantised=packed and fits)
+    native = NATIVE_KINDS if fmt is WeightFormat.STORED else ()
+    tied = target.config.tie_word_embeddings
+    weights = model.draft_weights(config, target.weights, tied, native)
+    held = KINDS.get(target.format)
+    lent = {name: Lent(its, held or target.weights.kind(its)) for name, its in weights.lent.items()}
+    if config.rows and weights.float32(HEAD_IDS).max() >= target.config.vocab_size:
+        raise _other_vocabulary(target, model)
+    return InspectedModel(model, config, weights, fmt, lent)
+
+
+def _check_vocabulary(target: InspectedModel, tokenizer: Tokenizer, draft: InspectedModel) -> None:
+    """Raise unless a draft without fusion has the target's tokens."""
+    described = draft.model.config
+    if isinstance(described, DraftOnly):
+        same = described.vocabulary == fingerprint(tokenizer.vocabulary)
+    else:
+        same = same_tokens(tokenizer, draft.model.tokenizer())
+    if not same:
+        raise _other_vocabulary(target, draft.model)
+
+
+def _other_vocabulary(target: InspectedModel, draft: LocalModel) -> UserFixable:
+    return NotPossible(
+        tr("{draft} cannot draft for {target}: the two models have different vocabularies.").format(
+            draft=draft.name, target=target.model.name
+        ),
+        tr("Choose a draft of the same model family, or the lookup draft."),
+    )
