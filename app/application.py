@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -56,7 +58,7 @@ from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
 from app.tuning.run_choice import RunChoice
 from app.widgets import file_dialog
-from engine.events import Connected, Failed, PlanReady, Unloaded
+from engine.events import Connected, Failed, LoadProgress, PlanReady, Unloaded
 from engine.language import tr
 from engine.model.bundled import is_starter
 from engine.remote.servers import ServerKeys
@@ -71,6 +73,9 @@ if TYPE_CHECKING:
     from engine.server.models import Catalogue
 
 _log = logging.getLogger(__name__)
+
+_ALIVE_S = 30.0
+"""A load that made progress so lately hangs as little as it has crashed."""
 
 _UNSEEN_MS = 2000
 """A window that was not painted by then is hidden or minimised, and starts its engine as well."""
@@ -166,6 +171,8 @@ class Assembly:
         )
         self.window = MainWindow(services)
         self._mark = LoadMark(paths.load_mark)
+        self._heard = -math.inf
+        """When a load last made progress."""
         self._asks = False
         """True if the user is asked before the model is loaded that the last start died with."""
         self._starter: Callable[[], Path | None] = self._starter_here
@@ -215,6 +222,7 @@ class Assembly:
                 tell(tr(CRASHED if died else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
+        self.bridge.subscribe(LoadProgress, lambda _event: self._hear())
         for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         warm_up(self.window)
@@ -229,6 +237,10 @@ class Assembly:
         self.models.refresh()
         if self.paths.downloads.exists():
             self.model_manager.go_on()
+
+    def _hear(self) -> None:
+        """The load that is under way makes progress."""
+        self._heard = time.monotonic()
 
     def _load_first(self, model: Path | None) -> None:
         elsewhere = self.servers.last() if model is None else None
@@ -251,8 +263,9 @@ class Assembly:
         self.session.stop()
         self.model_manager.close()
         self.loop.close()
-        if self.bridge.close() and not self._asks:
-            self._mark.clear()  # a start without a model is no crash either
+        ended = self.bridge.close() or time.monotonic() - self._heard < _ALIVE_S
+        if ended and not self._asks:
+            self._mark.clear()  # a start without a model, or one that was quit, is no crash
         self.session.shut_down()
         self.settings.flush()
         self.measured.flush()

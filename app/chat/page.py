@@ -29,7 +29,7 @@ from app.chat.status_line import StatusLine
 from app.engine_link.running import Running
 from app.engine_link.status import EngineStatus
 from app.history import StoredMessage, UndoToken
-from app.notices import tell
+from app.notices import Notice, tell, withdraw
 from app.session.conversation_list import Deletion, shown_title
 from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
@@ -58,6 +58,7 @@ class ChatPage(QWidget):
     ) -> None:
         super().__init__(parent)
         self._session = session
+        self._undo_notices: dict[Deletion | UndoToken, Notice] = {}
         bridge = self._bridge = running.bridge
         self._settings = settings
         self.setAutoFillBackground(True)  # opaque: nothing below is painted for what changes here
@@ -129,10 +130,11 @@ class ChatPage(QWidget):
         session.context_full.connect(self._offer_room)
         session.ending.connect(self.outgoing.end)
         session.deleted.connect(self._offer_undo)
+        session.undeleted.connect(self._undone)
 
     def _connect_widgets(self) -> None:
         session, requests = self._session, self.transcript.requests
-        self.greeting.example_chosen.connect(session.send)
+        self.greeting.example_chosen.connect(self._ask_example)
         requests.resume.connect(session.continue_answer)
         requests.regenerate.connect(session.regenerate)
         requests.vary.connect(session.vary)
@@ -245,8 +247,20 @@ class ChatPage(QWidget):
         go_on = partial(self._session.continue_answer, made_room=True)
         self._choices.open(needed, (), go_on)
 
+    def _ask_example(self, text: str) -> None:
+        """Ask it as if it was typed: it waits for an answer that another chat gets."""
+        unsent = self.composer.field.toPlainText()
+        if unsent.strip():
+            self.composer.set_text(f"{text}\n{unsent}")  # what was typed is not to be lost
+            return
+        self.composer.set_text(text)
+        self.composer.send()
+
     def _offer_undo(self, what: str, token: Deletion | UndoToken) -> None:
-        tell(what, (tr("Undo"), lambda: self._session.undelete(token)))
+        self._undo_notices[token] = tell(what, (tr("Undo"), lambda: self._session.undelete(token)))
+
+    def _undone(self, token: Deletion | UndoToken) -> None:
+        withdraw(self._undo_notices.pop(token, None))
 
     def _show_status(self, status: EngineStatus) -> None:
         self.status_line.show_status(status)

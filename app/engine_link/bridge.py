@@ -19,12 +19,15 @@ from PySide6.QtCore import QObject, QTimer
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
 from app.signals import TypedSignal
-from engine.commands import Command, Count, Preview, Question, QuestionId, Stop
+from engine.commands import Command, Count, Generate, Preview, Question, QuestionId, Stop
 from engine.events import (
+    AnswerStats,
     Counted,
     DeviceSample,
     Event,
     Failed,
+    Finished,
+    FinishReason,
     Previewed,
     RoundFinished,
     TextDelta,
@@ -76,9 +79,10 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class _NotStarted:
-    """Among the events: there is no engine."""
+    """Among the events: there is no engine, and no answer to these requests."""
 
     failed: Failed
+    requests: tuple[str, ...] = ()
 
 
 EngineFactory = Callable[[Callable[[Event], None]], EngineLike]
@@ -266,7 +270,11 @@ class EngineBridge(QObject):
             command = first()
         except Exception as error:  # noqa: BLE001 - whatever it is, the user must hear of it
             _log.exception("the engine did not start")
-            self._events.append(_NotStarted(_start_failure(error)))
+            with self._gate:
+                stranded = [each for each in self._waiting if isinstance(each, Generate)]
+                self._waiting = [each for each in self._waiting if each not in stranded]
+            ids = tuple(each.request.id for each in stranded)
+            self._events.append(_NotStarted(_start_failure(error), ids))
             return
         with self._gate:
             if self._closed:
@@ -292,6 +300,7 @@ class EngineBridge(QObject):
             return
         if isinstance(event, _NotStarted):
             self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))
+            self._events.extend(chain.from_iterable(map(_unanswered, event.requests)))
             event = event.failed
         elif isinstance(event, Counted | Previewed):
             if (then := self._asked.pop(event.id, None)) is not None:
@@ -366,4 +375,15 @@ def _start_failure(error: BaseException) -> Failed:
         tr("Reinstall Duotail; if that does not help, report it with the details."),
         details,
         bug=True,
+    )
+
+
+def _unanswered(request_id: str) -> tuple[Event, Event]:
+    """Return what ends a request that no engine has taken."""
+    now = time.perf_counter()
+    cause, remedy = tr("The engine could not be started."), tr("Try again once it runs.")
+    nothing = AnswerStats(0, 0, 0, 0, 0, 0, 0, (), (), None, None, None, 0.0)
+    return (
+        Failed(now, request_id, cause, remedy, ""),
+        Finished(now, request_id, FinishReason.ERROR, "", (), nothing),
     )

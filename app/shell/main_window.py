@@ -264,6 +264,7 @@ class MainWindow(QMainWindow):
             models_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.chat.outgoing.model_given.connect(self._services.models.load_path)
         self._services.models.several.connect(self._choose_file)
+        self.chat.status_line.model_asked.connect(self.model_button.open_menu)
         self.model_button.running_asked.connect(self.run_button.open_panel)
         self.model_button.more_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.run_button.page_asked.connect(lambda: self.pages.open(PageName.TUNING))

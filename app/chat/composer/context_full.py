@@ -53,6 +53,7 @@ class ContextChoices(QObject):
         self._asker = Asker(running.bridge, self)
         self._go_on: Callable[[], None] = lambda: None
         self._leave_until: int | None = None
+        self._of_unsent = False
         card.left_out.connect(self._leave_out)
         card.enlarged.connect(self._enlarge)
         card.dismissed.connect(self.close)
@@ -73,12 +74,17 @@ class ContextChoices(QObject):
         plan = self._running.status.plan
         if plan is None:
             return
-        self._go_on = go_on
+        self._go_on, self._of_unsent = go_on, bool(unsent)
         self._card.open(*_words(needed, plan.context))
         larger = larger_context(plan, needed or plan.context + 1)
         if larger is not None and self._running.possible:
             self._card.offer_larger(larger)
         self._look_for_room(plan, unsent)
+
+    def fits(self) -> None:
+        """Close the card where it was about unsent text that fits by now."""
+        if self._of_unsent and self._card.isVisible():
+            self.close()
 
     def close(self) -> None:
         """Close the card without doing anything."""

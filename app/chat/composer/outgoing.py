@@ -328,7 +328,10 @@ class Outgoing(QObject):
         plan = self._bridge.status.plan
         if plan is not None:
             self._fill_is_current = not self._pause.isActive()
-            self._composer.meter.show_fill(Fill(tokens, plan.context))
+            fill = Fill(tokens, plan.context)
+            self._composer.meter.show_fill(fill)
+            if fill.fits:
+                self._choices.fits()
 
     def _count_files(self) -> None:
         setup = self._session.setup
