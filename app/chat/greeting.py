@@ -41,7 +41,6 @@ class Greeting(QWidget):
     """
 
     example_chosen = Signal(str)
-    """Models that suit this computer shall be shown."""
 
     def __init__(self, offer: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)

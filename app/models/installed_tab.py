@@ -17,6 +17,7 @@ from app.models.model_texts import kept_row
 from app.models.row_model import ModelRow
 from app.models.rows_view import RowsView
 from app.models.services import ModelServices
+from engine.commands import DraftChoice
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import tr
 
@@ -51,6 +52,8 @@ class InstalledTab(ListTab[_Entry]):
     def __init__(self, services: ModelServices, actions: ModelActions, parent: QWidget) -> None:
         self._services, self.actions = services, actions
         self.kept = InstalledDetail(parent)
+        self._used: tuple[Path, Path | DraftChoice] | None = None
+        """Model and draft that are shown as in use."""
         view = RowsView[_Entry](tr("Models on this computer"), self._row, _key, parent)
         super().__init__(view, self.kept, parent)
         self._texts = EmptyTexts(
@@ -85,7 +88,8 @@ class InstalledTab(ListTab[_Entry]):
             button.clicked.connect(lambda _=False, do=do: self._with_chosen(do))
 
     def opened(self) -> None:
-        """Files come and go."""
+        """Files come and go, and another model may answer."""
+        self._used_changed()
         self._services.shelf.look()
         self.show_list()
 
@@ -129,7 +133,12 @@ class InstalledTab(ListTab[_Entry]):
             self._show_chosen(self.view.current)
 
     def _used_changed(self) -> None:
-        """Renew the badge and the actions, as another model answers."""
+        """Renew the badge and the actions, as another model answers; not where nobody looks."""
+        wanted = self._services.models.bridge.status.wanted
+        used = None if wanted is None else (wanted.model, wanted.draft)
+        if used == self._used or not self.view.isVisible():
+            return
+        self._used = used
         self.view.rows.say_anew()
         model, offered = _model(self.view.current)
         if model is not None:

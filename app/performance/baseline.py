@@ -107,7 +107,8 @@ class WithoutDraft(QObject):
         status = self._bridge.status
         ready = status.phase is Phase.READY and self._session.live is None
         ready = ready and status.measuring_done is None
-        return ready and not self.measuring and self.has_draft and self._request("") is not None
+        asked = any(each.role is Role.USER for each in self._session.messages)
+        return ready and not self.measuring and self.has_draft and asked
 
     def measure(
         self, *, quietly: bool = False, tokens: int = _TOKENS, drafting: bool = False

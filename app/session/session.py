@@ -430,4 +430,7 @@ class ChatSession(QObject):
         return lacks
 
     def _tidy_drafts(self) -> None:
-        self.drafts.keep_only([each.id for each in self.conversations.newest_first()])
+        """Forget what was unsent in conversations that are gone for good: not in the trash."""
+        here = [each.id for each in self.conversations.newest_first()]
+        with reporting():
+            self.drafts.keep_only([*here, *self._store.trash.conversation_ids()])

@@ -133,7 +133,9 @@ class Outgoing(QObject):
             if not isinstance(error, Cancelled):
                 report_failure(error)
 
-        in_background(self, partial(read_attachment, path, file.stop.is_set), done, failed)
+        in_background(
+            self, partial(read_attachment, path, file.stop.is_set), done, failed, long=True
+        )
 
     def _forget(self, file: ReadingFile) -> None:
         """Take away the chip of a file that is read no longer."""

@@ -172,3 +172,16 @@ def test_a_model_can_be_dropped_on_the_page(visitor: Visitor, tmp_path: Path, na
 def test_other_files_are_not_taken(visitor: Visitor, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("x")
     assert not drop(visitor.page, tmp_path / "text.txt")
+
+
+def test_a_hidden_list_does_not_work_at_every_step_of_the_engine(
+    keeper: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = keeper.page.installed
+    said: list[None] = []
+    monkeypatch.setattr(tab.view.rows, "say_anew", lambda: said.append(None))
+    desk = keeper.desk
+    desk.assembly.window.pages.show_chat()
+    desk.type_and_send("Hello")
+    desk.answered()
+    assert said == []

@@ -167,3 +167,13 @@ def test_answers_side_by_side_are_typeset_and_load_nothing(
         assert "#" not in area.toPlainText()
         assert "**" not in area.toPlainText()
         assert area.loadResource(2, "file:///etc/hostname") is None
+
+
+def test_whether_it_is_possible_is_told_without_the_whole_conversation(
+    desk: Desk, page: PerformancePage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = page.board._without
+    assert without is not None
+    desk.bot.waitUntil(lambda: without.possible)
+    monkeypatch.setattr("app.performance.baseline.chat_request", lambda *_: 1 // 0)
+    assert without.possible
