@@ -134,7 +134,7 @@ class ChatPage(QWidget):
 
     def _connect_widgets(self) -> None:
         session, requests = self._session, self.transcript.requests
-        self.greeting.example_chosen.connect(self._ask_example)
+        self.greeting.example_chosen.connect(self.outgoing.ask)
         requests.resume.connect(session.continue_answer)
         requests.regenerate.connect(session.regenerate)
         requests.vary.connect(session.vary)
@@ -246,15 +246,6 @@ class ChatPage(QWidget):
         """Let the user choose how an answer goes on that found no room."""
         go_on = partial(self._session.continue_answer, made_room=True)
         self._choices.open(needed, (), go_on)
-
-    def _ask_example(self, text: str) -> None:
-        """Ask it as if it was typed: it waits for an answer that another chat gets."""
-        unsent = self.composer.field.toPlainText()
-        if unsent.strip():
-            self.composer.set_text(f"{text}\n{unsent}")  # what was typed is not to be lost
-            return
-        self.composer.set_text(text)
-        self.composer.send()
 
     def _offer_undo(self, what: str, token: Deletion | UndoToken) -> None:
         self._undo_notices[token] = tell(what, (tr("Undo"), lambda: self._session.undelete(token)))

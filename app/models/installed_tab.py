@@ -84,6 +84,7 @@ class InstalledTab(ListTab[_Entry]):
             (detail.delete_button, actions.ask_delete),
             (detail.forget_button, actions.forget),
         )
+        detail.drafts.changed.connect(self._draft_chosen)
         for button, do in doings:
             button.clicked.connect(lambda _=False, do=do: self._with_chosen(do))
 
@@ -125,7 +126,9 @@ class InstalledTab(ListTab[_Entry]):
             return
         candidates = self._services.advising.drafts_of_kept(model, self._services.shelf.kept)
         if candidates is not None:
-            self.kept.show_drafts(candidates)
+            wanted = self._services.models.bridge.status.wanted
+            answers = wanted is not None and wanted.model == model.path
+            self.kept.show_drafts(candidates, wanted.draft if wanted and answers else None)
 
     def _drafts_known(self, whose: Path | tuple[str, str]) -> None:
         model = self.kept.model
@@ -161,6 +164,12 @@ class InstalledTab(ListTab[_Entry]):
         if isinstance(entry, Offered):
             return kept_row(entry.model, in_use=False)
         return kept_row(entry, in_use=self._in_use(entry))
+
+    def _draft_chosen(self) -> None:
+        """A draft chosen for the model that answers works from the next answer on."""
+        wanted, model = self._services.models.bridge.status.wanted, self.kept.model
+        if wanted is not None and model is not None and model.path == wanted.model:
+            self.actions.draft_with(self.kept.drafts.chosen)
 
     def _with_chosen(self, do: Callable[[KeptModel], None]) -> None:
         if self.kept.model is not None:

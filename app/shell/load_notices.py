@@ -66,6 +66,9 @@ class LoadNotices(QObject):
         self._compare_context(event)
         if event.plan.caveat and self._session.current is not None:
             tell(event.plan.caveat)
+        if event.plan.continues and self._session.current is not None:
+            words = tr("{model} has no chat template: it only continues text.")
+            tell(words.format(model=event.model_name))
 
     def _failed(self, event: Failed) -> None:
         if event.request_id is not None or self._running.falls_back:

@@ -258,6 +258,13 @@ class Outgoing(QObject):
         else:
             self._send()
 
+    def ask(self, text: str) -> None:
+        """Ask this; what is written stays. It waits for an answer that another chat gets."""
+        if self._session.live is None:
+            self._session.send(text)
+        else:
+            self._queue.add(Draft(text))
+
     def _send(self) -> None:
         text = self._composer.field.toPlainText().strip("\n")
         if not self._session.send(with_attachments(self.attachments, text)):

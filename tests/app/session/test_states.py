@@ -9,6 +9,7 @@ import pytest
 from desk import Desk
 from fake_engine import Script
 
+from app.chat.examples import BEGINNINGS
 from app.engine_link.status import Phase
 from app.history import AnswerState
 from engine.events import Failed, FinishReason, LoadProgress
@@ -125,3 +126,18 @@ def test_the_context_card_goes_once_the_message_fits(open_desk: OpenDesk) -> Non
     assert card.isVisible()
     field.setPlainText("word " * 3)
     desk.bot.waitUntil(lambda: not card.isVisible())
+
+
+def test_a_model_without_a_template_is_told_to_continue_text(open_desk: OpenDesk) -> None:
+    script = Script()
+    script.plan = replace(script.plan, continues=True)
+    desk = open_desk(script)
+    desk.ready()
+    greeting = desk.chat.greeting
+    desk.bot.waitUntil(lambda: greeting._title.text().endswith("only continues text"))
+    assert "no chat template" in greeting._line.text()
+    first = greeting.examples[0]
+    assert first.text() == BEGINNINGS[0]
+    first.click()
+    desk.answered()
+    assert desk.session.messages[0].text == BEGINNINGS[0]

@@ -149,7 +149,10 @@ def test_drafts_of_deleted_conversations_go(open_desk: OpenDesk) -> None:
     desk.assembly.close()
     folder = desk.assembly.store.path.parent / "drafts"
     assert (folder / f"{conversation.id}.json").exists()
-    open_desk(None)
+    again = open_desk(None)
+    assert (folder / f"{conversation.id}.json").exists(), "it lies in the trash"
+    again.assembly.store.trash.empty()
+    again.session.conversations.refresh()
     assert not (folder / f"{conversation.id}.json").exists()
 
 
