@@ -76,7 +76,7 @@ class Trash:
     def conversation_ids(self) -> list[int]:
         """Return the ids of the conversations that lie in the trash."""
         with translated(self._file.path):
-            rows = self._file.rows("SELECT id FROM conversation WHERE deleted_at IS NOT NULL")
+            rows = self._file.rows("SELECT id FROM conversation WHERE deleted_at > ?", (DOOMED,))
         return [int(row[0]) for row in rows]
 
     def delete_conversation(self, conversation_id: int) -> UndoToken:
