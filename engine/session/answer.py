@@ -94,7 +94,7 @@ class Answer:
         self._ids: list[int] = []
         self._others: deque[tuple[Alternative, ...]] = deque()  # of tokens that are not yet shown
         self._opening: tuple[int, ...] = ()
-        self._repetition = RepetitionDetector() if request.stop_repetition else None
+        self._repetition = RepetitionDetector(self._text_of) if request.stop_repetition else None
         self._repeats = False
         self.stats: AnswerStats | None = None
         """Its statistics, once it has ended."""
@@ -202,6 +202,9 @@ class Answer:
         else:
             self._opening = prompt.begun
         return prompt
+
+    def _text_of(self, token: int) -> str:
+        return self._pair.tokenizer.decode((token,))
 
     def _progress(self, processed: int) -> None:
         total, reused = self._tally.prompt_tokens, self._tally.reused
