@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from prebuilt import LIBRARY, prebuilt_library, sources_digest
+from native_library import LIBRARY, sources_digest
+from prebuilt import prebuilt_library
 
 from card.brought import LIBRARIES, NATIVE, WHEELS
 from card.steps import ROOT
