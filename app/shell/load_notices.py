@@ -5,22 +5,25 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
 
 from app.engine_link.running import Running
 from app.engine_link.status import Phase
 from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
+from app.shell.pytorch_offer import offer_pytorch
 from app.tuning.refusal import button_words, may_fit_later, refusal
 from engine.commands import Load
-from engine.events import Failed, PlanReady
+from engine.events import Failed, FailureKind, PlanReady
 from engine.language import sentences, tr
 
 
 class LoadNotices(QObject):
     """A failure is told until another model is loaded, or the same in another way."""
 
-    def __init__(self, running: Running, session: ChatSession, parent: QObject) -> None:
-        super().__init__(parent)
+    def __init__(self, running: Running, session: ChatSession, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
         self._running, self._bridge, self._session = running, running.bridge, session
         self._failure: Notice | None = None
         self._present: Load | None = None
@@ -44,6 +47,10 @@ class LoadNotices(QObject):
 
     def _failed(self, event: Failed) -> None:
         if event.request_id is not None or self._running.falls_back:
+            return
+        load = self._bridge.last_load
+        if event.kind is FailureKind.NEEDS_PYTORCH and load is not None:
+            self._failure = offer_pytorch(event, self._window, lambda: self._bridge.submit(load))
             return
         choices = [
             (button_words(way), partial(self._running.take, way.load)) for way in event.ways_out

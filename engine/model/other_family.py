@@ -52,8 +52,9 @@ def read_other(source: JsonObject) -> OtherConfig:
     """
     family = source.text("model_type") or ""
     names = source.items("architectures")
-    architecture = runnable_families().get(family)
-    if not pytorch.is_installed():  # what it knows is seen when it is loaded
+    if pytorch.is_installed():
+        architecture = runnable_families().get(family)
+    else:  # whether it knows this one is seen when it is here
         architecture = next((str(name) for name in names if _writes_text(name)), None)
     if architecture is None or not names:
         raise unsupported(tr("its family is “{family}”").format(family=family[:60]))
