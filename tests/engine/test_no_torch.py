@@ -169,7 +169,7 @@ def test_training_says_what_it_needs_and_how_large_that_is(tmp_path: Path) -> No
     assert done.returncode == 3, done.stderr
     assert "Training needs PyTorch" in done.stderr
     assert "duotail pytorch" in done.stderr
-    assert "210" in done.stderr
+    assert "220" in done.stderr
     assert "Traceback" not in done.stderr
 
 

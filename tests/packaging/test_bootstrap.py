@@ -143,13 +143,13 @@ def test_the_download_is_named_in_full() -> None:
     ) -> str:
         return bootstrap.download_words(cuda, torch, dev, starter)
 
-    assert words().startswith("about 135 MB")
+    assert words().startswith("about 122 MB")
     assert "PyTorch" not in words()
-    assert "PyTorch for the CPU 205 MB" in words(torch=True)
+    assert "PyTorch for the CPU 220 MB" in words(torch=True)
     assert "test tools 275 MB" in words(torch=True, dev=True)
     assert words(cuda=True, torch=True).startswith("about 3.4 GB")
     with_starter = words(starter=True)
-    assert with_starter.startswith("about 228 MB")
+    assert with_starter.startswith("about 215 MB")
     assert "the starter model 93 MB" in with_starter
 
 

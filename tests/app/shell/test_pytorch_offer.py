@@ -93,7 +93,7 @@ def test_the_offer_names_the_size_and_fetches_nothing_by_itself(
     (banner,) = refused.assembly.window.findChildren(Banner)
     said = banner.accessibleName() + banner.accessibleDescription()
     assert "needs PyTorch" in said
-    assert "210" in said
+    assert "220" in said
     assert download.calls == 0
 
 
