@@ -31,7 +31,7 @@ def is_installed() -> bool:
 
 
 def _is_whole(name: str) -> bool:
-    """Whether a package was installed to its end, when its list of files is written."""
+    """Return whether a package was installed to its end, when its list of files is written."""
     try:
         return metadata.distribution(name).read_text("RECORD") is not None
     except metadata.PackageNotFoundError:

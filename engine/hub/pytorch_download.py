@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -34,10 +35,13 @@ CUDA_DOWNLOAD_BYTES, CUDA_DISK_BYTES = 3_300_000_000, 7_000_000_000
 _ROOT = Path(__file__).parents[2]
 _POLL_S = 0.2
 _MOST_SAID = 4000
-_OFFLINE = (
-    *("Retrying (", "ConnectionError", "ProxyError", "Max retries", "timed out", "IncompleteRead"),
-    *("Connection broken", "Connection aborted", "ProtocolError", "name resolution"),
+_FULL = re.compile(r"no space left|errno 28|quota exceeded", re.IGNORECASE)
+_OFFLINE = re.compile(
+    r"retrying \(|connection ?error|connection (broken|aborted)|proxyerror|max retries|timed out"
+    r"|incompleteread|protocolerror|name resolution",
+    re.IGNORECASE,
 )
+"""What pip says where the disk is full, and where the network is missing."""
 
 Progress = Callable[[str, float], None]
 """Told the stage in words, and how much of the download is here, from 0 to 1."""
@@ -174,11 +178,11 @@ def _held(folder: Path) -> int:
 
 
 def _failure(said: str) -> UserFixable:
-    if "No space left on device" in said or "Errno 28" in said:
+    if _FULL.search(said):
         return UserFixable(
             tr("The disk is full."), tr("Free some space, then try again."), said[-_MOST_SAID:]
         )
-    if any(sign in said for sign in _OFFLINE):
+    if _OFFLINE.search(said):
         return UserFixable(
             tr("PyTorch cannot be downloaded: the connection is missing, or it broke off."),
             tr("Try again when this computer is online; files that are complete are kept."),
@@ -220,7 +224,7 @@ def _build_options(pip: list[str], *, cuda: bool) -> list[str]:
 
 
 def answers(url: str, seconds: float) -> bool:
-    """Whether `url` can be fetched within `seconds`, name lookup included."""
+    """Return whether `url` can be fetched within `seconds`, name lookup included."""
     reached: list[bool] = []
 
     def fetch() -> None:
@@ -238,7 +242,7 @@ def answers(url: str, seconds: float) -> bool:
 
 
 def is_cuda_build(report: bytes) -> bool:
-    """Whether the PyTorch of pip's report brings CUDA along."""
+    """Return whether the PyTorch of pip's report brings CUDA along."""
     try:
         found = [
             each["metadata"].get("requires_dist", []) for each in json.loads(report)["install"]
