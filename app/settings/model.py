@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.history.records import ChatSetup
-from app.settings.hub_access import usable_endpoint, usable_path, usable_proxy
+from app.settings.hub_access import usable_endpoint, usable_hosts, usable_path, usable_proxy
 from app.settings.kinds import (
     Browse,
     Choice,
@@ -309,6 +309,23 @@ class Settings:
             later("The number at the end of the server's address, from 1024 to 65535."),
         ),
     )
+    serve_hosts: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_hosts,
+                1000,
+                later("Names of your network only"),
+                later("Enter names like mypc.example.net, separated by blanks."),
+            ),
+            SettingsSection.SERVER,
+            later("Host names"),
+            later(
+                "Further names by which programs may call the server. Names that end in .local, "
+                ".lan, .internal, .home.arpa or .ts.net always work."
+            ),
+        ),
+    )
     serve_certificate: str = field(
         default="",
         metadata=_row(
@@ -341,6 +358,12 @@ class Settings:
     )
     model: str = field(default="", metadata=_kept(Word(longest=4096), key="last_model"))
     """The model used last; empty for the starter model."""
+    start_model: str = field(default="", metadata=_kept(Word(longest=4096)))
+    """The model that every start begins with; empty for the one used last."""
+    contexts: tuple[str, ...] = field(default=(), metadata=_kept(Words(100)))
+    """Tokens that the context of a model last had by itself, before its path: "8192=/models/a"."""
+    folders: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))
+    """Folders that file dialogs were left in, each behind what it was for: "files=/home/ada"."""
     profiles: tuple[ProfiledModel, ...] = field(default=(), metadata=_kept(Profiles(), key="model"))
     """How models run, the last used first."""
     recent_models: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QWidget
 from app.chat.messages.divider import Divider
 from app.chat.messages.message_actions import Act, MenuTarget, MessageRequests, message_menu
 from app.chat.messages.message_footer import Footer
-from app.chat.text.surface import selected_text
+from app.chat.text.selection import selected_text
 from app.history import StoredMessage
 from engine.model.text.thinking import parts
 

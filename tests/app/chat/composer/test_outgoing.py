@@ -12,6 +12,7 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
 from app.chat.composer.message_field import LONG_PASTE
@@ -148,7 +149,10 @@ def test_drafts_of_deleted_conversations_go(open_desk: OpenDesk) -> None:
     desk.assembly.close()
     folder = desk.assembly.store.path.parent / "drafts"
     assert (folder / f"{conversation.id}.json").exists()
-    open_desk(None)
+    again = open_desk(None)
+    assert (folder / f"{conversation.id}.json").exists(), "it lies in the trash"
+    again.assembly.store.trash.empty()
+    again.session.conversations.refresh()
     assert not (folder / f"{conversation.id}.json").exists()
 
 
@@ -247,6 +251,24 @@ def test_a_document_has_a_chip_while_it_is_read_and_the_message_waits_for_it(
     desk.answered()
     assert "its text" in desk.session.messages[0].text
     assert "unwanted" not in desk.session.messages[0].text
+
+
+def test_the_encoding_of_an_attached_file_can_be_changed(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "alt.txt").write_bytes("Grüße".encode("cp1252"))
+    (tmp_path / "new.txt").write_bytes("Grüße".encode())
+    chips = desk.chat.composer.chips
+    desk.chat.outgoing.attach([tmp_path / "alt.txt", tmp_path / "new.txt"])
+    desk.bot.waitUntil(lambda: len(chips.chips) == 2)
+    assert chips.chips[1].encoding_button is None
+    button = chips.chips[0].encoding_button
+    assert button is not None
+    assert button.text() == "Western European (Windows-1252)"
+    menu = button.menu()
+    (cyrillic,) = (each for each in menu.actions() if each.text() == "Cyrillic (Windows-1251)")
+    cyrillic.trigger()
+    desk.bot.waitUntil(lambda: desk.chat.outgoing.attachments[0].encoding == "cp1251")
+    assert desk.chat.outgoing.attachments[0].text == "Grüße".encode("cp1252").decode("cp1251")
+    assert [each.name for each in desk.chat.outgoing.attachments] == ["alt.txt", "new.txt"]
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")
@@ -392,6 +414,19 @@ def test_while_an_answer_is_written_the_meter_follows_its_rounds(desk: Desk) -> 
     desk.answered()
 
 
+def test_what_is_typed_meanwhile_counts_too(desk: Desk) -> None:
+    desk.script.answer, desk.script.hold_after = words(30), 2
+    desk.type_and_send("Go on")
+    desk.streaming(words(6))
+    meter = desk.chat.composer.meter
+    desk.bot.waitUntil(lambda: meter.fill is not None)
+    desk.chat.composer.field.setPlainText(words(500))
+    desk.bot.waitUntil(lambda: desk.chat.outgoing._ahead == 500)
+    desk.script.gate.set()
+    desk.bot.waitUntil(lambda: meter.fill is not None and meter.fill.used > 500)
+    desk.answered()
+
+
 def test_another_model_counts_anew(open_desk: OpenDesk) -> None:
     desk = opened(open_desk, small(context=100, limit=400))
     desk.chat.composer.field.setPlainText(words(30))
@@ -413,6 +448,12 @@ def test_what_does_not_fit_is_not_sent_and_the_oldest_can_be_left_out(
     desk.chat.composer.send()
     card = desk.chat.context_card
     assert card.isVisible()
+    field = desk.chat.composer.field
+    assert field.hasFocus(), "somebody may be typing"
+    QTest.keyClicks(field, " and ")
+    assert field.toPlainText() == " and " + words(14)
+    assert card.isVisible()
+    field.setPlainText(words(14))
     assert "44 tokens" in card.text
     assert "holds 40" in card.text
     assert len(desk.script.requests) == 3
@@ -500,6 +541,9 @@ def test_a_larger_context_is_loaded_and_the_message_sent(open_desk: OpenDesk) ->
     card = desk.chat.context_card
     assert card.enlarge_button.text().startswith("Use a context of 1,024 tokens (+")
     card.enlarge_button.click()
+    desk.bot.waitUntil(lambda: bool(desk.assembly.settings.value.profiles))
+    kept = desk.assembly.settings.value.profiled(Path("model")).profile
+    assert kept.context == 1024, "it is there tomorrow"
     desk.bot.waitUntil(lambda: bool(desk.script.requests))
     desk.answered()
     loads = [each.context for each in desk.script.commands if isinstance(each, Load)]
