@@ -76,9 +76,8 @@ class LoadNotices(QObject):
     def _failed(self, event: Failed) -> None:
         if event.request_id is not None or self._running.falls_back:
             return
-        load = self._bridge.last_load
-        if event.kind is FailureKind.NEEDS_PYTORCH and load is not None:
-            self._failure = offer_pytorch(event, self._window, lambda: self._bridge.submit(load))
+        if event.kind is FailureKind.NEEDS_PYTORCH:
+            self._failure = offer_pytorch(event, self._window, self._running.try_again)
             return
         choices = [
             (button_words(way), partial(self._running.take, way.load)) for way in event.ways_out
