@@ -24,7 +24,7 @@ from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors, expected_tensors
 from engine.model.text.shortlist import shortened, shortlist
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.same_tokens import fingerprint, same_tokens
+from engine.model.text.vocabulary.same_tokens import differing, fingerprint, unshared
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.shortlisted import Shortlisted
 from engine.plan.footprint import (
@@ -53,17 +53,17 @@ def draft_of(
     if choice is DraftChoice.LOOKUP:
         return None
     if path is None:
-        draft = _starter_draft(target, tokenizer, memory_available)
-        if draft is None:
-            return None
-    else:
-        draft = _named_draft(path, target, memory_available)
-        if draft.fusion is None:
-            _check_vocabulary(target, tokenizer, draft)
-    return on_a_diet(draft, shortlist(tokenizer))
+        path = _starter_draft(target, tokenizer)
+    if path is None:
+        return None
+    draft = _named_draft(path, target, memory_available)
+    without = _unshared(target, tokenizer, draft) if draft.fusion is None else frozenset()
+    return on_a_diet(draft, shortlist(tokenizer, without=without), always=bool(without))
 
 
-def on_a_diet(draft: InspectedModel, ids: NDArray[np.int64]) -> InspectedModel:
+def on_a_diet(
+    draft: InspectedModel, ids: NDArray[np.int64], *, always: bool = False
+) -> InspectedModel:
     """Return a draft as it is fastest: output rows for few tokens, a whole model in 4 bits.
 
     What was trained to draft stays in the formats that it was packed in.
@@ -71,13 +71,14 @@ def on_a_diet(draft: InspectedModel, ids: NDArray[np.int64]) -> InspectedModel:
     Args:
         draft: as it would be loaded by itself.
         ids: the tokens that have rows; a draft that names its own keeps those.
+        always: whether the rows of other tokens go even where that saves little.
     """
     config = draft.config
     if not isinstance(config, ModelConfig):
         return draft
     if not isinstance(draft.model.config, DraftOnly):
         draft = _in_four_bits(draft)
-    short = shortened(config, len(ids))
+    short = shortened(config, len(ids), always=always)
     if config.rows is not None:
         ids = draft.weights.float32(HEAD_IDS).astype(np.int64)
     if short.rows is None or (config.rows is not None and HEAD not in draft.lent):
@@ -115,15 +116,13 @@ def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> I
     return draft
 
 
-def _starter_draft(
-    target: InspectedModel, tokenizer: Tokenizer, memory_available: int
-) -> InspectedModel | None:
+def _starter_draft(target: InspectedModel, tokenizer: Tokenizer) -> Path | None:
     """The starter model, for a target without a draft of its own that speaks its tokens."""
     config = target.config
     path = starter_draft(config) if isinstance(config, ModelConfig) else None
-    if path is None or not same_tokens(tokenizer, LocalModel.inspect(path).tokenizer()):
+    if path is None or differing(tokenizer.vocabulary, LocalModel.inspect(path).tokens().ids):
         return None
-    return InspectedModel.of(path, WeightFormat.AUTO, memory_available)
+    return path
 
 
 def refuse_head(target: InspectedModel, path: Path) -> None:
@@ -164,15 +163,25 @@ def _dependent_draft(
     return InspectedModel(model, config, weights, fmt, lent)
 
 
-def _check_vocabulary(target: InspectedModel, tokenizer: Tokenizer, draft: InspectedModel) -> None:
-    """Raise unless a draft without fusion has the target's tokens."""
-    described = draft.model.config
+def _unshared(
+    target: InspectedModel, tokenizer: Tokenizer, draft: InspectedModel
+) -> frozenset[int]:
+    """Return the target's tokens that a draft without fusion does not know.
+
+    Raises:
+        NotPossible: the two have little in common.
+    """
+    ours, described = tokenizer.vocabulary, draft.model.config
     if isinstance(described, DraftOnly):
-        same = described.vocabulary == fingerprint(tokenizer.vocabulary)
-    else:
-        same = same_tokens(tokenizer, draft.model.tokenizer())
-    if not same:
+        same = described.vocabulary == fingerprint(ours)
+        found: frozenset[int] | None = frozenset() if same else None
+    elif not differing(ours, draft.model.tokens().ids):
+        return frozenset()
+    else:  # a tokenizer takes another file in the place of a damaged one
+        found = unshared(ours, draft.model.tokenizer().vocabulary)
+    if found is None:
         raise _other_vocabulary(target, draft.model)
+    return found
 
 
 def _other_vocabulary(target: InspectedModel, draft: LocalModel) -> UserFixable:

@@ -36,14 +36,16 @@ _FLAT = 30
 """A word's frequency is about 1 / (its place in the list + this), by Zipf's law."""
 
 
-def shortened(config: ModelConfig, rows: int = ROWS) -> ModelConfig:
+def shortened(config: ModelConfig, rows: int = ROWS, *, always: bool = False) -> ModelConfig:
     """Return a draft's config with the output rows of a shortlist, if that saves much.
 
     Args:
         config: of a draft; one with few rows of its own stays as it is.
         rows: of the shortlist.
+        always: even where it saves little.
     """
-    if config.rows is not None or config.vocab_size < rows * _WORTH_IT:
+    small = config.vocab_size < rows * _WORTH_IT
+    if config.rows is not None or (small and not always):
         return config
     return replace(config, rows=rows, tie_word_embeddings=False)
 
