@@ -90,13 +90,14 @@ class Running(QObject):
 
     @property
     def drafts(self) -> list[Path]:
-        """Drafts that were used with this model, the last one first."""
-        last = self.bridge.last_load
+        """Drafts that were used with this model, the last one first, then those found for it."""
+        last, plan = self.bridge.last_load, self.bridge.status.plan
         if last is None:
             return []
         kept = self._settings.value.profiled(last.model)
         known = kept.with_profile(ModelProfile.of(last)).drafts
-        return [Path(each) for each in known]
+        found = plan.drafts_here if plan is not None else ()
+        return list(dict.fromkeys((*map(Path, known), *found)))
 
     def command(self, model: Path, draft: Path | None = None) -> Load:
         """Return the load of a model as it is kept; without a draft that is gone.

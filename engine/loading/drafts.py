@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -15,6 +16,7 @@ from engine.backend.shared import Lent
 from engine.commands import DraftChoice, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.hub.curated import starter_draft
+from engine.hub.own_drafts import drafts_here
 from engine.language import tr
 from engine.loading.inspected_model import InspectedModel
 from engine.model.config import ModelConfig
@@ -35,27 +37,38 @@ _CLEARLY_LESS = 0.95
 """A draft is packed anew where that takes so much of what its file's own formats take."""
 
 
-def draft_of(
+def drafts_of(
     choice: Path | DraftChoice, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
-) -> InspectedModel | None:
-    """Return the draft that was chosen, or belongs to the target, or else the starter model.
+) -> tuple[InspectedModel, ...]:
+    """Return the draft that was chosen, or belongs to the target, or those that lie on this disk.
 
     Args:
         choice: as the load has it.
-        target: what it drafts for.
+        target: what they draft for.
         tokenizer: the target's.
         memory_available: bytes of the host that are free.
 
     Raises:
-        UserFixable: the draft cannot be used, or not for this target.
+        UserFixable: a draft that was named cannot be used, or not for this target.
     """
-    path = choice if isinstance(choice, Path) else target.model.draft
     if choice is DraftChoice.LOOKUP:
-        return None
-    if path is None:
-        path = _starter_draft(target, tokenizer)
-    if path is None:
-        return None
+        return ()
+    named = choice if isinstance(choice, Path) else target.model.draft
+    if named is not None:
+        return (_draft(named, target, tokenizer, memory_available),)
+    starter = _starter_draft(target)
+    found = drafts_here(target.model, lambda: tokenizer.vocabulary)
+    paths = dict.fromkeys((*found, *([starter] if starter else [])))
+    drafts = []
+    for path in paths:
+        with suppress(UserFixable, OSError):  # nobody asked for it
+            drafts.append(_draft(path, target, tokenizer, memory_available))
+    return tuple(drafts)
+
+
+def _draft(
+    path: Path, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
+) -> InspectedModel:
     draft = _named_draft(path, target, memory_available)
     without = _unshared(target, tokenizer, draft) if draft.fusion is None else frozenset()
     return on_a_diet(draft, shortlist(tokenizer, without=without), always=bool(without))
@@ -116,13 +129,9 @@ def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> I
     return draft
 
 
-def _starter_draft(target: InspectedModel, tokenizer: Tokenizer) -> Path | None:
-    """The starter model, for a target without a draft of its own that speaks its tokens."""
-    config = target.config
-    path = starter_draft(config) if isinstance(config, ModelConfig) else None
-    if path is None or differing(tokenizer.vocabulary, LocalModel.inspect(path).tokens().ids):
-        return None
-    return path
+def _starter_draft(target: InspectedModel) -> Path | None:
+    """The starter model, for a target that it is listed for."""
+    return starter_draft(target.config) if isinstance(target.config, ModelConfig) else None
 
 
 def refuse_head(target: InspectedModel, path: Path) -> None:

@@ -26,9 +26,9 @@ from engine.model.config import ModelConfig
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import is_filler
 
-ROWS = 32_768
-"""Rows of a shortlist; half of them miss twice as many of a chat's tokens, and save 4 % of a draft
-of half a billion weights."""
+ROWS = 49_152
+"""Rows of a shortlist. With a third of them a draft of half a billion weights costs 8 % less, and
+5 % less of what it drafts is accepted."""
 _WORTH_IT = 1.25
 """A vocabulary has at least so many times the tokens of its shortlist, or keeps them all."""
 _MOST_CONTROL = 256
