@@ -15,7 +15,6 @@ from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.commands import DraftChoice, WeightFormat
 from engine.errors import NotPossible, UserFixable
-from engine.hub.curated import starter_draft
 from engine.hub.own_drafts import drafts_here
 from engine.language import tr
 from engine.loading.inspected_model import InspectedModel
@@ -56,11 +55,8 @@ def drafts_of(
     named = choice if isinstance(choice, Path) else target.model.draft
     if named is not None:
         return (_draft(named, target, tokenizer, memory_available),)
-    starter = _starter_draft(target)
-    found = drafts_here(target.model, lambda: tokenizer.vocabulary)
-    paths = dict.fromkeys((*found, *([starter] if starter else [])))
     drafts = []
-    for path in paths:
+    for path in drafts_here(target.model, lambda: tokenizer.vocabulary):
         with suppress(UserFixable, OSError):  # nobody asked for it
             drafts.append(_draft(path, target, tokenizer, memory_available))
     return tuple(drafts)
@@ -127,11 +123,6 @@ def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> I
             tr("Choose another draft, or the lookup draft."),
         )
     return draft
-
-
-def _starter_draft(target: InspectedModel) -> Path | None:
-    """The starter model, for a target that it is listed for."""
-    return starter_draft(target.config) if isinstance(target.config, ModelConfig) else None
 
 
 def refuse_head(target: InspectedModel, path: Path) -> None:
