@@ -18,6 +18,7 @@ from engine.errors import NotPossible, UserFixable
 from engine.hub.own_drafts import drafts_here
 from engine.language import tr
 from engine.loading.inspected_model import InspectedModel
+from engine.loading.repacked import Repacked, fewer_bits
 from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
@@ -31,9 +32,6 @@ from engine.model.weights.shortlisted import Shortlisted
 from engine.plan.footprint import (
     KINDS,
 )
-
-_CLEARLY_LESS = 0.95
-"""A draft is packed anew where that takes so much of what its file's own formats take."""
 
 
 def drafts_of(
@@ -73,7 +71,7 @@ def _draft(
 def on_a_diet(
     draft: InspectedModel, ids: NDArray[np.int64], *, always: bool = False
 ) -> InspectedModel:
-    """Return a draft as it is fastest: output rows for few tokens, a whole model in 4 bits.
+    """Return a draft as it is fastest: output rows for few tokens, a whole model in fewer bits.
 
     What was trained to draft stays in the formats that it was packed in.
 
@@ -85,26 +83,18 @@ def on_a_diet(
     config = draft.config
     if not isinstance(config, ModelConfig):
         return draft
-    if not isinstance(draft.model.config, DraftOnly):
-        draft = _in_four_bits(draft)
     short = shortened(config, len(ids), always=always)
     if config.rows is not None:
         ids = draft.weights.float32(HEAD_IDS).astype(np.int64)
-    if short.rows is None or (config.rows is not None and HEAD not in draft.lent):
+    if short.rows is not None and (config.rows is None or HEAD in draft.lent):
+        matrix = EMBEDDING if config.tie_word_embeddings else HEAD
+        lent = {name: each for name, each in draft.lent.items() if name != HEAD}
+        weights = Shortlisted(draft.weights, matrix, ids)
+        draft = replace(draft, config=short, lent=lent, weights=weights)
+    if isinstance(draft.model.config, DraftOnly) or draft.format is WeightFormat.F32:
         return draft
-    matrix = EMBEDDING if config.tie_word_embeddings else HEAD
-    lent = {name: each for name, each in draft.lent.items() if name != HEAD}
-    weights = Shortlisted(draft.weights, matrix, ids)
-    return replace(draft, config=short, lent=lent, weights=weights)
-
-
-def _in_four_bits(draft: InspectedModel) -> InspectedModel:
-    """Return a draft packed in 4 bits, if that is clearly less than it takes as it is."""
-    if draft.format is WeightFormat.F32:
-        return draft
-    least = replace(draft, format=WeightFormat.Q4, weights=draft.weights.as_floats())
-    before, after = (each.facts.footprint.weight_bytes for each in (draft, least))
-    return least if after <= _CLEARLY_LESS * before else draft
+    repacked = Repacked(draft.weights, fewer_bits(draft.weights))
+    return replace(draft, format=WeightFormat.STORED, weights=repacked)
 
 
 def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> InspectedModel:
