@@ -16,7 +16,7 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run desktop test test-all sanitize bench-peer lint format texts clean
+.PHONY: help setup run desktop test test-all sanitize bench-peer gpu-check lint format texts clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -57,6 +57,10 @@ bench-peer: ## Compare with llama.cpp, which is built first, once (some minutes)
 	echo "== $$kind, $$shape" >&2; \
 	$(BIN)/duotail bench $$kind --shape $$shape --peer llama.cpp $(ARGS) || exit 1; done; done
 
+gpu-check: ## Check a real graphics card: correctness, speed, memory (8 minutes); options in ARGS
+	$(BOOTSTRAP) --dev
+	@$(BIN)/python packaging/gpu_check.py $(ARGS)
+
 lint: ## Check style, types and the arrows between the parts
 	$(BOOTSTRAP) --dev
 	@failed=0; for check in "ruff check" "ruff format --check" mypy lint-imports; do \
@@ -72,5 +76,5 @@ texts: ## Collect the texts to translate and compile the translations
 	@$(BIN)/python packaging/texts.py
 
 clean: ## Remove .venv and everything else that was built, but for wheels in dist
-	rm -rf $(VENV) .venv-peer build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .setup.lock .venv-peer build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find app engine resources packaging tests -name __pycache__ -prune -exec rm -rf {} +

@@ -16,10 +16,13 @@ from typing import Protocol, TypeVar
 
 from engine.backend.cpu import NATIVE_FORMATS, choose_format, cpu_backend
 from engine.backend.decoder import Decoder
+from engine.backend.device import Device
 from engine.backend.native.library import Format
 from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.native.pool import shared_pool
 from engine.backend.native.segment import NativeBackend
+from engine.backend.round import VerifyRequest
+from engine.backend.segment import Backend
 from engine.bench.peer.export import BlockWeights
 from engine.bench.recipes import tensor_kinds
 from engine.commands import KvType, WeightFormat
@@ -29,6 +32,8 @@ from engine.model.local_model import LocalModel
 from engine.model.weights.random_weights import RandomWeights
 from engine.model.weights.readable import Readable, Weights
 from engine.plan.footprint import weight_count
+from engine.request import SamplingParams
+from engine.speculative.sampler import Sampler
 
 CONTEXT = 512
 """Committed tokens before anything is timed, and length of a timed prompt, unless told."""
@@ -94,11 +99,15 @@ class DecoderSide:
             for count, spent in zip(counts, times, strict=True):
                 tokens = next_tokens(self._decoder.config.vocab_size, count)
                 start = perf_counter()
-                self._decoder.forward(self._state, tokens)
-                self._state.commit(range(count))
+                self._compute(tokens)
                 spent.append(perf_counter() - start)
                 self._state.crop(self._context)
         return times
+
+    def _compute(self, tokens: list[int]) -> None:
+        """Run a forward behind the context, and commit."""
+        self._decoder.forward(self._state, tokens)
+        self._state.commit(range(len(tokens)))
 
     def _fill(self) -> None:
         """Reach the context; beyond `CONTEXT` tokens their keys and values are repeated.
@@ -127,6 +136,23 @@ class DecoderSide:
             self._state.commit(range(len(tokens)))
             times.append(perf_counter() - start)
         return times
+
+
+class RoundSide(DecoderSide):
+    """Our own side as rounds pay for it: the target draws, where it lies, down a drafted chain."""
+
+    def __init__(self, decoder: Decoder, context: int = CONTEXT) -> None:
+        super().__init__(decoder, context)
+        self._draws = Sampler(SamplingParams()).native(decoder.config.vocab_size)
+
+    def _compute(self, tokens: list[int]) -> None:
+        """Verify a chain; without the native library its logits are all that is computed."""
+        if self._draws is None:
+            super()._compute(tokens)
+            return
+        count = len(tokens)
+        request = VerifyRequest(tokens, range(-1, count - 1), tokens[:1], count)
+        self._decoder.verify(self._state, self._draws, request)
 
 
 def prompt(vocab: int, length: int = CONTEXT) -> list[int]:
@@ -189,15 +215,22 @@ def random_subject(
     kv: KvType = KvType.F16,
     *,
     seed: int = 0,
+    device: Device | None = None,
 ) -> Subject:
-    """A model of random weights in one of `engine.bench.recipes.FORMATS`.
+    """A model of random weights in one of `engine.bench.recipes.FORMATS`, on a device or the CPU.
 
     Raises:
-        Absent: the native backend is not built.
+        Absent: it is for the CPU, and the native backend is not built.
+        OutOfMemory: it does not fit on the device.
     """
     kinds = tensor_kinds(config, wanted)
     ours = RandomWeights(config, kinds, seed, readable=NATIVE_KINDS)
-    decoder = Decoder.build(config, ours, NativeBackend(None, shared_pool(threads), kv=kv))
+    backend: Backend = (
+        NativeBackend(None, shared_pool(threads), kv=kv)
+        if device is None
+        else device.backend(WeightFormat.STORED, "target", kv=kv)
+    )
+    decoder = Decoder.build(config, ours, backend)
     return Subject(decoder, config, RandomWeights(config, kinds, seed))
 
 

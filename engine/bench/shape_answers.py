@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
@@ -9,6 +10,7 @@ from time import perf_counter
 from engine.backend.decoder import Decoder
 from engine.backend.native.workspace import WIDTH
 from engine.backend.prefix_cache import PrefixCache
+from engine.backend.round import Round
 from engine.bench.forward import CONTEXT, prompt
 from engine.bench.harness import acceptance_length, plain_share
 from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDraft
@@ -88,11 +90,17 @@ class Speed:
 
 @dataclass(slots=True)
 class LoopAnswers:
-    """A loop and the answers that it wrote; `level_s` are a draft's seconds per level, by round."""
+    """A loop and the answers that it wrote.
+
+    Attributes:
+        level_s: a draft's seconds per level, by round.
+        rounds: of the last answer.
+    """
 
     loop: Loop
     stats: list[AnswerStats] = field(default_factory=list)
     level_s: list[float] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
 
     @property
     def tokens_per_s(self) -> float:
@@ -178,6 +186,36 @@ class ShapeAnswers:
         spent = [seconds for answers in self._fixed.values() for seconds in answers.level_s]
         return median(spent) if spent else None
 
+    @property
+    def rounds(self) -> Sequence[Round]:
+        """The rounds of the last answer that the mode's strategy wrote; empty without a draft."""
+        return () if self._auto is None else tuple(self._auto.rounds)
+
+    def first_token_seconds(self) -> tuple[float, float | None]:
+        """Seconds from a prompt nobody has read to its first token: plain, and with the draft.
+
+        Prefixes that the draft keeps are those of the same prompt, so it is given another one.
+        """
+        loops = [Plain(), *([] if self._auto is None else [self._auto.loop])]
+        found = [self._first_token(loop, place) for place, loop in enumerate(loops, 1)]
+        return found[0], found[1] if len(found) > 1 else None
+
+    def _first_token(self, loop: Loop, other: int) -> float:
+        vocab = self._target.config.vocab_size
+        asked = [(token + other) % vocab for token in self._prompt]
+        self._state.crop(0)
+        decoding = Decoding(
+            self._target, self._state, asked, Sampler(SamplingParams()), max_tokens=2
+        )
+        started = perf_counter()
+        with loop.rounds(decoding) as rounds:
+            for _ in decoding.prefill():
+                pass
+            next(rounds)
+            spent = perf_counter() - started
+        self._state.crop(0)
+        return spent
+
     def let_go(self) -> None:
         """Give the sequences' memory back; nothing can be written any more."""
         del self._state, self._auto, self._fixed
@@ -212,11 +250,13 @@ class ShapeAnswers:
         whole = self._options.tokens + SLACK
         decoding = Decoding(self._target, self._state, self._prompt, sampler, max_tokens=whole)
         enough = self._options.tokens if self._text else whole
+        answers.rounds.clear()
         with answers.loop.rounds(decoding) as rounds:
             for _ in decoding.prefill():
                 pass
             while decoding.committed < enough:
                 done = next(rounds)
+                answers.rounds.append(done)
                 tally.add(done, len(done.tokens), first=not tally.committed)
                 if done.draft and done.drafted:
                     answers.level_s.append(done.draft.seconds / max(done.tree.depths))

@@ -10,6 +10,7 @@ import numpy as np
 from engine.backend.decoder import Decoder
 from engine.backend.device import Device
 from engine.backend.ledger import Account, Ledger, as_planned
+from engine.backend.round import Round
 from engine.backend.segment import Backend, Share
 from engine.backend.shared import Loan
 from engine.bench.forward import DecoderSide, Side, forwards_in_turns
@@ -215,6 +216,8 @@ class ShapeSpeed:
     Attributes:
         auto: what the controller chose; None where the plan drafts nothing.
         memory: by device.
+        rounds: of the last answer that it wrote.
+        first_token: from an unread prompt to the first token: plain, and where the mode drafts.
     """
 
     plan: Plan
@@ -227,6 +230,8 @@ class ShapeSpeed:
     exact: bool
     memory: dict[str, MemoryUse]
     signature: str
+    rounds: Sequence[Round]
+    first_token: tuple[float, float | None]
     peer: PeerSpeed | None = None
 
     @property
@@ -259,6 +264,7 @@ def measure_shape(
         answers.run(run)
     memory = _memory(placed, machine, watch)  # before single forwards take a state of their own
     auto, by_depth, draft = answers.auto, answers.by_depth, answers.drafting_seconds
+    rounds, first_token = answers.rounds, answers.first_token_seconds()
     answers.let_go()
     if peer:
         verify, beside = _forwards_beside_peer(pair, placed.target, options, threads)
@@ -277,6 +283,8 @@ def measure_shape(
         exact=answers.exact,
         memory=memory,
         signature=placed.target.signature,
+        rounds=rounds,
+        first_token=first_token,
         peer=beside,
     )
 

@@ -176,8 +176,9 @@ SHAPES: dict[str, Described] = {
     ),
     "phi4-mini": _PHI4_MINI,
     "gpt-oss-20b": _GPT_OSS_20B,
-    # DuoDecoding's own draft.
+    # DuoDecoding's own draft, and a larger one of the same kind.
     "llama-68m": _described("llama", 2, 768, 3072, (12, 12), 32000, max_position_embeddings=2048),
+    "llama-160m": _described("llama", 12, 768, 3072, (12, 12), 32000, max_position_embeddings=2048),
     # Rows of whole blocks of 256 and too many weights for any cache: for comparing formats.
     "bench": _described("llama", 12, 2048, 8192, (16, 4), 32768, tie_word_embeddings=True),
 }

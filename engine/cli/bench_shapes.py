@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
+from engine.bench.lanes import overlap
 from engine.bench.random_model import DRAFT_FORMAT, NAMES, SMALL, RandomPair
 from engine.bench.recipes import FORMATS, SHAPE_FORMAT
 from engine.bench.shape_answers import DEPTHS, ShapeOptions
@@ -136,6 +137,9 @@ def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
         "t_draft_ms": None if draft is None else 1e3 * draft,
         "c": None if draft is None else draft / measured.verify[1],
         "memory": {device: _use(use) for device, use in measured.memory.items()},
+        "overlap": overlap(measured.rounds) if auto else None,
+        "ttft_ms": None if auto is None else _milliseconds(measured.first_token[1]),
+        "plain_ttft_ms": _milliseconds(measured.first_token[0]),
         "predicted_tokens_per_s": plan.tokens_per_s,
         "predicted_plain_tokens_per_s": plan.plain_tokens_per_s,
         "plan": plan_report(plan),
@@ -150,6 +154,10 @@ def report(measured: ShapeSpeed, options: ShapeOptions) -> dict[str, object]:
         "signature": measured.signature,
         **_beside_peer(measured),
     }
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else 1e3 * seconds
 
 
 def _beside_peer(measured: ShapeSpeed) -> dict[str, object]:

@@ -14,6 +14,7 @@ from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates, Ranking, Round, Verified
 from engine.backend.sequence import SequenceState
 from engine.bench.forward import random_subject
+from engine.bench.lanes import overlap
 from engine.bench.scripted_draft import Script, ScriptedDraft
 from engine.bench.shapes import draft_shape, shape
 from engine.request import SamplingParams
@@ -73,18 +74,6 @@ def write(target: Decoder, loop: Loop, tokens: int) -> tuple[list[int], list[Rou
             pass
         done = list(rounds)
     return decoding.tokens[len(PROMPT) :], done
-
-
-def overlap(rounds: Sequence[Round]) -> float:
-    """Share of the verifying time behind the first round in which the draft computed as well."""
-    verifying = [done.verify for done in rounds[1:]]
-    drafting = [span for done in rounds for span in done.drafting]
-    both = sum(
-        max(min(one.end, other.end) - max(one.start, other.start), 0.0)
-        for one in verifying
-        for other in drafting
-    )
-    return both / sum(span.seconds for span in verifying)
 
 
 @pytest.mark.release(reason="a busy machine may let the draft's thread wait")

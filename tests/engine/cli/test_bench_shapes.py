@@ -45,6 +45,7 @@ def test_what_is_reported(duotail: Duotail) -> None:
     best = report["depths"][str(report["best_depth"])]["speedup"]
     assert best == max(speed["speedup"] for speed in report["depths"].values())
     assert report["attainable"]["depth"] >= 0
+    assert report["overlap"] == 0, "it drafts first, then verifies"
 
 
 def test_drafting_in_parallel(duotail: Duotail) -> None:
@@ -56,6 +57,8 @@ def test_drafting_in_parallel(duotail: Duotail) -> None:
     assert report["plan"]["mode"] == "duo"
     assert report["exact"] is True
     assert report["auto"]["tokens_per_s"] == report["tokens_per_s"] > 0
+    assert 0 <= report["overlap"] <= 1
+    assert min(report["ttft_ms"], report["plain_ttft_ms"]) > 0
     assert list(report["depths"]) == ["2"]
 
 
