@@ -43,12 +43,12 @@ def download(wanted: WantedWheel, work: Path) -> Path:
     asked = subprocess.run(command, stderr=subprocess.PIPE, text=True, env=here)
     wheels = sorted(work.glob("*.whl"))
     if asked.returncode != 0 or not wheels:
-        raise UserFixable(_reason(asked.stderr, wanted), "", asked.stderr)
+        raise UserFixable(reason(asked.stderr, wanted), "", asked.stderr)
     return wheels[0]
 
 
-def _reason(said: str, wanted: WantedWheel) -> str:
-    """Why pip failed, in a sentence."""
+def reason(said: str, wanted: WantedWheel) -> str:
+    """Return why pip failed, in a sentence."""
     if "DO NOT MATCH THE HASHES" in said:
         return "The package index gave another file than the expected one."
     if "No space left" in said:
