@@ -273,6 +273,20 @@ class Recording:
         return ids, float(counts[ids].sum() / counts.sum())
 
 
+def recorded_texts(
+    folder: Path,
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
+    """Yield index, tokens and answers of every sequence of a folder, whatever its identity is."""
+    for file in shard_files(folder):
+        with safe_open(file, "pt") as shard:
+            parts = (shard.get_tensor(name) for name in ("indices", "ends", "tokens", "answers"))
+            indices, ends, tokens, answers = (part.numpy() for part in parts)
+        start = 0
+        for index, end in zip(indices.tolist(), ends.tolist(), strict=True):
+            yield index, tokens[start:end].astype(np.int64), answers[start:end]
+            start = end
+
+
 def shard_files(folder: Path) -> Sequence[Path]:
     """Return the files of a recording, in their order."""
     return sorted(folder.glob("[0-9]*.safetensors"))

@@ -18,12 +18,13 @@ from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
 from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.train.answers import given_answers, own_answers
-from engine.train.batches import Batches
+from engine.train.batches import Batch, Batches, BatchPlace
 from engine.train.checkpoint import FILE, Checkpoint, TrainingProgress
 from engine.train.conversations import ShuffledExamples, SourceFile, find_sources
 from engine.train.draft_folder import describe_draft, draft_config, write_draft
 from engine.train.initial_weights import init_from_target, init_other_rows, load_weights
 from engine.train.learner import DraftVocabulary, Learner, LossWeights
+from engine.train.least_squares import fit_linear_fusion
 from engine.train.modules import DraftModule
 from engine.train.packed_draft import write_packed
 from engine.train.recording import (
@@ -33,7 +34,7 @@ from engine.train.recording import (
     record,
     shard_files,
 )
-from engine.train.settings import TrainingSettings
+from engine.train.settings import DraftKind, TrainingSettings
 from engine.train.targets import Target, TrainingDevice, open_target
 from engine.train.trainer import Paused, Trainer, TrainingReport
 
@@ -173,7 +174,8 @@ def train(
                 most = max(settings.batch, job.longest)
                 batches = Batches(recording, len(job.taps), most, settings.seed)
                 ids, covered = _proposed(recording, job.config)
-                learner = _learner(job, draft, ids, their_ids, device)
+                first = batches.from_place(BatchPlace()) if begun is None else None
+                learner = _learner(job, draft, ids, their_ids, device, first)
                 held_out = batches.held_out(settings.held_out)
                 trainer = Trainer(settings, learner, held_out, device, job.identity, begun)
                 trainer.run(batches.from_place(trainer.progress.place), tell, stopped)
@@ -271,6 +273,7 @@ def _learner(
     ids: Tensor | None,
     their_ids: Tensor | None,
     device: TrainingDevice,
+    batches: Iterator[Batch] | None,
 ) -> Learner:
     """Finish the draft's first weights, and move it to the device.
 
@@ -278,6 +281,7 @@ def _learner(
         draft: with the weights of another draft, where it begins with one.
         ids: int64 [rows] that it can propose; None: all.
         their_ids: what the other draft could propose.
+        batches: that first weights may be computed from; None: a checkpoint has the weights.
     """
     settings, target = job.settings, job.target
     embedding, matrix = target.matrices(device)
@@ -285,6 +289,8 @@ def _learner(
     vocabulary = DraftVocabulary(matrix, moved, target.config.logit_softcap)
     if settings.shape.begin is None:
         init_from_target(draft, embedding, vocabulary)
+        if settings.shape.kind is DraftKind.EAGLE and batches is not None:
+            fit_linear_fusion(draft, batches, embedding)
     elif their_ids is not None:
         init_other_rows(draft, their_ids, vocabulary)
     draft.to(device.device)
