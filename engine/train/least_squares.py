@@ -2,7 +2,7 @@
 
 A map from a token's feature and the next token's embedding to the next feature needs no gradients.
 With it a head drafts before it has learned anything else, and of few tokens it is most of what
-there is to learn: with 17,000 of a model of 1.5 billion weights, 38 % of held-out tokens.
+there is to learn: with 17,000 of a model of 1.5 billion weights, a third of what it writes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.nn import functional
 from engine.train.batches import Batch
 from engine.train.modules import DraftModule
 
-_PRIOR = 1000.0
+_PRIOR = 300.0
 """Tokens that say that the feature depends on nothing: the ridge, with all columns of one size."""
 _LEAST = 1e-3
 

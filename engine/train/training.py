@@ -16,6 +16,8 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
+from engine.model.text.shortlist import shortlist
+from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.train.answers import given_answers, own_answers
 from engine.train.batches import Batch, Batches, BatchPlace
@@ -173,7 +175,7 @@ def train(
             with Recording(job.folder, job.recording_identity, job.taps) as recording:
                 most = max(settings.batch, job.longest)
                 batches = Batches(recording, len(job.taps), most, settings.seed)
-                ids, covered = _proposed(recording, job.config)
+                ids, covered = _proposed(recording, job.config, target.tokenizer)
                 first = batches.from_place(BatchPlace()) if begun is None else None
                 learner = _learner(job, draft, ids, their_ids, device, first)
                 held_out = batches.held_out(settings.held_out)
@@ -260,11 +262,14 @@ def _record(
     record(sequences, writer, settings.recorded, told)
 
 
-def _proposed(recording: Recording, config: ModelConfig) -> tuple[Tensor | None, float]:
+def _proposed(
+    recording: Recording, config: ModelConfig, tokenizer: Tokenizer
+) -> tuple[Tensor | None, float]:
     """Choose the tokens that the draft proposes, and their share of the answers; None: all."""
     if config.rows is None:
         return None, 1.0
-    return recording.frequent_tokens(config.rows, config.vocab_size)
+    usual = shortlist(tokenizer, config.rows)
+    return recording.frequent_tokens(config.rows, config.vocab_size, usual)
 
 
 def _learner(
