@@ -70,6 +70,8 @@ class Runner:
         self._environment = {
             **environment(found.site, found.libraries, self._scratch),
             **found.variables,
+            # Threads that wait for each other by turning round and round hold a busy machine up.
+            **({"OMP_NUM_THREADS": "1"} if self._rehearse else {}),
         }
 
     def _here(self) -> list[str]:

@@ -40,7 +40,9 @@ def _measure(check: Check, device: Device, stack: str, shape: str, wanted: str) 
         measure_speed,
     )
 
-    sizes = SpeedSizes(contexts=(24, 96), prefills=(24, 48)) if check.rehearse else SpeedSizes()
+    sizes = SpeedSizes()
+    if check.rehearse:
+        sizes = SpeedSizes((1, 2, 32), (24, 96), (24, 48), seconds=0.1, least=1)
     found: dict[str, object] = {"stack": stack, "shape": shape, "format": wanted}
     words = ""
     started = time.monotonic()
