@@ -76,5 +76,5 @@ texts: ## Collect the texts to translate and compile the translations
 	@$(BIN)/python packaging/texts.py
 
 clean: ## Remove .venv and everything else that was built, but for wheels in dist
-	rm -rf $(VENV) .venv-peer build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .setup.lock .venv-peer build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find app engine resources packaging tests -name __pycache__ -prune -exec rm -rf {} +

@@ -70,6 +70,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_UNSEEN_MS = 2000
+"""A window that was not painted by then is hidden or minimised, and starts its engine as well."""
+
 
 class _Errors(QObject):
     """Carries unexpected errors from any thread to the window."""
@@ -78,19 +81,23 @@ class _Errors(QObject):
 
 
 class _FirstPaint(QObject):
-    """Tells once when a window has been drawn for the first time."""
+    """Tells once when a window has been drawn for the first time, or nobody sees it."""
 
     painted = Signal()
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         window.installEventFilter(self)
+        self._unseen = QTimer(self, singleShot=True, interval=_UNSEEN_MS)
+        self._unseen.timeout.connect(self.painted)
+        self._unseen.start()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """Emit `painted` after the first paint, so that what is queued runs behind the picture."""
         if event.type() is QEvent.Type.Paint:
             watched.removeEventFilter(self)
-            QTimer.singleShot(0, self, self.painted.emit)
+            if self._unseen.isActive():
+                self._unseen.start(0)
         return False
 
 
@@ -431,10 +438,12 @@ def run(
     signal.signal(signal.SIGINT, lambda _number, _frame: application.quit())
     assembly.window.show_fitted()
     gc.freeze()  # what the start has made stays: collections that look through it take 30 ms
+    gc.enable()
+    first = _FirstPaint(assembly.window)
     # Only now, with the first picture on the screen: what the engine imports takes a while.
-    QTimer.singleShot(0, assembly.window, lambda: assembly.start(model=model, measure=measure))
+    first.painted.connect(lambda: assembly.start(model=model, measure=measure))
     if painted is not None:
-        _FirstPaint(assembly.window).painted.connect(lambda: painted(assembly))
+        first.painted.connect(lambda: painted(assembly))
     code = application.exec()
     assembly.close()
     instance.release()

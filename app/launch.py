@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from app.data_folder.paths import find_paths
@@ -25,7 +28,8 @@ def main(argv: list[str] | None = None) -> int:
     if arguments[:2] == ["bench", "ui"]:
         from app.showcase.measure.command import main as measure
 
-        return measure(arguments[2:])
+        with _nothing_collected():
+            return measure(arguments[2:])
     if arguments and arguments[0] in COMMANDS:
         from engine.cli import main as command_line
 
@@ -34,25 +38,50 @@ def main(argv: list[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     paths = find_paths(options.data_dir)
     if options.screenshot is not None:
-        from app.showcase import take_screenshots
+        from app.showcase.tour import take_screenshots
 
         return take_screenshots(options.screenshot, options.language)
-    from app.application import run
+    with _nothing_collected():
+        from app.application import run
 
-    return run(
-        paths,
-        language=options.language,
-        model=options.model,
-        measure=True,
-        simulate_gpu=options.simulate_gpu,
-        device=options.device,
-    )
+        return run(
+            paths,
+            language=options.language,
+            model=options.model,
+            measure=True,
+            simulate_gpu=options.simulate_gpu,
+            device=options.device,
+        )
+
+
+class _Version(argparse._VersionAction):  # noqa: SLF001 - for its help
+    """Looks the version up when it is asked for: a start has no use for it."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        from app.version import version
+
+        self.version = f"duotail {version()}"
+        super().__call__(parser, namespace, values, option_string)
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Look for no garbage until `run` asks for it again: what a start makes stays, nearly all."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the options that `duotail` takes without a sub-command."""
-    from app.version import version
-
     parser = argparse.ArgumentParser(
         prog="duotail",
         description=tr("Chat with large language models on your own computer."),
@@ -68,7 +97,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="MODEL",
         help=tr("open the window with this model: a GGUF file, or a folder with a model"),
     )
-    parser.add_argument("--version", action="version", version=f"duotail {version()}")
+    parser.add_argument("--version", action=_Version)
     parser.add_argument(
         "--data-dir",
         metavar="DIR",

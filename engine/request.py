@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from math import inf, isfinite
 
@@ -15,11 +16,24 @@ class Role(StrEnum):
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that an answer asked for; `arguments` is a JSON object."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation.
+
+    An answer may have asked for `calls` of tools; a tool's message has the result of the call whose
+    id is `call_id`.
 
     `token_ids` are the ids the model itself wrote (without the end-of-turn token). They are
     reused verbatim when the conversation goes on, so that its cached state stays valid; None
@@ -29,6 +43,8 @@ class Message:
     role: Role
     text: str
     token_ids: tuple[int, ...] | None = None
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +132,13 @@ class ChatRequest:
     """Think before the answer, or not, where the template leaves the choice; None: its default.
 
     To continue an answer, ask as it was asked for.
+    """
+    effort: str | None = None
+    """How much to think ("low", "high"), for templates that ask; None: their default."""
+    began: date | None = None
+    """The day on which the conversation began, for templates that ask for the date; None: today.
+
+    A conversation keeps its day, so that "continue" tomorrow gives the text of today.
     """
     drafting: bool = True
     """Allow drafting; without it the same text comes from the target alone."""

@@ -9,6 +9,7 @@ Plain standard library, and it parses on old Python, so that it can say which on
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -20,21 +21,30 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
+from typing import Iterator
 
-import prebuilt
+import library_build
+import packages
 import qt_libraries
+from library_build import NATIVE, LibraryBuild
+from system_packages import (
+    check_compiler,
+    check_kernels,
+    check_qt,
+    check_software_gpu,
+    install_system_packages,
+    run,
+)
+from told import ROOT, SetupProblem, Status, say
 
-ROOT = Path(__file__).resolve().parent.parent
-NATIVE = ROOT / "engine" / prebuilt.LIBRARY
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-CONSTRAINTS = ROOT / "packaging" / "constraints.txt"
+LOCK = ROOT / ".setup.lock"
 
 OLDEST, NEWEST = (3, 11), (3, 14)
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 CUDA_INDEX = "https://download.pytorch.org/whl/cu130"
 NVIDIA_DRIVER = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/libcuda.so.1")
-VULKAN_DRIVERS = ("/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d")
 
 # In MB, measured on Linux x86-64 with the pinned versions; the CUDA build is an estimate.
 DOWNLOAD_MB = {"PyTorch for the CPU": 195, "Qt": 80, "the rest": 60}
@@ -46,16 +56,6 @@ DISK_MB, DISK_CUDA_MB, DISK_DEV_MB, DISK_STARTER_MB = 1500, 7600, 1100, 200
 # What `starter.py` fetches; engine/hub/starter.py has all that is known of it.
 STARTER = ROOT / "resources/models/smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
 STARTER_BYTES = 98362432
-
-
-class SetupProblem(Exception):
-    """Something a person has to mend; the message is all they need to read."""
-
-
-def say(text: str) -> None:
-    """Write a line for the person who waits."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 def pick_python(candidates: "list[tuple[str, tuple[int, int]]]") -> "str | None":
@@ -89,10 +89,9 @@ def _version(python: str) -> "tuple[int, int] | None":
 
 
 def fingerprint(root: Path) -> str:
-    """What a finished set-up depends on: requirements, pins, C sources and the folder's place."""
+    """What the packages in `.venv` depend on: requirements, pins and the folder's place."""
     digest = hashlib.sha256(str(root).encode())
-    files = [root / "pyproject.toml", root / "packaging" / "constraints.txt"]
-    for file in files + sorted((root / "engine" / "native").glob("*.[ch]")):
+    for file in (root / "pyproject.toml", root / "packaging" / "constraints.txt"):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -148,83 +147,31 @@ def answers(url: str, seconds: float) -> bool:
     return bool(reached)
 
 
-def run(command: "list[str]", what_failed: str) -> None:
-    """Run a command with its output in view."""
-    if subprocess.run(command, cwd=str(ROOT)).returncode != 0:
-        raise SetupProblem(what_failed)
+@contextlib.contextmanager
+def locked() -> "Iterator[None]":
+    """Keep other set-ups of this folder out: they wait, and go on from what this one has done.
 
-
-def install_system_packages(packages: "list[str]", why: str) -> None:
-    """Install Debian or Ubuntu packages when we are root, else name the command."""
-    names = " ".join(packages)
-    if shutil.which("apt-get") is None:
-        raise SetupProblem(
-            f"{why} Install what is missing with your system's package manager (on Debian and "
-            f"Ubuntu: {names}), then run make again."
-        )
-    if os.geteuid() != 0:
-        raise SetupProblem(
-            f"{why} Install what is missing with:\n\n  sudo apt-get install {names}\n"
-        )
-    say(f"{why} Installing {names}")
-    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
-    subprocess.run(["apt-get", "update", "-qq"])
-    command = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
-    run(command, f"{why} This command could not mend it: apt-get install {names}")
-
-
-def can_build_native() -> bool:
-    """Return whether the engine's core, which is C, can be compiled or comes out of a wheel."""
-    if os.environ.get("DUOTAIL_LIBRARY"):
-        return os.environ["DUOTAIL_LIBRARY"] != "none"
-    compilers = (os.environ.get("CC", "cc").split()[0], "gcc", "clang")
-    return any(map(shutil.which, compilers)) or prebuilt.prebuilt_library() is not None
-
-
-def check_compiler() -> None:
-    """Without a compiler and without a wheel Duotail runs all the same, but slower."""
-    if can_build_native() or os.environ.get("DUOTAIL_LIBRARY") == "none":
-        return
-    packages = ["gcc", "libc6-dev"]
-    if shutil.which("apt-get") and os.geteuid() == 0:
-        install_system_packages(packages, "The fast engine needs a C compiler.")
-        return
-    say(
-        "No C compiler here, and no wheel of this version in dist/: Duotail will work, but several "
-        "times slower. To mend that, put such a wheel there or run `sudo apt-get install {}` (or "
-        "what your system has), then make.".format(" ".join(packages))
-    )
-
-
-def check_kernels() -> None:
-    """The kernels for NVIDIA's cards are compiled when they are first used; without, it is slow."""
-    code = "import sysconfig; print(sysconfig.get_path('include'))"
-    told = subprocess.run([str(PYTHON), "-c", code], stdout=subprocess.PIPE)
-    packages = [] if any(map(shutil.which, ("gcc", "clang"))) else ["gcc", "libc6-dev"]
-    if not Path(told.stdout.decode().strip(), "Python.h").is_file():
-        packages.append("python{}.{}-dev".format(*(_version(str(PYTHON)) or OLDEST)))
-    if not packages:
-        return
-    if shutil.which("apt-get") and os.geteuid() == 0:
-        install_system_packages(packages, "The GPU's kernels need a C compiler and headers.")
-        return
-    say(
-        "The GPU will be slow, or not be used: its kernels need a C compiler and Python's headers. "
-        "To mend that, run `sudo apt-get install {}` (or what your system has), then "
-        "make.".format(" ".join(packages))
-    )
-
-
-def check_software_gpu() -> None:
-    """The tests of WebGPU need an adapter, and are skipped without one: one in software will do."""
-    found = any(file for folder in VULKAN_DRIVERS for file in Path(folder).glob("*.json"))
-    if found or sys.platform != "linux":
-        return
+    Raises:
+        SetupProblem: nothing can be written to the folder.
+    """
     try:
-        why = "Tests of GPUs need a driver of Vulkan, if in software."
-        install_system_packages(["mesa-vulkan-drivers"], why)
-    except SetupProblem as problem:
-        say(f"{problem}\nGoing on without; those tests are skipped.")
+        lock = LOCK.open("w")
+    except OSError as error:
+        raise SetupProblem(
+            f"Duotail is set up in its folder, and nothing can be written there ({error}). Copy "
+            f"it to a folder of yours, as in `cp -r '{ROOT}' ~/duotail`, and run make there."
+        ) from error
+    with lock:
+        if sys.platform != "win32":
+            import fcntl
+
+            os.set_inheritable(lock.fileno(), True)  # what it starts may outlive it
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                say("Another set-up is at work in this folder: waiting until it is done.")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def make_venv() -> None:
@@ -259,7 +206,7 @@ def venv_works() -> bool:
     return subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def install(dev: bool, cuda: bool) -> None:
+def install(dev: bool, cuda: bool, status: Status) -> None:
     """Install Duotail and everything that it needs into `.venv`."""
     starter = not starter_is_here()
     if PYTHON.with_name("duotail").exists():
@@ -270,27 +217,13 @@ def install(dev: bool, cuda: bool) -> None:
         needed = (DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0)
         check_disk(needed + (DISK_STARTER_MB if starter else 0))
         say(f"Downloading {download_words(cuda, dev, starter)}; later starts skip this.")
-    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
-    pip += ["-c", str(CONSTRAINTS)]
-    if not sys.stdout.isatty():
-        pip += ["-q"]
-    failed = (
-        "Installing did not work: the lines above say why. If this machine was offline or the "
-        "download broke off, run make again; what is done stays."
-    )
-    failed_to_build = failed + (
-        " If it was the C compiler that failed, another one may do (make CC=clang), or a wheel of "
-        "this version in dist/; DUOTAIL_LIBRARY=none installs Duotail without its native library, "
-        "several times slower."
-    )
-    say("[1/3] PyTorch")
-    run([*pip, *build_options(pip, cuda), "torch"], failed)
+    packages.install(PYTHON, [*build_options(cuda), "torch"], status)
     if cuda and not has_cuda_build():
         raise SetupProblem(
             "PyTorch's build for CUDA cannot be had for this machine: run make without GPU=cuda."
         )
-    say("[2/3] Qt, {}Duotail itself".format("the test tools, " if dev else ""))
-    run([*pip, "-e", ".[dev]" if dev else "."], failed_to_build)
+    kept = {} if os.environ.get("DUOTAIL_LIBRARY") else {"DUOTAIL_LIBRARY": "kept"}
+    packages.install(PYTHON, ["-e", ".[dev]" if dev else "."], status, **kept)
 
 
 def starter_is_here() -> bool:
@@ -313,7 +246,7 @@ def check_disk(needed_mb: int) -> None:
         )
 
 
-def build_options(pip: "list[str]", cuda: bool) -> "list[str]":
+def build_options(cuda: bool) -> "list[str]":
     """Options with which pip takes the build of PyTorch that is wanted.
 
     The Package Index has the one for CUDA on Linux, and that for the CPU elsewhere.
@@ -328,7 +261,8 @@ def build_options(pip: "list[str]", cuda: bool) -> "list[str]":
     if answers(CPU_INDEX + "/torch/", seconds=5):
         return ["--extra-index-url", CPU_INDEX]
     say(f"{CPU_INDEX} does not answer: asking for the build that pip finds elsewhere.")
-    asked = [*pip, "-q", "--dry-run", "--no-deps", "--report", "-", "torch"]
+    asked = [str(PYTHON), "-m", "pip", "install", "-q", "-c", str(packages.CONSTRAINTS)]
+    asked += ["--dry-run", "--no-deps", "--report", "-", "torch"]
     if is_cuda_build(subprocess.run(asked, stdout=subprocess.PIPE).stdout):
         raise SetupProblem(
             f"Only PyTorch's build for CUDA can be had here (3.3 GB), as {CPU_INDEX} does not "
@@ -370,67 +304,82 @@ def check_native() -> None:
         )
 
 
-def pyside_folder() -> Path:
-    """Where PySide6 lies in `.venv`."""
-    return next(VENV.glob("lib/python3.*/site-packages/PySide6"))
-
-
-def check_qt(platforms: "list[str]") -> None:
-    """Make sure that at least one of these Qt platform plugins finds its system libraries."""
-    if sys.platform != "linux":
-        return
-    missing = [qt_libraries.missing(pyside_folder(), platform) for platform in platforms]
-    if not all(missing):
-        return
-    libraries = missing[-1]
-    why = "Qt, which draws the window, misses system libraries: {}.".format(", ".join(libraries))
-    packages = qt_libraries.debian_packages(libraries)
-    if not packages:
-        raise SetupProblem(why + " Install them with your system's package manager.")
-    install_system_packages(packages, why)
-
-
-def import_qt() -> None:
-    """Really start Qt once, without a screen."""
-    code = "from PySide6.QtWidgets import QApplication; QApplication([])"
+def import_window() -> None:
+    """Start Qt once, without a screen, and import what the window does, which compiles it."""
+    code = "from PySide6.QtWidgets import QApplication; QApplication([]); import app.application"
     environment = dict(os.environ, QT_QPA_PLATFORM="offscreen")
-    result = subprocess.run([str(PYTHON), "-c", code], stderr=subprocess.PIPE, env=environment)
+    command = [str(PYTHON), "-c", code]
+    result = subprocess.run(command, cwd=str(ROOT), stderr=subprocess.PIPE, env=environment)
     if result.returncode != 0:
         detail = result.stderr.decode(errors="replace").strip()
-        raise SetupProblem("Qt does not start on this machine. It says:\n" + detail)
+        raise SetupProblem("The window does not start on this machine. It says:\n" + detail)
 
 
 def set_up(dev: bool, platforms: "list[str]", screen: bool, cuda: bool) -> None:
-    """Bring `.venv` up to date; Qt has to work with one of `platforms`.
+    """Bring `.venv` and the native library up to date; Qt has to work with one of `platforms`.
 
     A starter model that could not be fetched is asked for again, but not before a window opens:
     the window offers it.
     """
     wanted = fingerprint(ROOT)
-    if is_set_up(VENV, dev, wanted, cuda) and (NATIVE.exists() or not can_build_native()):
+    if is_ready(dev, wanted, cuda):
         if not screen:
             fetch_starter()
         return
+    with locked():
+        if not is_ready(dev, wanted, cuda):  # another one has just done it
+            bring_up_to_date(dev, platforms, cuda)
+            stamps(VENV, dev, cuda)[0].write_text(wanted)
+
+
+def is_ready(dev: bool, wanted: str, cuda: bool) -> bool:
+    """Whether packages and library are here; a processor may have changed since they were got."""
+    if not is_set_up(VENV, dev, wanted, cuda):
+        return False
+    return library_build.is_current(all_sets=dev)
+
+
+def bring_up_to_date(dev: bool, platforms: "list[str]", cuda: bool) -> None:
+    """Get packages, native library and starter model, and see that all of it works."""
     started = time.monotonic()
     check_compiler()
-    make_venv()
+    status = Status()
+    library = LibraryBuild(dev, status)
+    try:
+        make_venv()
+        if not is_set_up(VENV, dev, fingerprint(ROOT), cuda):
+            prepare_gpu(cuda)
+            install(dev, cuda, status)
+        installed = time.monotonic()
+        fetch_starter()
+        fetched = time.monotonic()
+        library.wait()
+    finally:
+        library.stop()
+        status.end()
+    compiled = time.monotonic()
+    if dev:
+        check_software_gpu()
+    check_native()
+    check_qt(VENV, platforms)
+    import_window()
+    ready = time.monotonic()
+    say(
+        f"Ready after {ready - started:.0f} s: packages {installed - started:.0f}, starter model "
+        f"{fetched - installed:.0f}, waited for the compiler {compiled - fetched:.0f} (it took "
+        f"{library.seconds:.0f} beside them), first start {ready - compiled:.0f}."
+    )
+
+
+def prepare_gpu(cuda: bool) -> None:
+    """See to what PyTorch's kernels need, or say what there is for an NVIDIA card."""
     if cuda:
-        check_kernels()
+        check_kernels(PYTHON)
     elif has_nvidia_driver():
         say(
             "An NVIDIA driver is here: Duotail uses the GPU through WebGPU; `make run GPU=cuda` "
             f"adds PyTorch's build for CUDA ({_size(sum(DOWNLOAD_CUDA_MB.values()))})."
         )
-    install(dev, cuda)
-    if dev:
-        check_software_gpu()
-    check_native()
-    check_qt(platforms)
-    import_qt()
-    say("[3/3] The starter model")
-    fetch_starter()
-    stamps(VENV, dev, cuda)[0].write_text(wanted)
-    say(f"Ready after {time.monotonic() - started:.0f} s.")
 
 
 def main() -> int:
@@ -453,7 +402,7 @@ def main() -> int:
         cuda = options.gpu == "cuda" or any(file.exists() for file in stamps(VENV, False, True))
         set_up(options.dev, wanted, options.screen, cuda)
         if options.screen:
-            check_qt(platforms)  # a set-up without a screen did not look for these
+            check_qt(VENV, platforms)  # a set-up without a screen did not look for these
     except SetupProblem as problem:
         sys.stderr.write(f"\n{problem}\n")
         return 1

@@ -14,7 +14,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from bootstrap import ROOT, SetupProblem, run, say
+from system_packages import run
+from told import ROOT, SetupProblem, say
 
 VENV = ROOT / ".venv-peer"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")

@@ -4,30 +4,12 @@ Wheels that `packaging/wheels.py` builds, or that a release offers, lie in `dist
 library names the sources that it was built from. Plain standard library; it parses on old Python.
 """
 
-import hashlib
 import platform
 import sys
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-LIBRARY = "_native.pyd" if sys.platform == "win32" else "_native.abi3.so"
-# Windows' stacks lie at 16-byte borders, and MinGW's GCC stores wider registers there as well.
-UNALIGNED = "-Wa,-muse-unaligned-vector-move"
-BUILD_SECTION = "[[tool.setuptools.ext-modules]]"
-
-
-def sources_digest(root: Path = ROOT) -> str:
-    """Return a digest of the C sources and of what the compiler is told."""
-    project = _text(root / "pyproject.toml").partition(BUILD_SECTION)[2]
-    digest = hashlib.sha256(project.partition("\n[tool.")[0].encode())
-    for file in sorted((root / "engine" / "native").glob("*.[ch]")):
-        digest.update((file.name + "\n" + _text(file)).encode())
-    return digest.hexdigest()
-
-
-def _text(file: Path) -> str:
-    return file.read_bytes().decode().replace("\r\n", "\n")
+from native_library import LIBRARY, ROOT, sources_digest
 
 
 def prebuilt_library(root: Path = ROOT) -> "bytes | None":

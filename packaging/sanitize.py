@@ -18,6 +18,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import native_library
+
 from engine.backend.native.library import Isa, instruction_sets
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,18 +93,12 @@ def build(copy: Path, sanitizer: Sanitizer) -> None:
         (copy / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, copy / file)
     # Kernels that are optimised as well take the compiler very long to instrument.
-    project = copy / "pyproject.toml"
-    project.write_text(project.read_text().replace('"-O3"', '"-O0"'))
-    environment = {
-        **os.environ,
-        "CFLAGS": f"{sanitizer.flags} -fno-omit-frame-pointer -g",
-        "LDFLAGS": sanitizer.flags,
-    }
-    command = [sys.executable, "-c", "import setuptools; setuptools.setup()"]
-    command += ["-q", "build_ext", "--inplace"]
-    subprocess.run(command, cwd=copy, env=environment, check=True)
-    if not list((copy / "engine").glob("_native*")):
-        raise SystemExit("The library could not be built: see above.")
+    flags = (*sanitizer.flags.split(), "-fno-omit-frame-pointer", "-g", "-O0")
+    compile_options, link_options = native_library.FOR_POSIX
+    compiler = native_library.Compiler(
+        ("gcc",), (*compile_options, *flags), (*link_options, *flags)
+    )
+    native_library.build(copy / "engine" / native_library.LIBRARY, compiler, kept=copy)
 
 
 def run(copy: Path, sanitizer: Sanitizer, isa: Isa) -> int:

@@ -17,14 +17,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from prebuilt import UNALIGNED, sources_digest
+import native_library
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = native_library.ROOT
 DIST = ROOT / "dist"
 _OLD_GLIBC = ("-fPIC", "-include", str(ROOT / "packaging" / "manylinux2014.h"))
 # Old systems have their threads in a library of their own, which Linux's linkers leave out today.
@@ -63,8 +61,7 @@ TARGETS = {
         "win_amd64",
         ("x86_64-w64-mingw32-gcc",),
         "_native.pyd",
-        (UNALIGNED,),
-        ("-static-libgcc", "-lm"),
+        *native_library.FOR_WINDOWS,
     ),
 }
 
@@ -79,21 +76,12 @@ def build_library(target: Target, compiler: str, folder: Path) -> Path:
     Raises:
         Problem: the compiler failed; it holds what it said.
     """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    (extension,) = project["tool"]["setuptools"]["ext-modules"]
-    macros = [f"-D{name}={value}" for name, value in extension["define-macros"]]
-    options = [*extension["extra-compile-args"], *macros, *target.compile]
-    options.append(f'-DDT_SOURCES="{sources_digest()}"')
-
-    def compiled(source: str) -> str:
-        out = folder / f"{Path(source).stem}.o"
-        _run([compiler, *options, "-c", source, "-o", str(out)])
-        return str(out)
-
-    with ThreadPoolExecutor(os.cpu_count()) as several:
-        objects = list(several.map(compiled, extension["sources"]))
     library = folder / target.file
-    _run([compiler, "-shared", "-s", *objects, *target.link, "-o", str(library)])
+    told = native_library.Compiler((compiler,), target.compile, ("-s", *target.link))
+    try:
+        native_library.build(library, told, kept=folder)
+    except native_library.BuildFailed as failure:
+        raise Problem(str(failure)) from failure
     return library
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QResizeEvent
@@ -24,7 +25,6 @@ from app.chat.find_bar import FindBar
 from app.chat.greeting import Greeting
 from app.chat.messages.transcript import Transcript
 from app.chat.sampling.setup_control import SetupControl
-from app.chat.sampling.setup_panel import SetupPanel
 from app.chat.status_line import StatusLine
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus
@@ -40,6 +40,9 @@ from app.widgets.elided import ElidedLabel
 from app.widgets.scroller import scroller
 from engine.commands import Stop
 from engine.language import tr
+
+if TYPE_CHECKING:
+    from app.chat.sampling.setup_panel import SetupPanel
 
 
 class ChatPage(QWidget):
@@ -80,7 +83,6 @@ class ChatPage(QWidget):
         self.left_out = LeftOutNote(session, self)
         self.composer = Composer(self)
         self.status_line = StatusLine(self)
-        self.setup_panel = SetupPanel(self)
         self._choices = ContextChoices(self.context_card, session, bridge)
         self.prompt_menu = PromptMenu(self.composer, settings, self)
         self.waiting = WaitingMessages(self)
@@ -88,7 +90,7 @@ class ChatPage(QWidget):
         self.outgoing = Outgoing(
             self.composer, session, bridge, session.drafts, self._choices, queue
         )
-        self._setup = SetupControl(self.setup_panel, self.composer, session, settings, bridge)
+        self._setup = SetupControl(self.composer, session, settings, bridge, self)
         self._arrange()
         self._connect_session()
         self._connect_widgets()
@@ -156,6 +158,11 @@ class ChatPage(QWidget):
         self._bottom.setContentsMargins(side, 4, side, 10)
         self._find.setContentsMargins(side, 0, side, 0)
         self.composer.field.set_most_height(self.height() // 5)
+
+    @property
+    def setup_panel(self) -> SetupPanel:
+        """The panel that says how answers are drawn; made when it is first wanted."""
+        return self._setup.panel
 
     def open_setup(self) -> None:
         """Open the panel that says how answers are drawn."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.history import Conversation, beside
-from app.history.exchange import export_json, import_text
+from app.history.exchange import Imported, export_json, import_text
 from app.history.markdown_file import markdown
 from app.history.trees import Trees
 from app.session.titles import title_of
@@ -55,8 +55,7 @@ class Progress:
 class Taken:
     """Result of an import: files that cannot be read do not keep the others out."""
 
-    conversations: tuple[Conversation, ...]
-    left_out: int
+    imported: Imported
     troubles: tuple[UserFixable, ...]
 
 
@@ -85,7 +84,7 @@ def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:
     """Store the conversations in files, each file as a whole or not at all."""
     conversations: list[Conversation] = []
     troubles: list[UserFixable] = []
-    left_out = 0
+    left_out = marks = 0
     for path in paths:
         progress.step(0, 1)
         try:
@@ -98,7 +97,8 @@ def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:
         else:
             conversations += titled
             left_out += imported.left_out
-    return Taken(tuple(conversations), left_out, tuple(troubles))
+            marks += imported.marks
+    return Taken(Imported(conversations, left_out, marks), tuple(troubles))
 
 
 def _titled(store: Trees, conversation: Conversation) -> Conversation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent
@@ -22,7 +23,6 @@ from app.conversations.actions import ListActions
 from app.conversations.finder import FileSearcher, Finder
 from app.conversations.hits import HitsView
 from app.conversations.transfer import Transfer
-from app.conversations.trash_dialog import TrashDialog
 from app.conversations.view import ConversationView
 from app.history import Conversation, Hit, UndoToken
 from app.history.search_text import words_of
@@ -35,6 +35,9 @@ from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
 from app.widgets.search_field import SearchField
 from engine.language import tr
+
+if TYPE_CHECKING:
+    from app.conversations.trash_dialog import TrashDialog
 
 
 class Sidebar(QWidget):
@@ -267,6 +270,8 @@ class Sidebar(QWidget):
 
     def show_trash(self) -> TrashDialog:
         """Open the trash."""
+        from app.conversations.trash_dialog import TrashDialog
+
         dialog = TrashDialog(self._list.trash, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.restore_asked.connect(self.restore_asked)

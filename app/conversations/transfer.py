@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QWidget
 from app.conversations.archive import ExportFormat, Progress, Taken, export, file_name, take_in
 from app.engine_link.background import in_background
 from app.history import Conversation
-from app.history.exchange import Imported
 from app.notices import report, report_failure, tell, tell_saved
 from app.session.conversation_list import ConversationList, shown_title
 from app.signals import TypedSignal
@@ -100,12 +99,11 @@ class Transfer(QObject):
         history = self._list.path
 
         def told(taken: Taken) -> None:
-            self._list.take_in(taken.conversations)
+            self._list.take_in(taken.imported)
             for trouble in taken.troubles:
                 report(trouble)
-            words = Imported(taken.conversations, taken.left_out).said
-            self._end(words if taken.conversations else "")
-            self.imported.emit(taken.conversations)
+            self._end(taken.imported.said if taken.imported else "")
+            self.imported.emit(taken.imported)
 
         doing = tr("Importing {name}\u2026").format(name=paths[0].name)
         self._begin(doing, lambda progress: take_in(history, paths, progress), told)

@@ -35,11 +35,19 @@ class _Own:
 
 
 class Imported(list[Conversation]):
-    """The conversations that were taken in, and how much could not be."""
+    """The conversations that were taken in, and how much could not be.
 
-    def __init__(self, conversations: Sequence[Conversation], left_out: int) -> None:
+    Args:
+        conversations: those that were taken in.
+        left_out: parts of the file that could not be read.
+        marks: references that lead nowhere outside of the program they come from.
+    """
+
+    def __init__(
+        self, conversations: Sequence[Conversation], left_out: int = 0, marks: int = 0
+    ) -> None:
         super().__init__(conversations)
-        self.left_out = left_out
+        self.left_out, self.marks = left_out, marks
 
     @property
     def said(self) -> str:
@@ -54,6 +62,13 @@ class Imported(list[Conversation]):
                 self.left_out,
             )
             words = sentences(words, lost)
+        if self.marks:
+            removed = tr_count(
+                "{n} reference that leads nowhere was removed.",
+                "{n} references that lead nowhere were removed.",
+                self.marks,
+            )
+            words = sentences(words, removed)
         return words
 
 
@@ -83,12 +98,14 @@ def import_text(
     Raises:
         UserFixable: there is no conversation in the text, or it cannot be stored.
     """
-    trees, left_out = read_trees(text)
-    return Imported(store.add(trees, step), left_out)
+    trees, left_out, marks = read_trees(text)
+    return Imported(store.add(trees, step), left_out, marks)
 
 
-def read_trees(text: str) -> tuple[list[Tree], int]:
-    """The conversations in a text, and how much was left out. Touches no file: any thread will do.
+def read_trees(text: str) -> tuple[list[Tree], int, int]:
+    """The conversations in a text, how much was left out, and how many references were removed.
+
+    Touches no file: any thread will do.
 
     Raises:
         UserFixable: there is none, or far too much.
@@ -102,21 +119,22 @@ def read_trees(text: str) -> tuple[list[Tree], int]:
         )
     text = text.lstrip("\ufeff")
     if (tree := read_markdown(text)) is not None:
-        return [tree], 0
+        return [tree], 0, 0
     trees: list[Tree] = []
-    left_out = 0
+    left_out = marks = 0
     for told in _conversations(text):
         try:
             if len(trees) >= _MOST_CONVERSATIONS:
                 raise Unreadable
-            tree, lost = _tree_in(told)
+            tree, lost, removed = _tree_in(told)
             trees.append(tree)
             left_out += lost
+            marks += removed
         except Unreadable:
             left_out += 1
     if not trees:
         raise _nothing_here()
-    return trees, left_out
+    return trees, left_out, marks
 
 
 def _conversations(text: str) -> Iterator[object]:
@@ -147,11 +165,20 @@ def _lines(text: str, error: ValueError) -> Iterator[object]:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < 2:
         raise _nothing_here(str(error)) from error
+    found: list[object] = []
     for line in lines:
         try:
-            yield json.loads(line)
+            found.append(json.loads(line))
         except (ValueError, RecursionError):
-            yield None
+            found.append(None)
+    if not _is_message(found):
+        yield from found
+        return
+    threads: dict[object, list[object]] = {}
+    for each in found:  # a message in each line, as in Jan's threads
+        thread = each.get("thread_id") if isinstance(each, Mapping) else None
+        threads.setdefault(key_of(thread), []).append(each)
+    yield from threads.values()
 
 
 def _is_message(first: list[object]) -> bool:
@@ -161,7 +188,10 @@ def _is_message(first: list[object]) -> bool:
 def _nothing_here(details: str = "") -> UserFixable:
     return UserFixable(
         tr("No conversation was found in this file."),
-        tr("Duotail reads its own exports and those of ChatGPT, Open WebUI and OpenAI's API."),
+        tr(
+            "Duotail reads its own exports and those of ChatGPT, Claude, LM Studio, Jan, Open "
+            "WebUI and OpenAI's API."
+        ),
         details,
     )
 
@@ -206,12 +236,12 @@ def _message_out(message: StoredMessage, rounds: Sequence[bytes]) -> dict[str, o
     return told
 
 
-def _tree_in(told: object) -> tuple[Tree, int]:
-    """One conversation and how much of it was left out; `Unreadable` if there is none in it."""
+def _tree_in(told: object) -> tuple[Tree, int, int]:
+    """One conversation, and as `read_trees` tells; `Unreadable` if there is none in it."""
     if isinstance(told, _Own):
-        return _own_tree_in(told.told)
+        return (*_own_tree_in(told.told), 0)
     graph = graph_of(told)
-    return graph.tree(), graph.left_out
+    return graph.tree(), graph.left_out, graph.marks
 
 
 def _own_tree_in(told: object) -> tuple[Tree, int]:

@@ -1,4 +1,6 @@
-"""Reading conversations that other programs wrote: OpenAI's messages, ChatGPT, Open WebUI.
+"""Reading conversations that other programs wrote.
+
+These are OpenAI's messages, ChatGPT, Claude, Open WebUI, LM Studio and Jan.
 
 What they have in common is a graph: entries with a parent, some of which are messages. Nothing is
 believed: an entry that makes no sense is left out, and what follows it moves up to its parent.
@@ -10,8 +12,10 @@ import heapq
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
+from app.history.foreign_text import Words, tool_words, words_of
 from app.history.message import StoredMessage
 from app.history.records import AnswerState, ChatSetup, Conversation
 from app.history.trees import Tree
@@ -20,6 +24,7 @@ from engine.request import Role
 LONGEST_TEXT = 16_000_000
 _MOST_ENTRIES = 1_000_000
 _LONGEST_TITLE = 500
+_MOST_THOUGHTS = 1_000
 _ROLES = {
     "user": Role.USER,
     "human": Role.USER,
@@ -48,7 +53,11 @@ class Graph:
     system: str = ""
     entries: dict[object, StoredMessage | None] = field(default_factory=dict)
     parents: dict[object, object] = field(default_factory=dict)
+    thoughts: dict[object, str] = field(default_factory=dict)
+    """What was thought, and said to and by tools, in entries that are no messages."""
     left_out: int = 0
+    marks: int = 0
+    """References that were removed from texts."""
 
     def tree(self) -> Tree:
         """The messages in a tree; `Unreadable` if there are none."""
@@ -71,10 +80,23 @@ class Graph:
             if message is not None:
                 above = self.kept(self.parents.get(key))
                 ids[key] = len(messages) + 1
-                messages.append(replace(message, id=ids[key], parent_id=ids.get(above)))
+                text = self._with_thoughts(key, message)
+                messages.append(replace(message, text=text, id=ids[key], parent_id=ids.get(above)))
         there = sum(message is not None for message in self.entries.values())
         self.left_out += there - len(messages)  # in circles that begin nowhere
         return tuple(messages), ids
+
+    def _with_thoughts(self, key: object, message: StoredMessage) -> str:
+        """An answer's text, behind what was thought in the entries just above it."""
+        found: list[str] = []
+        above = self.parents.get(key)
+        while message.role is Role.ASSISTANT and above in self.thoughts and above is not None:
+            if self.entries.get(above) is not None or len(found) > _MOST_THOUGHTS:
+                break
+            found.insert(0, self.thoughts[above])
+            above = self.parents.get(above)
+        thought = "\n\n".join(filter(None, found))
+        return Words(message.text, thought).text if thought else message.text
 
     def _parents_first(self) -> Iterator[object]:
         places = {key: place for place, key in enumerate(self.entries)}
@@ -131,6 +153,55 @@ def from_open_webui(told: Mapping[str, Any]) -> Graph:
     return graph
 
 
+def from_claude(told: Mapping[str, Any]) -> Graph:
+    """A conversation of Claude's export, whose messages name the one before them."""
+    graph = Graph(_title(told), _time(told))
+    last: object = None
+    for number, entry in enumerate(_bounded(told["chat_messages"])):
+        if not isinstance(entry, Mapping):
+            graph.left_out += 1
+            continue
+        key = key_of(entry.get("uuid")) or number
+        parent = key_of(entry.get("parent_message_uuid"))
+        _put(graph, key, last if parent is None else parent, {**entry, "role": entry.get("sender")})
+        last = graph.current = key
+    return graph
+
+
+def from_lm_studio(told: Mapping[str, Any]) -> Graph:
+    """A conversation of LM Studio's: each message in versions, answers in steps."""
+    graph = Graph(_title(told), _time(told))
+    graph.system = told["systemPrompt"] if isinstance(told.get("systemPrompt"), str) else ""
+    last: object = None
+    for number, entry in enumerate(_bounded(told["messages"])):
+        versions = entry.get("versions") if isinstance(entry, Mapping) else None
+        shown = entry.get("currentlySelected") if isinstance(entry, Mapping) else None
+        after = last
+        for index, version in enumerate(versions if isinstance(versions, list) else ()):
+            key = f"{number}.{index}"
+            _put(graph, key, after, _lm_studio_message(version))
+            if index == shown or last is after:
+                last = graph.current = key
+    return graph
+
+
+def _lm_studio_message(version: object) -> object:
+    """A version of a message, its steps as parts."""
+    if not isinstance(version, Mapping) or not isinstance(version.get("steps"), list):
+        return version
+    parts: list[object] = []
+    for step in version["steps"]:
+        content = step.get("content") if isinstance(step, Mapping) else None
+        style = step.get("style") if isinstance(step, Mapping) else None
+        thinking = isinstance(style, Mapping) and style.get("type") == "thinking"
+        for part in content if isinstance(content, list) else ():
+            text = part.get("text") if isinstance(part, Mapping) else None
+            parts.append({"type": "thinking", "thinking": text} if thinking and text else part)
+    sender = version.get("senderInfo")
+    model = sender.get("senderName") if isinstance(sender, Mapping) else None
+    return {"role": version.get("role"), "content": parts, "model": model}
+
+
 def graph_of(told: object) -> Graph:
     """Whatever this is, as a graph; `Unreadable` for what it cannot be."""
     if isinstance(told, list) and told and isinstance(told[0], Mapping):
@@ -140,6 +211,13 @@ def graph_of(told: object) -> Graph:
             return from_chatgpt(told)
         if isinstance(told.get("chat"), Mapping):
             return from_open_webui(told)
+        if isinstance(told.get("chat_messages"), list):
+            return from_claude(told)
+        listed = told.get("messages")
+        if isinstance(listed, list) and any(
+            isinstance(each, Mapping) and "versions" in each for each in listed[:1]
+        ):
+            return from_lm_studio(told)
         for name in ("messages", "conversations", "conversation"):
             if isinstance(told.get(name), list):
                 return from_messages(told, told[name])
@@ -157,17 +235,26 @@ def _put(graph: Graph, key: object, parent: object, entry: object) -> None:
     role = entry.get("role") or entry.get("from")
     if isinstance(author, Mapping):
         role = author.get("role")
-    text = text_of(entry.get("content", entry.get("value")))
-    if not text or len(text) > LONGEST_TEXT:
-        graph.left_out += bool(text)
+    words = words_of(entry)
+    if _to_a_tool(entry, role):
+        asked = tool_words(
+            {"name": entry.get("recipient") or _author_name(entry), "input": words.said}
+        )
+        graph.thoughts[key] = "\n\n".join(filter(None, (words.thought, asked)))
+        return
+    graph.marks += words.marks
+    if not words.said and words.thought and role in _ROLES:
+        graph.thoughts[key] = words.thought
+    elif not words.said or len(words.text) > LONGEST_TEXT:
+        graph.left_out += bool(words.said)
     elif isinstance(role, str) and role in _SYSTEM:
-        graph.system = graph.system or text
+        graph.system = graph.system or words.said
     elif isinstance(role, str) and role in _ROLES:
         model = entry.get("model")
         graph.entries[key] = StoredMessage(
             0,
             _ROLES[role],
-            text,
+            words.text if _ROLES[role] is Role.ASSISTANT else words.said,
             state=AnswerState.COMPLETE,
             model=model if isinstance(model, str) and role != "user" else "",
             created_at=_time(entry) or graph.updated_at or time.time(),
@@ -176,23 +263,23 @@ def _put(graph: Graph, key: object, parent: object, entry: object) -> None:
         graph.left_out += 1
 
 
+def _to_a_tool(entry: Mapping[str, Any], role: object) -> bool:
+    """Return whether a message is what a tool was asked, or what it gave."""
+    recipient = entry.get("recipient")
+    asked = role == "assistant" and isinstance(recipient, str) and recipient != "all"
+    return asked or role in ("tool", "function")
+
+
+def _author_name(entry: Mapping[str, Any]) -> str:
+    """Return the name of the tool that a message is from."""
+    author = entry.get("author")
+    name = author.get("name") if isinstance(author, Mapping) else entry.get("name")
+    return name if isinstance(name, str) else ""
+
+
 def key_of(value: object) -> object:
     """Return a value that can name an entry; None for anything else."""
     return value if isinstance(value, (str, int)) else None
-
-
-def text_of(content: object) -> str:
-    """The words of a message, which may be in parts; pictures and the like are left out."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Mapping):
-        content = content.get("parts", content.get("text"))
-        if isinstance(content, str):
-            return content
-    if not isinstance(content, list):
-        return ""
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-    return "\n\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def _bounded(entries: Any) -> Any:  # noqa: ANN401 - a list or a mapping, the same comes back
@@ -208,7 +295,16 @@ def _title(told: Mapping[str, Any]) -> str:
 
 def _time(told: Mapping[str, Any]) -> float:
     """Seconds since the epoch, 0 where the file has none that make sense."""
-    names = ("update_time", "updated_at", "create_time", "created_at", "created", "timestamp")
+    names = (
+        "update_time",
+        "updatedAt",
+        "createdAt",
+        "updated_at",
+        "create_time",
+        "created_at",
+        "created",
+        "timestamp",
+    )
     for name in names:
         seconds = sensible_time(told.get(name))
         if seconds:
@@ -217,7 +313,12 @@ def _time(told: Mapping[str, Any]) -> float:
 
 
 def sensible_time(value: object) -> float:
-    """Seconds since the epoch from seconds or finer units; 0 for what cannot be."""
+    """Seconds since the epoch from seconds, finer units or a date; 0 for what cannot be."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value).timestamp()
+        except (ValueError, OverflowError):
+            return 0.0
     if not isinstance(value, (int, float)) or not 0 < value < 1e30:
         return 0.0
     while value > 1e11:  # milliseconds, or finer

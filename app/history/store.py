@@ -29,8 +29,6 @@ from app.history.folders import Folders
 from app.history.lock import FileLock
 from app.history.place import Gone
 from app.history.records import Hit
-from app.history.rescue import rescue
-from app.history.salvage import whole
 from app.history.searcher import HistorySearch
 from app.history.trash import Trash
 from app.history.trees import Trees
@@ -115,6 +113,8 @@ class HistoryStore:
         Raises:
             UserFixable: it cannot be read at all, nothing is left of it, or it is newer than us.
         """
+        from app.history.rescue import rescue
+
         lost = 0
 
         def salvage(held: sqlite3.Connection) -> None:
@@ -265,6 +265,8 @@ class HistoryStore:
 
 def _copy(path: Path, held: sqlite3.Connection) -> None:
     """Copy what is at `path` into an open history."""
+    from app.history.salvage import whole
+
     with _readable(path):
         content = whole(path)
     with translated(path), closing(sqlite3.connect(":memory:")) as copy:

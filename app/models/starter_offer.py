@@ -11,8 +11,6 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from app.engine_link.status import Phase
 from app.models.choice import ModelChoice
-from app.models.hub_client import HubClient
-from app.models.job_row import JobActions, JobRow
 from app.models.manager import ModelManager
 from app.widgets.boxes import fill, vbox
 from app.widgets.labels import plain_label, say
@@ -25,6 +23,8 @@ from engine.language.units import file_size
 from engine.model import bundled
 
 if TYPE_CHECKING:
+    from app.models.hub_client import HubClient
+    from app.models.job_row import JobRow
     from app.models.services import ModelServices
 
 _WIDTH = 460
@@ -86,6 +86,8 @@ class StarterOffer(QWidget):
         elif self.row is not None and report is not None:
             self.row.show_report(report)
         elif report is not None and self.hub is not None:
+            from app.models.job_row import JobActions, JobRow
+
             load, free_space = self.load_asked.emit, self.space_asked.emit
             self.row = JobRow(report, JobActions(self.hub, lambda _key: load(), free_space), self)
             self._column.insertWidget(0, self.row)

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QLabel, QWidget
 from app.engine_link.status import EngineStatus
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
-from app.performance.card import CardFacts, draw_card
 from app.performance.columns import Columns
 from app.performance.controls import Controls
 from app.performance.depth_view import DepthView
@@ -137,6 +136,8 @@ class Dashboard(QWidget):
 
     def card(self) -> QImage:
         """Return the picture to share."""
+        from app.performance.card import CardFacts, draw_card
+
         sight, without = self.sight, self._without
         present = without.status if without is not None else EngineStatus()
         model = sight.whose.model or present.model_name

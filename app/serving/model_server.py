@@ -45,6 +45,7 @@ class ServerWish:
     port: int
     network: bool
     load: bool
+    hosts: frozenset[str]
     certificate: str
     key: str
 
@@ -57,6 +58,7 @@ class ServerWish:
             settings.serve_port,
             settings.serve_network,
             settings.serve_load,
+            frozenset(settings.serve_hosts.split()),
             settings.serve_certificate,
             settings.serve_key,
         )
@@ -177,6 +179,7 @@ class ModelServer(QObject):
             host=_EVERYWHERE if wish.network else _HERE,
             port=wish.port,
             token=token,
+            hosts=wish.hosts,
             certificate=Path(wish.certificate).expanduser() if wish.certificate else None,
             key=Path(wish.key).expanduser() if wish.key else None,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import stat
 from collections.abc import Callable, Sequence
@@ -10,23 +9,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from app.session.encodings import ENCODINGS, DecodedText, decode, decode_as
 from engine.errors import UserFixable
-from engine.language import tr
+from engine.language import tr, tr_count
 from engine.language.units import file_size
 
 MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""
 _MODELS = {".gguf", ".safetensors", ".ggml", ".pth", ".pt", ".onnx"}
 _DOCUMENTS = {".pdf", ".docx"}
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_TEXTUAL_CONTROLS = b"\t\n\r\f\x1b"
-_CONTROLS = bytes(set(range(32)) - set(_TEXTUAL_CONTROLS))
 _OPENING = re.compile(r"`([^`\n]+)`:\n(`{3,})[^\n`]*\n")
 
 
@@ -41,6 +32,10 @@ class Attachment:
     notice: str = ""
     pasted: bool = False
     """True if it comes from the clipboard, and may as well stand in the message itself."""
+    path: str = ""
+    """The file, where it may be read again in another encoding."""
+    encoding: str = ""
+    """The encoding, of `ENCODINGS`, that was guessed or chosen; empty where the file says it."""
 
 
 def is_document(path: Path) -> bool:
@@ -48,11 +43,14 @@ def is_document(path: Path) -> bool:
     return path.suffix.lower() in _DOCUMENTS
 
 
-def read_attachment(path: Path, stopped: Callable[[], bool] = lambda: False) -> Attachment:
+def read_attachment(
+    path: Path, stopped: Callable[[], bool] = lambda: False, encoding: str = ""
+) -> Attachment:
     """Read a text file of unknown encoding, or the text of a document.
 
     Args:
         path: the file.
+        encoding: of a text file, as the user has chosen; empty: as it looks.
         stopped: tells whether a document is no longer wanted.
 
     Raises:
@@ -82,8 +80,10 @@ def read_attachment(path: Path, stopped: Callable[[], bool] = lambda: False) -> 
             tr("Check that the file is still there and that you may open it."),
             str(error),
         ) from error
-    text, notice = _decoded(raw, name)
-    return _made(Attachment(name, text, len(raw), notice))
+    found, notice = _decoded(raw, name, encoding)
+    text = _with_newlines(found.text)
+    place = str(path) if found.guessed else ""
+    return _made(Attachment(name, text, len(raw), notice, path=place, encoding=found.guessed))
 
 
 def model_among(paths: Sequence[Path]) -> Path | None:
@@ -166,25 +166,25 @@ def _made(attachment: Attachment) -> Attachment:
     return attachment
 
 
-def _decoded(raw: bytes, name: str) -> tuple[str, str]:
+def _decoded(raw: bytes, name: str, encoding: str) -> tuple[DecodedText, str]:
     """The text, and a notice where its encoding had to be guessed."""
-    for mark, encoding in _MARKS:
-        if raw.startswith(mark):
-            try:
-                return _with_newlines(raw.decode(encoding).lstrip("\ufeff")), ""
-            except UnicodeDecodeError as error:
-                raise _no_text(name) from error
-    controls = len(raw) - len(raw.translate(None, _CONTROLS))
-    if 0 in raw or controls > max(len(raw) // 200, 2):
+    if encoding:
+        return decode_as(raw, encoding), ""
+    found = decode(raw)
+    if found is None:
         raise _no_text(name)
-    try:
-        return _with_newlines(raw.decode("utf-8")), ""
-    except UnicodeDecodeError:
-        notice = tr(
-            "“{name}” does not state its encoding. It was read as Western European "
-            "(Latin-1): check accents and umlauts."
-        ).format(name=name)
-        return _with_newlines(raw.decode("latin-1")), notice
+    if not found.guessed:
+        return found, ""
+    if found.guessed == "utf_8":
+        return found, tr_count(
+            "{n} byte of the attached file is not UTF-8. It is shown as \ufffd.",
+            "{n} bytes of the attached file are not UTF-8. They are shown as \ufffd.",
+            found.replaced,
+        )
+    notice = tr(
+        "“{name}” does not state its encoding. It was read as {encoding}; click that to change it."
+    ).format(name=name, encoding=tr(ENCODINGS[found.guessed]))
+    return found, notice
 
 
 def _with_newlines(text: str) -> str:

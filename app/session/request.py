@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 
 from app.history import AnswerState, ChatSetup, StoredMessage
 from engine.request import ChatRequest, Message, Role, SamplingParams
@@ -23,6 +24,7 @@ def chat_request(
     clicked_at: float | None = None,
 ) -> ChatRequest:
     """The request for the answer to `messages`, or for the rest of the answer that ends them."""
+    began = next((message.created_at for message in messages if message.created_at), None)
     return ChatRequest(
         request_id,
         request_messages(seen(messages, setup), setup),
@@ -30,6 +32,7 @@ def chat_request(
         max_tokens=setup.max_tokens,
         clicked_at=clicked_at,
         thinking=setup.thinking,
+        began=None if began is None else date.fromtimestamp(began),  # noqa: DTZ012 - the user's day
     )
 
 

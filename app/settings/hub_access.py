@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Protocol
 
 from engine.hub.messages import Access
 from engine.hub.remote.addresses import is_endpoint, is_proxy
+
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 
 
 class HubSettings(Protocol):
@@ -44,6 +47,11 @@ def usable_endpoint(text: str) -> bool:
 def usable_proxy(text: str) -> bool:
     """Return whether a text is the address of a proxy, or nothing."""
     return not text or is_proxy(text)
+
+
+def usable_hosts(text: str) -> bool:
+    """Return whether a text is a list of host names, without ports, or nothing."""
+    return all(_HOST.fullmatch(name) for name in text.split())
 
 
 def usable_path(text: str) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.history.records import ChatSetup
-from app.settings.hub_access import usable_endpoint, usable_path, usable_proxy
+from app.settings.hub_access import usable_endpoint, usable_hosts, usable_path, usable_proxy
 from app.settings.kinds import (
     Browse,
     Choice,
@@ -307,6 +307,23 @@ class Settings:
             SettingsSection.SERVER,
             later("Port"),
             later("The number at the end of the server's address, from 1024 to 65535."),
+        ),
+    )
+    serve_hosts: str = field(
+        default="",
+        metadata=_row(
+            Word(
+                usable_hosts,
+                1000,
+                later("Names of your network only"),
+                later("Enter names like mypc.example.net, separated by blanks."),
+            ),
+            SettingsSection.SERVER,
+            later("Host names"),
+            later(
+                "Further names by which programs may call the server. Names that end in .local, "
+                ".lan, .internal, .home.arpa or .ts.net always work."
+            ),
         ),
     )
     serve_certificate: str = field(

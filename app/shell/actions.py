@@ -12,10 +12,8 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QDialog
 
 from app.engine_link.status import Phase
-from app.shell.about import AboutDialog, ShortcutsDialog
 from app.shell.page_names import KEYS as PAGE_KEYS
 from app.shell.page_names import PageName
-from app.shell.palette import CommandPalette
 from app.theme.theme import ThemeChoice
 from app.tuning.run_button import KEYS as RUN_KEYS
 from engine.commands import Stop
@@ -126,14 +124,20 @@ class WindowActions(QObject):
 
     def show_palette(self) -> None:
         """Open the list of all commands."""
+        from app.shell.palette import CommandPalette
+
         _open(CommandPalette([*self.all, *self._window.sidebar.commands.general], self._window))
 
     def show_shortcuts(self) -> None:
         """Open the list of shortcuts."""
+        from app.shell.about import ShortcutsDialog
+
         _open(ShortcutsDialog([each for each in self.shortcuts if each[1]], self._window))
 
     def show_about(self) -> None:
         """Open About."""
+        from app.shell.about import AboutDialog
+
         _open(AboutDialog(self._window))
 
     def show_memory(self) -> None:

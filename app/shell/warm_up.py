@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from importlib import import_module
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.background import in_background, numpy_whole
 
 _log = logging.getLogger(__name__)
 
+SOON = (
+    "app.chat.text.message_source",
+    "app.chat.maths.formula",
+    "app.chat.text.inline_writer",
+    "app.chat.text.highlight",
+    "app.chat.text.writer",
+    "app.chat.text.text_view",
+    "app.tuning.budget.model",
+    "app.tuning.budget.slider",
+    "app.tuning.budget.curve_view",
+    "app.tuning.budget.view",
+    "app.tuning.run_panel",
+)
+"""Modules of the first message and of the panel of how the model runs, in pieces of some ms."""
+
 
 def warm_up(owner: QObject) -> None:
-    """Import in another thread what the first answer and the first graph would wait for."""
+    """Import what the first answer and the first graph would wait for.
+
+    Widgets are imported in this thread, a piece in each turn of its loop; the rest beside it.
+    """
     in_background(owner, _import, lambda _: None, lambda error: _log.warning("%r", error))
+    _import_next(owner, iter(SOON))
+
+
+def _import_next(owner: QObject, left: Iterator[str]) -> None:
+    name = next(left, None)
+    if name is not None:
+        import_module(name)
+        QTimer.singleShot(0, owner, lambda: _import_next(owner, left))
 
 
 def _import() -> None:

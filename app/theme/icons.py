@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from PySide6.QtCore import QByteArray, QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QIcon, QPainter, QPixmap
@@ -17,17 +18,20 @@ _BUTTON = 18
 _SIZES = (16, 18, 20, 24, 32, 40, 48, 64)
 
 
+@cache
+def _folder() -> Traversable:
+    return resources.files("app.theme") / "icons"
+
+
 def names() -> list[str]:
     """Every icon there is."""
-    folder = resources.files("app.theme") / "icons"
-    return sorted(
-        entry.name.removesuffix(".svg") for entry in folder.iterdir() if entry.name.endswith(".svg")
-    )
+    files = (entry.name for entry in _folder().iterdir())
+    return sorted(name.removesuffix(".svg") for name in files if name.endswith(".svg"))
 
 
 @cache
 def _source(name: str) -> str:
-    return (resources.files("app.theme") / "icons" / f"{name}.svg").read_text(encoding="utf-8")
+    return (_folder() / f"{name}.svg").read_text(encoding="utf-8")
 
 
 @cache

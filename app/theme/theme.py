@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
@@ -187,13 +188,19 @@ def palette(tokens: Tokens) -> QPalette:
     return result
 
 
+@cache
+def _families() -> frozenset[str]:
+    """Names of the fonts here; to ask the system takes a millisecond, for each widget with text."""
+    return frozenset(QFontDatabase.families())
+
+
 def ui_font(scale: float | None = None) -> QFont:
     """The font of the interface and of running text: the system's, else a clean fallback.
 
     Its size is the system's times `scale`, by default the one in force.
     """
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
-    available = set(QFontDatabase.families())
+    available = _families()
     if font.family() not in available or font.family().lower() in _NO_FAMILIES:
         present = [family for family in _UI_FAMILIES if family in available]
         font.setFamilies([*present, "sans-serif"])
@@ -203,7 +210,7 @@ def ui_font(scale: float | None = None) -> QFont:
 
 def mono_font() -> QFont:
     """The font of code, a touch smaller than running text so that both look the same size."""
-    available = set(QFontDatabase.families())
+    available = _families()
     present = [family for family in _MONO_FAMILIES if family in available]
     font = ui_font()
     font.setFamilies([*present, "monospace"])

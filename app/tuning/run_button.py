@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.engine_link.plan_texts import chosen_words, mode_name, run_words
 from app.theme.keys import with_keys
-from app.tuning.draft_dialog import ask_for_draft
 from app.tuning.run_choice import RunChoice
-from app.tuning.run_panel import RunPanel
 from engine.language import tr
+
+if TYPE_CHECKING:
+    from app.tuning.run_panel import RunPanel
 
 _OPENER = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
 KEYS = "Ctrl+Shift+T"
@@ -41,6 +43,8 @@ class RunButton(QToolButton):
     def panel(self) -> RunPanel:
         """The panel; made when it is first wanted."""
         if self._panel is None:
+            from app.tuning.run_panel import RunPanel
+
             self._panel = RunPanel(self._choosing, self)
             self._panel.drafts.folder_asked.connect(self.ask_folder)
             self._panel.drafts.file_asked.connect(self.ask_file)
@@ -70,6 +74,8 @@ class RunButton(QToolButton):
         """Put the panel aside; it comes back with the draft chosen in it."""
         if self._panel is not None:
             self._panel.put_aside()
+        from app.tuning.draft_dialog import ask_for_draft
+
         ask_for_draft(self, self._running, self._chosen, folder=folder)
 
     def _chosen(self, draft: Path) -> None:

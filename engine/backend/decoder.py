@@ -13,7 +13,14 @@ from engine.backend.ledger import Account, unlimited
 from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.ranking import likeliest, rank
-from engine.backend.round import Candidates, DraftRequest, Ranking, Verified, VerifyRequest
+from engine.backend.round import (
+    Candidates,
+    DraftRequest,
+    Expanded,
+    Ranking,
+    Verified,
+    VerifyRequest,
+)
 from engine.backend.segment import Backend, Segment, Share
 from engine.backend.sequence import ROOT, FeatureStore, SequenceState
 from engine.backend.tree import TokenTree
@@ -267,16 +274,40 @@ class Decoder:
         Raises:
             ValueError: the rows do not ascend, or as `stage` has it.
         """
+        found = self.expand_head(state, tokens, parents, wanted, None, ranking, width, cancel)
+        return None if found is None else found.candidates
+
+    def expand_head(
+        self,
+        state: SequenceState,
+        tokens: Sequence[int],
+        parents: Sequence[int],
+        wanted: Sequence[int],
+        features: Floats | None,
+        ranking: Ranking,
+        width: int,
+        cancel: CancelFlag | None = None,
+    ) -> Expanded | None:
+        """Expand nodes of a feature head as `expand` does, and return its outputs as well.
+
+        Args:
+            state, tokens, parents, wanted, ranking, width, cancel: see `expand`.
+            features: what the rows take: the target's features, fp32 [n, fusion.width], or outputs
+                of the head itself, [n, hidden].
+
+        Raises:
+            ValueError: as `expand`.
+        """
         if list(wanted) != sorted(wanted):
             raise ValueError("the rows whose candidates are wanted ascend")
         if not self.expands_trees:
             if cancel:
                 return None
-            return self._expand_by_forward(state, tokens, parents, wanted, ranking, width)
+            return self._expand_by_forward(state, tokens, parents, wanted, features, ranking, width)
         step = state.stage(tokens, parents, logit_rows=wanted)
         found = None
         try:
-            found = self._last.expand(step, state.caches[0], ranking, width, cancel)
+            found = self._last.expand(step, state.caches[0], ranking, width, cancel, features)
         finally:
             if found is None:
                 state.unstage(len(tokens))
@@ -288,20 +319,21 @@ class Decoder:
         tokens: Sequence[int],
         parents: Sequence[int],
         wanted: Sequence[int],
+        features: Floats | None,
         ranking: Ranking,
         width: int,
-    ) -> list[Candidates]:
+    ) -> Expanded:
         """Expand nodes by a forward, and rank in numpy; the definition of the one call."""
-        forward = self.forward(state, tokens, parents, logit_rows=wanted)
+        forward = self.forward(state, tokens, parents, logit_rows=wanted, features=features)
         depths: list[int] = []
         for parent in state.parents:
             depths.append(0 if parent == ROOT else depths[parent] + 1)
         found: list[Candidates] = []
         for own, row in zip(self.over_vocabulary(forward.logits), wanted, strict=True):
-            position = len(state) + depths[row - len(tokens)] + 1
+            position = len(state) + depths[row - len(tokens)] + 1 + (features is not None)
             logprobs = rank(own[None], position, ranking)
             found.append([pair[1:] for pair in likeliest(logprobs, [0.0], width)])
-        return found
+        return Expanded(found, forward.hidden)
 
     def verify(self, state: SequenceState, draws: NativeDraws, request: VerifyRequest) -> Verified:
         """A forward over a tree, the target's draws down it, and the commit.

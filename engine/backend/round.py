@@ -88,6 +88,20 @@ Candidates = Sequence[tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
+class Expanded:
+    """Nodes expanded in one forward.
+
+    Attributes:
+        candidates: of each row that they were wanted of.
+        outputs: fp32 [n, hidden], of all rows: what a feature head drafts on from. Valid until the
+            decoder's next forward.
+    """
+
+    candidates: list[Candidates]
+    outputs: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Drafted:
     """A tree drafted in one call.
 

@@ -10,9 +10,9 @@ from typing import Protocol, TypeVar
 from engine.backend.native.pool import CancelFlag
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import (
-    Candidates,
     Drafted,
     DraftRequest,
+    Expanded,
     Ranking,
     Verified,
     VerifyRequest,
@@ -175,7 +175,8 @@ class Segment(ABC):
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Candidates] | None:
+        features: Floats | None = None,
+    ) -> Expanded | None:
         """One forward, and the likeliest tokens behind each of the rows whose logits are wanted.
 
         Args:
@@ -184,6 +185,7 @@ class Segment(ABC):
             ranking: how candidates rank, each at the position behind its own row.
             width: most candidates of a row.
             cancel: looked at on the way.
+            features: what a head takes, see `run`.
 
         Returns:
             `width` candidates per wanted row, fewer where there are no more numbers; None where

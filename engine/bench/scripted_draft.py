@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.pool import CancelFlag
-from engine.backend.round import Budget, Candidates, DraftRequest, Ranking
+from engine.backend.round import Budget, Candidates, DraftRequest, Expanded, Ranking
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree
 from engine.model.config import ModelConfig
@@ -124,25 +124,29 @@ class ScriptedDraft(Decoder):
         path = path[: min(_rename_staged(state, path) + 1, tree.drafted)]
         return _renamed(tree, path, script.weight, budget.nodes)
 
-    def expand(
+    def expand_head(
         self,
         state: SequenceState,
         tokens: Sequence[int],
         parents: Sequence[int],
         wanted: Sequence[int],
+        features: Floats | None,
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Candidates] | None:
-        """Rank candidates (see `Decoder.expand`) behind the script's token, which is the best."""
+    ) -> Expanded | None:
+        """Rank candidates (see `Decoder.expand_head`) behind the script's token, the best."""
         first, script = len(state.staged), self.script
-        found = super().expand(state, tokens, parents, wanted, ranking, width, cancel)
+        found = super().expand_head(
+            state, tokens, parents, wanted, features, ranking, width, cancel
+        )
         if found is None:
             return None
-        return [
+        scripted = [
             _behind(script, _position(state, first + row) + self._ahead, own)[:width]
-            for row, own in zip(wanted, found, strict=True)
+            for row, own in zip(wanted, found.candidates, strict=True)
         ]
+        return replace(found, candidates=scripted)
 
     def forward(
         self,

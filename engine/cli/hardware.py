@@ -75,6 +75,11 @@ def _host(host: Host) -> Iterator[str]:
     yield "  " + free.format(total=memory(host.memory_total), free=memory(host.memory_available))
     if host.instruction_sets:
         yield "  " + listed(host.instruction_sets)
+    if host.kernels_left_out:
+        said = tr("kernels in use: {kernels}; not built here: {others}")
+        yield "  " + said.format(kernels=host.kernels, others=listed(host.kernels_left_out))
+    elif host.kernels:
+        yield "  " + tr("kernels in use: {kernels}").format(kernels=host.kernels)
     yield from _missing(host.missing)
 
 

@@ -60,6 +60,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=tr("a feature head (of Dovetail, EAGLE or EAGLE-3), or a stand-alone model"),
     )  # fmt: skip
     parser.add_argument(
+        "--borrow-rows", action="store_true", dest="borrows",
+        help=tr("let a head use the model's own output rows, which keeps it small"),
+    )  # fmt: skip
+    parser.add_argument(
         "--from", metavar="NAME|PATH", help=tr("start from the weights of this draft")
     )
     parser.add_argument(

@@ -133,9 +133,11 @@ def _host(
         missing.append(Missing("memory_total", tr("the system does not say how much there is")))
     if not name:
         missing.append(Missing("name", tr("the system does not name the processor")))
-    kernels = ""
+    kernels, left_out = "", tuple[str, ...]()
     try:
-        kernels = _best_kernels()
+        kernels, left_out, better = _kernels()
+        if better:
+            missing.append(Missing("kernels", _not_built(better)))
     except UserFixable as error:
         missing.append(Missing("kernels", error.cause))
     if sets is None:
@@ -152,19 +154,30 @@ def _host(
         fast_cores=cores.fast,
         instruction_sets=tuple(name for name in _OF_INTEREST if name in (sets or ())),
         kernels=kernels,
+        kernels_left_out=left_out,
         missing=tuple(missing),
     )
 
 
-def _best_kernels() -> str:
-    """Return the instruction set that the native library uses on this processor.
+def _kernels() -> tuple[str, tuple[str, ...], str]:
+    """Return the kernels in use, those that were not built, and of these a faster one, or "".
 
     Raises:
         UserFixable: there is no native library here.
     """
-    from engine.backend.native.library import Isa, library  # numpy: not for counting cores
+    from engine.backend.native.library import Isa, library, sets_not_built  # numpy: not for cores
 
-    return Isa(library().dt_current_isa()).name.lower()
+    left_out = sets_not_built()
+    faster = left_out and left_out[-1] > library().dt_best_isa()
+    names = tuple(isa.name.lower() for isa in left_out)
+    return Isa(library().dt_current_isa()).name.lower(), names, names[-1] if faster else ""
+
+
+def _not_built(name: str) -> str:
+    said = tr(
+        "the native library was built for another processor, without {name}; `make setup` adds it"
+    )
+    return said.format(name=name)
 
 
 def _name() -> str:

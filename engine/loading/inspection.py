@@ -17,7 +17,7 @@ from engine.loading.inspected_model import InspectedModel
 from engine.machine.facts import Machine
 from engine.model.config import ModelConfig
 from engine.model.local_model import LocalModel
-from engine.model.model_files import FilesState
+from engine.model.model_files import FilesState, own_files
 from engine.model.other_family import OtherConfig
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.tokenizer import Tokenizer
@@ -38,7 +38,7 @@ class ModelText:
     @classmethod
     def of(cls, model: LocalModel, known: ModelText | None) -> ModelText:
         """Read it, unless `known` comes from the same files as they are now."""
-        files = FilesState.of(model.path)
+        files = FilesState.of_files(model.path, own_files(model.path))
         if known is not None and known.files == files:
             return known
         return cls(model.tokenizer(), model.template(), files)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from engine.commands import ALL_LAYERS, Load, Mode
 from engine.errors import OutOfMemory
 from engine.events import PlanSummary, WayOut
+from engine.language import sentences
 from engine.loading.alternatives import LoadFacts, alternatives
 from engine.loading.inspected_model import InspectedModel
 from engine.loading.inspection import Inspection, ModelText
@@ -67,7 +68,7 @@ class PlannedLoad:
             kv_bytes=sum(memory.kv for memory in plan.memory),
             can_think=inspection.text.template.can_think,
             context_limit=target.max_positions,
-            caveat=caveat(target),
+            caveat=sentences(caveat(target), inspection.text.template.caveat),
             layers=len(target.footprint.blocks),
             layers_on_gpu=plan.layers_on_gpu,
             tokens_per_s=plan.tokens_per_s,

@@ -47,6 +47,7 @@ class Host:
         fast_cores: those of `cores` that are performance cores, where there are two kinds.
         instruction_sets: those that matter to kernels, as in "avx2", "amx_int8".
         kernels: those that the native library chose, as in "avx512"; empty without the library.
+        kernels_left_out: those for this processor that the library was built without.
     """
 
     cores: int
@@ -57,6 +58,7 @@ class Host:
     fast_cores: int | None = None
     instruction_sets: tuple[str, ...] = ()
     kernels: str = ""
+    kernels_left_out: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
 
 

@@ -30,6 +30,7 @@ from engine.model.model_files import (
 )
 from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.template_source import own_template
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.weights.head_weights import HeadWeights, open_own
 from engine.model.weights.model_weights import ModelWeights
@@ -171,7 +172,7 @@ class LocalModel:
         """Return its chat template, from the same files."""
         if self.gguf is None:
             return ChatTemplate.open(self.path)
-        return ChatTemplate.from_gguf(self.gguf.metadata.values)
+        return ChatTemplate.from_gguf(self.gguf.metadata.values, own_template(self.gguf.files[0]))
 
     def sampling(self) -> SamplingParams | None:
         """Return the sampling that its files recommend; None where they recommend none."""

@@ -13,11 +13,15 @@ from engine.model.gguf.file import part_names
 from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE
 
 _MAGIC = b"GGUF"
+_CUT = re.compile(r".+\.gguf(?:[.-]part-?\d+of\d+|[.-]part-?\d+|-split-[a-z])", re.IGNORECASE)
+"""Names of pieces that are no files by themselves, unlike the parts that llama.cpp makes."""
 _PICTURES = "mmproj"
 """Mark in the name of a file that only sees pictures, beside the model that it belongs to."""
 _LISTED = 5
 SIDECAR = "duotail.json"
 """The note beside a model that names it and its draft."""
+TEMPLATE = ".jinja"
+"""Ending of the file with the user's own chat template, beside a GGUF file of the same name."""
 PACKED = "duotail-draft.gguf"
 """The tensors of a draft, by our names, beside the config.json that tells what they make."""
 
@@ -58,7 +62,22 @@ def chosen_file(path: Path) -> Path | None:
         SeveralModels: it is a folder with more than one.
         UserFixable: there is nothing there, or a file of another kind.
     """
+    if _CUT.fullmatch(path.name):
+        raise UserFixable(
+            tr("{file} is a piece of a file that was cut.").format(file=path.name),
+            tr(
+                "Join all pieces in order, on Linux and macOS with “cat PIECES > MODEL.gguf”, on "
+                "Windows with “copy /b PIECE1 + PIECE2 MODEL.gguf”, then open the whole."
+            ),
+            str(path),
+        )
     if path.is_dir():
+        if (path / "adapter_config.json").exists() and not (path / "config.json").exists():
+            raise UserFixable(
+                tr("{folder} holds an adapter (LoRA), not a whole model.").format(folder=path.name),
+                tr("Choose a model into which the adapter has been merged."),
+                str(path),
+            )
         if (path / SINGLE_FILE).exists() or (path / INDEX_FILE).exists():
             return None
         files = models_in(path)
@@ -193,10 +212,10 @@ def size_of(files: tuple[Path, ...]) -> int:
 
 
 def _of_gguf(file: Path) -> tuple[Path, ...]:
-    """Return all parts, and the note about name and draft that belongs to this file alone."""
+    """Return all parts, the note about name and draft, and the user's own chat template."""
     parts = _parts(file)
-    note = parts[0].with_suffix(f".{SIDECAR}")
-    return tuple(each for each in (*parts, note) if each.is_file())
+    beside = [parts[0].with_suffix(ending) for ending in (f".{SIDECAR}", TEMPLATE)]
+    return tuple(each for each in (*parts, *beside) if each.is_file())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 /* The sampler's kernels for avx2. */
+#include "internal.h"
 #include "target.h"
-#if defined(__x86_64__)
+#if DT_HAS_256
 DT_TARGET_BEGIN("avx2,fma,f16c")
 #define DT_ISA 1
 #define DT_DRAW dt_draw_avx2

@@ -1,5 +1,6 @@
 /* The sampler's kernels for NEON. */
-#if defined(__aarch64__)
+#include "internal.h"
+#if DT_HAS_128
 #define DT_ISA 3
 #define DT_DRAW dt_draw_neon
 #include "sampling.h"

@@ -126,14 +126,16 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 3 };
+enum { DT_ABI_VERSION = 4 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
  * dt_matrix, dt_mlp, dt_experts, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,
  * dt_verification, dt_drafting and dt_candidate. A caller that has others must not call anything else. */
 DT_API const int32_t *dt_abi(void);
 
-/* Instruction sets: whether this machine has one, the best that it has, and which one is in use. */
+/* Instruction sets: a bit for each that the processor, the system and the compiler have; whether one is among them and
+ * was built, the best of those, and which one is in use. */
+DT_API uint32_t dt_processor_isas(void);
 DT_API int32_t dt_has_isa(int32_t isa);
 DT_API int32_t dt_best_isa(void);
 DT_API int32_t dt_use_isa(int32_t isa);

@@ -147,4 +147,10 @@ DT_INLINE void dt_close_scales(const int32_t format, const uint8_t s[256], uint8
         for (int i = 0; i < 256; i++) p[i] = s[i];
 }
 
+/* A format that is known to the compiler makes a function of its own of what is inlined with it. */
+#define FOR_ALL_QUANTISED(DO)                                                                      \
+    DO(Q4) DO(Q8) DO(Q4_1) DO(Q5_0) DO(Q5_1) DO(Q2_K) DO(Q3_K) DO(Q4_K) DO(Q5_K) DO(Q6_K) DO(IQ4_NL) \
+    DO(IQ4_XS) DO(MXFP4)
+#define FOR_ALL_FORMATS(DO) FOR_ALL_QUANTISED(DO) DO(BF16) DO(F16) DO(F32)
+
 #endif

@@ -80,19 +80,32 @@ typedef struct {
     void (*lanes)(int32_t operation, const float *a, const float *b, const float *c, float *y);
 } dt_kernels;
 
-/* Tiles need Linux's leave to use them, and a compiler that knows them. */
-#if defined(__x86_64__) && defined(__linux__) && (__GNUC__ >= 11 || __clang_major__ >= 12)
-#define DT_HAS_AMX 1
-#else
-#define DT_HAS_AMX 0
+/* DT_BUILD: a bit for each instruction set that is to be built (duotail.h numbers them), all by default. A build for
+ * one processor leaves out what that one does not use; packaging/native_library.py says which. */
+#ifndef DT_BUILD
+#define DT_BUILD 0xff
 #endif
 
-/* AVX-VNNI needs a compiler that knows it. */
-#if defined(__x86_64__) && (__GNUC__ >= 11 || __clang_major__ >= 12)
-#define DT_HAS_AVX_VNNI 1
-#else
-#define DT_HAS_AVX_VNNI 0
+/* Tiles need Linux's leave to use them, and a compiler that knows them, as AVX-VNNI does. */
+#if defined(__x86_64__)
+#define DT_KNOWS_AVX_VNNI (__GNUC__ >= 11 || __clang_major__ >= 12)
+#if defined(__linux__)
+#define DT_KNOWS_AMX DT_KNOWS_AVX_VNNI
 #endif
+#define DT_HAS_AVX2 (DT_BUILD >> 1 & 1)
+#define DT_HAS_AVX_VNNI (DT_KNOWS_AVX_VNNI && DT_BUILD >> 2 & 1)
+#define DT_HAS_AVX512 (DT_BUILD >> 3 & 1)
+#define DT_HAS_AMX (DT_KNOWS_AMX && DT_BUILD >> 4 & 1)
+#elif defined(__aarch64__)
+#define DT_HAS_NEON (DT_BUILD >> 5 & 1)
+#define DT_HAS_DOTPROD (DT_BUILD >> 6 & 1)
+#define DT_HAS_I8MM (DT_BUILD >> 7 & 1)
+#endif
+
+/* What the sampler and the packers have of their own; the sets above them use it as well. */
+#define DT_HAS_256 (DT_HAS_AVX2 || DT_HAS_AVX_VNNI)
+#define DT_HAS_512 (DT_HAS_AVX512 || DT_HAS_AMX)
+#define DT_HAS_128 (DT_HAS_NEON || DT_HAS_DOTPROD || DT_HAS_I8MM)
 
 extern const dt_kernels dt_kernels_portable, dt_kernels_avx2, dt_kernels_avx_vnni, dt_kernels_avx512, dt_kernels_amx,
     dt_kernels_neon, dt_kernels_dotprod, dt_kernels_i8mm;

@@ -1,6 +1,7 @@
 /* The kernels for NEON with dot products of bytes (SDOT). */
+#include "internal.h"
 #include "target.h"
-#if defined(__aarch64__)
+#if DT_HAS_DOTPROD
 DT_TARGET_BEGIN("arch=armv8.2-a+dotprod")
 #define DT_ISA 3
 #define DT_SDOT

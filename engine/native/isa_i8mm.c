@@ -1,6 +1,7 @@
 /* The kernels for NEON with dot products (SDOT) and matrix products (SMMLA) of bytes. */
+#include "internal.h"
 #include "target.h"
-#if defined(__aarch64__)
+#if DT_HAS_I8MM
 DT_TARGET_BEGIN("arch=armv8.2-a+dotprod+i8mm")
 #define DT_ISA 3
 #define DT_SDOT

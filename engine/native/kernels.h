@@ -13,12 +13,6 @@ enum { MOST_ROWS = 8 }; /* of activations, together; divides DT_TILE_ROWS */
 #define FOR_4_ROWS(DO) DO(1) DO(2) DO(3) DO(4)
 #define FOR_ALL_ROWS(DO) FOR_4_ROWS(DO) DO(5) DO(6) DO(7) DO(8)
 
-/* And the format known to it makes each of them a product of its own. */
-#define FOR_ALL_QUANTISED(DO)                                                                      \
-    DO(Q4) DO(Q8) DO(Q4_1) DO(Q5_0) DO(Q5_1) DO(Q2_K) DO(Q3_K) DO(Q4_K) DO(Q5_K) DO(Q6_K) DO(IQ4_NL) \
-    DO(IQ4_XS) DO(MXFP4)
-#define FOR_ALL_FORMATS(DO) FOR_ALL_QUANTISED(DO) DO(BF16) DO(F16) DO(F32)
-
 #include "bytes.h"
 #include "rows.h"
 #include "blocks.h"

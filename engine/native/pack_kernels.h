@@ -1,9 +1,10 @@
 /* Quantising weights, written once and compiled once per instruction set.
  *
- * isa_*.c include this behind kernels.h (which brings vector.h). A lane is a row of weights: 16 rows are quantised side by side, so that no
- * operation crosses lanes and every instruction set gives the same bits.
+ * pack_*.c include this with DT_ISA and DT_PACKERS set. A lane is a row of weights: 16 rows are quantised side by
+ * side, so that no operation crosses lanes and every instruction set gives the same bits.
  */
 #include "pack_job.h"
+#include "vector.h"
 
 #define V_ROUND(v) v_sub(v_add(v, v_set1(12582912.0f)), v_set1(12582912.0f)) /* 1.5 * 2^23 */
 #define V_CLAMP(v, low, high) v_min(v_max(v, v_set1(low)), v_set1(high))

@@ -82,12 +82,13 @@ int32_t dt_forward_tree(dt_pool *pool, const dt_segment *segment, dt_cache *cach
     return result;
 }
 
-/* The positions of what follows each of the rows asked for: one more than their own. */
+/* The positions of what follows each of the rows asked for: one more than their own, and `skipped`
+ * more where the sequence's first tokens have no row. */
 static void look_ahead(const dt_step *rows, int32_t committed, int32_t staged, const int32_t *parents,
-                       int32_t *positions)
+                       int32_t skipped, int32_t *positions)
 {
     for (int32_t i = 0; i < rows->logit_count; i++) {
-        positions[i] = committed;
+        positions[i] = committed + skipped;
         for (int32_t node = staged + rows->logit_rows[i]; node >= 0; node = parents[node])
             positions[i]++;
     }
@@ -98,14 +99,14 @@ int32_t dt_expand(dt_pool *pool, const dt_segment *segment, dt_cache *cache, con
                   const dt_sampling *sampling, int32_t width, dt_candidate *out)
 {
     const int32_t count = rows->logit_count, *wanted = rows->logit_rows;
-    if (!segment->head.data || segment->fusion) return DT_BAD_ARGUMENT;
+    if (!segment->head.data || (segment->fusion && !rows->hidden_in)) return DT_BAD_ARGUMENT;
     for (int32_t i = 0; i < count; i++)
         if (wanted[i] < (i ? wanted[i - 1] + 1 : 0) || wanted[i] >= rows->rows) return DT_BAD_ARGUMENT;
     int32_t *positions = malloc(sizeof *positions * ((size_t)count + 1));
     if (!positions) return DT_NO_MEMORY;
     int32_t result = dt_forward_tree(pool, segment, cache, rows, committed, staged, parents);
     if (result == DT_OK) {
-        look_ahead(rows, committed, staged, parents, positions);
+        look_ahead(rows, committed, staged, parents, segment->fusion != NULL, positions);
         result = dt_rank_each(pool, sampling, rows->logits, count, segment->head.rows, segment->ids, positions,
                               width, out);
     }

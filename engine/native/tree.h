@@ -14,7 +14,8 @@ DT_API int32_t dt_forward_tree(dt_pool *pool, const dt_segment *segment, dt_cach
 
 /* That forward, and the `width` likeliest tokens behind each of the rows whose logits are wanted, as
  * dt_rank has them at the position that follows the row: out [logit_count, width]. The segment is a
- * whole model and no feature head. Returns what dt_forward_tree does. */
+ * whole model, or a feature head, whose first row is the sequence's second token. Returns what
+ * dt_forward_tree does. */
 DT_API int32_t dt_expand(dt_pool *pool, const dt_segment *segment, dt_cache *cache,
                          const dt_step *rows, int32_t committed, int32_t staged,
                          const int32_t *parents, const dt_sampling *sampling, int32_t width,

@@ -90,14 +90,6 @@ def _check_sources(drafts: Sequence[DraftFacts], wish: Wish) -> None:
             tr("Mode “duo” needs a draft model, and none was chosen."),
             tr("Choose a draft model, or another mode."),
         )
-    if wish.mode is Mode.DUO and all(draft.is_head for draft in drafts):
-        raise NotPossible(
-            tr(
-                "In mode “duo”, {draft} cannot draft: a feature head needs what the target has "
-                "computed, and there both work at the same time."
-            ).format(draft=drafts[0].model.name),
-            tr("Choose a draft model, or mode dovetail."),
-        )
     if wish.mode is Mode.DOVETAIL and not (drafts or wish.lookup):
         raise NotPossible(
             tr("Mode “dovetail” needs something that drafts, and nothing was chosen."),

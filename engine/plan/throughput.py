@@ -40,6 +40,10 @@ CHEAP_BYTES = 64 << 20
 _PREFERRED = 1 + 1e-9
 _WIDE = 4
 """Nodes of a step that tell what breadth costs."""
+_AHEAD, _AGAIN = 0.9, 2
+"""A head that drafts while its target verifies: its acceptance as a share of that in turns, since
+beyond the verified tokens it goes by its own outputs; and how often it computes a node, since every
+commit brings better features."""
 _NEW_FEATURES = 5
 """Tokens of a usual round, whose features a head gets in the next one."""
 
@@ -101,12 +105,11 @@ class Throughput:
         strategies = [Strategy(None, CPU if wish.lookup else None)]
         if wish.forced and self._drafts:
             strategies = []
-        for index, draft in enumerate(self._drafts):
+        for index in range(len(self._drafts)):
             strategies.append(Strategy(index, CPU))
             if found is not None and wish.mode is not Mode.CPU:
                 strategies.append(Strategy(index, found.device))
-            both = wish.parallel and not draft.is_head  # whose features come from verifying
-            if found is not None and both and wish.mode in (Mode.AUTO, Mode.DUO):
+            if found is not None and wish.parallel and wish.mode in (Mode.AUTO, Mode.DUO):
                 strategies.append(Strategy(index, CPU, parallel=True))
         return strategies
 
@@ -135,7 +138,10 @@ class Throughput:
             return in_turns
         steps = self._forwards(strategy, draft).seconds((1, _WIDE))[:, -1]
         breadth = float(steps[1] / steps[0] - 1) / (_WIDE - 1)
-        both = parallel(self._verify, draft_s, breadth, draft.acceptance)
+        acceptance = draft.acceptance
+        if draft.is_head:
+            draft_s, acceptance = draft_s * _AGAIN, acceptance * _AHEAD
+        both = parallel(self._verify, draft_s, breadth, acceptance)
         # Where the CPU verifies as well it has no time to draft meanwhile.
         alone = np.arange(len(both.depth)) == len(both.depth) - 1
         return ExpectedThroughput(
@@ -149,7 +155,8 @@ class Throughput:
         draft = self._drafts[strategy.draft]
         forwards = self._forwards(strategy, draft)
         at_once = self._lane is not None and self._lane.returns_logits
-        if draft.is_head or draft.width > 1 or (at_once and strategy.draft_device != CPU):
+        whole_levels = draft.is_head or draft.width > 1
+        if not strategy.parallel and (whole_levels or (at_once and strategy.draft_device != CPU)):
             return forwards.level(draft.width)  # nothing comes to the host in between
         return float(forwards.seconds([1])[0, -1])
 

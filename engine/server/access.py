@@ -25,6 +25,12 @@ PUBLIC = frozenset({"/health"})
 """Paths that need no token, and tell nothing."""
 _FREE_GUESSES, _WINDOW_S, _DELAY_S = 10, 60.0, 1.0
 """Wrong tokens in a while that are refused at once, and how long the next ones take."""
+_PRIVATE = (".internal", ".local", ".lan", ".home.arpa", ".ts.net")
+"""Ends of names that a network gives itself, as Docker, routers and Tailscale do."""
+_HOST_REFUSED = (
+    "Requests for this host name are not accepted. If it is this computer's, add it to the host "
+    "names in Duotail's settings, or start `duotail serve` with --allow-host NAME."
+)
 _HEADERS = "authorization, content-type, x-api-key"
 _METHODS = "GET, POST, OPTIONS"
 
@@ -70,10 +76,11 @@ class AccessMiddleware:
     def _check_host(self, headers: Headers) -> None:
         """Refuse names that are not the server's: the page behind one could point it here."""
         named = headers.getlist("host")
-        if len(named) != 1 or _host_of(named[0]) not in self._hosts:
-            raise ApiError(
-                403, "Requests for this host name are not accepted.", code="host_not_allowed"
-            )
+        host = _host_of(named[0]) if len(named) == 1 else ""
+        # Nobody can register a name under these, and a page does not know the token.
+        private = self._token is not None and host.endswith(_PRIVATE)
+        if host not in self._hosts and not private:
+            raise ApiError(403, _HOST_REFUSED, code="host_not_allowed")
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuse web pages that the user has not allowed."""

@@ -18,6 +18,7 @@ _MOST_STOPS = 64
 _OPENAI = SamplingParams(temperature=1.0)
 """Sampling of requests that say nothing, for a model that recommends nothing."""
 _REPETITION = 1e-3, 100.0
+_NO_SEED = -1  # llama.cpp's and others' word for "any"
 _FIELDS = (
     ("temperature", 0.0, 100.0),
     ("top_p", 1e-6, 1.0),
@@ -118,7 +119,7 @@ def sampling(members: Members, recommended: SamplingParams | None) -> SamplingPa
         base,
         **said,
         top_k=base.top_k if top_k is None else max(top_k, 0),
-        seed=secrets.randbits(32) if seed is None else seed % 2**64,
+        seed=secrets.randbits(32) if seed is None or seed == _NO_SEED else seed % 2**64,
     )
 
 

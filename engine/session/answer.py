@@ -6,6 +6,7 @@ import codecs
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from operator import attrgetter
 from time import perf_counter
 
@@ -24,7 +25,7 @@ from engine.events import (
 )
 from engine.language import tr
 from engine.loading.load import LoadedPair
-from engine.model.text.chat_template import ChatTemplate, Prompt
+from engine.model.text.chat_template import ChatTemplate, Prompt, TemplateChoices
 from engine.model.text.kinds_of_text import KindsOfText
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
@@ -51,9 +52,9 @@ def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> 
     if request.raw is not None:
         return raw_prompt(request.raw, messages, tokenizer)
     continued = bool(messages) and messages[-1].role is Role.ASSISTANT
-    return template.prompt(
-        messages, tokenizer, continue_answer=continued, thinking=request.thinking
-    )
+    today = date.today()  # noqa: DTZ011 - the user's own day
+    choices = TemplateChoices(request.thinking, request.effort, request.began or today)
+    return template.prompt(messages, tokenizer, continue_answer=continued, choices=choices)
 
 
 class Answer:
@@ -84,7 +85,9 @@ class Answer:
         self._started = request.clicked_at or perf_counter()
         self._tally = Tally()
         own_stop = pair.template.stop if request.raw is None else ()
-        self._stream = TextStream(pair.tokenizer, (*request.stop, *own_stop))
+        self._stream = TextStream(
+            pair.tokenizer, (*request.stop, *own_stop), thoughts=request.raw is None
+        )
         self._text: list[str] = []
         self._kinds = KindsOfText()
         self._ids: list[int] = []
@@ -178,8 +181,7 @@ class Answer:
         """The conversation as the model reads it; makes the text stream go on from there."""
         pair, messages = self._pair, self._request.messages
         continued = bool(messages) and messages[-1].role is Role.ASSISTANT
-        said = self._request.raw is not None or (messages and messages[-1].text.strip())
-        if not continued and not said:
+        if self._request.raw is None and not messages:
             raise UserFixable(tr("The message is empty."), tr("Write something and send it again."))
         prompt = read(self._request, pair.template, pair.tokenizer)
         largest, known = max(prompt.ids), pair.target.config.vocab_size

@@ -16,7 +16,7 @@ from engine.backend.native.pool import CancelFlag
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Candidates
 from engine.backend.sequence import ROOT, SequenceState
-from engine.speculative.draft_tree import Node
+from engine.speculative.draft_tree import DraftStep, Node
 from engine.speculative.sampler import Sampler
 
 BRANCHES = 8
@@ -110,14 +110,12 @@ class DraftCache:
 
     # -- drafting ------------------------------------------------------------------------------
 
-    def compute(
-        self, nodes: Sequence[Node], sampler: Sampler, cancel: CancelFlag
-    ) -> Computed | None:
+    def compute(self, step: DraftStep, sampler: Sampler, cancel: CancelFlag) -> Computed | None:
         """Stage the nodes and their unstaged ancestors, and return the candidates of the nodes.
 
         Returns None where it was cancelled, or where there is no room before more is settled.
         """
-        state = self._own
+        state, nodes = self._own, step.nodes
         rows, positions = self._rows(nodes)
         if not rows:
             return Computed(0, [[] for _ in nodes])

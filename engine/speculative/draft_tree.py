@@ -6,6 +6,10 @@ same here: a tree whose likeliest open nodes are computed first, some of them in
 draft. Committed tokens move the root. Where they lie in the tree, what is drafted below stays,
 without a copy; where they do not, drafting begins anew behind them. No thread, no clock, no model:
 the draft lane and the simulator both drive it.
+
+A feature head takes the output of a node's parent, and behind the committed tokens the target's own
+features instead. So its nodes are computed after their parents, and once more after each commit;
+what was drafted before stays on offer until then.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from math import exp, inf, log
 
 from engine.backend.round import Candidates
 from engine.backend.tree import ROOT_PARENT, TokenTree
+from engine.model.weights.readable import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +59,13 @@ class Node:
         alive: whether it can still come true: below the root, or the root itself.
         staged: where the draft's state has its keys; None before.
         age: its number among all nodes; a node is older than those below it.
+        vouched: the score that other drafters give it; -inf: none proposes it.
+        output: of a feature head, what the nodes below are computed from: fp32 [hidden].
     """
 
     __slots__ = (
-        "age", "alive", "children", "computed", "parent", "score", "staged", "step", "token",
-        "weight",
+        "age", "alive", "children", "computed", "output", "parent", "score", "staged", "step",
+        "token", "vouched", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +77,8 @@ class Node:
         self.children: dict[int, Node] = {}
         self.computed, self.alive = False, True
         self.staged: int | None = None
+        self.vouched = -inf
+        self.output: Floats | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +91,8 @@ class DraftStep:
         hopes: of its candidates, those that can still come true.
         seconds: it took.
         useful: whether a candidate of it was committed.
+        behind_commits: whether its only node is the root.
+        late: whether its nodes are open again, since a commit has brought features meanwhile.
     """
 
     pending: list[Node]
@@ -89,11 +100,13 @@ class DraftStep:
     hopes: int = 0
     seconds: float = 0.0
     useful: bool = False
+    behind_commits: bool = False
+    late: bool = False
 
     @property
     def hopeless(self) -> bool:
-        """True where no node of the step can be committed any more."""
-        return not any(node.alive for node in self.nodes)
+        """True where nothing that the step finds can be of use any more."""
+        return self.late or not any(node.alive for node in self.nodes)
 
 
 @dataclass(slots=True)
@@ -123,6 +136,7 @@ class DraftTree:
 
     Args:
         token: the last committed token.
+        of_head: whether a feature head drafts.
 
     Attributes:
         root: stands for it.
@@ -132,6 +146,7 @@ class DraftTree:
     """
 
     token: int
+    of_head: bool = False
     root: Node = field(init=False)
     path: list[Node] = field(default_factory=list)
     step: DraftStep | None = None
@@ -154,13 +169,11 @@ class DraftTree:
         """
         if self.step is not None:
             raise ValueError("a step is being computed")
-        chosen = self._choose(pace)
+        chosen = self._choose(pace, taken=True)
         if not chosen:
             return None
-        for _ in chosen:
-            heappop(self._open)
         pending = [node for node in self.path if node.staged is None]
-        self.step = DraftStep(pending, chosen)
+        self.step = DraftStep(pending, chosen, behind_commits=chosen == [self.root])
         return self.step
 
     def end_step(self, candidates: Sequence[Candidates], seconds: float) -> None:
@@ -175,13 +188,17 @@ class DraftTree:
         if step is None:
             raise ValueError("no step has begun")
         step.seconds = seconds
-        for node in step.nodes:
+        if step.late:
+            candidates = ()
+        for node in () if step.late else step.nodes:
             node.computed = bool(candidates)
             if not candidates:
                 self._push(node)
         for node, found in zip(step.nodes if candidates else (), candidates, strict=True):
             if node.alive:
                 self._ahead += node is not self.root
+                if self.of_head:
+                    self._forget_below(node, {token for token, _ in found})
                 for token, weight in found:
                     if weight > -inf:
                         self._add(node, token, node.score + weight, step, weight)
@@ -197,8 +214,10 @@ class DraftTree:
             tree.tokens[1:], tree.parents[1:], tree.scores[1:], strict=True
         ):
             above = nodes[parent]
-            self._add(above, token, min(self.root.score + score, above.score), None)
+            own = min(self.root.score + score, above.score)
+            self._add(above, token, own, None)
             nodes.append(above.children[token])
+            nodes[-1].vouched = max(nodes[-1].vouched, own)
 
     # -- verifying -----------------------------------------------------------------------------
 
@@ -231,10 +250,16 @@ class DraftTree:
         return self._choose(pace) if step is None or step.hopeless else step.nodes
 
     def promise(self, pace: DraftPace) -> float:
-        """Return the probability that a node of the coming step is committed."""
+        """Return the probability that a node of the coming step is committed.
+
+        Where a head computes a node once more, what is on offer below it already counts as found.
+        """
         nodes = {node for node in self.coming(pace) if node.alive}
         base = self.root.score
-        return min(sum(exp(node.score - base) for node in nodes if node.parent not in nodes), 1.0)
+        firsts = [node for node in nodes if node.parent not in nodes]
+        found = [each for node in firsts for each in node.children.values() if self.of_head]
+        chance = sum(exp(node.score - base) for node in firsts)
+        return min(max(chance - sum(exp(each.score - base) for each in found), 0.0), 1.0)
 
     def advance(self, tokens: Sequence[int]) -> bool:
         """Move the root along committed tokens; return whether all of them were in the tree."""
@@ -256,6 +281,8 @@ class DraftTree:
             self._part(new)
             self.path.append(old)
             self.root = new
+        if self.of_head:
+            self._open_again()
         if len(self._open) > self._full:
             self._open = [entry for entry in self._open if not _is_stale(entry)]
             heapify(self._open)
@@ -269,8 +296,8 @@ class DraftTree:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _choose(self, pace: DraftPace) -> list[Node]:
-        """Return the nodes of a next step; they stay open."""
+    def _choose(self, pace: DraftPace, *, taken: bool = False) -> list[Node]:
+        """Return the nodes of a next step; they stay open unless they are taken."""
         opened = self._open
         while opened and _is_stale(opened[0]):
             heappop(opened)
@@ -280,18 +307,49 @@ class DraftTree:
         least = max(least, self.root.score + log(pace.floor) if pace.floor > 0 else -inf)
         room = pace.ahead - self._ahead
         kept: list[_Entry] = []
+        waiting: list[_Entry] = []
         while opened and len(kept) < pace.width and -opened[0][0] >= least:
             if _is_stale(opened[0]):
                 heappop(opened)
+                continue
+            if self.of_head and not self._has_feature(opened[0][2]):
+                waiting.append(heappop(opened))
                 continue
             ahead = opened[0][2] is not self.root
             if ahead and room <= 0:
                 break
             room -= ahead
             kept.append(heappop(opened))
-        for entry in kept:
+        for entry in waiting if taken else (*kept, *waiting):
             heappush(opened, entry)
         return [entry[2] for entry in kept]
+
+    def _has_feature(self, node: Node) -> bool:
+        """Tell whether there is what a head computes the node from."""
+        return node is self.root or (node.parent is not None and node.parent.computed)
+
+    def _open_again(self) -> None:
+        """Let a head compute all nodes once more: the target's features have come."""
+        if self.step is not None:
+            self.step.late = True
+        nodes = [self.root]
+        for node in nodes:  # they become more on the way
+            node.computed, node.vouched = False, -inf
+            nodes.extend(node.children.values())
+        self._ahead = 0
+        self._open = [(-node.score, node.age, node) for node in nodes]
+        heapify(self._open)
+
+    def _forget_below(self, node: Node, found: set[int]) -> None:
+        """Forget what a head offered below a node from features that it has better ones for now."""
+        gone = [
+            child
+            for token, child in node.children.items()
+            if token not in found and child.vouched == -inf
+        ]
+        for child in gone:
+            del node.children[child.token]
+        self._kill(gone)
 
     def _node(
         self, token: int, parent: Node | None, score: float, step: DraftStep | None = None
@@ -322,10 +380,25 @@ class DraftTree:
         if present.step is None:  # it was somebody else's
             present.step, present.weight = step, weight
             self._hope(step, 1)
+        elif self.of_head and step is not None:  # found once more
+            self._part(present)
+            present.step, present.weight = step, weight
+            self._hope(step, 1)
+            self._move(present, max(score, present.vouched))
+            return
         in_step = self.step is not None and present in self.step.nodes
         if score > present.score and not present.computed and not in_step:
             present.score = score
             self._push(present)
+
+    def _move(self, node: Node, score: float) -> None:
+        """Change the score of a node, and by as much those below; no score exceeds one above it."""
+        moved = [(node, score)]
+        for each, new in moved:  # they become more on the way
+            by, each.score = new - each.score, new
+            if by and not each.computed:
+                self._push(each)
+            moved += [(child, min(child.score + by, new)) for child in each.children.values()]
 
     def _kill(self, dying: list[Node]) -> None:
         """Mark nodes and all below them as dead: `_part` for each, inlined for speed.

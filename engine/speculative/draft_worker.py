@@ -21,11 +21,13 @@ from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.events import Interval
+from engine.model.config import ModelConfig
 from engine.speculative.costs import StepSeconds
 from engine.speculative.draft_cache import DraftCache, Settlement
 from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.model import CATCH_UP_CHUNK
+from engine.speculative.head_cache import HeadCache
 
 _PATIENCE_S = 60.0
 """Longest wait for the thread at the end of an answer: at most one forward is running."""
@@ -83,6 +85,7 @@ class DraftWorker:
         pace: DraftPace | None = AT_ONCE,
     ) -> None:
         self._model = model
+        self._head = model if isinstance(model, HeadCache) else None
         self._step_seconds = step_seconds
         self._others = others
         self._sampler = context.sampler
@@ -94,10 +97,11 @@ class DraftWorker:
 
         # Shared; under the lock.
         self._changed = Condition(Lock())
-        self._speculation = DraftTree(self._tokens[-1])
+        self._speculation = DraftTree(self._tokens[-1], of_head=self._head is not None)
         self._pace = pace
         self._busy = self._closing = self._ready = False
         self._cramped = self._settled = self._full = False  # no room for a step
+        self._renewing = False  # a head has to forget what it computed from its own outputs
         self._over = False  # the draft's context has ended
         self._missing: Sequence[int] = ()  # tokens of the prompt
         self._began = 0.0  # when the running step did; 0: none runs
@@ -194,6 +198,7 @@ class DraftWorker:
             for tree in proposals:
                 speculation.graft(tree)
             self._full = self._cramped = self._settled = False
+            self._renewing = True
             merit = speculation.take_merit()
             self._changed.notify_all()
             return DraftActivity(self._take_spans(), merit.useful, merit.wasted, hit)
@@ -303,6 +308,7 @@ class DraftWorker:
         if pace is None or self._over:
             return None
         self._cancel.clear()
+        self._renew()
         if (behind := self._catching_up()) is not None:
             self._ready = False
             self._end_span()
@@ -320,6 +326,13 @@ class DraftWorker:
         self._began = perf_counter()
         self._span = self._span or self._began
         return partial(self._compute, step)
+
+    def _renew(self) -> None:
+        """Let a head begin anew behind what was committed."""
+        if self._renewing and self._head is not None:
+            path = self._speculation.path
+            del path[: self._head.renew(path)]
+        self._renewing = False
 
     def _catching_up(self) -> Callable[[], None] | None:
         """Return the processing of the next piece of tokens that were committed long ago."""
@@ -352,7 +365,7 @@ class DraftWorker:
             self._cramped = False
 
     def _compute(self, step: DraftStep) -> None:
-        found = self._model.compute(step.nodes, self._sampler, self._cancel)
+        found = self._model.compute(step, self._sampler, self._cancel)
         with self._changed:
             seconds, self._began = perf_counter() - self._began, 0.0
             self._given_up = 0.0
@@ -389,7 +402,7 @@ class ParallelDraft:
     """Draft model of a loaded target, which gives each answer a worker of its own.
 
     Args:
-        draft: the draft model.
+        draft: the draft model, or a feature head.
         pool: keeps its states.
         others: drafters that cost next to nothing, whose proposals are added.
     """
@@ -399,6 +412,12 @@ class ParallelDraft:
         self._others = tuple(others)
         self._step_seconds = StepSeconds()
         self._last: DraftWorker | None = None
+        self._first: int | None = None
+
+    @property
+    def reads_alone(self) -> bool:
+        """True where it can read a prompt before the target has: a head cannot."""
+        return not _is_head(self._draft)
 
     @contextmanager
     def worker(
@@ -418,7 +437,7 @@ class ParallelDraft:
         if self._last is not None and self._last.alive:
             raise RuntimeError("the draft is working for another answer")
         following = self._last = DraftWorker(
-            DraftCache(self._draft, self._pool), self._others, self._step_seconds, context, pace
+            self._cache(context), self._others, self._step_seconds, context, pace
         )
         following.start()
         try:
@@ -428,3 +447,17 @@ class ParallelDraft:
             raise
         following.stop()
         following.check()
+
+    def _cache(self, context: DraftContext) -> DraftCache:
+        if not _is_head(self._draft):
+            return DraftCache(self._draft, self._pool)
+        if context.features is None:
+            raise ValueError("a feature head drafts from the target's features")
+        if self._first != context.tokens[0]:  # it shapes features, but is in no state of a head
+            self._first = context.tokens[0]
+            self._pool.empty()
+        return HeadCache(self._draft, self._pool, context.features)
+
+
+def _is_head(draft: Decoder) -> bool:
+    return isinstance(draft.config, ModelConfig) and draft.config.fusion is not None

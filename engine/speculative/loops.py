@@ -82,8 +82,11 @@ class Parallel:
     @contextmanager
     def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
         """See `Loop`. The worker drafts from here on, beginning with the prompt."""
-        context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
-        begins = self.reads_beside and not decoding.cancelled()
+        context = DraftContext(
+            decoding.tokens, decoding.sampler, decoding.cancelled, decoding.state.features
+        )
+        beside = self.reads_beside and self.draft.reads_alone
+        begins = beside and not decoding.cancelled()
         pace = self.controller.pace(ready=False) if begins else None
         with self.draft.worker(context, pace) as worker:
             yield parallel(decoding, worker, self.controller)

@@ -23,7 +23,7 @@ from engine.model.heads.reading import (
     read_reduced,
 )
 from engine.model.json_object import JsonObject
-from engine.model.tensors import HEAD_IDS
+from engine.model.tensors import HEAD, HEAD_IDS
 from engine.train.recording import write_whole
 from engine.train.settings import DraftKind, DraftShape
 
@@ -96,14 +96,22 @@ def describe_draft(
     return JsonObject(found, "config.json")
 
 
-def draft_config(described: JsonObject, target: ModelConfig) -> ModelConfig:
+def draft_config(
+    described: JsonObject, target: ModelConfig, *, borrows: bool = False
+) -> ModelConfig:
     """Return the config of a draft, as it will be read from its folder.
+
+    Args:
+        described: its config.json.
+        target: the model that it drafts for.
+        borrows: whether the output rows of a head stay the target's.
 
     Raises:
         UserFixable: numbers that no draft can have.
     """
     if described.has(OURS):
-        return read_head(described, ()).for_target(target, "", "")
+        own = (described.member(OURS) or described).has("rows") and not borrows
+        return read_head(described, (HEAD,) if own else ()).for_target(target, "", "")
     reduced = read_reduced(described)
     config = read_config(described) if reduced is None else reduced.config
     return replace(config, bos_token_id=target.bos_token_id, eos_token_ids=target.eos_token_ids)

@@ -27,6 +27,7 @@ SHARD_TOKENS = 32_768
 """Tokens of a file; a killed process loses fewer."""
 HELD_OUT = 64
 """One sequence in so many is never trained on."""
+_TAPS = "taps"
 _BEGINNING = 32
 """Tokens that identify a text without a question."""
 
@@ -96,24 +97,26 @@ class RecordingWriter:
 
     Args:
         folder: created if it is missing.
-        identity: of target, data and taps; files of another identity are refused.
+        identity: of target and data; files of another identity are refused.
+        taps: blocks whose outputs the sequences have.
 
     Attributes:
         tokens: recorded so far, in all runs.
         indices: of the examples that are recorded.
 
     Raises:
-        UserFixable: the folder holds another recording.
+        UserFixable: the folder holds another recording, or one of other blocks.
     """
 
-    def __init__(self, folder: Path, identity: str) -> None:
+    def __init__(self, folder: Path, identity: str, taps: tuple[int, ...] = ()) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._identity = folder, identity
+        self._folder, self._identity, self._taps = folder, identity, taps
         self._waiting: list[Recorded] = []
         self.tokens = 0
         self.indices: set[int] = set()
         for file in shard_files(folder):
             with _opened(file, identity) as shard:
+                _parts(folder, shard, taps)
                 self.indices.update(shard.get_tensor("indices").tolist())
                 self.tokens += len(shard.get_tensor("tokens"))
         self._shards = len(shard_files(folder))
@@ -143,8 +146,11 @@ class RecordingWriter:
             "states": torch.cat([one.states for one in every]),
         }
         file = self._folder / f"{self._shards:05d}.safetensors"
-        write_whole(file, save(tensors, {"identity": self._identity}))
+        write_whole(file, save(tensors, self._described()))
         self._shards += 1
+
+    def _described(self) -> dict[str, str]:
+        return {"identity": self._identity, _TAPS: " ".join(map(str, self._taps))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,18 +211,19 @@ class Recording:
     Args:
         folder: of the files.
         identity: that they must have.
+        taps: blocks whose outputs are wanted; the files may hold more.
 
     Attributes:
         tokens: int64 [n] of each sequence.
         answers: bool [n] of each sequence, see `Recorded`.
 
     Raises:
-        UserFixable: a file is damaged, or of another identity.
+        UserFixable: a file is damaged, of another identity, or without such a block.
     """
 
-    def __init__(self, folder: Path, identity: str) -> None:
+    def __init__(self, folder: Path, identity: str, taps: tuple[int, ...] = ()) -> None:
         self._stack = ExitStack()
-        self._states: list[Any] = []
+        self._states: list[tuple[Any, list[int]]] = []
         self._places: list[tuple[int, int, int]] = []
         self.tokens: list[NDArray[np.int64]] = []
         self.answers: list[NDArray[np.bool_]] = []
@@ -229,7 +236,7 @@ class Recording:
                 self.tokens.append(tokens[start:end].astype(np.int64))
                 self.answers.append(answers[start:end])
                 start = end
-            self._states.append(shard.get_slice("states"))
+            self._states.append((shard.get_slice("states"), _parts(folder, shard, taps)))
 
     def __len__(self) -> int:
         return len(self._places)
@@ -241,10 +248,16 @@ class Recording:
         self._stack.close()
 
     def states(self, number: int) -> Tensor:
-        """Read the hidden states of one sequence, bf16 [n, parts, hidden]."""
+        """Read the states of one sequence: of the wanted blocks, and the final ones.
+
+        Returns:
+            bf16 [n, parts, hidden].
+        """
         shard, start, end = self._places[number]
-        found: Tensor = self._states[shard][start:end]
-        return found
+        states, parts = self._states[shard]
+        first = min(parts)
+        found: Tensor = states[start:end, first:]
+        return found[:, [part - first for part in parts]]
 
     def frequent_tokens(self, count: int, vocab_size: int) -> tuple[Tensor, float]:
         """Choose the tokens that the answers have most often.
@@ -265,6 +278,18 @@ def shard_files(folder: Path) -> Sequence[Path]:
     return sorted(folder.glob("[0-9]*.safetensors"))
 
 
+def _parts(folder: Path, shard: Any, taps: tuple[int, ...]) -> list[int]:  # noqa: ANN401 - untyped
+    """Return where a file's states hold the outputs of these blocks and the final states.
+
+    Raises:
+        UserFixable: it lacks one of the blocks.
+    """
+    held = [int(tap) for tap in shard.metadata()[_TAPS].split()]
+    if not set(taps) <= set(held):
+        raise _of_others(folder)
+    return [*(held.index(tap) for tap in taps), len(held)]
+
+
 @contextmanager
 def _opened(file: Path, identity: str) -> Iterator[Any]:
     """Open a file of this identity; safetensors gives its methods no types."""
@@ -279,9 +304,13 @@ def _opened(file: Path, identity: str) -> Iterator[Any]:
             tr("Delete this file; what it held is computed again."),
             str(error)[:500],
         ) from error
-    raise UserFixable(
+    raise _of_others(file.parent)
+
+
+def _of_others(folder: Path) -> UserFixable:
+    return UserFixable(
         tr("{folder} was recorded with another model, other data or other settings.").format(
-            folder=file.parent
+            folder=folder
         ),
         tr("Give the same ones, or choose another folder."),
     )

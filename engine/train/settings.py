@@ -36,6 +36,7 @@ class DraftShape:
         intermediate: width of the feed-forwards.
         rows: tokens that it can propose, those that the target writes most; larger vocabularies
             are reduced to them.
+        borrows: the output rows of a head are the target's: they are neither trained nor stored.
         begin: a draft folder of the same shape whose weights it begins with.
     """
 
@@ -45,6 +46,7 @@ class DraftShape:
     heads: int | None = None
     intermediate: int | None = None
     rows: int = 8192
+    borrows: bool = False
     begin: Path | None = None
 
 

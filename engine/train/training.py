@@ -101,7 +101,7 @@ class _Job:
             sources,
             target,
             described,
-            draft_config(described, target.config),
+            draft_config(described, target.config, borrows=settings.shape.borrows),
             min(settings.longest or _LONGEST, most),
             settings.recording or settings.out / _RECORDING,
         )
@@ -125,13 +125,13 @@ class _Job:
     def recording_identity(self) -> str:
         """Text that is equal where a recording can be used.
 
-        Drafts with the same taps can be trained from one recording, whatever else differs.
+        All drafts whose taps it holds can be trained from one recording, whatever else differs.
         """
         settings = self.settings
         data = [f"{source.path.name}:{source.size}" for source in self.sources]
         how = f"own {settings.longest_answer}" if settings.own_answers else "given"
         made = f"{how} {self.longest} {settings.seed}"
-        return " | ".join((self.target.identity, " ".join(data), made, str(self.taps)))
+        return " | ".join((self.target.identity, " ".join(data), made))
 
 
 def train(
@@ -169,7 +169,7 @@ def train(
             their_ids = load_weights(draft, settings.shape.begin)
         with _created(settings.out):
             _record(job, examples, tell_recording, stopped)
-            with Recording(job.folder, job.recording_identity) as recording:
+            with Recording(job.folder, job.recording_identity, job.taps) as recording:
                 most = max(settings.batch, job.longest)
                 batches = Batches(recording, len(job.taps), most, settings.seed)
                 ids, covered = _proposed(recording, job.config)
@@ -240,7 +240,7 @@ def _record(
             raise Paused(TrainingProgress())
 
     settings = job.settings
-    writer = RecordingWriter(job.folder, job.recording_identity)
+    writer = RecordingWriter(job.folder, job.recording_identity, job.taps)
     if settings.own_answers:
         sequences = own_answers(
             job.target,

@@ -17,7 +17,6 @@ from wrong_values import WRONG
 from engine.errors import UserFixable
 from engine.model.text import template_sandbox
 from engine.model.text.chat_template import ChatTemplate
-from engine.model.text.template_source import UNDATED
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
@@ -63,9 +62,7 @@ def test_mutated_templates(
         source = hostile_template(Random(number), costly=0.02)
         begun = time.process_time()
         told = outcome(
-            lambda source=source: ChatTemplate(
-                template_sandbox.SandboxedTemplate(source, _NAMES, UNDATED)
-            ),
+            lambda source=source: ChatTemplate(template_sandbox.SandboxedTemplate(source, _NAMES)),
             tokenizer,
         )
         assert time.process_time() - begun < 5, f"seed {number}"
@@ -78,7 +75,7 @@ def test_mutated_templates(
 def test_a_template_that_says_nothing_is_refused_in_words(
     source: str, tokenizer: Tokenizer
 ) -> None:
-    template = ChatTemplate(template_sandbox.SandboxedTemplate(source, {}, UNDATED))
+    template = ChatTemplate(template_sandbox.SandboxedTemplate(source, {}))
     with pytest.raises(UserFixable, match="chat template"):
         template.prompt(_TALK[1:2], tokenizer, continue_answer=False)
 
@@ -86,7 +83,7 @@ def test_a_template_that_says_nothing_is_refused_in_words(
 def test_a_template_that_writes_ten_million_characters_is_refused(tokenizer: Tokenizer) -> None:
     """To encode them would take the engine's thread half a minute."""
     source = "{{ ('<' * 9999999) | striptags }}"
-    template = ChatTemplate(template_sandbox.SandboxedTemplate(source, {}, UNDATED))
+    template = ChatTemplate(template_sandbox.SandboxedTemplate(source, {}))
     with pytest.raises(UserFixable, match="writes without end"):
         template.prompt(_TALK[1:2], tokenizer, continue_answer=False)
 

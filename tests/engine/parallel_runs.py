@@ -18,7 +18,7 @@ from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_tree import DraftPace
-from engine.speculative.draft_worker import DraftWorker, Outlook, ParallelDraft
+from engine.speculative.draft_worker import AT_ONCE, DraftWorker, Outlook, ParallelDraft
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.loops import parallel
 from engine.speculative.parallel_controller import ParallelController
@@ -97,8 +97,8 @@ def run(
 ) -> ParallelRun:
     """Decode with the parallel loop.
 
-    A patient run lets the draft read the prompt first. `written` gets the tokens as they come.
-    `prepared` is called before the first round.
+    A patient run lets the draft read the prompt first, unless it is a head. `written` gets the
+    tokens as they come. `prepared` is called before the first round.
     """
     decoding = Decoding(
         target,
@@ -109,11 +109,12 @@ def run(
         max_tokens=max_tokens,
         cancelled=cancelled,
     )
-    drafting = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
-    with lane.worker(drafting) as following:
+    features = decoding.state.features
+    drafting = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled, features)
+    with lane.worker(drafting, AT_ONCE if lane.reads_alone else None) as following:
         for _ in decoding.prefill():
             pass
-        if patient:
+        if patient and lane.reads_alone:
             until_ready(following)
         prepared()
         rounds = []
@@ -127,7 +128,8 @@ def run(
     assert list(decoding.state.tokens) == decoding.tokens[:-1]
     assert not decoding.state.staged
     _assert_merit(rounds)
-    assert_kept_keys(lane, decoding.tokens)
+    if lane.reads_alone:
+        assert_kept_keys(lane, decoding.tokens)
     return ParallelRun(answer, rounds, decoding.state)
 
 

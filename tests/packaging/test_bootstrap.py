@@ -14,7 +14,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import bootstrap
+import library_build
+import native_library
 import pytest
+import system_packages
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,9 +40,15 @@ def run_bootstrap(*arguments: str, **environment: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("name", ["bootstrap.py", "prebuilt.py", "qt_libraries.py"])
+BEFORE_ANYTHING_IS_INSTALLED = (
+    *("bootstrap", "library_build", "native_library", "packages", "prebuilt", "qt_libraries"),
+    *("system_packages", "told"),
+)
+
+
+@pytest.mark.parametrize("name", BEFORE_ANYTHING_IS_INSTALLED)
 def test_parses_on_the_python_of_old_systems(name: str) -> None:
-    source = (ROOT / "packaging" / name).read_text()
+    source = (ROOT / "packaging" / f"{name}.py").read_text()
     ast.parse(source, feature_version=(3, 6))
     assert "from __future__ import annotations" not in source, "unknown to Python 3.6"
 
@@ -168,14 +177,14 @@ def test_the_large_build_of_torch_is_never_taken_without_asking(
     monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]
 ) -> None:
     monkeypatch.setattr(bootstrap, "answers", lambda *_, **__: True)
-    assert bootstrap.build_options(["pip"], cuda=False) == [
+    assert bootstrap.build_options(cuda=False) == [
         "--extra-index-url",
         bootstrap.CPU_INDEX,
     ]
     assert not asked
     monkeypatch.setattr(bootstrap, "answers", lambda *_, **__: False)
     with pytest.raises(bootstrap.SetupProblem, match="make run GPU=cuda"):
-        bootstrap.build_options(["pip"], cuda=False)
+        bootstrap.build_options(cuda=False)
     monkeypatch.setattr(bootstrap.platform, "machine", lambda: "aarch64")
     assert bootstrap.is_cuda_build(b'{"install": []}') is False
     lines = b"[\"nvidia-nccl-cu13; platform_machine == 'x86_64'\"]"
@@ -193,7 +202,7 @@ def test_who_asks_for_cuda_gets_it_in_place_of_the_small_build(
     asked: list[list[str]],
 ) -> None:
     monkeypatch.setattr(bootstrap.sys, "platform", system)
-    assert bootstrap.build_options(["pip"], cuda=True) == options
+    assert bootstrap.build_options(cuda=True) == options
     assert asked[-1][-4:] == ["uninstall", "-q", "-y", "torch"]
 
 
@@ -233,32 +242,32 @@ def test_a_site_that_answers_is_used() -> None:
 def test_a_wheel_or_any_compiler_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.delenv("DUOTAIL_LIBRARY", raising=False)
-    monkeypatch.setattr(bootstrap.prebuilt, "prebuilt_library", lambda: None)
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: name if name == "clang" else None)
-    assert bootstrap.can_build_native()
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: None)
-    assert not bootstrap.can_build_native()
-    monkeypatch.setattr(bootstrap.prebuilt, "prebuilt_library", lambda: b"library")
-    assert bootstrap.can_build_native()
+    monkeypatch.setattr(library_build.prebuilt, "prebuilt_library", lambda: None)
+    which = {"clang": "clang"}.get
+    monkeypatch.setattr(native_library.shutil, "which", which)
+    assert library_build.can_build()
+    which = {}.get
+    monkeypatch.setattr(native_library.shutil, "which", which)
+    assert not library_build.can_build()
+    monkeypatch.setattr(library_build.prebuilt, "prebuilt_library", lambda: b"library")
+    assert library_build.can_build()
     monkeypatch.setenv("DUOTAIL_LIBRARY", "none")
-    assert not bootstrap.can_build_native()
+    assert not library_build.can_build()
 
 
 def test_where_a_card_computes_its_kernels_can_be_compiled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho {tmp_path}\n")
+    python.write_text(f"#!/bin/sh\necho 3 12 {tmp_path}\n")
     python.chmod(0o755)
-    monkeypatch.setattr(bootstrap, "PYTHON", python)
-    monkeypatch.setattr(bootstrap, "_version", lambda _: (3, 12))
-    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: None)
-    bootstrap.check_kernels()
+    monkeypatch.setattr(system_packages.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(system_packages.shutil, "which", lambda _: None)
+    system_packages.check_kernels(python)
     assert "apt-get install gcc libc6-dev python3.12-dev" in capsys.readouterr().out
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: name)
+    monkeypatch.setattr(system_packages.shutil, "which", lambda name: name)
     (tmp_path / "Python.h").touch()
-    bootstrap.check_kernels()
+    system_packages.check_kernels(python)
     assert not capsys.readouterr().out
 
 
@@ -280,11 +289,11 @@ def test_a_native_library_that_does_not_load_ends_the_set_up(
 
 def test_nobody_but_root_installs_system_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
-    monkeypatch.setattr(bootstrap.subprocess, "run", lambda command, **_: ran.append(command))
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: "/usr/bin/apt-get")
-    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(system_packages.subprocess, "run", lambda command, **_: ran.append(command))
+    monkeypatch.setattr(system_packages.shutil, "which", lambda _: "/usr/bin/apt-get")
+    monkeypatch.setattr(system_packages.os, "geteuid", lambda: 1000)
     with pytest.raises(bootstrap.SetupProblem, match=r"  sudo apt-get install libegl1 libgl1\n"):
-        bootstrap.install_system_packages(["libegl1", "libgl1"], "Qt misses libraries.")
+        system_packages.install_system_packages(["libegl1", "libgl1"], "Qt misses libraries.")
     assert not ran
 
 
@@ -292,29 +301,29 @@ def test_a_software_gpu_is_for_tests_only_and_never_in_the_way(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran: list[list[str]] = []
-    monkeypatch.setattr(bootstrap, "VULKAN_DRIVERS", (str(tmp_path), str(tmp_path / "none")))
-    monkeypatch.setattr(bootstrap, "run", lambda command, _: ran.append(command))
-    monkeypatch.setattr(bootstrap.subprocess, "run", ran.append)
-    monkeypatch.setattr(bootstrap.sys, "platform", "linux")
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: "/usr/bin/apt-get")
-    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 1000)
-    bootstrap.check_software_gpu()
+    monkeypatch.setattr(system_packages, "VULKAN_DRIVERS", (str(tmp_path), str(tmp_path / "none")))
+    monkeypatch.setattr(system_packages, "run", lambda command, _: ran.append(command))
+    monkeypatch.setattr(system_packages.subprocess, "run", ran.append)
+    monkeypatch.setattr(system_packages.sys, "platform", "linux")
+    monkeypatch.setattr(system_packages.shutil, "which", lambda _: "/usr/bin/apt-get")
+    monkeypatch.setattr(system_packages.os, "geteuid", lambda: 1000)
+    system_packages.check_software_gpu()
     assert not ran
     assert "sudo apt-get install mesa-vulkan-drivers" in capsys.readouterr().out
-    monkeypatch.setattr(bootstrap.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(system_packages.os, "geteuid", lambda: 0)
     monkeypatch.setitem(os.environ, "DEBIAN_FRONTEND", "")
-    bootstrap.check_software_gpu()
+    system_packages.check_software_gpu()
     assert ran[-1][-1] == "mesa-vulkan-drivers"
     (tmp_path / "lvp_icd.x86_64.json").touch()
     ran.clear()
-    bootstrap.check_software_gpu()
+    system_packages.check_software_gpu()
     assert not ran
 
 
 def test_another_linux_gets_the_names_without_apt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda _: None)
+    monkeypatch.setattr(system_packages.shutil, "which", lambda _: None)
     with pytest.raises(bootstrap.SetupProblem, match=r"package manager.*libegl1"):
-        bootstrap.install_system_packages(["libegl1"], "Qt misses libraries.")
+        system_packages.install_system_packages(["libegl1"], "Qt misses libraries.")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a screen")

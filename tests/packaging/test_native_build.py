@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import native_library
 import prebuilt
 import pytest
 
@@ -31,7 +32,7 @@ def project(tmp_path: Path) -> Path:
     copy = tmp_path / "duotail"
     shutil.copytree(ROOT / "engine" / "native", copy / "engine" / "native")
     (copy / "packaging").mkdir()
-    for name in ("native_build.py", "prebuilt.py"):
+    for name in ("native_build.py", "native_library.py", "prebuilt.py"):
         shutil.copy(ROOT / "packaging" / name, copy / "packaging")
     for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, copy)
@@ -59,7 +60,7 @@ def fake_compiler(project: Path, name: str) -> Path:
 
 
 def library_of(project: Path) -> Path:
-    return project / "engine" / prebuilt.LIBRARY
+    return project / "engine" / native_library.LIBRARY
 
 
 def put_wheel(project: Path, library: bytes, machine: str | None = None) -> None:
@@ -70,12 +71,12 @@ def put_wheel(project: Path, library: bytes, machine: str | None = None) -> None
     )
     (project / "dist").mkdir()
     with zipfile.ZipFile(project / "dist" / f"duotail-0.1.0-cp311-abi3-{tag}.whl", "w") as wheel:
-        wheel.writestr(f"engine/{prebuilt.LIBRARY}", library)
+        wheel.writestr(f"engine/{native_library.LIBRARY}", library)
 
 
 def of_sources(project: Path) -> bytes:
     """What stands for a library that was built from the project's sources."""
-    return f"...duotail sources {prebuilt.sources_digest(project)}...".encode()
+    return f"...duotail sources {native_library.sources_digest(project)}...".encode()
 
 
 @posix
@@ -84,6 +85,7 @@ def test_a_compiler_that_fails_is_heard(project: Path) -> None:
     assert result.returncode != 0
     assert "mycc: internal error, so sorry" in result.stderr
     assert "mycc" in result.stderr.splitlines()[-1], "the last line names the command"
+    assert "The C compiler failed." in result.stderr
     assert not library_of(project).exists()
 
 
@@ -117,16 +119,19 @@ def test_a_wheel_of_these_sources_needs_no_compiler(project: Path) -> None:
     assert library_of(project).read_bytes() == of_sources(project)
 
 
-@pytest.mark.parametrize("changed", ["engine/native/pool.c", "pyproject.toml"])
-def test_a_wheel_of_other_sources_is_passed_over(project: Path, changed: str) -> None:
+def test_a_wheel_of_other_sources_or_options_is_passed_over(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_wheel(project, of_sources(project))
     assert prebuilt.prebuilt_library(project) is not None
-    text = (project / changed).read_text()
-    (project / changed).write_bytes(text.replace("\n", "\r\n").encode())
+    source = project / "engine" / "native" / "pool.c"
+    text = source.read_text()
+    source.write_bytes(text.replace("\n", "\r\n").encode())
     assert prebuilt.prebuilt_library(project) is not None, "how lines end does not matter"
-    (project / changed).write_text(text.replace("-ffp-contract=off", "-ffp-contract=on") + "\n")
-    if changed.endswith(".toml"):
-        assert "contract=on" in (project / changed).read_text()
+    with monkeypatch.context() as other:
+        other.setattr(native_library, "OPTIONS", (*native_library.OPTIONS, "-ffast-math"))
+        assert prebuilt.prebuilt_library(project) is None
+    source.write_text(text + "\n")
     assert prebuilt.prebuilt_library(project) is None
 
 

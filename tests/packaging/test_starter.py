@@ -223,7 +223,7 @@ def test_set_up_goes_on_without_it_and_asks_again_but_not_before_a_window(
     monkeypatch.setattr(bootstrap.subprocess, "run", run)
     monkeypatch.setattr(bootstrap, "STARTER", tmp_path / "starter.gguf")
     monkeypatch.setattr(bootstrap, "STARTER_BYTES", 3)
-    monkeypatch.setattr(bootstrap, "is_set_up", lambda *_: True)
+    monkeypatch.setattr(bootstrap, "is_ready", lambda *_: True)
     bootstrap.set_up(dev=False, platforms=[], screen=True, cuda=False)
     assert not ran
     bootstrap.set_up(dev=False, platforms=[], screen=False, cuda=False)

@@ -9,7 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-import prebuilt
+import native_library
 import pytest
 
 from engine.model import bundled
@@ -84,8 +84,8 @@ def test_what_is_written_in_c_is_built(
 ) -> None:
     if not hasty_compiler:
         pytest.skip("needs a C compiler")
-    library = wheel.read(f"engine/{prebuilt.LIBRARY}")
-    assert f"duotail sources {prebuilt.sources_digest(ROOT)}".encode() in library
+    library = wheel.read(f"engine/{native_library.LIBRARY}")
+    assert f"duotail sources {native_library.sources_digest(ROOT)}".encode() in library
 
 
 def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:

@@ -51,7 +51,9 @@ from parallel_bugs import (
     guesses_kept_for_the_next_answer,
     lane_outlives_its_answer,
     merit_counted_twice,
+    own_features_kept_behind_a_commit,
     own_token_kept_from_the_draft,
+    rejected_pairs_of_a_head_stay,
     settled_keys_left_where_they_were,
     ties_by_the_order_of_calls,
     tokens_behind_a_stop_string_counted,
@@ -476,6 +478,7 @@ _ACCELERATOR = "tests/engine/backend/accelerator/test_accelerator_"
 _EXACT = (_DECODE + "test_exactness.py",)
 _HEAD = ("tests/engine/speculative/test_feature_head.py",)
 _PARALLEL = (_DECODE + "test_parallel_exactness.py",)
+_PARALLEL_HEADS = (_DECODE + "test_parallel_heads.py",)
 _SPECULATION = ("tests/engine/speculative/test_draft_tree.py",)
 _DUO = "tests/engine/session/test_duo_answers.py"
 _FOLDERS = ("tests/engine/hub/test_head_folders.py",)
@@ -551,6 +554,8 @@ BUGS: dict[str, Bug] = {
             failures_of_the_draft_swallowed,
             (_DUO + "::test_a_draft_that_fails_ends_the_answer_in_words",),
         ),
+        Bug(own_features_kept_behind_a_commit, _PARALLEL_HEADS),
+        Bug(rejected_pairs_of_a_head_stay, _PARALLEL_HEADS),
         Bug(merit_counted_twice, _SPECULATION),
         Bug(ties_by_the_order_of_calls, _SPECULATION),
         Bug(grafts_computed_twice, _SPECULATION),

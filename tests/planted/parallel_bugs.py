@@ -126,11 +126,45 @@ def grafts_computed_twice() -> None:
 
     honest = DraftTree._add
 
-    def add(self: Any, parent: Any, token: int, score: float, step: Any) -> None:
-        honest(self, parent, token, score, step)
+    def add(self: Any, parent: Any, token: int, score: float, step: Any, *more: Any) -> None:
+        honest(self, parent, token, score, step, *more)
         child = parent.children[token]
         if child.computed and score > child.score:
             child.score = min(score, parent.score)
             self._push(child)
 
     DraftTree._add = add  # type: ignore[method-assign]
+
+
+def own_features_kept_behind_a_commit() -> None:
+    """What a head made of its own outputs stays where the target has agreed, as a model's does."""
+    from engine.speculative.draft_cache import DraftCache
+    from engine.speculative.head_cache import HeadCache
+
+    honest = HeadCache.renew
+
+    def renew(self: Any, path: Sequence[Any]) -> int:
+        agreed = [node for node in path if node.staged is not None and node.staged >= 0]
+        self._own.settle([node.staged for node in agreed], [])
+        DraftCache.settled(self, agreed)
+        self._staged = [node for node in self._staged if node not in agreed]
+        return honest(self, path)
+
+    HeadCache.renew = renew  # type: ignore[method-assign]
+
+
+def rejected_pairs_of_a_head_stay() -> None:
+    """Pairs of rejected tokens stay staged, and are committed in the place of what came instead."""
+    from engine.speculative.head_cache import HeadCache
+
+    honest = HeadCache.renew
+
+    def renew(self: Any, path: Sequence[Any]) -> int:
+        state = self._own
+        discard, state.discard = state.discard, lambda: None
+        try:
+            return honest(self, path)
+        finally:
+            state.discard = discard
+
+    HeadCache.renew = renew  # type: ignore[method-assign]

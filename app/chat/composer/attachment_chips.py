@@ -9,9 +9,10 @@ from threading import Event
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QMenu, QScrollArea, QSizePolicy, QToolButton, QWidget
 
 from app.session.attachments import Attachment
+from app.session.encodings import ENCODINGS
 from app.signals import TypedSignal
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
@@ -39,6 +40,7 @@ class AttachmentChip(QFrame):
 
     removed = Signal()
     text_asked = Signal()
+    encoding_chosen = TypedSignal[str]()
 
     def __init__(self, file: Attachment | ReadingFile, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -66,9 +68,30 @@ class AttachmentChip(QFrame):
             self.text_button = IconButton("undo", tr("Insert as text"), self)
             self.text_button.clicked.connect(self.text_asked)
             row.addWidget(self.text_button)
+        self.encoding_button: QToolButton | None = None
+        if isinstance(file, Attachment) and file.encoding:
+            self.encoding_button = self._encodings(file)
+            row.addWidget(self.encoding_button)
         row.addWidget(self._remove)
         self.show_tokens(None)
         self._recolour()
+
+    def _encodings(self, file: Attachment) -> QToolButton:
+        """The button with the encoding that the file was read in, and the others to choose."""
+        button = QToolButton(self)
+        button.setText(tr(ENCODINGS[file.encoding]))
+        button.setToolTip(tr("The file does not state its encoding. Choose another one here."))
+        button.setAccessibleName(
+            tr("Encoding of “{name}”: {encoding}").format(name=file.name, encoding=button.text())
+        )
+        button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(button)
+        for encoding, words in ENCODINGS.items():
+            action = menu.addAction(tr(words), partial(self.encoding_chosen.emit, encoding))
+            action.setCheckable(True)
+            action.setChecked(encoding == file.encoding)
+        button.setMenu(menu)
+        return button
 
     @property
     def about(self) -> str:
@@ -109,6 +132,8 @@ class AttachmentChips(QScrollArea):
     """It shall not go along, or not be read."""
     text_asked = TypedSignal[Attachment]()
     """It shall stand in the message itself."""
+    encoding_chosen = TypedSignal[Attachment, str]()
+    """It shall be read again in this encoding."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -162,6 +187,7 @@ class AttachmentChips(QScrollArea):
         chip.removed.connect(lambda: self.removed.emit(file))
         if isinstance(file, Attachment):
             chip.text_asked.connect(partial(self.text_asked.emit, file))
+            chip.encoding_chosen.connect(partial(self.encoding_chosen.emit, file))
         self._flow.addWidget(chip)
         chip.show()
         return chip

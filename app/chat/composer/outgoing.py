@@ -81,6 +81,7 @@ class Outgoing(QObject):
         composer.files_asked.connect(self.ask_for_files)
         composer.chips.removed.connect(self._remove)
         composer.chips.text_asked.connect(self._insert)
+        composer.chips.encoding_chosen.connect(self._read_again)
         composer.send_asked.connect(self.send)
         session.opened.connect(self._switched)
         session.changed.connect(self._follow)
@@ -169,6 +170,15 @@ class Outgoing(QObject):
             self._forget(file)
         self._show([each for each in self.attachments if each is not file])
         self._composer.field.setFocus()
+
+    def _read_again(self, attachment: Attachment, encoding: str) -> None:
+        """Read a file in the encoding that the user has chosen, and put it in the same place."""
+
+        def done(again: Attachment) -> None:
+            self._show([again if each is attachment else each for each in self.attachments])
+
+        read = partial(read_attachment, Path(attachment.path), encoding=encoding)
+        in_background(self, read, done, report_failure)
 
     def _insert(self, attachment: Attachment) -> None:
         """Put what was pasted into the field, where there is room for it."""

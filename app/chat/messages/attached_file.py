@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 
 from app.chat.text.source_map import utf16_length
-from app.chat.text.text_view import TextView
 from app.session.attachments import SentFile
 from app.theme.icons import icon
 from app.theme.theme import current
 from engine.language import listed, tr, tr_count
 from engine.language.units import file_size
+
+if TYPE_CHECKING:
+    from app.chat.text.text_view import TextView
 
 _WIDEST_NAME = 260
 _GAP = 8
@@ -98,6 +101,8 @@ class AttachedFile(QWidget):
             return
         self.opened = opened
         if self.text is None:
+            from app.chat.text.text_view import TextView
+
             self.text = TextView(self.file.name, self)
             self.text.highlight_words(self._words)
             self.text.resize(self.width(), self.text.height())

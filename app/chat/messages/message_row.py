@@ -18,8 +18,7 @@ from PySide6.QtWidgets import QWidget
 from app.chat.messages.divider import Divider
 from app.chat.messages.message_actions import Act, MenuTarget, MessageRequests, message_menu
 from app.chat.messages.message_footer import Footer
-from app.chat.text.surface import selected_text
-from app.chat.text.text_view import TextView
+from app.chat.text.selection import selected_text
 from app.history import StoredMessage
 from engine.model.text.thinking import parts
 
@@ -61,6 +60,8 @@ class MessageRow(QWidget):
         self.requests = requests
         self.setAttribute(Qt.WidgetAttribute.WA_StaticContents)
         self.message = message
+        from app.chat.text.text_view import TextView  # not for an empty chat: see `warm_up`
+
         self.text = TextView(name, self.text_parent())
         by_keyboard = Qt.TextInteractionFlag.TextSelectableByKeyboard
         self.text.setTextInteractionFlags(self.text.textInteractionFlags() | by_keyboard)

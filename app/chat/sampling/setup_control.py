@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint
+from PySide6.QtWidgets import QWidget
 
 from app.chat.composer.composer import Composer
-from app.chat.sampling.setup_panel import SetupPanel
 from app.chat.sampling.setup_words import setup_words
 from app.engine_link.bridge import EngineBridge
 from app.history import ChatSetup
@@ -17,28 +18,28 @@ from app.settings import Preset, Settings, SettingsStore
 from app.settings.presets import recommended_preset
 from engine.language import tr
 
+if TYPE_CHECKING:
+    from app.chat.sampling.setup_panel import SetupPanel
+
 
 class SetupControl(QObject):
     """Connects panel and conversation: changes go into the conversation, its setup is shown."""
 
     def __init__(
         self,
-        panel: SetupPanel,
         composer: Composer,
         session: ChatSession,
         settings: SettingsStore,
         bridge: EngineBridge,
+        parent: QWidget,
     ) -> None:
-        super().__init__(panel)
-        self._panel = panel
+        super().__init__(parent)
+        self._parent = parent
+        self._panel: SetupPanel | None = None
         self._composer = composer
         self._session = session
         self._settings = settings
         self._bridge = bridge
-        panel.chosen.connect(self._choose)
-        panel.presets.saved.connect(self._save)
-        panel.presets.deleted.connect(self._delete)
-        panel.presets.made_default.connect(lambda name: settings.change(default_preset=name))
         composer.setup_asked.connect(self.open)
         composer.thinking_chosen.connect(self._think)
         session.changed.connect(self.show)
@@ -46,10 +47,23 @@ class SetupControl(QObject):
         bridge.plan_changed.connect(self.show)  # the model has its own preset
         self.show()
 
+    @property
+    def panel(self) -> SetupPanel:
+        """The panel; made when it is first wanted."""
+        if self._panel is None:
+            from app.chat.sampling.setup_panel import SetupPanel
+
+            panel = self._panel = SetupPanel(self._parent)
+            panel.chosen.connect(self._choose)
+            panel.presets.saved.connect(self._save)
+            panel.presets.deleted.connect(self._delete)
+            panel.presets.made_default.connect(self._make_default)
+        return self._panel
+
     def open(self) -> None:
         """Open the panel above the composer."""
-        self._panel.show_setup(self._session.setup, self._known())
-        self._panel.open_above(self._composer.mapToGlobal(QPoint(0, -8)))
+        self.panel.show_setup(self._session.setup, self._known())
+        self.panel.open_above(self._composer.mapToGlobal(QPoint(0, -8)))
 
     def show(self) -> None:
         """Say in the composer, and in the panel while it is open, what is in force."""
@@ -57,7 +71,7 @@ class SetupControl(QObject):
         words = setup_words(setup, settings)
         self._composer.show_setup(" \u00b7 ".join(words), words[0])
         self._show_thinking()
-        if self._panel.isVisible():
+        if self._panel is not None and self._panel.isVisible():
             self._panel.show_setup(setup, settings)
 
     def _known(self) -> Settings:
@@ -97,6 +111,9 @@ class SetupControl(QObject):
                 (tr("Undo"), lambda: self._put_back(old, held)),
             )
 
+    def _make_default(self, name: str) -> None:
+        self._settings.change(default_preset=name)
+
     def _delete(self, preset: Preset) -> None:
         held, default = self._settings.value.presets, self._settings.value.default_preset
         self._session.set_setup(replace(self._session.setup, preset=""))
@@ -106,7 +123,7 @@ class SetupControl(QObject):
             self._put_back(preset, held)
             self._settings.change(default_preset=default)
 
-        self._panel.hide()
+        self.panel.hide()
         tell(
             tr("The preset \u201c{name}\u201d was deleted.").format(name=preset.label),
             (tr("Undo"), undo),

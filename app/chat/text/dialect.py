@@ -1,6 +1,7 @@
-"""The markdown that is understood: CommonMark, tables, strike-through and formulas.
+"""The markdown that is understood: CommonMark, tables, strike-through, bare links and formulas.
 
-Raw HTML and link definitions are plain text: an answer never hides a line. Formulas stand in
+Raw HTML and link definitions are plain text: an answer never hides a line. Only `<br>` in a table
+breaks the cell's line, which markdown has no other way to do. Formulas stand in
 `$...$`, `\\(...\\)`, `$$...$$`, `\\[...\\]` or a LaTeX environment of their own. Dollars are money
 unless what is between two of them touches both and looks like a formula.
 """
@@ -20,6 +21,8 @@ if TYPE_CHECKING:  # imported with the first text: the window comes up without i
 MAX_NESTING = 24
 GROWING = "growing"
 """True in the parser's environment if more text may come."""
+CELL = "cell"
+"""True in the parser's environment for the text of a table's cell."""
 OPEN_FORMULA = "open_formula"
 """Token for the lines at the end of growing text that may yet become a formula."""
 _LONGEST_FORMULA = 2_000
@@ -29,6 +32,7 @@ _ENVIRONMENT = re.compile(
     r"\\begin\{((?:align|aligned|alignat|equation|gather|gathered|multline|eqnarray|split|cases"
     r"|array|[pbvBV]?matrix)\*?)\}"
 )
+_LINE_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _FENCES = {"$$": "$$", "\\[": "\\]"}
 _AFTER = {"", ".", ",", ";", ":"}
 
@@ -36,11 +40,14 @@ _AFTER = {"", ".", ",", ";", ":"}
 @cache
 def parser() -> MarkdownIt:
     """The parser with inline markdown; its inline tokens know their places."""
+    from app.chat.text.bare_links import bare_link
     from app.chat.text.inline import PlacedInline
 
     dialect = _dialect()
     inline = PlacedInline()
     inline.ruler.before("escape", "math_inline", _inline_formula)
+    inline.ruler.after("linkify", "bare_link", bare_link)
+    inline.ruler.before("autolink", "line_break", _line_break)
     inline.ruler.disable(["html_inline", "linkify"])
     dialect.inline = inline
     return dialect
@@ -61,6 +68,17 @@ def _dialect() -> MarkdownIt:
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     dialect.block.ruler.before("fence", "math_block", _formula_block, interrupts)
     return dialect
+
+
+def _line_break(state: StateInline, silent: bool) -> bool:
+    """Parse a tag that breaks the line in a table's cell."""
+    found = _LINE_BREAK.match(state.src, state.pos) if state.env.get(CELL) else None
+    if found is None:
+        return False
+    if not silent:
+        state.push("hardbreak", "br", 0).markup = found[0]
+    state.pos = found.end()
+    return True
 
 
 def _inline_formula(state: StateInline, silent: bool) -> bool:

@@ -2,17 +2,24 @@
 
 markdown-it tells lines, not columns. Its inline parser is asked here where it stands whenever it
 writes a token; from that the exact place of the token's text follows.
+
+Beside Chinese, Japanese and Korean characters, `*` and `~` mark more than CommonMark allows: these
+languages put no space between a word and the punctuation that is marked with it, as in
+`**注意：**请`. Text in other scripts is read as CommonMark reads it.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import isPunctChar, isWhiteSpace
 from markdown_it.parser_inline import ParserInline
 from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Scanned
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
@@ -29,7 +36,7 @@ class SourceRange:
 
 
 class _State(StateInline):
-    """Notes in every token where the parser stood."""
+    """Notes in every token where the parser stood; knows where CJK text may be marked."""
 
     def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
         token = super().push(ttype, tag, nesting)
@@ -40,6 +47,32 @@ class _State(StateInline):
         token = super().pushPending()
         token.meta[_UP_TO] = self.pos
         return token
+
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803
+        found = super().scanDelims(start, canSplitWord)
+        before = self.src[start - 1] if start else " "
+        end = start + found.length
+        after = self.src[end] if end < self.posMax else " "
+        if not canSplitWord or not (_is_cjk(before) or _is_cjk(after)):
+            return found
+        return Scanned(
+            can_open=_flanks(after, before), can_close=_flanks(before, after), length=found.length
+        )
+
+
+def _flanks(inner: str, outer: str) -> bool:
+    """Return whether a mark between these two characters may belong to the `inner` one."""
+    if isWhiteSpace(ord(inner)):
+        return False
+    if not isPunctChar(inner) or _is_cjk(inner):
+        return True
+    return isWhiteSpace(ord(outer)) or isPunctChar(outer) or _is_cjk(outer)
+
+
+def _is_cjk(character: str) -> bool:
+    """Return whether it is a letter or a punctuation mark of Chinese, Japanese or Korean."""
+    wide = unicodedata.east_asian_width(character) in "WFH"
+    return wide and unicodedata.category(character) != "So"  # emoji are wide, too
 
 
 class PlacedInline(ParserInline):
@@ -84,6 +117,8 @@ def _place(token: Token, following: Token | None, source: str, after: int) -> So
         return SourceRange(max(end - length, after), max(end, after))
     at = int(token.meta.get(_AT, after))
     match token.type:
+        case "hardbreak" if token.markup:
+            return SourceRange(at, at + len(token.markup))
         case "softbreak" | "hardbreak":
             line_end = source.find("\n", at)
             start = line_end if line_end >= 0 else at

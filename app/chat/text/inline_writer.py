@@ -9,7 +9,7 @@ from PySide6.QtGui import QFont, QTextCharFormat, QTextCursor
 
 from app.chat.maths.formula import render, runs
 from app.chat.maths.layout import width
-from app.chat.text.dialect import parser
+from app.chat.text.dialect import CELL, parser
 from app.chat.text.lines import SourcePlaces
 from app.chat.text.regions import Property
 from app.chat.text.source_map import utf16_length
@@ -47,8 +47,13 @@ class InlineWriter:
         placed: SourcePlaces,
         style: QTextCharFormat,
         at: int = 0,
+        *,
+        cell: bool = False,
     ) -> None:
-        """Write `content` from character `at` on; `placed` tells where it stands in the source."""
+        """Write `content` from character `at` on; `placed` tells where it stands in the source.
+
+        `cell` tells that it is a table's, where `<br>` breaks the line.
+        """
         from app.chat.text.inline import places
 
         text = content[at:]
@@ -57,7 +62,7 @@ class InlineWriter:
             return
         dialect = parser()
         tokens: list[Token] = []
-        dialect.inline.parse(text, dialect, {}, tokens)
+        dialect.inline.parse(text, dialect, {CELL: cell}, tokens)
         self._formats = [style]
         for token, place in zip(tokens, places(tokens, text), strict=True):
             self._token(cursor, token, placed, place.start + at, place.end + at)

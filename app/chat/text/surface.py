@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl, Signal
-from PySide6.QtGui import (
-    QResizeEvent,
-    QTextBlock,
-    QTextCursor,
-    QTextFragment,
-    QTextList,
-    QTextOption,
-    QWheelEvent,
-)
+from PySide6.QtGui import QResizeEvent, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
-from app.chat.text.regions import INVISIBLE, Property
+from app.chat.text.selection import selected_html, selected_text
 
 _STYLE_CHANGES = {
     QEvent.Type.PaletteChange,
@@ -90,59 +81,15 @@ class TextSurface(QTextBrowser):
         event.ignore()
 
     def createMimeDataFromSelection(self) -> QMimeData:  # noqa: N802
-        """Copy list markers along, and giant lines in one piece."""
+        """Copy list markers along, giant lines in one piece, tables as tables."""
         data = QMimeData()
         data.setText(selected_text(self.textCursor()))
+        html = selected_html(self.textCursor())
+        if html:
+            data.setHtml(html)
         return data
 
 
 def changes_look(event: QEvent) -> bool:
     """Return whether an event may mean other colours or fonts."""
     return event.type() in _STYLE_CHANGES
-
-
-def selected_text(cursor: QTextCursor) -> str:
-    """The selection as plain text, with list markers, without breaks made for layout only."""
-    start, end = cursor.selectionStart(), cursor.selectionEnd()
-    block = cursor.document().findBlock(start)
-    parts: list[str] = []
-    while block.isValid() and block.position() <= end:
-        style = block.blockFormat()
-        left = max(start - block.position(), 0)
-        right = min(end - block.position(), block.length() - 1)
-        if not style.hasProperty(Property.FILLER):
-            if parts and not style.hasProperty(Property.CONTINUES):
-                parts.append("\n")
-            items = cast("QTextList | None", block.textList())
-            if items is not None and left == 0:
-                indent = "  " * (items.format().indent() - 1)
-                marker = items.itemText(block)
-                parts.append(f"{indent}{marker if marker[:1].isalnum() else '-'} ")
-            parts.append(_chosen(block, left, right))
-        block = block.next()
-    return "".join(parts)
-
-
-def _chosen(block: QTextBlock, left: int, right: int) -> str:
-    """The units `left` to `right` of a text block; of formulas, what they were made from."""
-    units = block.text().encode("utf-16-le", "surrogatepass")
-    parts: list[str] = []
-    made = ""
-    for fragment, formula in _fragments(block):
-        start = max(fragment.position() - block.position(), left)
-        end = min(fragment.position() - block.position() + fragment.length(), right)
-        if start >= end or (formula and formula == made):
-            continue
-        made = formula
-        text = units[2 * start : 2 * end].decode("utf-16-le", "replace")
-        parts.append(formula or text.replace("\u2028", "\n").replace(INVISIBLE, ""))
-    return "".join(parts)
-
-
-def _fragments(block: QTextBlock) -> Iterator[tuple[QTextFragment, str]]:
-    """The stretches of one format in a text block, with what they are the formula of."""
-    at = block.begin()
-    while not at.atEnd():
-        fragment = at.fragment()
-        yield fragment, str(fragment.charFormat().property(Property.SOURCE) or "")
-        at += 1

@@ -79,7 +79,7 @@ def write_rows(
                 cell.setFormat(style)
             cursor = cell.firstCursorPosition()
             cursor.setBlockFormat(_cell_line(content, align))
-            inline.write(cursor, content, placed, text)
+            inline.write(cursor, content, placed, text, cell=True)
 
 
 def clear_row(table: QTextTable, number: int) -> int:

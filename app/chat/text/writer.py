@@ -190,6 +190,8 @@ class DocumentWriter:
         cursor.movePosition(QTextCursor.MoveOperation.End)
         if cursor.block().text()[-2:] != before[-2:]:
             return False  # below a table within an item
+        if cursor.charFormat().isAnchor():
+            return False  # the address would stay the shorter one
         position = cursor.position()
         cursor.insertText(words, cursor.charFormat())
         self.noting(block.start)(position, utf16_length(words), len(before), len(after))

@@ -22,7 +22,7 @@ from engine.loading.inspection import ModelText
 from engine.loading.load import LoadedPair
 from engine.machine.facts import CPU
 from engine.model.local_model import LocalModel
-from engine.model.model_files import FilesState
+from engine.model.model_files import FilesState, own_files
 from engine.model.text.template_source import TextEnds
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.plan import Plan
@@ -93,7 +93,11 @@ def _random_pair(path: Path, context: int) -> LoadedPair:
     shares = whole(config.num_layers, CPU)
     plan = Plan(Mode.PLAIN, shares, None, None, False, context, 0, None, None, (), ())
     bundled = LocalModel.inspect(default_target())
-    text = ModelText(_reciter(bundled), bundled.template(), FilesState.of(bundled.path))
+    text = ModelText(
+        _reciter(bundled),
+        bundled.template(),
+        FilesState.of_files(bundled.path, own_files(bundled.path)),
+    )
     return LoadedPair(
         command=Load(path),
         name=path.name,

@@ -58,11 +58,17 @@ class MeasureOptions:
 
 
 class Measurement:
-    """One run of the window, in the window's thread; make it when the window has been painted."""
+    """One run of the window, in the window's thread.
 
-    def __init__(self, assembly: Assembly, tap: Tap) -> None:
+    Args:
+        assembly: the window and its services.
+        tap: its engine.
+        on_screen: when the window had been painted, in seconds of `time.perf_counter`.
+    """
+
+    def __init__(self, assembly: Assembly, tap: Tap, on_screen: float) -> None:
         self._assembly, self._tap = assembly, tap
-        self._window_s = process_age()
+        self._window_s = process_age() - (time.perf_counter() - on_screen)
         self._probe = Probe(assembly.window)
         self._page: PageName | None = None
         self._clocks = Clocks()

@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 3
+ABI_VERSION = 4
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -297,6 +297,7 @@ def _declare(lib: c.CDLL) -> None:
     i32, i64, at = c.c_int32, c.c_int64, c.c_void_p
     declare: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "dt_has_isa": (i32, (i32,)),
+        "dt_processor_isas": (c.c_uint32, ()),
         "dt_best_isa": (i32, ()),
         "dt_use_isa": (i32, (i32,)),
         "dt_current_isa": (i32, ()),
@@ -353,6 +354,16 @@ def instruction_sets() -> tuple[Isa, ...]:
     return tuple(isa for isa in Isa if library().dt_has_isa(isa))
 
 
+def sets_not_built() -> tuple[Isa, ...]:
+    """Return those that this processor has and the library was built without, slowest first."""
+    return _not_built(library())
+
+
+def _not_built(lib: c.CDLL) -> tuple[Isa, ...]:
+    there = lib.dt_processor_isas()
+    return tuple(isa for isa in Isa if there >> isa & 1 and not lib.dt_has_isa(isa))
+
+
 class StaleLibrary(Absent):
     """The library is not this version's, so that a call would corrupt memory, or does not load."""
 
@@ -387,9 +398,17 @@ def check_abi(lib: c.CDLL) -> None:
 def _force_isa(lib: c.CDLL) -> None:
     """Obey DUOTAIL_ISA (the name of an `Isa`), for tests and for tracking down crashes."""
     wanted = os.environ.get("DUOTAIL_ISA", "").upper()
-    if wanted and (wanted not in Isa.__members__ or lib.dt_use_isa(Isa[wanted])):
-        known = listed(isa.name.lower() for isa in Isa if lib.dt_has_isa(isa))
+    if not wanted or (wanted in Isa.__members__ and not lib.dt_use_isa(Isa[wanted])):
+        return
+    if wanted in {isa.name for isa in _not_built(lib)}:
         raise UserFixable(
-            tr("This processor does not support DUOTAIL_ISA={name}.").format(name=wanted.lower()),
-            tr("Set it to one of {known}, or unset it.").format(known=known),
+            tr("The native library was built without the kernels for {name}.").format(
+                name=wanted.lower()
+            ),
+            tr("In a checkout, `make test` builds the kernels of every instruction set."),
         )
+    known = listed(isa.name.lower() for isa in Isa if lib.dt_has_isa(isa))
+    raise UserFixable(
+        tr("This processor does not support DUOTAIL_ISA={name}.").format(name=wanted.lower()),
+        tr("Set it to one of {known}, or unset it.").format(known=known),
+    )

@@ -29,7 +29,14 @@ from engine.backend.native.memory import reserve_rows
 from engine.backend.native.pool import CancelFlag, ThreadPool, shared_pool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.native.workspace import PREFILL_ROWS, ROWS, ForwardScratch, RopeTables, TapRows
-from engine.backend.round import Candidates, Drafted, DraftRequest, Ranking, Verified, VerifyRequest
+from engine.backend.round import (
+    Drafted,
+    DraftRequest,
+    Expanded,
+    Ranking,
+    Verified,
+    VerifyRequest,
+)
 from engine.backend.segment import (
     Segment,
     SegmentCache,
@@ -238,8 +245,8 @@ class NativeSegment(Segment):
 
     @property
     def expands(self) -> bool:
-        """Tell whether `expand` is available; feature heads lack it, as they need features."""
-        return self._config.fusion is None
+        """Tell whether `expand` is available: it is."""
+        return True
 
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""
@@ -295,12 +302,16 @@ class NativeSegment(Segment):
         ranking: Ranking,
         width: int,
         cancel: CancelFlag | None = None,
-    ) -> list[Candidates] | None:
+        features: Floats | None = None,
+    ) -> Expanded | None:
         """See `engine.backend.segment.Segment`."""
         handle = own_cache(cache, NativeCache).handle
+        if features is not None:
+            features = np.ascontiguousarray(features, dtype=np.float32)
         arrays = self._arrays_for(step)
-        arrays.prepare(step, None, cancel)
-        return self._expand_call(handle, arrays.arguments, step, ranking, width)
+        outputs = arrays.prepare(step, features, cancel).hidden
+        found = self._expand_call(handle, arrays.arguments, step, ranking, width)
+        return None if found is None else Expanded(found, outputs)
 
     def run(self, step: Step, cache: SegmentCache, hidden: Floats | None) -> SegmentOutput:
         """One forward, one native call."""

@@ -31,6 +31,10 @@ _SOFTMAX = 1
 _FREQUENCIES = "rope_freqs.weight"
 _LONG, _SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 _MOST_BYTES = 1 << 14
+_EPSILONS = {"gemma2": 1e-6, "gemma3": 1e-6, "qwen2": 1e-6, "qwen3": 1e-6, "qwen3moe": 1e-6}
+"""What all models of a family have, as their publishers' configurations say."""
+_GEMMA3_STRETCHED = {34: 8.0, 48: 8.0, 62: 8.0}
+"""Blocks of the Gemma 3 models that reach further than they were first trained, and how far."""
 _STRETCHINGS = ("none", "linear", "yarn", "longrope")
 
 
@@ -148,10 +152,15 @@ def _shape(model: _Model) -> Members:
         "num_key_value_heads": model.optional_whole("attention.head_count_kv", 1) or heads,
         "head_dim": head_dim,
         "max_position_embeddings": model.whole("context_length"),
-        "rms_norm_eps": model.file.metadata.number(
-            model.key("attention.layer_norm_rms_epsilon"), 0, 1
-        ),
+        "rms_norm_eps": _epsilon(model),
     }
+
+
+def _epsilon(model: _Model) -> float:
+    """The number added to what norms divide by; where only one is known, the file may omit it."""
+    key, usual = "attention.layer_norm_rms_epsilon", _EPSILONS.get(model.architecture)
+    stated = model.optional_number(key, high=1)
+    return model.file.metadata.number(model.key(key), 0, 1) if usual is None else _or(stated, usual)
 
 
 def _rotation(model: _Model) -> Members:
@@ -212,6 +221,8 @@ def _formula(model: _Model) -> Members | None:
     factor = model.optional_number("rope.scaling.factor")
     if factor is None:  # its name in old files
         factor = model.optional_number("rope.scale_linear")
+    if factor is None and model.architecture == "gemma3":  # files of Ollama's leave it out
+        factor = _GEMMA3_STRETCHED.get(model.blocks)
     if kind not in _STRETCHINGS:
         raise unsupported(tr("its RoPE scaling is “{kind}”").format(kind=kind))
     if kind in ("none", "longrope") or factor in (None, 0.0, 1.0):  # longrope's are tensors

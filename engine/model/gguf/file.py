@@ -16,7 +16,10 @@ from engine.model.json_object import JsonObject
 from engine.model.weights.reader import TensorReader, stored_parts
 from engine.model.weights.stored import StoredTensor, files_missing, merged_tensors
 
-_PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
+_PART = re.compile(
+    r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<ending>\.gguf)",
+    re.DOTALL | re.IGNORECASE,
+)
 _MAX_PARTS = 1000
 _COUNT, _NUMBER, _TENSORS = "split.count", "split.no", "split.tensors.count"
 _ARCHITECTURE = "general.architecture"
@@ -102,6 +105,17 @@ def open_gguf(path: Path) -> GgufFile:
     count = metadata.integer(_COUNT, 0, _MAX_PARTS, default=0)
     if count <= 1:
         return GgufFile((path,), metadata, header.tensors)
+    if _goes_on(path, header):
+        raise UserFixable(
+            tr("{file} is made of the {count} parts of a model, one behind the other.").format(
+                file=path.name, count=count
+            ),
+            tr(
+                "Put the parts into a folder with the names they were downloaded with, or merge "
+                "them with llama.cpp's gguf-split."
+            ),
+            str(path),
+        )
     files = _part_files(path, count, metadata.integer(_NUMBER, 0, count - 1))
     headers = [header if file == path else read_header(file) for file in files]
     for number, (file, part) in enumerate(zip(files, headers, strict=True)):
@@ -115,17 +129,26 @@ def open_gguf(path: Path) -> GgufFile:
     return GgufFile(tuple(files), first, tensors)
 
 
+def _goes_on(path: Path, header: Header) -> bool:
+    """Return whether another GGUF file begins where the tensors of this one end."""
+    end = max((tensor.begin + tensor.nbytes for tensor in header.tensors.values()), default=0)
+    with path.open("rb") as stream:
+        stream.seek(end)
+        return end > 0 and b"GGUF" in stream.read(1 << 16)
+
+
 def part_names(path: Path) -> tuple[str, ...]:
     """The names of all parts of the split model that a file's name says it belongs to."""
     match = _PART.fullmatch(path.name)
     count = int(match["count"]) if match else 0
     if match is None or not 1 <= int(match["number"]) <= count <= _MAX_PARTS:
         return ()
-    return tuple(_part_name(match["name"], number, count) for number in range(1, count + 1))
+    name, ending = match["name"], match["ending"]
+    return tuple(_part_name(name, number, count, ending) for number in range(1, count + 1))
 
 
-def _part_name(name: str, number: int, count: int) -> str:
-    return f"{name}-{number:05}-of-{count:05}.gguf"
+def _part_name(name: str, number: int, count: int, ending: str = ".gguf") -> str:
+    return f"{name}-{number:05}-of-{count:05}{ending}"
 
 
 def _part_files(path: Path, count: int, number: int) -> list[Path]:
@@ -169,6 +192,7 @@ def _other_model(file: Path) -> UserFixable:
 ARCHITECTURE = "general.architecture"
 _PICTURES = later("{file} is the part of a model that sees or hears, not the model itself.")
 _ADAPTER = later("{file} is an adapter (LoRA), not a whole model.")
+_CONTROL = later("{file} is a control vector, which changes how another model writes.")
 _STATISTICS = later("{file} holds statistics for quantising a model, not a model.")
 _EMBEDDING = later("{file} is an embedding model; it cannot chat.")
 _DRAFT = later("{file} only drafts for another model; it cannot chat by itself.")
@@ -180,6 +204,7 @@ _BERTS = ("bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "modern-bert", "eu
 _SEARCHERS = ("jina-bert-v2", "jina-bert-v3", "gemma-embedding", "llama-embed", "t5encoder")
 _ARCHITECTURES = {
     "clip": _PICTURES,
+    "controlvector": _CONTROL,
     **dict.fromkeys(("duotail-draft", "eagle3", "dflash", "gemma4-assistant"), _DRAFT),
     **dict.fromkeys((*_BERTS, *_SEARCHERS), _EMBEDDING),
 }

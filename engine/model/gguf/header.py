@@ -238,7 +238,7 @@ def _check_magic(cursor: _Cursor) -> None:
         raise incomplete(file, cursor.size)
     magic, version = cursor.take(4), cursor.number(_U32)
     if magic != _MAGIC:
-        raise damaged(file, tr("it is not a GGUF file"))
+        raise _something_else(file)
     if version in _VERSIONS:
         return
     if version & 0xFFFF == 0:
@@ -252,6 +252,31 @@ def _check_magic(cursor: _Cursor) -> None:
         tr("Choose another file of the model, or convert it again with a current llama.cpp."),
         str(file),
     )
+
+
+def _something_else(file: Path) -> UserFixable:
+    """The error for a file that does not begin as GGUF does, by what it begins with."""
+    with file.open("rb") as stream:
+        begin = stream.read(_WINDOW_BYTES)
+    if begin.startswith(b"version https://git-lfs"):
+        return UserFixable(
+            tr("{file} only says where Git LFS keeps the file.").format(file=file.name),
+            tr("Fetch the file itself with “git lfs pull”, or download it from the model's page."),
+            str(file),
+        )
+    if begin.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
+        return UserFixable(
+            tr("{file} is a web page that was saved under a model's name.").format(file=file.name),
+            tr("Download the model again; some ask you to sign in or to accept a licence first."),
+            str(file),
+        )
+    if begin.startswith((b"PK\x03\x04", b"\x1f\x8b", b"7z\xbc\xaf", b"\x28\xb5\x2f\xfd")):
+        return UserFixable(
+            tr("{file} is a compressed archive.").format(file=file.name),
+            tr("Unpack it, and open the model that is in it."),
+            str(file),
+        )
+    return damaged(file, tr("it is not a GGUF file"))
 
 
 def _entries(cursor: _Cursor, least: int) -> int:

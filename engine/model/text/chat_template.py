@@ -14,27 +14,40 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.language import tr
+from engine.model.text.placeholders import Placeholders
 from engine.model.text.shown_text import said_in
-from engine.model.text.template_sandbox import SandboxedTemplate, TemplateFailure
+from engine.model.text.template_sandbox import UNDATED, SandboxedTemplate, TemplateFailure
 from engine.model.text.template_source import (
     FALLBACK,
     FALLBACK_STOP,
-    PROBE,
     folder_template,
     gguf_template,
 )
-from engine.model.text.tokenizer import Tokenizer, translated
+from engine.model.text.template_traits import TemplateTraits, text_parts
+from engine.model.text.thinking import parts
+from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.turns import (
+    arguments,
+    merged,
+    one_system_text,
+    system_as_user,
+    tools_as_text,
+    user_first,
+)
 from engine.request import Message, Role
 
 THINK, THOUGHT = "<think>", "</think>"
-_OPENED = re.compile(r"<think>\s*\Z")
+_OPENED = re.compile(r"(?:<think(?:ing)?>|\[THINK\])\s*\Z")
+_EFFORT = "reasoning_effort"
+"""Name of the variable in which templates are told how much to think (gpt-oss)."""
 _SWITCHES = ("enable_thinking", "thinking")
 """Names of the variable that templates ask whether to think (Qwen3 and most; DeepSeek, Granite)."""
 
@@ -60,6 +73,21 @@ class Prompt:
         return len(self.ids) - len(self.begun) + self.opening
 
 
+@dataclass(frozen=True, slots=True)
+class TemplateChoices:
+    """What templates ask for besides the messages.
+
+    Attributes:
+        thinking: whether to think, for templates that leave the choice.
+        effort: how much, for templates that ask ("low", "high").
+        day: the date for templates that want one.
+    """
+
+    thinking: bool | None = None
+    effort: str | None = None
+    day: date = UNDATED
+
+
 class ChatTemplate:
     """A model's chat template.
 
@@ -69,7 +97,7 @@ class ChatTemplate:
 
     def __init__(self, template: SandboxedTemplate) -> None:
         self._template = template
-        self._knows_system: bool | None = None
+        self._traits = TemplateTraits(template)
         self._thinking_switch = self._find_switch()
         self.stop = FALLBACK_STOP if template.source == FALLBACK else ()
         """Stop strings that it needs: the fallback has no token that ends an answer."""
@@ -80,9 +108,19 @@ class ChatTemplate:
         return cls(folder_template(folder))
 
     @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object]) -> ChatTemplate:
-        """The template in a GGUF file's metadata; without one, as for folders."""
-        return cls(gguf_template(metadata))
+    def from_gguf(cls, metadata: Mapping[str, object], own: str | None = None) -> ChatTemplate:
+        """The user's own template, else that in a GGUF file's metadata, else as for folders."""
+        return cls(gguf_template(metadata, own))
+
+    @property
+    def caveat(self) -> str:
+        """Return what the user should know of it, in words; empty if nothing."""
+        if not self._template.stands_in:
+            return ""
+        return tr(
+            "The model's chat template is damaged; a usual one takes its place. A file of the "
+            "model's name that ends in .jinja, beside it, gives it another."
+        )
 
     @property
     def source(self) -> str:
@@ -96,9 +134,11 @@ class ChatTemplate:
 
     def _find_switch(self) -> str | None:
         """The variable that makes a difference to the prompt."""
-        question = [{"role": "user", "content": "a"}]
         for name in _SWITCHES:
             try:
+                question = [
+                    {"role": "user", "content": text_parts("a") if self._traits.parts else "a"}
+                ]
                 on, off = (
                     self._template.render(question, add_generation_prompt=True, switches={name: on})
                     for on in (True, False)
@@ -117,7 +157,7 @@ class ChatTemplate:
         tokenizer: Tokenizer,
         *,
         continue_answer: bool,
-        thinking: bool | None = None,
+        choices: TemplateChoices | None = None,
     ) -> Prompt:
         """Return the prompt for the next answer.
 
@@ -126,18 +166,20 @@ class ChatTemplate:
             tokenizer: of the model.
             continue_answer: whether the last message is an unfinished answer, which ends the
                 prompt.
-            thinking: for templates that leave the choice; an answer that began with a thought goes
-                on as one.
+            choices: for templates that ask; an answer that began with a thought goes on as one.
 
         Raises:
             UserFixable: the template does not take the conversation; with its own words.
         """
+        choices = choices or TemplateChoices()
         if not continue_answer:
-            return self._opened(messages, tokenizer, thinking)
+            return self._opened(messages, tokenizer, choices)
         if not messages or messages[-1].role is not Role.ASSISTANT:
             raise ValueError("there is no answer to continue")
         answer = messages[-1]
-        fresh = self._opened(messages[:-1], tokenizer, answer.text.startswith(THINK) or thinking)
+        if answer.text.startswith(THINK):
+            choices = replace(choices, thinking=True)
+        fresh = self._opened(messages[:-1], tokenizer, choices)
         opening, begun = fresh.begun, answer_ids(answer, tokenizer)
         if not begun:
             return fresh
@@ -149,82 +191,80 @@ class ChatTemplate:
         return Prompt(before + begun, tuple(begun), own_opening)
 
     def _opened(
-        self, messages: Sequence[Message], tokenizer: Tokenizer, thinking: bool | None
+        self, messages: Sequence[Message], tokenizer: Tokenizer, choices: TemplateChoices
     ) -> Prompt:
         """The prompt for a new answer, `begun` by the template alone."""
-        turns = self._fold_system(messages)
-        switches = {}
-        if self._thinking_switch is not None and thinking is not None:
-            switches[self._thinking_switch] = thinking
-        try:
-            ids, opening = self._turn_ids(turns, tokenizer, switches)
-        except TemplateFailure as failure:
+        render = partial(self._template.render, switches=self._switches(choices), today=choices.day)
+        objection: TemplateFailure | None = None
+        for turns in self._forms(messages):
             try:
-                ids, opening = self._turn_ids(_merge(turns), tokenizer, switches)
-            except TemplateFailure:
+                ids, opening = self._turn_ids(turns, tokenizer, render)
+            except TemplateFailure as failure:
+                objection = objection or failure
+                continue
+            if turns and not ids:
                 raise UserFixable(
-                    tr("The model's chat template does not accept this conversation."),
-                    tr("Start a new conversation, or choose another model."),
-                    str(failure),
-                ) from failure
-        if turns and not ids:
-            raise UserFixable(
-                tr("The model's chat template produces an empty prompt."),
-                tr("Choose another model, or a copy of this one from a source you trust."),
-            )
-        return Prompt(_one_bos(ids, tokenizer), opening, len(opening))
+                    tr("The model's chat template produces an empty prompt."),
+                    tr("Choose another model, or a copy of this one from a source you trust."),
+                )
+            return Prompt(_one_bos(ids, tokenizer), opening, len(opening))
+        raise UserFixable(
+            tr("The model's chat template does not accept this conversation."),
+            tr("Start a new conversation, or choose another model."),
+            str(objection),
+        ) from objection
 
-    def _fold_system(self, messages: Sequence[Message]) -> list[Message]:
-        """Put a leading system text before the first question if the template has no place."""
-        if not messages or messages[0].role is not Role.SYSTEM or self._has_system_role():
-            return list(messages)
-        system, *turns = messages
-        for index, turn in enumerate(turns):
-            if turn.role is Role.USER:
-                turns[index] = replace(turn, text=f"{system.text}\n\n{turn.text}")
-                return turns
-        return [replace(system, role=Role.USER), *turns]
+    def _switches(self, choices: TemplateChoices) -> dict[str, object]:
+        switches: dict[str, object] = {}
+        if self._thinking_switch is not None and choices.thinking is not None:
+            switches[self._thinking_switch] = choices.thinking
+        if choices.effort is not None:
+            switches[_EFFORT] = choices.effort
+        return switches
 
-    def _has_system_role(self) -> bool:
-        """Return whether a system text appears in the rendered template."""
-        if self._knows_system is None:
-            turns = [{"role": "system", "content": PROBE}, {"role": "user", "content": "a"}]
-            try:
-                text = self._template.render(turns, add_generation_prompt=True)
-                self._knows_system = PROBE in text
-            except TemplateFailure:
-                self._knows_system = False
-        return self._knows_system
+    def _forms(self, messages: Sequence[Message]) -> Iterator[list[Message]]:
+        """The conversation as it is, then in forms that more templates accept."""
+        turns = one_system_text(messages)
+        if any(turn.role is Role.TOOL or turn.calls for turn in turns):
+            if self._traits.tools:
+                yield self._with_system(turns)
+            turns = tools_as_text(turns)
+        yield self._with_system(turns)
+        yield merged(self._with_system(turns))
+        yield merged(self._with_system(user_first(turns)))
+
+    def _with_system(self, turns: list[Message]) -> list[Message]:
+        leads = bool(turns) and turns[0].role is Role.SYSTEM
+        return system_as_user(turns) if leads and not self._traits.system else turns
 
     def _turn_ids(
-        self, turns: Sequence[Message], tokenizer: Tokenizer, switches: Mapping[str, bool]
+        self, turns: Sequence[Message], tokenizer: Tokenizer, render: Callable[..., str]
     ) -> tuple[list[int], tuple[int, ...]]:
         """Render with a mark for each answer whose ids are known, and put the ids in there.
 
         An answer whose mark does not come out exactly once goes in as text instead. With the ids
         come those at their end that open a think block.
         """
-        render = partial(self._template.render, switches=switches)
-        texts = [turn.text for turn in turns]
+        texts = [turn.text + "".join(call.arguments for call in turn.calls) for turn in turns]
         placeholders = Placeholders(tokenizer.control_tokens, [*texts, self._template.source])
         marks: dict[str, Sequence[int]] = {}
-        marked: list[dict[str, str]] = []
-        plain: list[dict[str, str]] = []
+        marked: list[dict[str, object]] = []
+        plain: list[dict[str, object]] = []
         for turn in turns:
             answer = turn.role is Role.ASSISTANT
             text = said_in(turn.text) if answer and tokenizer.channels else turn.text
             hidden = placeholders.hide_answer(text) if answer else placeholders.hide(text)
-            plain.append({"role": turn.role.value, "content": hidden})
+            plain.append(self._as_asked(turn, hidden, placeholders))
             marked.append(plain[-1])
             if answer and (ids := self._own_ids(turn, tokenizer)):
                 mark = placeholders.mark()
                 marks[mark] = ids
-                marked[-1] = {"role": turn.role.value, "content": mark}
+                marked[-1] = self._as_asked(turn, mark, placeholders)
         text = render(marked, add_generation_prompt=True)
         lost = _not_once(marks, text)
         if lost:
             marked = [
-                as_text if as_mark["content"] in lost else as_mark
+                as_text if any(mark in str(as_mark["content"]) for mark in lost) else as_mark
                 for as_mark, as_text in zip(marked, plain, strict=True)
             ]
             text = render(marked, add_generation_prompt=True)
@@ -254,8 +294,32 @@ class ChatTemplate:
         if tokenizer.channels:
             said = tokenizer.channels.said(answer.token_ids, tokenizer.token_bytes)
             return () if said is None else said
-        thought = THOUGHT in answer.text and THOUGHT in self._template.source
-        return () if thought else answer.token_ids
+        thinks = THOUGHT in self._template.source and bool(parts(answer.text)[0])
+        return () if thinks else answer.token_ids
+
+    def _as_asked(
+        self, turn: Message, content: str, placeholders: Placeholders
+    ) -> dict[str, object]:
+        """Return a message as the template wants it, with this content in place of its text."""
+        message: dict[str, object] = {
+            "role": turn.role.value,
+            "content": text_parts(content) if self._traits.parts else content,
+        }
+        if turn.calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {
+                        "name": placeholders.hide(call.name),
+                        "arguments": placeholders.hide_json(arguments(call)),
+                    },
+                }
+                for call in turn.calls
+            ]
+        if turn.role is Role.TOOL:
+            message["tool_call_id"] = turn.call_id
+        return message
 
 
 def _as_prompted(text: str, header: str, marks: Mapping[str, Sequence[int]]) -> str:
@@ -307,20 +371,6 @@ def _not_once(marks: Collection[str], text: str) -> set[str]:
     return {mark for mark in marks if seen[mark] != 1}
 
 
-def _merge(turns: Sequence[Message]) -> list[Message]:
-    """One message per change of speaker; a system text later on is said by the user."""
-    merged: list[Message] = []
-    for index, original in enumerate(turns):
-        late_system = index > 0 and original.role is Role.SYSTEM
-        turn = replace(original, role=Role.USER) if late_system else original
-        if merged and merged[-1].role is turn.role:
-            text = f"{merged[-1].text}\n\n{turn.text}"
-            merged[-1] = Message(turn.role, text)
-        else:
-            merged.append(turn)
-    return merged
-
-
 def _one_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     """The begin-of-text id once, whether template, tokenizer or both put it there."""
     bos = tokenizer.bos_id
@@ -330,48 +380,3 @@ def _one_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     while start < len(ids) and ids[start] == bos:
         start += 1
     return [bos] * (start > 0 or tokenizer.adds_bos) + ids[start:]
-
-
-PRIVATE = range(0x10FFFD, 0xEFFFF, -1)  # the private-use planes, which no template writes
-REASONING = re.compile(r"(</?think>)")
-_PRIVATE = re.compile(f"[{chr(PRIVATE[-1])}-{chr(PRIVATE[0])}]")
-
-
-class Placeholders:
-    """One-to-one placeholders for the characters at which control tokens begin and end.
-
-    With them replaced inside messages, no control token in a rendered text can begin or end in
-    a message. Lengths stay as they are, so templates that cut or measure texts work as usual.
-
-    Args:
-        control_tokens: texts of the control tokens.
-        texts: in which the private-use characters that serve as placeholders do not occur.
-    """
-
-    __slots__ = ("_free", "_hide", "restore")
-
-    def __init__(self, control_tokens: Collection[str], texts: Iterable[str]) -> None:
-        used = {character for text in texts for character in _PRIVATE.findall(text)}
-        self._free: Iterator[str] = (chr(code) for code in PRIVATE if chr(code) not in used)
-        edges = sorted({token[edge] for token in control_tokens if token for edge in (0, -1)})
-        placeholders = {
-            character: next(self._free) for character in edges if not character.isspace()
-        }
-        self._hide = str.maketrans(placeholders)
-        self.restore = {ord(mark): character for character, mark in placeholders.items()}
-
-    def hide(self, text: str) -> str:
-        """Return a message's text with its placeholders."""
-        return translated(text, self._hide)
-
-    def hide_answer(self, text: str) -> str:
-        """Return an answer's text with its placeholders, but `<think>` tags as they are.
-
-        Templates look for them in answers.
-        """
-        parts = REASONING.split(text)
-        return "".join(part if index % 2 else self.hide(part) for index, part in enumerate(parts))
-
-    def mark(self) -> str:
-        """Return a fresh placeholder, to stand for something else."""
-        return next(self._free)

@@ -59,7 +59,7 @@ def check(source: str) -> str:
 
 def render(
     source: str,
-    messages: Sequence[Mapping[str, str]],
+    messages: Sequence[Mapping[str, object]],
     names: Mapping[str, object],
     today: str,
 ) -> dict[str, str]:

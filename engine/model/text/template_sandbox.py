@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
@@ -12,6 +13,8 @@ from engine.machine.sandbox_process import Limit, SandboxLimits
 from engine.model.text import template_renderer
 
 MAX_SOURCE = 1 << 20
+UNDATED = date(2025, 1, 1)
+"""The date for templates that are asked about themselves, not about a conversation."""
 SECONDS = 2.0
 """CPU time to compile a template, or to render it."""
 _CHARACTERS = 1 << 20
@@ -24,28 +27,34 @@ class TemplateFailure(Exception):
     """A template refused the conversation or failed on it; the message is its own."""
 
 
+class TemplateDamaged(UserFixable):
+    """A template does not compile."""
+
+
 class SandboxedTemplate:
     """A chat template that compiles.
 
     Args:
         source: the template's text.
         names: variables besides messages, such as `bos_token`.
-        today: the date for templates that ask for one.
+        stands_in: whether it takes the place of one that does not compile.
 
     Raises:
-        UserFixable: it cannot be compiled.
+        TemplateDamaged: it does not compile.
+        UserFixable: compiling it takes too long, or too much memory.
     """
 
-    __slots__ = ("_names", "_today", "source")
+    __slots__ = ("_names", "source", "stands_in")
 
-    def __init__(self, source: str, names: Mapping[str, object], today: date) -> None:
+    def __init__(
+        self, source: str, names: Mapping[str, object], *, stands_in: bool = False
+    ) -> None:
         if len(source) > MAX_SOURCE:
             raise _stopped(tr("is far too long"))
-        self.source = source
+        self.source, self.stands_in = source, stands_in
         self._names = dict(names)
-        self._today = today.isoformat()
         if wrong := _within(SandboxLimits(SECONDS), template_renderer.check, source):
-            raise UserFixable(
+            raise TemplateDamaged(
                 tr("The model's chat template is damaged."),
                 tr("Download the model again, or choose another one."),
                 str(wrong),
@@ -53,27 +62,31 @@ class SandboxedTemplate:
 
     def render(
         self,
-        messages: Sequence[Mapping[str, str]],
+        messages: Sequence[Mapping[str, object]],
         *,
         add_generation_prompt: bool,
-        switches: Mapping[str, bool] | None = None,
+        switches: Mapping[str, object] | None = None,
+        today: date = UNDATED,
     ) -> str:
         """Return the conversation as text; any thread may ask.
 
         Args:
-            messages: with "role" and "content" each.
+            messages: with "role" and "content" each; contents are texts or lists of parts.
             add_generation_prompt: whether the text ends with the beginning of an answer.
             switches: further variables of the template.
+            today: the date for templates that ask for one.
 
         Raises:
             TemplateFailure: the template objects to the conversation, in its own words.
             UserFixable: it takes too long, grows or writes too much.
         """
-        length = sum(len(message["content"]) for message in messages)
+        length = len(json.dumps(messages, ensure_ascii=False))
         most = _CHARACTERS + _CHARACTERS_PER_CHARACTER * length
         limits = SandboxLimits(SECONDS, characters=most)
         names = {**self._names, **(switches or {}), "add_generation_prompt": add_generation_prompt}
-        said = _within(limits, template_renderer.render, self.source, messages, names, self._today)
+        said = _within(
+            limits, template_renderer.render, self.source, messages, names, today.isoformat()
+        )
         if not isinstance(said, dict) or "text" not in said:
             raise TemplateFailure(said["failure"] if isinstance(said, dict) else "")
         return str(said["text"])

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN, JsonObject
+from engine.model.model_files import TEMPLATE
 from engine.model.small_file import TooLarge, text_at_most
-from engine.model.text.template_sandbox import MAX_SOURCE, SandboxedTemplate, TemplateFailure
+from engine.model.text.known_templates import template_like
+from engine.model.text.template_sandbox import (
+    MAX_SOURCE,
+    SandboxedTemplate,
+    TemplateDamaged,
+    TemplateFailure,
+)
+from engine.model.text.template_traits import PROBE, TemplateTraits, text_parts
 from engine.model.text.vocabulary.gguf_vocabulary import adds_bos, token_id
 
 if TYPE_CHECKING:
     from engine.model.text.tokenizer import Tokenizer
 
-# The date for templates that ask for one. The real date would make a conversation's token ids
-# depend on the day, and "continue" tomorrow would not give the text of today.
-UNDATED = date(2025, 1, 1)
+_log = logging.getLogger(__name__)
 
 FALLBACK = """\
 {%- for message in messages -%}
@@ -57,20 +63,43 @@ def named_tokens(folder: Path) -> dict[str, object]:
 
 def folder_template(folder: Path) -> SandboxedTemplate:
     """The folder's chat template, or the fallback when it has none."""
-    source = _folder_source(folder)
-    return SandboxedTemplate(FALLBACK if source is None else source, named_tokens(folder), UNDATED)
+    return usable(_folder_source(folder), named_tokens(folder))
 
 
-def gguf_template(metadata: Mapping[str, object]) -> SandboxedTemplate:
-    """The chat template in a GGUF file's metadata, or the fallback when it has none."""
-    source = _gguf_source(metadata)
+def usable(source: str | None, names: Mapping[str, object]) -> SandboxedTemplate:
+    """A template, that of its family in place of one that does not compile, or the fallback."""
+    if source is None:
+        return SandboxedTemplate(FALLBACK, names)
+    try:
+        return SandboxedTemplate(source, names)
+    except TemplateDamaged as damaged:
+        _log.warning("the chat template does not compile: %s", damaged.details)
+        return SandboxedTemplate(template_like(source) or FALLBACK, names, stands_in=True)
+
+
+def own_template(file: Path) -> str | None:
+    """A template that the user has put beside a GGUF file, as `MODEL.jinja`; None: there is none.
+
+    Raises:
+        UserFixable: it cannot be read.
+    """
+    beside = file.with_suffix(TEMPLATE)
+    return _read_text(beside) if beside.is_file() else None
+
+
+def gguf_template(metadata: Mapping[str, object], own: str | None = None) -> SandboxedTemplate:
+    """The chat template in a GGUF file's metadata, or the fallback when it has none.
+
+    `own` takes its place: it is the user's.
+    """
+    source = _gguf_source(metadata) if own is None else own
     texts = metadata.get("tokenizer.ggml.tokens")
     names: dict[str, object] = {}
     for name, variable in _GGUF_NAMES.items():
         index = token_id(metadata, name)
         if index is not None and isinstance(texts, Sequence):
             names[variable] = texts[index]
-    return SandboxedTemplate(FALLBACK if source is None else source, names, UNDATED)
+    return usable(source, names) if own is None else SandboxedTemplate(own, names)
 
 
 def _gguf_source(metadata: Mapping[str, object]) -> str | None:
@@ -125,9 +154,6 @@ def _content(value: object) -> str | None:
         value = value.get("content")
     return value if isinstance(value, str) else None
 
-
-PROBE = "\U0010fffd"
-"""Stands for an answer while the template is asked how it ends one; no template contains it."""
 
 _ENDINGS = (
     "<|endoftext|>",
@@ -184,7 +210,12 @@ def gguf_ends(metadata: Mapping[str, object], tokenizer: Tokenizer) -> TextEnds:
 
 def _turn_end(template: SandboxedTemplate, tokenizer: Tokenizer) -> int | None:
     """The control token with which the chat template closes an answer."""
-    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": PROBE}]
+    texts = {"user": "a", "assistant": PROBE}
+    parts = TemplateTraits(template).parts
+    messages = [
+        {"role": role, "content": text_parts(text) if parts else text}
+        for role, text in texts.items()
+    ]
     try:
         text = template.render(messages, add_generation_prompt=False)
     except TemplateFailure:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.events import Origin, TokenSpan
+from engine.model.text.thinking import ThoughtSplitter
 from engine.model.text.tokenizer import Tokenizer
 
 
@@ -40,15 +42,19 @@ class TextStream:
     Held back are incomplete UTF-8 characters, incomplete headers of messages in channels, and
     tokens in which a stop string may have begun.
     The answer ends before the first stop string to be complete (the leftmost, if one token
-    completes several).
+    completes several). In a thought a stop string is text like any other.
 
     Cut off anywhere and resumed, a stream gives the text of one that ran through: what was
     undecided at the cut was not shown. `resume` takes in what was begun before.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, stop: Sequence[str] = (), *, thoughts: bool = True
+    ) -> None:
+        """Begin an answer; without `thoughts`, as for a raw prompt, their tags are text."""
         self._tokenizer = tokenizer
         self._stop = tuple(text for text in stop if text)
+        self._thoughts = ThoughtSplitter() if self._stop and thoughts else None
         self._shown = tokenizer.shown_text()
         self._held: list[_Held] = []
         self._position = 0
@@ -151,6 +157,7 @@ class TextStream:
         else:
             self._shown.forget_half()
         self._position = _utf16_length(shown)
+        self._follow(shown)
         if shown:
             self.keep_spaces()
 
@@ -200,11 +207,12 @@ class TextStream:
     def _decide(self) -> Released:
         """Release every held token before the first one that may belong to a stop string."""
         text = "".join(held.text for held in self._held)
-        starts = [(start, stop) for stop in self._stop if (start := text.find(stop)) >= 0]
+        said = self._thoughts.said_from(text) if self._thoughts else 0
+        starts = [(start, stop) for stop in self._stop if (start := text.find(stop, said)) >= 0]
         if starts:
             end, self.stopped_by = min(starts)
             return self._cut(end)
-        safe = len(text) - self._possible_stop(text)
+        safe = len(text) - self._possible_stop(text[said:])
         count, length = 0, 0
         for index, held in enumerate(self._held):
             length += len(held.text)
@@ -259,7 +267,14 @@ class TextStream:
             self._position += _utf16_length(held.text)
             end = self._position
             spans.append(TokenSpan(held.token_id, start, end, held.origin, held.probability))
-        return Released("".join(held.text for held in tokens), tuple(spans))
+        text = "".join(held.text for held in tokens)
+        self._follow(text)
+        return Released(text, tuple(spans))
+
+    def _follow(self, text: str) -> None:
+        """Take in what is shown, to know whether the answer is still thinking."""
+        if self._thoughts is not None:
+            deque(self._thoughts.feed(text), maxlen=0)
 
 
 def _utf16_length(text: str) -> int:

@@ -1,21 +1,24 @@
 """Thoughts: the stretches of an answer in which a model thinks before it speaks.
 
-They stand between `<think>` and `</think>` (or `<thinking>`). Some templates open the thought
-themselves, so that the answer brings only its end. Tags in code or within a line are text.
+They stand between `<think>` and `</think>` (`<thinking>`, Magistral's `[THINK]`). Some templates
+open the thought themselves, so that the answer brings only its end. Tags that an answer only
+mentions are text: in code, an opening one within a line together with the closing one after it, and
+a closing one that nothing opened unless it ends its line.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from engine.model.text.code_fence import FENCE, closes
 
-_TAG = re.compile(r"<(/?)think(?:ing)?>")
-_CLOSING = re.compile(r"<(/)think(?:ing)?>")
-_TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
+_TAG = re.compile(r"</?think(?:ing)?>|\[/?THINK\]")
+_TAGS = ("<think>", "<thinking>", "</think>", "</thinking>", "[THINK]", "[/THINK]")
+_BLANKS = re.compile(r"[ \t\r]*")
 _LINE = 200
 """Characters of a line that tell whether it begins or ends code."""
 
@@ -60,58 +63,106 @@ def pieces_of(text: str) -> list[Piece]:
 class ThoughtSplitter:
     """Tells thought from speech while an answer is being written.
 
-    What may become a tag is held back until it is decided.
+    What may become a tag is held back until it is decided, and so is a closing tag that nothing
+    opened until it is known whether its line goes on.
     """
 
     def __init__(self, *, inside: bool = False) -> None:
         self._inside = inside
         self._opened = inside
+        self._mentioned = 0  # opening tags within lines of speech whose closing ones are to come
         self._held = ""
         self._line = ""
         self._ticks = 0
         self._fence = ""
 
+    @property
+    def inside(self) -> bool:
+        """Tell whether what comes next is thought, as far as it is decided."""
+        return self._inside
+
+    def said_from(self, text: str) -> int:
+        """Return where in the next stretch of text the thought that is going on ends.
+
+        It is 0 if none is going on, and the length of the text if it does not end there.
+        """
+        if not self._inside:
+            return 0
+        ahead = copy(self)
+        at = -len(self._held)
+        for piece in ahead.feed(text):
+            at += len(piece.text)
+            if piece.part is AnswerPart.CLOSING:
+                return at
+        return len(text)
+
     def feed(self, text: str) -> Iterator[Piece]:
         """The pieces in the next stretch of text."""
-        text = self._held + text
-        self._held = ""
-        at = 0
-        while (found := self._next_tag(text, at)) is not None:
-            yield from self._text(text[at : found.start()])
-            yield self._tag(found)
-            at = found.end()
-        held = _possible_tag(text, at)
-        self._held = text[len(text) - held :] if held else ""
-        yield from self._text(text[at : len(text) - held])
+        return self._split(self._held + text, more=True)
 
     def finish(self) -> Iterator[Piece]:
         """Yield the pieces held back: no more text comes."""
-        held, self._held = self._held, ""
-        yield from self._text(held)
+        return self._split(self._held, more=False)
 
-    def _next_tag(self, text: str, at: int) -> re.Match[str] | None:
-        """The next tag that counts; what is before it, as far as it is speech, has been read."""
+    def _split(self, text: str, *, more: bool) -> Iterator[Piece]:
+        at, self._held = 0, ""
+        while at < len(text):
+            tag, end = self._next_tag(text, at, more=more)
+            yield from self._text(text[at:end])
+            if tag is None:
+                self._held = text[end:]
+                return
+            yield self._tag(tag)
+            at = tag.end()
+
+    def _next_tag(self, text: str, at: int, *, more: bool) -> tuple[re.Match[str] | None, int]:
+        """The next tag that counts, or None, and where the text before it ends.
+
+        That text has been read, as far as it is speech.
+        """
+        undecided = len(text) - (_possible_tag(text, at) if more else 0)
         if self._inside:
-            return _CLOSING.search(text, at)
+            return self._next_end(text, at, undecided)
         for match in _TAG.finditer(text, at):
             self._read(text[at : match.start()])
             at = match.start()
-            if not self._fence and self._counts(closing=bool(match[1])):
-                return match
-        self._read(text[at : len(text) - _possible_tag(text, at)])
-        return None
+            if self._fence or self._ticks % 2:
+                continue
+            if _closes(match):
+                line_end = _BLANKS.match(text, match.end())
+                rest = line_end.end() if line_end else match.end()
+                if self._mentioned:
+                    self._mentioned -= 1
+                elif self._opened:
+                    continue
+                elif rest == len(text) and more:
+                    return None, at
+                elif rest == len(text) or text[rest] == "\n":
+                    return match, at
+            elif not self._line.strip():
+                return match, at
+            else:
+                self._mentioned += 1
+        self._read(text[at:undecided])
+        return None, undecided
 
-    def _counts(self, *, closing: bool) -> bool:
-        """Return whether a tag in speech, outside of code blocks, begins or ends a thought."""
-        if closing:
-            return not self._opened and self._ticks % 2 == 0
-        return not self._line.strip()
+    def _next_end(self, text: str, at: int, undecided: int) -> tuple[re.Match[str] | None, int]:
+        """The tag that ends the thought, as `_next_tag` gives it; pairs in one line do not."""
+        for match in _TAG.finditer(text, at):
+            mentioned = 0 if "\n" in text[at : match.start()] else self._mentioned
+            at = match.start()
+            if _closes(match) and not mentioned:
+                return match, at
+            self._mentioned = mentioned + (-1 if _closes(match) else 1)
+        if "\n" in text[at:undecided]:
+            self._mentioned = 0
+        return None, undecided
 
     def _tag(self, match: re.Match[str]) -> Piece:
         closing = AnswerPart.CLOSING if self._inside else AnswerPart.CLOSING_ALL
-        part = closing if match[1] else AnswerPart.OPENING
+        part = closing if _closes(match) else AnswerPart.OPENING
         self._inside, self._opened = part is AnswerPart.OPENING, True
-        self._line, self._ticks = "", 0
+        self._line, self._ticks, self._mentioned = "", 0, 0
         return Piece(part, match[0])
 
     def _text(self, text: str) -> Iterator[Piece]:
@@ -133,9 +184,14 @@ class ThoughtSplitter:
         self._ticks += rest.count("`")
 
 
+def _closes(tag: re.Match[str]) -> bool:
+    return tag[0][1] == "/"
+
+
 def _possible_tag(text: str, at: int) -> int:
     """Return how many characters at the end of `text` may be the beginning of a tag."""
-    start = text.rfind("<", max(at, len(text) - len("</thinking>")))
+    least = max(at, len(text) - len("</thinking>"))
+    start = max(text.rfind("<", least), text.rfind("[", least))
     if start < 0 or not any(tag.startswith(text[start:]) for tag in _TAGS):
         return 0
     return len(text) - start

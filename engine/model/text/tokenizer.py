@@ -45,7 +45,9 @@ class Tokenizer:
         self._rules = ByteRules.from_json(vocabulary.description.get("decoder"))
         self._bytes: dict[int, bytes] = {}
         self._recent = _RecentIds()
-        self.vocab_size: int = max(self._library.get_vocab_size(), max(added, default=-1) + 1)
+        self._doubled = vocabulary.doubled
+        count = self._library.get_vocab_size() + len(self._doubled)
+        self.vocab_size: int = max(count, max(added, default=-1) + 1)
         self.set_ends(TextEnds())
 
     def set_ends(self, ends: TextEnds) -> None:
@@ -178,6 +180,7 @@ class Tokenizer:
         known = self._bytes.get(token_id)
         if known is None:
             token = self._library.id_to_token(token_id) if token_id >= 0 else None
+            token = self._doubled.get(token_id) if token is None else token
             whole = token_id in self._added
             known = b"" if token is None else self._rules.bytes_of(token, written_out=whole)
             self._bytes[token_id] = known

@@ -161,9 +161,7 @@ def _layout(
     if config.num_layers > len(stored):
         count = config.num_layers
         raise mismatch(
-            tr("config.json describes {count} blocks, more than there are weights").format(
-                count=count
-            ),
+            tr("it describes {count} blocks, more than there are weights").format(count=count),
             where,
         )
     wanted = expected_tensors(config)

@@ -20,6 +20,8 @@ _TEXT = ("language_model.", "model.language_model.")
 """Beginnings of the text part's names in a model that sees pictures: published, and as
 transformers 5 saves it."""
 _PICTURES = ("vision_tower.", "multi_modal_projector.")
+_TOWERS = ("v.", "a.", "mm.")
+"""Beginnings of GGUF names of what sees or hears, which Ollama's files keep beside the text."""
 _POSITIONS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 """Tensors of GGUF files that describe the rotation; they are read with the config."""
 HEADS = ("lm_head.weight", "output.weight")
@@ -42,7 +44,10 @@ def layout(
     Raises:
         UserFixable: tensors are missing, of the wrong shape, or more than the config describes.
     """
-    names = _text_names(stored) if file_kind == "safetensors" else {name: name for name in stored}
+    if file_kind == "safetensors":
+        names = _text_names(stored)
+    else:
+        names = {name: name for name in stored if not name.startswith(_TOWERS)}
     _check_counts(config, len(names), where)
     found: dict[str, StoredPart] = {}
     for name, shape in expected_tensors(config).items():
@@ -64,7 +69,7 @@ def layout(
 def mismatch(what: str, where: str) -> UserFixable:
     """The error for weights that are not those of the config."""
     return UserFixable(
-        tr("The weights do not fit the model's config.json: {what}.").format(what=what),
+        tr("The weights do not fit the model's own description: {what}.").format(what=what),
         tr("Download the model again; all its files must come from the same source."),
         where,
     )
@@ -73,7 +78,7 @@ def mismatch(what: str, where: str) -> UserFixable:
 def unmentioned(name: str, where: str) -> UserFixable:
     """The error for a tensor that the model has no place for."""
     return mismatch(
-        tr("the weights hold {name}, which config.json does not mention").format(name=name[:100]),
+        tr("the weights hold {name}, which it does not mention").format(name=name[:100]),
         where,
     )
 
@@ -96,14 +101,14 @@ def _check_counts(config: ModelConfig, tensors: int, where: str) -> None:
     """Refuse hostile counts, which would cost time before the first name is missed."""
     if config.num_layers > tensors:
         raise mismatch(
-            tr("config.json describes {count} blocks, more than there are weights").format(
+            tr("it describes {count} blocks, more than there are weights").format(
                 count=config.num_layers
             ),
             where,
         )
     experts = sum(block.experts.count for block in config.blocks if block.experts)
     if experts > _MOST_EXPERTS:
-        raise mismatch(tr("config.json describes {count} experts").format(count=experts), where)
+        raise mismatch(tr("it describes {count} experts").format(count=experts), where)
 
 
 def checked_part(

@@ -14,6 +14,7 @@ from engine.server.dialects.usage import usage_of_message
 from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.reasoning import CompletionDelta
+from engine.server.thinking import thinking_wish
 
 _ROLES = ("user", "assistant")
 
@@ -43,13 +44,15 @@ class AnthropicMessages(Dialect):
                 raise turn.wrong("role", "user or assistant")
         system = content(body, "system", empty=True)
         before = (Message(Role.SYSTEM, system),) if system else ()
+        wish = thinking_wish(body)
         chat = ChatRequest(
             request_id,
             (*before, *messages(turns)),
             sampling(body, recommended),
             most,
             stops(body, "stop_sequences"),
-            thinking=_thinking(body),
+            thinking=wish.on,
+            effort=wish.effort,
         )
         return CompletionRequest(chat, stream=bool(body.flag("stream")))
 
@@ -128,9 +131,3 @@ def _block(text: str, *, reasoning: bool) -> Json:
     if reasoning:
         return {"type": "thinking", "thinking": text, "signature": ""}
     return {"type": "text", "text": text}
-
-
-def _thinking(body: Members) -> bool | None:
-    thinking = body.inner("thinking")
-    kind = None if thinking is None else thinking.text("type")
-    return None if kind is None else kind != "disabled"

@@ -27,6 +27,7 @@ from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta
+from engine.server.thinking import thinking_wish
 
 
 class ChatCompletions(Dialect):
@@ -44,13 +45,15 @@ class ChatCompletions(Dialect):
         body.only("web_search_options")
         if (form := body.inner("response_format")) is not None:
             form.only("type", "text")
+        wish = thinking_wish(body)
         chat = ChatRequest(
             request_id,
             messages(list(body.list("messages"))),
             sampling(body, recommended),
             length(body, "max_completion_tokens", "max_tokens"),
             stops(body, "stop"),
-            thinking=_thinking(body),
+            thinking=wish.on,
+            effort=wish.effort,
             alternatives=_alternatives(body) or 0,
         )
         return CompletionRequest(
@@ -133,13 +136,3 @@ def _alternatives(body: Members) -> int | None:
     if wanted and not body.flag("logprobs"):
         raise body.wrong("logprobs", "true where top_logprobs are wanted")
     return wanted
-
-
-def _thinking(body: Members) -> bool | None:
-    """Return whether to think: as vLLM's clients say it, or by an effort of none."""
-    switches = body.inner("chat_template_kwargs")
-    if switches is not None:
-        said = switches.flag("enable_thinking")
-        return switches.flag("thinking") if said is None else said
-    effort = body.text("reasoning_effort")
-    return False if effort == "none" else None

@@ -97,7 +97,7 @@ def _prompt(body: Members) -> RawPrompt:
             raise body.wrong("prompt", "one text, or one list of token ids")
         return RawPrompt(ids=tuple(value))
     text = well_formed(value, "prompt")
-    return RawPrompt(text, control_tokens=bool(body.flag("parse_special")))
+    return RawPrompt(text, control_tokens=body.flag("parse_special") is not False)
 
 
 def _choice(text: str, logprobs: Json | None, reason: str | None) -> Json:

@@ -14,6 +14,10 @@ from engine.server.dialects.usage import usage_in_and_out
 from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.reasoning import CompletionDelta
+from engine.server.thinking import thinking_wish
+
+_SKIPPED = ("reasoning", "item_reference")
+"""Types of items that say nothing here: thoughts of others, and what nobody stored."""
 
 
 class Responses(Dialect):
@@ -36,13 +40,15 @@ class Responses(Dialect):
             body.only(name)  # nothing is stored here that they could name
         if (form := body.inner("text")) is not None and (kind := form.inner("format")) is not None:
             kind.only("type", "text")
+        wish = thinking_wish(body)
         chat = ChatRequest(
             request_id,
             _conversation(body),
             sampling(body, recommended),
             length(body, "max_output_tokens"),
             stops(body, "stop"),
-            thinking=_thinking(body),
+            thinking=wish.on,
+            effort=wish.effort,
         )
         return CompletionRequest(chat, stream=bool(body.flag("stream")))
 
@@ -171,17 +177,12 @@ def _conversation(body: Members) -> tuple[Message, ...]:
     before = (Message(Role.SYSTEM, instructions),) if instructions else ()
     if isinstance(body.raw("input"), str):
         return (*before, Message(Role.USER, body.needed_text("input")))
-    turns = [turn for turn in body.list("input") if turn.raw("type") != "reasoning"]
+    turns = [turn for turn in body.list("input") if turn.raw("type") not in _SKIPPED]
     for turn in turns:
-        turn.only("type", "message")
+        turn.only("type", "message", "function_call", "function_call_output")
     if not turns:
         raise bad_request("input should be a text or a list of messages.", "input")
     return (*before, *messages(turns))
-
-
-def _thinking(body: Members) -> bool | None:
-    reasoning = body.inner("reasoning")
-    return False if reasoning is not None and reasoning.text("effort") == "none" else None
 
 
 def _part(text: str, *, reasoning: bool) -> Json:

@@ -23,6 +23,7 @@ from app.history.trees import Tree, beside
 from app.session.attachments import Attachment, as_block
 from engine.errors import UserFixable
 from engine.events import AnswerStats, Origin, TokenSpan
+from engine.model.text.thinking import parts
 from engine.request import Role, SamplingParams
 
 MARKS = TokenMarks.of([TokenSpan(5, 0, 2, Origin.DRAFTED), TokenSpan(6, 2, 3, Origin.TARGET)])
@@ -192,6 +193,148 @@ def test_the_export_of_open_webui(store: HistoryStore) -> None:
     assert len(store.branches.messages(only(store, flat).id)) == 3
 
 
+def test_thoughts_and_tools_of_open_webui_are_folded(store: HistoryStore) -> None:
+    content = (
+        (
+            '<details type="reasoning" done="true">\n<summary>Thought for 5 s</summary>\n'
+            "&gt; 1 &lt; 2,\n&gt; so yes\n</details>\n\nYes.\n"
+            '<details type="tool_calls" done="true" name="add" arguments="{&quot;a&quot;: 1}" '
+            'result="2">\n<summary>Done</summary>\n</details>\nTwo. <details>kept</details>'
+        )
+        .replace("&gt; 1", "> 1")
+        .replace("&gt; so", "> so")
+    )
+    turns = [{"role": "user", "content": "Hm?"}, {"role": "assistant", "content": content}]
+    (_, (_, text)) = said(store, only(store, {"chat": {"messages": turns}}))
+    thought, said_text = parts(text)
+    assert "1 < 2,\nso yes" in thought
+    assert "`add`" in thought
+    assert '{"a": 1}' in thought
+    assert said_text == "Yes.\nTwo. <details>kept</details>"
+
+
+def test_reasoning_content_becomes_a_thought(store: HistoryStore) -> None:
+    turns = [
+        {"role": "user", "content": "Hm?"},
+        {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."},
+    ]
+    assert said(store, only(store, turns))[1] == ("assistant", "<think>\nHm.\n</think>\n\nYes.")
+
+
+def test_the_export_of_lm_studio(store: HistoryStore) -> None:
+    def text(words: str) -> dict[str, object]:
+        return {"type": "text", "text": words}
+
+    thinking = {"type": "contentBlock", "content": [text("Hm.")], "style": {"type": "thinking"}}
+    first = {
+        "type": "multiStep",
+        "role": "assistant",
+        "senderInfo": {"senderName": "qwen3-8b"},
+        "steps": [thinking, {"type": "contentBlock", "content": [text("Blue.")]}],
+    }
+    second = {**first, "steps": [{"type": "contentBlock", "content": [text("Grey.")]}]}
+    asked = {"type": "singleStep", "role": "user", "content": [text("The sky?")]}
+    thanks = {"type": "singleStep", "role": "user", "content": [text("Thanks")]}
+    chat = {
+        "name": "Sky",
+        "createdAt": 1_700_000_000_000,
+        "systemPrompt": "Be brief.",
+        "messages": [
+            {"versions": [asked], "currentlySelected": 0},
+            {"versions": [first, second], "currentlySelected": 0},
+            {"versions": [thanks], "currentlySelected": 0},
+        ],
+    }
+    conversation = only(store, chat)
+    assert conversation.title == "Sky"
+    assert conversation.setup.system_prompt == "Be brief."
+    shown = [(m.text, m.versions, m.model) for m in store.branches.messages(conversation.id)]
+    assert shown == [
+        ("The sky?", 1, ""),
+        ("<think>\nHm.\n</think>\n\nBlue.", 2, "qwen3-8b"),
+        ("Thanks", 1, ""),
+    ]
+
+
+def test_a_thread_of_jan(store: HistoryStore) -> None:
+    lines = [
+        {
+            "id": str(number),
+            "thread_id": "t",
+            "role": role,
+            "content": [{"type": "text", "text": {"value": words, "annotations": []}}],
+            "created_at": 1_700_000_000_000 + number,
+        }
+        for number, (role, words) in enumerate([("user", "Hi"), ("assistant", "Hello!")])
+    ]
+    (conversation,) = import_text(store.trees, "\n".join(map(json.dumps, lines)))
+    assert said(store, conversation) == [("user", "Hi"), ("assistant", "Hello!")]
+
+
+def test_the_export_of_claude(store: HistoryStore) -> None:
+    def entry(key: str, parent: str, sender: str, *content: object, **more: object) -> object:
+        return {
+            "uuid": key, "parent_message_uuid": parent, "sender": sender, "text": "",
+            "content": list(content), "created_at": "2026-05-01T10:00:00.000000Z", **more,
+        }  # fmt: skip
+
+    chat = {
+        "uuid": "c",
+        "name": "Numbers",
+        "updated_at": "2026-05-02T10:00:00Z",
+        "chat_messages": [
+            entry(
+                "q", "00000000", "human", {"type": "text", "text": "Sum?"},
+                attachments=[{"file_name": "a.csv", "extracted_content": "1,2"}],
+            ),
+            entry(
+                "a", "q", "assistant",
+                {"type": "thinking", "thinking": "Add them."},
+                {"type": "tool_use", "name": "calc", "input": {"x": "1+2"}},
+                {"type": "tool_result", "name": "calc", "content": [{"type": "text", "text": "3"}]},
+                {"type": "text", "text": "Three."},
+            ),
+            entry("b", "q", "assistant", {"type": "text", "text": "3"}),
+        ],
+    }  # fmt: skip
+    conversation = only(store, [chat])
+    assert conversation.title == "Numbers"
+    question, answer = store.branches.messages(conversation.id)
+    assert question.text.startswith("`a.csv`:\n```\n1,2\n```")
+    assert question.text.endswith("Sum?")
+    assert (answer.text, answer.version, answer.versions) == ("3", 2, 2)
+    store.branches.show_version(answer.id, -1)
+    thought, words = parts(store.branches.messages(conversation.id)[-1].text)
+    assert words == "Three."
+    assert thought.startswith("Add them.")
+    assert "1+2" in thought
+    assert thought.index("1+2") < thought.index("3", thought.index("1+2") + 3)
+
+
+def test_what_chatgpt_said_to_its_tools_is_folded_and_its_marks_are_removed(
+    store: HistoryStore,
+) -> None:
+    code = chatgpt_node("c", "q", "assistant", "print(1 + 1)", 1.7e9)
+    code["message"] |= {"recipient": "python"}  # type: ignore[operator]
+    result = chatgpt_node("r", "c", "tool", "2", 1.7e9)
+    result["message"]["author"]["name"] = "python"  # type: ignore[index]
+    mark = "\ue200cite\ue202turn0search0\ue201"
+    nodes = [
+        chatgpt_node("q", None, "user", "1 + 1?", 1.7e9),
+        code,
+        result,
+        chatgpt_node("a", "r", "assistant", f"It is 2.{mark}", 1.7e9),
+    ]
+    chat = {"title": "x", "current_node": "a", "mapping": {node["id"]: node for node in nodes}}
+    imported = import_text(store.trees, json.dumps([chat]))
+    (_, (_, text)) = said(store, imported[0])
+    thought, words = parts(text)
+    assert words == "It is 2."
+    assert thought == "`python`\n```\nprint(1 + 1)\n```\n\n`python`\n```\n2\n```"
+    assert (imported.left_out, imported.marks) == (0, 1)
+    assert "1 reference that leads nowhere was removed." in imported.said
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -227,7 +370,7 @@ def test_what_is_good_in_a_bad_file_is_kept(
     }
     fine = chatgpt_node("c", "gone", "user", "fine", 10**400)
     data = [
-        {"messages": [{"role": "user", "content": "Hi"}, {"role": "tool", "content": "x"}, 7]},
+        {"messages": [{"role": "user", "content": "Hi"}, {"role": "narrator", "content": "x"}, 7]},
         {"messages": [{"role": ["odd"], "content": "x"}, {"role": "user", "content": "y" * 101}]},
         {"mapping": {**circle, "c": fine}, "current_node": ["odd"]},
         {"unknown": 1},
@@ -422,8 +565,8 @@ def test_markdown_comes_back_with_every_role_and_letter(
     ]
     chat = Conversation(0, "Soup", 1.7e9, setup=ChatSetup(prompt))
     if messages:
-        ((tree,), left_out) = read_trees(markdown(chat, messages))
-        assert left_out == 0
+        ((tree,), left_out, marks) = read_trees(markdown(chat, messages))
+        assert left_out == marks == 0
         assert [(m.role, m.text, m.model) for m in tree.messages] == [
             (m.role, m.text, m.model) for m in messages
         ]
@@ -438,13 +581,13 @@ def test_markdown_of_an_earlier_version_is_read_by_its_headings() -> None:
         "```\n## Qwen, 2026-01-01 10:00\n```\n\n## Qwen, 2026-01-01 10:01\n\nBoil.\n"
     )
     for text in (old, old.replace("\n", "\r\n")):
-        ((tree,), _) = read_trees(text)
+        ((tree,), *_) = read_trees(text)
         assert [(str(m.role), m.text) for m in tree.messages] == [
             ("user", "How?\n\n```\n## Qwen, 2026-01-01 10:00\n```"),
             ("assistant", "Boil."),
         ]
         assert tree.conversation.setup.system_prompt == "Be brief."
-    ((tree,), _) = read_trees("# Soup\n\n## You, 2026-13-45 10:00\n\nHow?\n")
+    ((tree,), *_) = read_trees("# Soup\n\n## You, 2026-13-45 10:00\n\nHow?\n")
     assert time.time() - tree.messages[0].created_at < 60
     with pytest.raises(UserFixable, match="No conversation was found"):
         read_trees("# Soup\n\n**System prompt**\n\nBe brief.\n")

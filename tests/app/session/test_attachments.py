@@ -14,6 +14,7 @@ from app.session.attachments import (
     sent_files,
     with_attachments,
 )
+from app.session.encodings import ENCODINGS
 from engine.errors import UserFixable
 
 TEXT = "Grüße aus Köln – 你好\nsecond line\n"
@@ -34,12 +35,50 @@ def test_big_endian_with_its_mark(tmp_path: Path) -> None:
     assert read_attachment(path).text == TEXT
 
 
-def test_other_encodings_are_read_with_a_notice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "Er sagte “ok” … 5 € für Müller, Café und Straße.\r\nGrüße\r\n"),
+        ("cp1252", "Grüße\r\nKöln\r\n"),
+        ("gb18030", "姓名,城市\n张伟,北京\n你好，世界。这是一个测试文件。\n"),
+        ("cp932", "名前,都市\nこんにちは、世界。これはテストです。\n"),
+        ("big5", "姓名,城市\n你好，世界。這是一個測試檔案，包含中文內容。\n"),
+        ("cp949", "이름,도시\n안녕하세요, 세계. 이것은 테스트 파일입니다.\n"),
+        ("cp1251", "Привет, мир. Это тестовый файл с русским текстом.\n"),
+        ("utf_16_le", "Grüße aus Köln\n"),
+    ],
+)
+def test_other_encodings_are_found_out_and_said(tmp_path: Path, encoding: str, text: str) -> None:
     path = tmp_path / "alt.txt"
-    path.write_bytes("Grüße\r\nKöln\r\n".encode("latin-1"))
+    path.write_bytes(text.encode(encoding))
     read = read_attachment(path)
-    assert read.text == "Grüße\nKöln\n"
+    assert read.text == text.replace("\r\n", "\n")
+    assert read.encoding == encoding
     assert "alt.txt" in read.notice
+    assert ENCODINGS[encoding] in read.notice
+
+
+def test_utf_16_the_other_way_round(tmp_path: Path) -> None:
+    path = tmp_path / "alt.txt"
+    path.write_bytes(TEXT.encode("utf-16-be"))
+    assert read_attachment(path).text == TEXT
+    assert read_attachment(path, encoding="utf_16_le").text == TEXT
+
+
+def test_a_bad_byte_spoils_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_bytes(TEXT.encode() * 5 + b"\xff\n")
+    read = read_attachment(path)
+    assert read.text == TEXT * 5 + "\ufffd\n"
+    assert "1 byte of the attached file" in read.notice
+
+
+def test_another_encoding_can_be_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "alt.txt"
+    path.write_bytes("Привет".encode("koi8_r"))
+    read = read_attachment(path, encoding="koi8_r")
+    assert (read.text, read.notice, read.encoding) == ("Привет", "", "koi8_r")
+    assert Path(read.path) == path
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from engine.backend.native.library import (
     library,
 )
 from engine.commands import WeightFormat
+from engine.devices.probe import probe_machine
 from engine.errors import Absent, UserFixable
 
 SIZES = [c.sizeof(structure) for structure in STRUCTURES]
@@ -115,3 +116,64 @@ def test_instructions_that_are_none_are_told(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(UserFixable, match="does not support DUOTAIL_ISA=mmx") as error:
         native._force_isa(native.library())
     assert "portable" in error.value.remedy
+
+
+def built_with(*isas: Isa) -> c.CDLL:
+    """A library with some kernels on a processor that has AVX-512."""
+
+    class Library:
+        def dt_processor_isas(self) -> int:
+            return 1 << Isa.PORTABLE | 1 << Isa.AVX2 | 1 << Isa.AVX512
+
+        def dt_has_isa(self, isa: int) -> bool:
+            return isa in isas
+
+        def dt_best_isa(self) -> int:
+            return max(isas)
+
+        dt_current_isa = dt_best_isa
+
+        def dt_use_isa(self, isa: int) -> int:
+            return 0 if isa in isas else -2
+
+    return cast("c.CDLL", Library())
+
+
+def test_kernels_that_were_left_out_are_told_from_those_that_cannot_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lib = built_with(Isa.PORTABLE, Isa.AVX512)
+    for name in ("portable", "avx512", "AVX512"):
+        monkeypatch.setenv("DUOTAIL_ISA", name)
+        native._force_isa(lib)
+    monkeypatch.setenv("DUOTAIL_ISA", "avx2")
+    with pytest.raises(UserFixable, match="built without the kernels for avx2") as error:
+        native._force_isa(lib)
+    assert "make test" in error.value.remedy
+    monkeypatch.setenv("DUOTAIL_ISA", "amx")
+    with pytest.raises(UserFixable, match="processor does not support DUOTAIL_ISA=amx"):
+        native._force_isa(lib)
+
+
+@pytest.mark.parametrize(
+    ("built", "used", "left_out", "told"),
+    [
+        ((Isa.PORTABLE, Isa.AVX512), "avx512", ("avx2",), False),
+        ((Isa.PORTABLE, Isa.AVX2), "avx2", ("avx512",), True),
+        ((Isa.PORTABLE, Isa.AVX2, Isa.AVX512), "avx512", (), False),
+    ],
+)
+def test_a_processor_that_could_more_than_the_library_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+    built: tuple[Isa, ...],
+    used: str,
+    left_out: tuple[str, ...],
+    told: bool,
+) -> None:
+    """As after a move to another computer."""
+    monkeypatch.setattr(native, "library", lambda: built_with(*built))
+    host = probe_machine().host
+    assert (host.kernels, host.kernels_left_out) == (used, left_out)
+    reasons = [gap.reason for gap in host.missing if gap.fact == "kernels"]
+    assert bool(reasons) is told
+    assert all("without avx512" in reason and "make setup" in reason for reason in reasons)

@@ -22,8 +22,9 @@ GPU = Accelerator(
 )
 OLD = Accelerator("", "GeForce GTX 680", unusable="its architecture is too old for this torch")
 HOST = Host(
-    *(6, 16 * GIB, 9 * GIB, "Core i7", 12), fast_cores=4, instruction_sets=("avx2", "avx_vnni")
-)
+    *(6, 16 * GIB, 9 * GIB, "Core i7", 12), fast_cores=4, instruction_sets=("avx2", "avx_vnni"),
+    kernels="avx_vnni", kernels_left_out=("avx2",),
+)  # fmt: skip
 SPEEDS = Speeds(
     {
         "cpu": DeviceSpeeds("cpu", 3e10, {"Q4_0": PRODUCT}, 4e-5, 2e-5, 5e-6, PRODUCT, 6),
@@ -51,6 +52,7 @@ def test_what_is_here_and_what_is_missing(duotail: Duotail) -> None:
         "6 cores, 12 threads, 4 performance cores",
         "16.0\N{NO-BREAK SPACE}GiB of memory, 9.0\N{NO-BREAK SPACE}GiB free",
         "avx2, avx_vnni",
+        "kernels in use: avx_vnni; not built here: avx2",
         "GeForce RTX 2080 (cuda:0)",
         "driver 570.86",
         "temperature: unknown, the driver does not tell",

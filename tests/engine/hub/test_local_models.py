@@ -95,6 +95,11 @@ def test_unknown_models_are_refused_with_what_there_is(name: str) -> None:
         ("model.bin", b"PK", "hidden code"),
         ("empty.gguf", b"", "is empty"),
         ("wrong.gguf", b"PK" * 99, "not a GGUF file"),
+        ("pointer.gguf", b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS"),
+        ("page.gguf", b"\n<!DOCTYPE html><html><head><title>Sign in", "web page"),
+        ("zip.gguf", b"PK\x03\x04" * 99, "archive"),
+        ("m.gguf.part1of2", b"GGUF" * 99, "piece of a file"),
+        ("m.gguf-split-b", b"abc", "piece of a file"),
         (None, b"", "There is no"),
     ],
 )
@@ -108,6 +113,13 @@ def test_files_that_hold_no_model(
     with pytest.raises(UserFixable, match=words) as refused:
         LocalModel.inspect(file)
     assert refused.value.remedy
+
+
+def test_a_folder_with_an_adapter_is_named_for_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}")
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"x")
+    with pytest.raises(UserFixable, match="LoRA"):
+        LocalModel.inspect(tmp_path)
 
 
 def test_a_folder_without_sidecar_is_named_after_itself(tmp_path: Path) -> None:

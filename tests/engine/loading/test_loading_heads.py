@@ -95,8 +95,9 @@ def held(session: Session, owner: str, purpose: Purpose, device: str = CPU) -> i
         {"mode": Mode.CPU},
         {"mode": Mode.DOVETAIL, "simulate_gpu": GIB, "layers_on_gpu": 0},
         {"mode": Mode.DOVETAIL, "simulate_gpu": GIB, "layers_on_gpu": 3},
+        {"mode": Mode.DUO, "simulate_gpu": GIB},
     ],
-    ids=["cpu", "draft there", "split"],
+    ids=["cpu", "draft there", "split", "ahead"],
 )
 def test_the_text_is_the_targets_own(
     session: Session,

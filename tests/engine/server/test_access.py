@@ -68,6 +68,26 @@ def test_a_foreign_host_is_taken_where_it_is_allowed(engine: PlayedEngine) -> No
     assert ask(app, CHAT, HELLO, headers={"host": "other.example"}).status == 403
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["host.docker.internal:8484", "mypc.local", "nas.lan", "pc.home.arpa", "x.tailnet.ts.net:1"],
+)
+def test_names_that_networks_give_themselves_are_taken_with_the_token(host: str) -> None:
+    engine = PlayedEngine()
+    app = engine.application(token="secret")
+    headers = {"host": host, "authorization": "Bearer secret"}
+    assert ask(app, CHAT, HELLO, headers=headers).status == 200
+    wrong = ask(app, CHAT, HELLO, headers=headers | {"authorization": "Bearer x"})
+    assert wrong.status == 401
+    assert ask(engine.application(token=None), CHAT, HELLO, headers={"host": host}).status == 403
+
+
+def test_a_refused_name_is_told_where_to_allow_it(engine: PlayedEngine) -> None:
+    error = refused(engine, 403, headers={"host": "mypc.fritz.box"})
+    assert "--allow-host" in error["message"]
+    assert "settings" in error["message"]
+
+
 def test_the_foreign_host_is_refused_before_the_token_is_looked_at(
     engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

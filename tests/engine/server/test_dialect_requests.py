@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
 from dialect_bodies import BODIES, CHAT, HELLO, MESSAGES, RESPONSES, TEXT, answered
 from played_engine import NAME, PlayedEngine, ask, plan
 
-from engine.request import Message, RawPrompt, Role, SamplingParams
+from engine.request import Message, RawPrompt, Role, SamplingParams, ToolCall
 
 
 def read(path: str, **members: Any) -> Any:
@@ -51,8 +52,8 @@ def test_what_is_left_open_is_as_the_model_recommends() -> None:
 
 
 def test_a_negative_seed_and_top_k_are_taken_as_others_take_them() -> None:
-    request = read(CHAT, seed=-1, top_k=-1)
-    assert (request.sampling.seed, request.sampling.top_k) == (2**64 - 1, 0)
+    request = read(CHAT, seed=-2, top_k=-1)
+    assert (request.sampling.seed, request.sampling.top_k) == (2**64 - 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +133,80 @@ def test_conversations_of_anthropics_clients_are_read() -> None:
         ({}, None),
         ({"reasoning_effort": "none"}, False),
         ({"reasoning_effort": "high"}, None),
+        ({"enable_thinking": False}, False),
+        ({"think": False}, False),
+        ({"think": "low"}, None),
+        ({"thinking": {"type": "disabled"}}, False),
+        ({"thinking": {"type": "adaptive"}}, None),
+        ({"reasoning": {"effort": "none"}}, False),
+        ({"reasoning": {"enabled": True}}, True),
+        ({"chat_template_kwargs": {"enable_thinking": True}, "think": False}, True),
         ({"chat_template_kwargs": {"enable_thinking": False}}, False),
         ({"chat_template_kwargs": {"thinking": True}}, True),
     ],
 )
 def test_the_wish_to_think_is_read(members: Any, thinking: bool | None) -> None:
     assert read(CHAT, **members).thinking is thinking
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"reasoning_effort": "low"},
+        {"think": "low"},
+        {"reasoning": {"effort": "low"}},
+        {"chat_template_kwargs": {"reasoning_effort": "low"}},
+    ],
+)
+def test_how_much_to_think_is_read(members: Any) -> None:
+    assert read(CHAT, **members).effort == "low"
+    assert read(CHAT, **members).thinking is None
+
+
+def test_a_wish_to_think_that_means_nothing_is_refused() -> None:
+    assert '"hard" as reasoning_effort' in refused(CHAT, reasoning_effort="hard")["message"]
+    assert '"on" as thinking.type' in refused(CHAT, thinking={"type": "on"})["message"]
+
+
+def test_tools_in_the_history_are_read() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    expected = (
+        Message(Role.USER, "Hey"),
+        Message(Role.ASSISTANT, "So", calls=(ToolCall("1", "add", '{"a": 1}'),)),
+        Message(Role.TOOL, "2", call_id="1"),
+    )
+    chat = [
+        {"role": "user", "content": "Hey"},
+        {"role": "assistant", "content": "So", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "2"},
+    ]
+    assert read(CHAT, messages=chat).messages == expected
+    anthropic = [
+        {"role": "user", "content": "Hey"},
+        {"role": "assistant", "content": [
+            {"type": "text", "text": "So"},
+            {"type": "tool_use", "id": "1", "name": "add", "input": {"a": 1}},
+        ]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "2"}]},
+        ]},
+    ]  # fmt: skip
+    assert read(MESSAGES, messages=anthropic).messages == expected
+    responses = [
+        {"role": "user", "content": "Hey"},
+        {"role": "assistant", "content": "So"},
+        {"type": "item_reference", "id": "x"},
+        {"type": "function_call", "call_id": "1", "name": "add", "arguments": '{"a": 1}'},
+        {"type": "function_call_output", "call_id": "1", "output": "2"},
+    ]
+    assert read(RESPONSES, input=responses).messages == expected
+
+
+def test_a_seed_of_minus_one_is_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = count()
+    monkeypatch.setattr("secrets.randbits", lambda _bits: next(drawn))
+    first, second = (read(CHAT, seed=-1).sampling.seed for _ in range(2))
+    assert first < second < 100
 
 
 def test_the_wish_to_think_of_other_dialects_is_read() -> None:
@@ -149,11 +218,11 @@ def test_the_wish_to_think_of_other_dialects_is_read() -> None:
 @pytest.mark.parametrize(
     ("prompt", "more", "raw"),
     [
-        ("Once", {}, RawPrompt("Once")),
-        (["Once"], {}, RawPrompt("Once")),
+        ("Once", {}, RawPrompt("Once", control_tokens=True)),
+        (["Once"], {}, RawPrompt("Once", control_tokens=True)),
         ([5, 6], {}, RawPrompt(ids=(5, 6))),
         ([[5, 6]], {}, RawPrompt(ids=(5, 6))),
-        ("<|end|>", {"parse_special": True}, RawPrompt("<|end|>", control_tokens=True)),
+        ("<|end|>", {"parse_special": False}, RawPrompt("<|end|>")),
     ],
 )
 def test_prompts_are_read(prompt: Any, more: Any, raw: RawPrompt) -> None:
@@ -190,7 +259,8 @@ TOOL = {"type": "function", "function": {"name": "x"}}
         (CHAT, {"messages": []}), (CHAT, {"messages": "Hello"}), (CHAT, {"messages": [1]}),
         (CHAT, {"messages": [{"role": "user"}]}), (CHAT, {"messages": None}),
         (CHAT, {"messages": [{"content": "Hello"}]}),
-        (CHAT, {"messages": [{"role": "tool", "content": "Hello"}]}),
+        (CHAT, {"messages": [{"role": "tool", "content": [{"type": "image_url"}]}]}),
+        (CHAT, {"messages": [{"role": "assistant", "tool_calls": [{"type": "custom"}]}]}),
         (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
         (CHAT, {"messages": [{"role": "user", "content": "\ud800"}]}),
         (CHAT, {"stop": ["a"] * 65}), (CHAT, {"stop": [1]}), (CHAT, {"stop": {"a": 1}}),
@@ -201,7 +271,7 @@ TOOL = {"type": "function", "function": {"name": "x"}}
         (CHAT, {"modalities": ["text", "audio"]}), (CHAT, {"audio": {"voice": "x"}}),
         (CHAT, {"chat_template": "{{ x }}"}), (CHAT, {"repeat_penalty": 0}),
         (CHAT, {"messages": [
-            {"role": "assistant", "content": "", "function_call": {"name": "x"}},
+            {"role": "assistant", "content": "", "function_call": {"arguments": "{}"}},
         ]}),
         (TEXT, {"logit_bias": {"5": 1}}), (TEXT, {"grammar": "root ::= x"}),
         (RESPONSES, {"tool_choice": {"type": "web_search"}}), (RESPONSES, {"min_tokens": 5}),
@@ -217,7 +287,7 @@ TOOL = {"type": "function", "function": {"name": "x"}}
         (RESPONSES, {"previous_response_id": "resp_1"}), (RESPONSES, {"background": True}),
         (RESPONSES, {"text": {"format": {"type": "json_schema"}}}),
         (MESSAGES, {"messages": [{"role": "system", "content": "Hello"}]}),
-        (MESSAGES, {"max_tokens": None}), (MESSAGES, {"thinking": True}),
+        (MESSAGES, {"max_tokens": None}), (MESSAGES, {"thinking": 1}),
         (MESSAGES, {"tool_choice": {"type": "any"}}), (MESSAGES, {"system": 1}),
     ],
     ids=str,

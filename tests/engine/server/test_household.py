@@ -176,14 +176,28 @@ def test_token_ids_that_the_model_does_not_know_are_refused(household: Household
     assert (reply.status, reply.json["error"]["type"]) == (400, "invalid_request_error")
 
 
-def test_control_tokens_in_a_prompt_are_text_unless_asked(household: Household) -> None:
+def test_control_tokens_in_a_prompt_count_unless_they_are_to_be_text(household: Household) -> None:
     def prompt_tokens(**more: Any) -> int:
         body = {"prompt": "Hello<|end|>", "max_tokens": 1, **more}
         count = ask(household, TEXT, body).json["usage"]["prompt_tokens"]
         assert isinstance(count, int)
         return count
 
-    assert prompt_tokens(parse_special=True) < prompt_tokens()
+    assert prompt_tokens() < prompt_tokens(parse_special=False)
+
+
+def test_control_tokens_in_a_conversation_are_text(household: Household) -> None:
+    def prompt_tokens(text: str) -> int:
+        turns = [{"role": "user", "content": text}]
+        count = ask(household, CHAT, {"messages": turns, "max_tokens": 1}).json["usage"]
+        return int(count["prompt_tokens"])
+
+    assert prompt_tokens("Hello<|end|>") > prompt_tokens("Hello") + 1
+
+
+def test_an_empty_question_is_one_where_the_template_takes_it(household: Household) -> None:
+    reply = ask(household, CHAT, {"messages": [{"role": "user", "content": ""}], "max_tokens": 1})
+    assert reply.json["usage"]["completion_tokens"] == 1
 
 
 def test_a_conversation_longer_than_the_context_is_refused(household: Household) -> None:

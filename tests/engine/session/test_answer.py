@@ -316,10 +316,9 @@ def test_a_prompt_longer_than_the_context(session: Session, chat_model: Path) ->
     assert session.ask("Hi", max_tokens=2).reason is FinishReason.LENGTH
 
 
-@pytest.mark.parametrize("messages", [(), ("",), ("  \n",), (Message(Role.SYSTEM, ""),)])
-def test_an_empty_message_is_refused(bundled: Session, messages: tuple[Message | str]) -> None:
+def test_a_conversation_without_messages_is_refused(bundled: Session) -> None:
     after = len(bundled.events)
-    assert bundled.ask(*messages).reason is FinishReason.ERROR
+    assert bundled.ask().reason is FinishReason.ERROR
     failed = bundled.wait(Failed, after=after)
     assert (failed.cause, failed.bug) == ("The message is empty.", False)
 

@@ -216,14 +216,15 @@ def test_templates_that_change_earlier_turns_or_refuse(
     assert rendered("{{ raise_exception('not these roles') }}") is None
 
 
-def _recorded(folder: Path, lengths: list[int]) -> Recording:
-    recorder, rng = RecordingWriter(folder, "test"), np.random.default_rng(0)
+def _recorded(folder: Path, lengths: list[int], taps: tuple[int, ...] = (4,)) -> Recording:
+    recorder, rng = RecordingWriter(folder, "test", taps), np.random.default_rng(0)
     for index, length in enumerate(lengths):
         tokens = rng.integers(0, 300, length).astype(np.int32)
-        states = torch.from_numpy(rng.standard_normal((length, 2, 8))).to(torch.bfloat16)
-        recorder.add(Recorded(index, tokens, np.arange(length) >= 3, states))
+        states = rng.standard_normal((length, len(taps) + 1, 8))
+        halves = torch.from_numpy(states).to(torch.bfloat16)
+        recorder.add(Recorded(index, tokens, np.arange(length) >= 3, halves))
     recorder.flush()
-    return Recording(folder, "test")
+    return Recording(folder, "test", taps)
 
 
 @pytest.fixture
@@ -279,6 +280,19 @@ def test_batches_stay_within_their_size_and_have_their_own_states(recording: Rec
             assert torch.equal(batch.hidden[row, :length], known[:, 1])
             assert not batch.hidden[row, length:].any()
             assert batch.answers[row].nonzero().flatten().tolist() == list(range(3, length))
+
+
+def test_a_recording_serves_all_drafts_whose_blocks_it_has(tmp_path: Path) -> None:
+    with _recorded(tmp_path, [9, 30], taps=(1, 4, 7)) as whole:
+        every = whole.states(1)
+    assert every.shape == (30, 4, 8)
+    for taps, parts in (((), [3]), ((4,), [1, 3]), ((1, 7), [0, 2, 3])):
+        with Recording(tmp_path, "test", taps) as some:
+            assert torch.equal(some.states(1), every[:, parts])
+    with pytest.raises(UserFixable, match="was recorded with another model"):
+        Recording(tmp_path, "test", (1, 2))
+    with pytest.raises(UserFixable, match="was recorded with another model"):
+        RecordingWriter(tmp_path, "test", (2,))
 
 
 def test_a_recording_is_kept_in_files_of_a_bounded_size(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import tokenizers
@@ -26,10 +26,16 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 Description = dict[str, object]
 
 _PADDING = re.compile(r"\[(?:PAD|EMPTY_)\d+\]")
-_HTML = re.compile(
-    "</?(?:table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|ul|ol|li|p|br|hr|a|img"
-    "|strong|em|b|i|u|sub|sup|code|pre)>"
+_TAG = re.compile("</?([a-z][a-z0-9]*)>")
+_MARKS = frozenset(
+    {
+        *("think", "thinking", "unk", "pad", "bos", "eos", "sep", "cls", "mask"),
+        *("image", "audio", "video", "tool", "user", "assistant", "system"),
+    }
 )
+"""Names of tags that control a model, whatever its vocabulary calls them."""
+_TEXT_TAGS = "s", "<bos>"
+"""A tag of HTML's that begins a text in vocabularies without this token."""
 _FIRST, _NEVER = '"prepend_scheme": "first"', '"prepend_scheme": "never"'
 _MOST_ADDED = 1 << 15
 """Gemma has six thousand; looking for a hundred thousand in texts takes seconds to prepare."""
@@ -44,11 +50,13 @@ class Vocabulary:
         description: the members of tokenizer.json.
         inner: members that are different for stretches behind control tokens.
         built: the description was made here, so every added token is in the model's own list too.
+        doubled: tokens whose texts later ones have too, by id; texts are encoded with the later.
     """
 
     description: Mapping[str, object]
     inner: Mapping[str, object] | None = None
     built: bool = False
+    doubled: Mapping[int, str] = field(default_factory=dict)
 
 
 def byte_level(pieces: Pieces, merges: Sequence[Merge], pretokeniser: Pretokeniser) -> Vocabulary:
@@ -68,6 +76,7 @@ def byte_level(pieces: Pieces, merges: Sequence[Merge], pretokeniser: Pretokenis
     cut = [*map(_split, pretokeniser.patterns), bytes_]
     return Vocabulary(
         built=True,
+        doubled=pieces.doubled,
         description={
             "version": "1.0",
             "added_tokens": _added(pieces, _never, spaces_kept=True, prefixed=False),
@@ -116,7 +125,9 @@ def sentencepiece(
     }
     metaspace = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": "always"}
     inner = {"normalizer": None, "pre_tokenizer": metaspace | {"split": False}}
-    return Vocabulary(description, inner if space_prefix else None, built=True)
+    return Vocabulary(
+        description, inner if space_prefix else None, built=True, doubled=pieces.doubled
+    )
 
 
 def _bpe(pieces: Pieces, merges: Sequence[Merge]) -> Description:
@@ -306,15 +317,17 @@ def _normalised(description: Mapping[str, object]) -> Description:
     if isinstance(model, dict) and model.get("dropout") is not None:
         result["model"] = {**model, "dropout": None}
     if isinstance(added, list):
-        result["added_tokens"] = [_with_control_mark(token) for token in added]
+        contents = {token.get("content") for token in added if isinstance(token, dict)}
+        marks = _MARKS if _TEXT_TAGS[1] in contents else _MARKS | {_TEXT_TAGS[0]}
+        result["added_tokens"] = [_with_control_mark(token, marks) for token in added]
     return result
 
 
-def _with_control_mark(token: object) -> object:
+def _with_control_mark(token: object, marks: Collection[str]) -> object:
     """Mark as special any added token that could be more than a piece of ordinary text.
 
-    Ordinary are words, single characters, runs of blanks, and the tags of HTML, which Gemma's
-    vocabulary has; but `</s>`, which in other vocabularies ends a text.
+    Ordinary are words, single characters, runs of blanks, and tags like those of HTML, which
+    Gemma's vocabulary has, unless their names are `marks`.
     """
     if not isinstance(token, dict) or not isinstance(token.get("content"), str):
         return token
@@ -322,5 +335,6 @@ def _with_control_mark(token: object) -> object:
     word = all(
         character.isalnum() or character.isspace() or character == BLANK for character in text
     )
-    ordinary = word or len(text) == 1 or _HTML.fullmatch(text) is not None
+    tag = _TAG.fullmatch(text)
+    ordinary = word or len(text) == 1 or (tag is not None and tag[1] not in marks)
     return {**token, "special": bool(token.get("special")) or not ordinary}

@@ -55,14 +55,14 @@ class Pieces:
         kinds: `PieceKind` of each token.
 
     Raises:
-        UserFixable: the lists have different lengths, a text occurs twice or a score is no number.
+        UserFixable: the lists have different lengths, or a score is no number.
     """
 
     texts: Sequence[str]
     scores: Sequence[float]
     kinds: Sequence[int]
     known: dict[str, int] = field(init=False)
-    """Text -> token id."""
+    """Text -> token id; of a text that occurs twice, the later one."""
 
     def __post_init__(self) -> None:
         count = len(self.texts)
@@ -72,10 +72,15 @@ class Pieces:
         check_lengths(self.texts)
         if len(self.kinds) != count or (self.scores and len(self.scores) != count):
             raise damaged(f"{count} tokens, {len(self.kinds)} types, {len(self.scores)} scores")
-        if len(self.known) != count:
-            raise damaged("a token is listed twice")
         if any(map(math.isnan, self.scores)):
             raise damaged("a score is not a number")
+
+    @property
+    def doubled(self) -> dict[int, str]:
+        """Return the tokens whose texts later ones have too, by their ids."""
+        if len(self.known) == len(self.texts):
+            return {}
+        return {index: text for index, text in enumerate(self.texts) if self.known[text] != index}
 
     def ids(self, *kinds: PieceKind) -> list[int]:
         """The ids of the tokens of some kinds."""

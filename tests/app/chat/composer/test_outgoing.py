@@ -249,6 +249,24 @@ def test_a_document_has_a_chip_while_it_is_read_and_the_message_waits_for_it(
     assert "unwanted" not in desk.session.messages[0].text
 
 
+def test_the_encoding_of_an_attached_file_can_be_changed(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "alt.txt").write_bytes("Grüße".encode("cp1252"))
+    (tmp_path / "new.txt").write_bytes("Grüße".encode())
+    chips = desk.chat.composer.chips
+    desk.chat.outgoing.attach([tmp_path / "alt.txt", tmp_path / "new.txt"])
+    desk.bot.waitUntil(lambda: len(chips.chips) == 2)
+    assert chips.chips[1].encoding_button is None
+    button = chips.chips[0].encoding_button
+    assert button is not None
+    assert button.text() == "Western European (Windows-1252)"
+    menu = button.menu()
+    (cyrillic,) = (each for each in menu.actions() if each.text() == "Cyrillic (Windows-1251)")
+    cyrillic.trigger()
+    desk.bot.waitUntil(lambda: desk.chat.outgoing.attachments[0].encoding == "cp1251")
+    assert desk.chat.outgoing.attachments[0].text == "Grüße".encode("cp1252").decode("cp1251")
+    assert [each.name for each in desk.chat.outgoing.attachments] == ["alt.txt", "new.txt"]
+
+
 @pytest.mark.qt_log_ignore("This plugin does not support")
 def test_files_are_chosen_in_a_dialog(desk: Desk, tmp_path: Path) -> None:
     for name in ("a.txt", "b.txt"):

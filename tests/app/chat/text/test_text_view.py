@@ -14,8 +14,8 @@ from pytestqt.qtbot import QtBot
 from app.chat.text.backdrop import region_box
 from app.chat.text.highlight import load_lexer
 from app.chat.text.regions import RegionKind
+from app.chat.text.selection import selected_text
 from app.chat.text.styles import CODE_HEADER
-from app.chat.text.surface import selected_text
 from app.chat.text.text_view import TextView
 from app.theme.icons import IconButton
 from app.theme.theme import Theme, ThemeChoice
@@ -304,6 +304,70 @@ def test_html_is_text(view: TextView) -> None:
     assert "<div>" in _everything(view)
 
 
+def test_a_line_breaks_in_a_cell_and_nowhere_else(view: TextView) -> None:
+    view.show_markdown("| a |\n|---|\n| first<br>second<br/>`<br>` |\n\nThe <br> tag.")
+    assert "first\u2028second\u2028<br>" in view.toPlainText().replace("\n", "\u2028")
+    assert "The <br> tag." in view.toPlainText()
+
+
+@pytest.mark.parametrize(
+    ("text", "bold"),
+    [
+        ("**注意：**请先阅读。这是**“重点”**内容。", ["注意：", "“重点”"]),
+        ("한국어**(강조)**는", ["(강조)"]),
+        ("これは**「重要」**です", ["「重要」"]),
+        ('a**"b"**c', []),
+        ("2 ** 3 ** 4", []),
+    ],
+)
+def test_marks_beside_cjk_punctuation(view: TextView, text: str, bold: list[str]) -> None:
+    view.show_markdown(text)
+    at = view.document().begin().begin()
+    found = []
+    while not at.atEnd():
+        if at.fragment().charFormat().fontWeight() > 500:
+            found.append(at.fragment().text())
+        at += 1
+    assert found == bold
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("see https://example.org/a_(b).", ["https://example.org/a_(b)"]),
+        (
+            "(http://a.org/x?y=1&z=2, **https://b.org/**)",
+            ["http://a.org/x?y=1&z=2", "https://b.org/"],
+        ),
+        ("见https://example.org。好", ["https://example.org"]),
+        ("[https://a.org](https://b.org)", ["https://b.org"]),
+        ("`https://a.org` http:// xhttps://b.org file:///etc", []),
+    ],
+)
+def test_addresses_are_links(view: TextView, text: str, links: list[str]) -> None:
+    view.show_markdown(text)
+    assert [address for _, address in _anchors(view)] == links
+
+
+def test_an_address_that_is_being_written_leads_where_it_says(view: TextView) -> None:
+    for piece in ("See https://exam", "ple", ".org", "/path", " here", " and on"):
+        view.append(piece)
+        (link,) = _anchors(view)
+        assert link[0] == link[1]
+    assert link[1] == "https://example.org/path"
+
+
+def _anchors(view: TextView) -> list[tuple[str, str]]:
+    """The links of the first paragraph: what they show and where they lead."""
+    at = view.document().begin().begin()
+    found = []
+    while not at.atEnd():
+        if at.fragment().charFormat().isAnchor():
+            found.append((at.fragment().text(), at.fragment().charFormat().anchorHref()))
+        at += 1
+    return found
+
+
 def test_nothing_is_loaded(view: TextView, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(
@@ -321,6 +385,30 @@ def test_nothing_is_loaded(view: TextView, monkeypatch: pytest.MonkeyPatch) -> N
 def test_copied_text_keeps_list_markers_and_lines(view: TextView) -> None:
     view.show_markdown("1. one\n2. two\n   - in\n\nEnd\nline")
     assert _everything(view) == "1. one\n2. two\n  - in\nEnd\nline"
+
+
+def test_a_copied_table_stays_a_table(view: TextView) -> None:
+    rows = "| 3 | 4 |\n" * 40
+    view.show_markdown(f"above\n\n| a | b & c |\n|---|---|\n| 1<br>2 | $x^2$ |\n{rows}\n- below")
+    assert _everything(view) == "above\na\tb & c\n1 2\t$x^2$\n" + "3\t4\n" * 40 + "- below"
+    view.selectAll()
+    html = view.createMimeDataFromSelection().html()
+    assert html.count("<table>") == 1
+    assert "<th>a</th><th>b &amp; c</th></tr><tr><td>1 2</td><td>$x^2$</td></tr>" in html
+    assert html.count("<tr>") == 42
+
+
+def test_a_column_of_a_table_is_copied_alone(view: TextView) -> None:
+    view.show_markdown("| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |")
+    cursor = view.document().find("2")
+    cursor.setPosition(view.document().find("4").position(), QTextCursor.MoveMode.KeepAnchor)
+    assert selected_text(cursor) == "2\n4"
+
+
+def test_text_without_a_table_is_copied_as_text_alone(view: TextView) -> None:
+    view.show_markdown("**bold**")
+    view.selectAll()
+    assert not view.createMimeDataFromSelection().hasHtml()
 
 
 @pytest.mark.parametrize(

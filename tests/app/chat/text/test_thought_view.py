@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.text import thought_view
-from app.chat.text.surface import selected_text
+from app.chat.text.selection import selected_text
 from app.chat.text.text_view import TextView
 from app.chat.text.thought_view import ThoughtView
 from app.theme.theme import Theme, ThemeChoice

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from engine.model.text.thinking import AnswerPart, ThoughtSplitter, parts
 
+_MENTIONED = "R1 puts its thoughts between <think> and </think> tags, then answers."
+
 
 @pytest.mark.parametrize(
     ("text", "thought", "said"),
@@ -24,13 +26,28 @@ from engine.model.text.thinking import AnswerPart, ThoughtSplitter, parts
         ("<think>a</think>b\n<think>c</think>d", "ac", "b\nd"),
         ("a < b and <thin", "", "a < b and <thin"),
         ("<think>a</think>b </think> c", "a", "b </think> c"),
+        (_MENTIONED, "", _MENTIONED),
+        (f"{_MENTIONED}\n</think>\nYes.", _MENTIONED, "Yes."),
+        (f"<think>\nHm, <think>\n</think>{_MENTIONED}", "Hm, <think>", _MENTIONED),
+        ("It ends with </think>, always.", "", "It ends with </think>, always."),
+        ("hm </think> \t\nYes.", "hm", "Yes."),
+        ("hm</think>", "hm", ""),
+        (
+            "between <think> and </think>\nand </think>\nYes",
+            "between <think> and </think>\nand",
+            "Yes",
+        ),
+        ("[THINK]hm[/THINK]Yes.", "hm", "Yes."),
+        ("hm\n[/THINK]\nYes [1].", "hm", "Yes [1]."),
     ],
 )
 def test_what_is_thought_and_what_is_said(text: str, thought: str, said: str) -> None:
     assert parts(text) == (thought, said)
 
 
-_WORDS = st.sampled_from(["<think>", "</think>", "<thinking>", "`", "```", "\n", "a ", "<", "<th"])
+_WORDS = st.sampled_from(
+    ["<think>", "</think>", "[THINK]", "[/THINK]", "`", "```", "\n", "a ", "<", "<th"]
+)
 
 
 @settings(max_examples=300, deadline=None)

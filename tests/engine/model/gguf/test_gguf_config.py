@@ -311,6 +311,18 @@ def test_the_frequencies_of_llama_3(tmp_path: Path) -> None:
             np.testing.assert_allclose(mine, right, rtol=0, atol=1e-4)
 
 
+def test_what_a_file_leaves_out_and_all_of_its_family_have(tmp_path: Path) -> None:
+    """Files of Ollama's lack the number in norms, and the larger Gemma 3's stretching."""
+    left_out = {"attention.layer_norm_rms_epsilon": None}
+    assert model_config(opened(tmp_path, "gemma3", left_out)).rms_norm_eps == 1e-6
+    with pytest.raises(UserFixable, match="epsilon” should be"):
+        model_config(opened(tmp_path, "llama", left_out))
+    for blocks, factor in ((34, 8.0), (26, 1.0)):
+        rope = model_config(opened(tmp_path, "gemma3", {"block_count": blocks})).blocks[-1].rope
+        assert rope is not None
+        assert rope.factor == factor
+
+
 def test_lists_of_equal_numbers_count_as_one(tmp_path: Path) -> None:
     numbers = {"attention.head_count_kv": [2] * 6, "feed_forward_length": [96] * 6}
     assert model_config(opened(tmp_path, "llama", numbers)).num_kv_heads == 2
@@ -384,6 +396,7 @@ def test_what_cannot_be_run(
         ("qwen3", {"pooling_type": 3}, [], "embedding model"),
         ("llama", {"attention.causal": False}, [], "embedding model"),
         ("eagle3", {}, [], "drafts for another"),
+        ("controlvector", {}, [], "control vector"),
     ],
 )
 def test_what_is_no_language_model(

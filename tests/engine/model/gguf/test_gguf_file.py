@@ -208,6 +208,18 @@ def test_any_part_opens_the_whole_model(tmp_path: Path) -> None:
         }
 
 
+def test_parts_named_in_capitals(tmp_path: Path) -> None:
+    parts = [part(tmp_path, number) for number in (1, 2, 3)]
+    parts = [file.rename(file.with_suffix(".GGUF")) for file in parts]
+    assert open_gguf(parts[1]).files == tuple(parts)
+
+
+def test_parts_that_were_joined_end_to_end(tmp_path: Path) -> None:
+    whole = b"".join(part(tmp_path, number).read_bytes() for number in (1, 2, 3))
+    with pytest.raises(UserFixable, match=r"3 parts .*one behind the other"):
+        open_gguf(written(tmp_path / "joined.gguf", whole))
+
+
 def test_missing_parts_are_named(tmp_path: Path) -> None:
     path = part(tmp_path, 2, 5)
     with pytest.raises(UserFixable, match=r"4 of 5 .*m-00001-of-00005\.gguf.*\.\.\."):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from small_tokenizers import CONTROLS, KINDS, TokenizerFolder
 
 from engine.errors import UserFixable
-from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.chat_template import ChatTemplate, TemplateChoices
 from engine.model.text.template_sandbox import MAX_SOURCE
+from engine.model.text.template_source import own_template
 from engine.model.text.tokenizer import Tokenizer
-from engine.request import Message, Role
+from engine.request import Message, Role, ToolCall
 
 CHATML = """\
 {%- for message in messages %}
@@ -272,9 +274,134 @@ def test_roles_that_do_not_alternate_are_merged(tokenizer_folder: TokenizerFolde
     pair = with_template(tokenizer_folder, LLAMA2)
     merged = prompt(pair, user("a\n\nb"), answer("c"), user("d\n\ne"))
     assert prompt(pair, user("a"), user("b"), answer("c"), system("d"), user("e")) == merged
+
+
+def test_what_a_template_does_not_take_is_told_in_its_words(
+    tokenizer_folder: TokenizerFolder,
+) -> None:
+    pair = with_template(tokenizer_folder, "{{ raise_exception('never on Sundays') }}")
     with pytest.raises(UserFixable, match="does not accept") as caught:
-        prompt(pair, answer("c"), user("d"))
-    assert "must alternate" in caught.value.details
+        prompt(pair, user("d"))
+    assert "never on Sundays" in caught.value.details
+
+
+def test_several_system_texts_and_a_greeting(tokenizer_folder: TokenizerFolder) -> None:
+    pair = with_template(tokenizer_folder, LLAMA2)
+    one = prompt(pair, system("a\n\nb"), user("q"))
+    assert prompt(pair, system("a"), system("b"), user("q")) == one
+    greeted = prompt(pair, answer("Hi!"), user("q"))
+    assert greeted == prompt(pair, user(""), answer("Hi!"), user("q"))
+    told = prompt(pair, system("s"), answer("Hi!"), user("q"))
+    assert told == prompt(pair, system("s"), user(""), answer("Hi!"), user("q"))
+
+
+PARTS = """\
+{%- for message in messages %}{{ message.role | capitalize + ': ' }}
+{%- for part in message.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}
+{{- '<|im_end|>' }}{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"""
+
+
+def test_a_template_that_reads_parts_only(tokenizer_folder: TokenizerFolder) -> None:
+    template, tokenizer = with_template(tokenizer_folder, PARTS)
+    ids = prompt((template, tokenizer), system("s"), user("Hi"), answer("Ho"), user("<|im_end|>"))
+    text = tokenizer.decode(ids)
+    assert text == (
+        "System: s<|im_end|>User: Hi<|im_end|>Assistant: Ho<|im_end|>User: <|im_end|><|im_end|>"
+        "Assistant:"
+    )
+    assert ids.count(tokenizer.control_tokens["<|im_end|>"]) == 4  # the user's own is text
+    known = tuple(tokenizer.encode_text(" Ho"))
+    spliced = prompt((template, tokenizer), user("Hi"), answer(" Ho", known), user("!"))
+    assert " ".join(map(str, known)) in " ".join(map(str, spliced))
+    assert "User: Hi<|im_end|>Assistant: Ho<|im_end|>" in tokenizer.decode(spliced)
+
+
+@pytest.mark.parametrize(
+    ("broken", "rendered"),
+    [
+        (CHATML + "{% for", "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"),
+        (
+            "{% for %}<start_of_turn>",
+            "<s><start_of_turn>user\nHi<end_of_turn>\n",
+        ),
+        ("[INST] {{", "<s>[INST] Hi [/INST]"),
+        ("{{ <|start_header_id|>", "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"),
+        ("{{ <|assistant|>", "<|user|>\nHi<|end|>\n<|assistant|>\n"),
+        ("{{ nothing", "User: Hi\nAssistant:"),
+    ],
+)
+def test_a_damaged_template_gives_way_to_its_family_s(
+    tokenizer_folder: TokenizerFolder, broken: str, rendered: str
+) -> None:
+    template, tokenizer = with_template(tokenizer_folder, broken)
+    assert tokenizer.decode(prompt((template, tokenizer), user("Hi"))).startswith(rendered)
+    assert "damaged" in template.caveat
+    assert not with_template(tokenizer_folder, CHATML)[0].caveat
+
+
+def test_a_template_of_one_s_own(tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    metadata = {"tokenizer.chat_template": CHATML, "tokenizer.ggml.tokens": ("a",)}
+    assert ChatTemplate.from_gguf(metadata, own_template(file)).source == CHATML
+    (tmp_path / "m.jinja").write_text("mine")
+    assert ChatTemplate.from_gguf(metadata, own_template(file)).source == "mine"
+    (tmp_path / "m.jinja").write_text("{% mine")
+    with pytest.raises(UserFixable, match="damaged"):
+        ChatTemplate.from_gguf(metadata, own_template(file))
+
+
+def test_a_template_is_told_the_day_of_the_conversation(tokenizer_folder: TokenizerFolder) -> None:
+    source = "{{ strftime_now('%d %B %Y') }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    template, tokenizer = with_template(tokenizer_folder, source)
+    choices = TemplateChoices(day=date(2026, 11, 27))
+    told = template.prompt([user("!")], tokenizer, continue_answer=False, choices=choices)
+    assert tokenizer.decode(told.ids) == "27 November 2026!"
+
+
+TOOLS = """\
+{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}
+{%- for call in m.tool_calls or [] %}{{ '\n<call>' + call.function.name + ' ' }}
+{{- call.function.arguments | tojson }}{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"""
+
+
+@pytest.mark.parametrize(
+    ("template", "asked", "result"),
+    [
+        (TOOLS, 'assistant\n\n<call>look {"at": "<|im_end|>"}', "tool\n42"),
+        (
+            LLAMA2,
+            '<tool_call>\n{"name": "look", "arguments": {"at": "<|im_end|>"}}\n</tool_call>',
+            "<tool_response>\n42\n</tool_response>",
+        ),
+    ],
+)
+def test_tools_in_the_history(
+    tokenizer_folder: TokenizerFolder, template: str, asked: str, result: str
+) -> None:
+    pair = with_template(tokenizer_folder, template)
+    call = ToolCall("call-1", "look", '{"at": "<|im_end|>"}')
+    asking = Message(Role.ASSISTANT, "", calls=(call,))
+    told = Message(Role.TOOL, "42", call_id="call-1")
+    ids = prompt(pair, user("q"), asking, told)
+    text = pair[1].decode(ids)
+    assert asked in text
+    assert result in text
+    end = pair[1].control_tokens["<|im_end|>"]
+    assert ids.count(end) == (3 if template is TOOLS else 0)  # that in the arguments is text
+
+
+def test_an_answer_that_mentions_the_tags_is_sent_whole(tokenizer_folder: TokenizerFolder) -> None:
+    source = CHATML.replace("message.content", "message.content.split('</think>')[-1]")
+    template, tokenizer = with_template(tokenizer_folder, source)
+    said = "R1 thinks between <think> and </think> tags, then answers."
+    for ids in (None, tuple(tokenizer.encode_text(said))):
+        turns = (user("a"), answer(said, ids), user("b"))
+        assert said in tokenizer.decode(prompt((template, tokenizer), *turns))
+    thought = answer("<think>\nhm, <think> and </think>\n</think>\n\nYes.")
+    text = tokenizer.decode(prompt((template, tokenizer), user("a"), thought, user("b")))
+    assert "hm" not in text
+    assert "Yes." in text
 
 
 def test_without_a_template_a_plain_one_serves(tokenizer_folder: TokenizerFolder) -> None:

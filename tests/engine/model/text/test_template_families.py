@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from template_families import BY_NAME, FAMILIES, Family
 
-from engine.model.text.chat_template import ChatTemplate, Prompt
+from engine.model.text.chat_template import ChatTemplate, Prompt, TemplateChoices
 from engine.model.text.template_sandbox import SandboxedTemplate
-from engine.model.text.template_source import UNDATED
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
 
@@ -40,14 +39,16 @@ def written(tokenizer: Tokenizer, prompt: Prompt, text: str = ANSWER) -> Message
 
 def ask(name: str, *messages: Message, thinking: bool | None = None, go_on: bool = False) -> Prompt:
     template, tokenizer = opened(name)
-    return template.prompt(messages, tokenizer, continue_answer=go_on, thinking=thinking)
+    return template.prompt(
+        messages, tokenizer, continue_answer=go_on, choices=TemplateChoices(thinking)
+    )
 
 
 def rendered(name: str, *turns: tuple[str, str]) -> list[int]:
     """The template's own text by ids, without anything of ours between."""
     template, tokenizer = opened(name)
     names = {"bos_token": BY_NAME[name].bos or "", "eos_token": BY_NAME[name].ends[0]}
-    source = SandboxedTemplate(template.source, names, UNDATED)
+    source = SandboxedTemplate(template.source, names)
     messages = [{"role": role, "content": text} for role, text in turns]
     text = source.render(messages, add_generation_prompt=True)
     ids = tokenizer.encode_rendered(text)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 import pytest
 
 from engine.errors import UserFixable
@@ -14,7 +12,7 @@ MESSAGES = [{"role": "user", "content": "hello"}, {"role": "assistant", "content
 
 
 def render(source: str, **names: object) -> str:
-    template = SandboxedTemplate(source, names, date(2025, 1, 1))
+    template = SandboxedTemplate(source, names)
     return template.render(MESSAGES, add_generation_prompt=True)
 
 
@@ -180,4 +178,4 @@ def test_the_templates_own_words_are_kept() -> None:
 )
 def test_damaged_templates_are_refused_when_opened(source: str) -> None:
     with pytest.raises(UserFixable):
-        SandboxedTemplate(source, {}, date(2025, 1, 1))
+        SandboxedTemplate(source, {})

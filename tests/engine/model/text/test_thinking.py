@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from small_tokenizers import TokenizerFolder
 
-from engine.model.text.chat_template import ChatTemplate, Prompt
+from engine.model.text.chat_template import ChatTemplate, Prompt, TemplateChoices
 from engine.model.text.template_sandbox import SandboxedTemplate
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, Role
@@ -61,7 +61,9 @@ def answer(text: str, ids: list[int] | None = None) -> Message:
 def ask(
     pair: Pair, *messages: Message, thinking: bool | None = None, go_on: bool = False
 ) -> Prompt:
-    return pair[0].prompt(messages, pair[1], continue_answer=go_on, thinking=thinking)
+    return pair[0].prompt(
+        messages, pair[1], continue_answer=go_on, choices=TemplateChoices(thinking)
+    )
 
 
 def text_of(pair: Pair, prompt: Prompt) -> str:

@@ -122,6 +122,24 @@ def test_words_among_the_added_tokens() -> None:
         assert (len(ids), tokenizer.decode(ids)) == (count, text)
 
 
+@pytest.mark.parametrize("begins", ["<bos>", "<s>"])
+def test_tags_of_html_are_text_where_the_vocabulary_has_them(begins: str) -> None:
+    """Gemma's begins texts with <bos>, and its <s> strikes out; elsewhere <s> begins them."""
+    tags = [
+        f"<{slash}{name}>" for name in ("div", "html", "footer", "h1", "s") for slash in ("", "/")
+    ]
+    library = byte_level()
+    library.add_tokens([begins, *(tag for tag in tags if tag != begins), "<tool_call>", "<mask>"])
+    tokenizer = Tokenizer(Vocabulary(json.loads(library.to_str())))
+    struck = {"<s>", "</s>"}
+    controls = set(tokenizer.control_tokens)
+    assert controls & {*tags} == (set() if begins == "<bos>" else struck)
+    assert {begins, "<tool_call>", "<mask>"} <= controls
+    text = "<div><footer>"
+    assert len(tokenizer.encode_text(text)) == 2
+    assert tokenizer.decode(tokenizer.encode_text(text)) == text
+
+
 def test_one_space_behind_control_tokens() -> None:
     tokenizer = BY_NAME["mistral-v0.3"].open()[1]
     begin, word = tokenizer.control_tokens["[INST]"], tokenizer.id_of("▁he")

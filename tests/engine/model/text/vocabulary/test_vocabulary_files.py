@@ -12,6 +12,7 @@ from tokenizers import Tokenizer as Library
 
 from engine.errors import UserFixable
 from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.library import byte_level
 from engine.model.text.vocabulary.pieces import (
     PieceKind,
     Pieces,
@@ -19,6 +20,7 @@ from engine.model.text.vocabulary.pieces import (
     by_rank,
     by_score,
 )
+from engine.model.text.vocabulary.pretokenisers import pretokeniser
 
 TEXTS = [
     "Hello, y'all! 1234 über 日本語 👩‍👩‍👧  \n\n\tdef x(): pass",
@@ -154,6 +156,19 @@ def test_runs_of_blanks_come_before_all_other_pieces() -> None:
     kinds = [PieceKind.NORMAL, PieceKind.USER_DEFINED, PieceKind.NORMAL, PieceKind.NORMAL]
     pieces = Pieces(texts, [0.0, 0.0, 0.0, 5.0], kinds)
     assert by_score(pieces) == [("\u2581", "\u2581"), ("\u2581", "a")]
+
+
+def test_a_token_that_is_listed_twice() -> None:
+    """The later id encodes, as in llama.cpp, and both are decoded."""
+    texts = ["<unk>", "a", "b", "ab", "a"]
+    kinds = [PieceKind.UNKNOWN, *[PieceKind.NORMAL] * 4]
+    tokenizer = Tokenizer(
+        byte_level(Pieces(texts, (), kinds), [("a", "b")], pretokeniser("default"))
+    )
+    assert tokenizer.encode_text("a") == [4]
+    assert tokenizer.encode_text("abb") == [3, 2]
+    assert tokenizer.decode([1, 4, 3]) == "aaab"
+    assert tokenizer.vocab_size == 5
 
 
 def test_a_token_that_no_two_others_make_has_no_merge() -> None:
