@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prebuilt import LIBRARY, sources_digest
+from native_library import LIBRARY, sources_digest
 
 from card.steps import ROOT
 
