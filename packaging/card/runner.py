@@ -76,14 +76,11 @@ class Runner:
 
     def _here(self) -> list[str]:
         """Return what the first step has found."""
-        told = [line["has"] for line in results(self._out) if line["kind"] == "has"]
-        if not told:
-            return []
-        lacking = {need for step in steps() for need in step.needs} - set(told[0])
+        has = self._check(steps()[0]).has
         for step in steps():
-            if lack := [need for need in step.needs if need in lacking]:
-                self._tell(f"  will be skipped: {step.name} (no {', '.join(lack)})")
-        return list(told[0])
+            if lacking := [need for need in step.needs if need not in has]:
+                self._tell(f"  will be skipped: {step.name} (no {', '.join(lacking)})")
+        return has
 
     def _one(self, step: Step) -> None:
         """Run a step, and say how it ended."""

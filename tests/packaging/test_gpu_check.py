@@ -145,7 +145,13 @@ def timed(stack: str, one: float, prompt: float, shape: str = "qwen2.5-7b") -> r
     about = {"step": "speed", "stack": stack, "shape": shape, "format": "q4_0"}
     return [
         {**about, "kind": "TimedRounds", "context": 512, "seconds": {"1": one}, "work": {}},
-        {**about, "kind": "TimedPrefill", "tokens": 512, "seconds": prompt},
+        {
+            **about,
+            "kind": "TimedPrefill",
+            "tokens": 512,
+            "seconds": prompt,
+            "work": {"kernels": {}},
+        },
     ]
 
 
