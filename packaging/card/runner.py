@@ -77,9 +77,10 @@ class Runner:
     def _here(self) -> list[str]:
         """Return what the first step has found."""
         has = self._check(steps()[0]).has
-        for step in steps():
-            if lacking := [need for need in step.needs if need not in has]:
-                self._tell(f"  will be skipped: {step.name} (no {', '.join(lacking)})")
+        wanted = dict.fromkeys(need for step in steps() for need in step.needs)
+        for need in (need for need in wanted if need not in has):
+            named = [step.name for step in steps() if need in step.needs]
+            self._tell(f"  without {need} these are skipped: {', '.join(named)}")
         return has
 
     def _one(self, step: Step) -> None:
