@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import signal
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -33,6 +36,7 @@ from app.models.server_book import ServerBook
 from app.models.starter_offer import StarterDownload
 from app.notices import report, tell
 from app.performance.baseline import WithoutDraft
+from app.performance.verdicts import Verdicts
 from app.serving.model_server import ModelServer
 from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
@@ -53,8 +57,8 @@ from app.tuning.first_calibration import measure_once
 from app.tuning.pressure import Pressure
 from app.tuning.pressure_notice import PressureNotice
 from app.tuning.run_choice import RunChoice
-from engine.commands import Load
-from engine.events import Connected, Failed, PlanReady, Unloaded
+from app.widgets import file_dialog
+from engine.events import Connected, Failed, LoadProgress, PlanReady, Unloaded
 from engine.language import tr
 from engine.model.bundled import is_starter
 from engine.remote.servers import ServerKeys
@@ -69,6 +73,9 @@ if TYPE_CHECKING:
     from engine.server.models import Catalogue
 
 _log = logging.getLogger(__name__)
+
+_ALIVE_S = 30.0
+"""A load that made progress so lately hangs as little as it has crashed."""
 
 _UNSEEN_MS = 2000
 """A window that was not painted by then is hidden or minimised, and starts its engine as well."""
@@ -123,6 +130,8 @@ class Assembly:
         self.settings = settings or SettingsStore(paths.settings)
         self._theme = theme
         self._look(self.settings.value)
+        folders = file_dialog.FolderMemory(self.settings.folder, self.settings.keep_folder)
+        file_dialog.memory = folders
         self.settings.changed.connect(self._look)
         self.history = OpenHistory(paths.history)
         self.store = self.history.store
@@ -134,10 +143,14 @@ class Assembly:
         feed = performance_feed(self.bridge, self.session)
         kept = MeasuredFile(paths.measured)
         self.measured = MeasuredSpeeds(self.bridge, kept.read, kept.keep)
-        without = WithoutDraft(self.bridge, self.session, self.measured, parent=self.bridge)
+        without = WithoutDraft(self.bridge, self.session, parent=self.bridge)
+        self.verdicts = Verdicts(
+            self.bridge, self.session, feed.model.verdicts, self._keep_verdict, parent=self.bridge
+        )
+        self.verdicts.changed.connect(without.changed)
         panel = performance_panel(feed, without, self.settings)
         running = Running(self.bridge, self.settings, simulate_gpu, device=device)
-        self.models = ModelChoice(running, self.settings)
+        self.models = ModelChoice(running, self.settings, self._on_disk)
         self.servers = ServerBook(paths.servers, keys, self.loop, self.bridge)
         choosing = RunChoice(running, self.bridge)
         self.model_manager = ModelManager(hub or self._real_hub, self.models, self.settings)
@@ -158,6 +171,8 @@ class Assembly:
         )
         self.window = MainWindow(services)
         self._mark = LoadMark(paths.load_mark)
+        self._heard = -math.inf
+        """When a load last made progress."""
         self._asks = False
         """True if the user is asked before the model is loaded that the last start died with."""
         self._starter: Callable[[], Path | None] = self._starter_here
@@ -207,6 +222,7 @@ class Assembly:
                 tell(tr(CRASHED if died else ASKED_FOR))
         elif measure:
             measure_once(self.bridge)
+        self.bridge.subscribe(LoadProgress, lambda _event: self._hear())
         for answer in (PlanReady, Connected, Unloaded, Failed):
             self.bridge.subscribe(answer, lambda _event: mark.clear())
         warm_up(self.window)
@@ -222,6 +238,10 @@ class Assembly:
         if self.paths.downloads.exists():
             self.model_manager.go_on()
 
+    def _hear(self) -> None:
+        """The load that is under way makes progress."""
+        self._heard = time.monotonic()
+
     def _load_first(self, model: Path | None) -> None:
         elsewhere = self.servers.last() if model is None else None
         if model is None:
@@ -234,6 +254,7 @@ class Assembly:
         """Show the window, with a model that was opened from outside."""
         self.window.come_forward()
         if file is not None:
+            self.window.pages.show_chat()
             self.models.load_path(file)
 
     def close(self) -> None:
@@ -242,8 +263,9 @@ class Assembly:
         self.session.stop()
         self.model_manager.close()
         self.loop.close()
-        if self.bridge.close() and not self._asks:
-            self._mark.clear()  # a start without a model is no crash either
+        ended = self.bridge.close() or time.monotonic() - self._heard < _ALIVE_S
+        if ended and not self._asks:
+            self._mark.clear()  # a start without a model, or one that was quit, is no crash
         self.session.shut_down()
         self.settings.flush()
         self.measured.flush()
@@ -271,17 +293,28 @@ class Assembly:
         from engine.hub.shelf.shelf import ModelShelf
         from engine.server.catalogue import shelf_catalogue
 
-        def command(model: Path) -> Load:
-            profile = self.settings.value.profiled(model).profile
-            usual = Load(model, simulate_gpu=self._simulate_gpu, device=self._device)
-            return profile.put_into(usual)
+        shelf = ModelShelf(self.paths.data, self._cache())
 
         def more() -> list[Path]:
             used = [Path(path) for path in self.settings.value.recent_models]
             starter = self._starter()
             return used if starter is None else [*used, starter]
 
-        return shelf_catalogue(ModelShelf(self.paths.data, self._cache()), command, more)
+        return shelf_catalogue(shelf, self.models.running.kept_load, more)
+
+    def _keep_verdict(self, message_id: int, packed: str) -> None:
+        """Keep it once the answer's words are kept, which are more important."""
+        self.session.writer.saving.write(
+            -message_id, partial(self.store.answers.keep_verdict, message_id, packed)
+        )
+
+    def _on_disk(self) -> list[Path]:
+        """Return the models that are kept, for answers; reads the disk."""
+        numpy_whole()
+        from engine.hub.shelf.shelf import ModelShelf
+
+        kept = ModelShelf(self.paths.data, self._cache()).models(elsewhere=False)
+        return [each.path for each in kept if not each.head and not each.problem]
 
     def _find_starter(self) -> Path | None:
         return self._starter()
@@ -298,7 +331,7 @@ class Assembly:
 
     def _in_use(self) -> tuple[Path, ...]:
         """Return the models that are loaded, or about to be."""
-        last = self.bridge.last_load
+        last = self.bridge.status.wanted
         if last is None:
             return ()
         return (last.model, *([last.draft] if isinstance(last.draft, Path) else []))

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.data_folder.paths import find_paths
+from app.data_folder.paths import absolute_path, find_paths
 from engine import language
 from engine.language import LANGUAGES, listed, tr
 
 _LARGEST_GPU = 10_000
-COMMANDS = ("chat", "serve", "bench", "plan", "hardware", "models", "train-draft")
+COMMANDS = ("chat", "serve", "bench", "plan", "hardware", "models", "train-draft", "pytorch")
 """Sub-commands that need no window; known here without importing the engine."""
 
 
@@ -138,7 +138,7 @@ def _model(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             tr("“{text}” is neither a command nor a file").format(text=text)
         )
-    return path
+    return absolute_path(path)
 
 
 def _gibibytes(text: str) -> int:

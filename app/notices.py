@@ -24,7 +24,7 @@ class NoticeKind(Enum):
     """How a notice looks, and how long it stays."""
 
     PROBLEM = auto()
-    """Stays until it is dismissed."""
+    """Stays until it is dismissed; one that asks for nothing leaves by itself after a while."""
     OFFER = auto()
     """Stays until it is answered or withdrawn."""
     TOAST = auto()
@@ -95,9 +95,9 @@ def reporting() -> Iterator[None]:
         report(error)
 
 
-def tell(text: str, *actions: Action) -> None:
+def tell(text: str, *actions: Action) -> Notice:
     """Tell of something that was done."""
-    _post(Notice(NoticeKind.TOAST, text, actions=actions))
+    return _post(Notice(NoticeKind.TOAST, text, actions=actions))
 
 
 def tell_saved(path: Path, text: str = "") -> None:

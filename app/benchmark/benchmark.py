@@ -17,7 +17,7 @@ from app.engine_link.running import Running
 from app.engine_link.status import EngineStatus, Phase
 from app.version import version
 from engine.bench.modes.report import ComparisonReport, Hardware, ModeRow, report, rows_of
-from engine.commands import Compare, Load, Mode, Preview, Stop
+from engine.commands import Compare, Mode, Preview, Stop
 from engine.events import Compared, CompareProgress, PlanReady, Previewed, Unloaded
 from engine.language import later
 
@@ -79,14 +79,13 @@ class Benchmark(QObject):
         self.preview: Previewed | None = None
         self._files = self._files_now = ""
         self._model: Path | None = None
-        self._load: Load | None = None
         self._bridge.subscribe(CompareProgress, self._follow)
         self._bridge.subscribe(Compared, self._ended)
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Unloaded, lambda _event: self._unloaded())
         self._bridge.status_changed.connect(lambda _status: self._go_on())
-        if self.status.plan is not None and self._bridge.last_load is not None:
-            self._look_up(self._bridge.last_load.model)
+        if self.status.model is not None:
+            self._look_up(self.status.model)
 
     @property
     def status(self) -> EngineStatus:
@@ -141,8 +140,9 @@ class Benchmark(QObject):
 
     def look_ahead(self) -> None:
         """Have it told which modes would run, for a word on how long it takes."""
-        if self._bridge.last_load is not None and self.stage is BenchmarkStage.IDLE:
-            self._asker.ask(Preview(self._bridge.last_load), self._previewed)
+        wanted = self.status.wanted
+        if wanted is not None and self.stage is BenchmarkStage.IDLE:
+            self._asker.ask(Preview(wanted), self._previewed)
 
     def _go_on(self) -> None:
         """Ask the engine as soon as it has nothing else to do."""
@@ -159,13 +159,12 @@ class Benchmark(QObject):
         if self.stage is not BenchmarkStage.STOPPING:
             self.stage = BenchmarkStage.RUNNING
         self.progress = event
-        self._load = self._bridge.last_load
         self.changed.emit()
 
     def _ended(self, event: Compared) -> None:
         self.stage, self.progress = BenchmarkStage.IDLE, None
         self.outcome = BenchmarkOutcome(event.complete, event.winner)
-        load, machine = self._load or self._bridge.last_load, self.status.machine
+        load, machine = self.status.loaded, self.status.machine
         known = load is not None and load.model == event.model and machine is not None
         if event.complete and known and load is not None and machine is not None:
             name = self.status.model_name

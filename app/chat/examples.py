@@ -5,6 +5,15 @@ They are in English whatever the window speaks: the starter model knows no other
 
 from __future__ import annotations
 
+BEGINNINGS = (
+    "Once upon a time there was a brave mouse who",
+    "The three most important inventions are",
+    "def add(a, b):",
+    "Photosynthesis is the process by which",
+    "The moon rose over the sea, and",
+    "Dear neighbours,",
+)
+"""For models that only continue text."""
 EXAMPLES = (
     "What can you do?",
     "Tell me a short story about a brave mouse.",

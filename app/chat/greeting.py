@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.examples import EXAMPLES
+from app.chat.examples import BEGINNINGS, EXAMPLES
 from app.chat.machine_words import joined, machine_words
 from app.engine_link.plan_texts import run_words
 from app.engine_link.status import EngineStatus, Phase
@@ -41,12 +41,12 @@ class Greeting(QWidget):
     """
 
     example_chosen = Signal(str)
-    """Models that suit this computer shall be shown."""
 
     def __init__(self, offer: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._status = EngineStatus()
         self._columns = 0
+        self._continues = False
         self._mark = QLabel(self, alignment=Qt.AlignmentFlag.AlignHCenter)
         self._title = QLabel(self)
         keep_font(self._title, partial(sized, 1.9, QFont.Weight.DemiBold))
@@ -70,7 +70,7 @@ class Greeting(QWidget):
 
     def _example(self, text: str) -> QPushButton:
         send = self.example_chosen.emit
-        button = text_button(text, self, lambda: send(text), look="example")
+        button = text_button(text, self, lambda: send(button.text()), look="example")
         button.setCursor(Qt.CursorShape.PointingHandCursor)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -122,6 +122,10 @@ class Greeting(QWidget):
         self._progress.setRange(0, 0 if status.phase is Phase.PREPARING else 1000)
         if status.phase is Phase.LOADING:
             self._progress.setValue(round(status.fraction * 1000))
+        self._continues = status.plan is not None and status.plan.continues
+        texts = BEGINNINGS if self._continues else EXAMPLES
+        for button, text in zip(self.examples, texts, strict=True):
+            button.setText(text)
         possible = status.phase not in {Phase.BROKEN, Phase.NO_MODEL}
         for button in self.examples:
             button.setVisible(possible)
@@ -139,6 +143,9 @@ class Greeting(QWidget):
                 return tr("No model is loaded")
             case Phase.PREPARING | Phase.LOADING:
                 return tr("One moment")
+            case _ if self._continues:
+                words = tr("{model} only continues text")
+                return words.format(model=self._status.model_name)
             case _:
                 return tr("{model} is ready").format(model=self._status.model_name)
 
@@ -153,6 +160,11 @@ class Greeting(QWidget):
         if status.plan.host:
             words = tr("What you write is sent to {host} and answered there.")
             return words.format(host=status.plan.host)
+        if status.plan.continues:
+            return tr(
+                "It has no chat template: it was trained to go on with a text, not to answer. "
+                "Begin a text, and it writes what may come next."
+            )
         return f"{_draft_words(status.plan, status.machine)}\n{machine_words(status.machine)}"
 
 

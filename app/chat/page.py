@@ -26,10 +26,10 @@ from app.chat.greeting import Greeting
 from app.chat.messages.transcript import Transcript
 from app.chat.sampling.setup_control import SetupControl
 from app.chat.status_line import StatusLine
-from app.engine_link.bridge import EngineBridge
+from app.engine_link.running import Running
 from app.engine_link.status import EngineStatus
 from app.history import StoredMessage, UndoToken
-from app.notices import tell
+from app.notices import Notice, tell, withdraw
 from app.session.conversation_list import Deletion, shown_title
 from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
@@ -51,14 +51,15 @@ class ChatPage(QWidget):
     def __init__(
         self,
         session: ChatSession,
-        bridge: EngineBridge,
+        running: Running,
         settings: SettingsStore,
         offer: QWidget,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._session = session
-        self._bridge = bridge
+        self._undo_notices: dict[Deletion | UndoToken, Notice] = {}
+        bridge = self._bridge = running.bridge
         self._settings = settings
         self.setAutoFillBackground(True)  # opaque: nothing below is painted for what changes here
         self.setAcceptDrops(True)
@@ -83,7 +84,7 @@ class ChatPage(QWidget):
         self.left_out = LeftOutNote(session, self)
         self.composer = Composer(self)
         self.status_line = StatusLine(self)
-        self._choices = ContextChoices(self.context_card, session, bridge)
+        self._choices = ContextChoices(self.context_card, session, running)
         self.prompt_menu = PromptMenu(self.composer, settings, self)
         self.waiting = WaitingMessages(self)
         queue = MessageQueue(self.waiting, session)
@@ -129,10 +130,11 @@ class ChatPage(QWidget):
         session.context_full.connect(self._offer_room)
         session.ending.connect(self.outgoing.end)
         session.deleted.connect(self._offer_undo)
+        session.undeleted.connect(self._undone)
 
     def _connect_widgets(self) -> None:
         session, requests = self._session, self.transcript.requests
-        self.greeting.example_chosen.connect(session.send)
+        self.greeting.example_chosen.connect(self.outgoing.ask)
         requests.resume.connect(session.continue_answer)
         requests.regenerate.connect(session.regenerate)
         requests.vary.connect(session.vary)
@@ -246,7 +248,10 @@ class ChatPage(QWidget):
         self._choices.open(needed, (), go_on)
 
     def _offer_undo(self, what: str, token: Deletion | UndoToken) -> None:
-        tell(what, (tr("Undo"), lambda: self._session.undelete(token)))
+        self._undo_notices[token] = tell(what, (tr("Undo"), lambda: self._session.undelete(token)))
+
+    def _undone(self, token: Deletion | UndoToken) -> None:
+        withdraw(self._undo_notices.pop(token, None))
 
     def _show_status(self, status: EngineStatus) -> None:
         self.status_line.show_status(status)

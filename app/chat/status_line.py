@@ -39,6 +39,8 @@ class _Dot(QWidget):
 class StatusLine(QWidget):
     """Says in words what the engine does and what it runs."""
 
+    model_asked = Signal()
+    """A model shall be chosen."""
     cancel_asked = Signal()
     """The load or the measurement under way shall be called off."""
 
@@ -58,7 +60,13 @@ class StatusLine(QWidget):
         self._name_cancel(tr("Cancel loading"))
         self.cancel_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.cancel_button.clicked.connect(self.cancel_asked)
-        keep_font(self.cancel_button, partial(sized, SMALL))
+        self.model_button = QToolButton(self)
+        self.model_button.setText(tr("Choose a model"))
+        self.model_button.setProperty("look", "quiet")
+        self.model_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.model_button.clicked.connect(self.model_asked)
+        for button in (self.cancel_button, self.model_button):
+            keep_font(button, partial(sized, SMALL))
         self._model.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         for label in (self._state, self._model):
             keep_font(label, partial(sized, SMALL))
@@ -69,6 +77,7 @@ class StatusLine(QWidget):
             self._state,
             self.progress,
             self.cancel_button,
+            self.model_button,
             (self._model, 1),
             to=self,
             spacing=8,
@@ -90,6 +99,7 @@ class StatusLine(QWidget):
         self.progress.setVisible(loading or measuring)
         self.progress.setValue(round(fraction * _STEPS))
         self.cancel_button.setVisible(loading or measuring)
+        self.model_button.setVisible(status.phase is Phase.NO_MODEL)
         self._name_cancel(tr("Cancel measuring") if measuring else tr("Cancel loading"))
         parts = [status.model_name, status.plan_words] if status.plan else []
         self._model.setText(" · ".join(parts))

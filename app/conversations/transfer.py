@@ -126,7 +126,7 @@ class Transfer(QObject):
         self._doing, self._progress = doing, Progress(self._told.emit)
         self.progressed.emit(doing, 0)
         progress = self._progress
-        in_background(self, lambda: work(progress), done, self._failed)
+        in_background(self, lambda: work(progress), done, self._failed, long=True)
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, Cancelled):

@@ -100,3 +100,16 @@ def find_paths(data_dir: str | None = None) -> Paths:
     pointer = own_config / "data-folder.toml"
     moved = read_pointer(pointer).folder
     return Paths(Path(moved) if moved else Path(_DIRS.user_data_path), own_config, pointer)
+
+
+def absolute_path(path: Path) -> Path:
+    """Return a path that means the same in every folder and at every start.
+
+    Folders are told by their real names; a file keeps the name that a link gives it, which says
+    what it is.
+    """
+    whole = Path(os.path.abspath(path))
+    try:
+        return whole.resolve() if whole.is_dir() else whole.parent.resolve() / whole.name
+    except OSError:
+        return whole

@@ -12,10 +12,13 @@ from PySide6.QtCore import QObject, QRunnable, QThreadPool
 from shiboken6 import isValid
 
 from app.signals import TypedSignal
+from engine.machine.cores import available_cores
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_LONG_AT_ONCE, _SHORT_AT_ONCE = 4, 4
+"""Threads; most of them wait for a disk or another process."""
 
 
 class _Courier(QObject):
@@ -65,22 +68,66 @@ class _Work(QRunnable):
             _log.debug("the window has gone, and nobody waits for this result")
 
 
+@cache
+def _pool(*, long: bool) -> QThreadPool:
+    """One for what somebody waits for, and one for what takes its time.
+
+    So that a document being read, or a model being copied, holds up neither a load nor a search.
+    """
+    pool = QThreadPool() if long else QThreadPool.globalInstance()
+    pool.setMaxThreadCount(_LONG_AT_ONCE if long else max(_SHORT_AT_ONCE, available_cores()))
+    return pool
+
+
 def in_background(
     owner: QObject,
     call: Callable[[], T],
     done: Callable[[T], None],
     failed: Callable[[Exception], None],
+    *,
+    long: bool = False,
 ) -> None:
     """Run `call` in another thread, then `done` or `failed` in the window's.
 
     Neither is called once `owner` is gone. `call` must not touch widgets.
+
+    Args:
+        owner: who wants it.
+        call: what is to be done.
+        done: gets the result.
+        failed: gets the error.
+        long: it may take many seconds; then it waits for other such calls only.
     """
 
     def finish(then: Callable[[T], None] | Callable[[Exception], None], value: object) -> None:
         if isValid(owner):
             then(value)  # type: ignore[arg-type]
 
-    QThreadPool.globalInstance().start(_Work(call, partial(finish, done), partial(finish, failed)))
+    _pool(long=long).start(_Work(call, partial(finish, done), partial(finish, failed)))
+
+
+class NewestOnly(QObject):
+    """Runs calls in the background; the result of one that a newer one has replaced is dropped."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._number = 0
+
+    def do(
+        self,
+        call: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Run `call` in another thread; then, if it is still the newest, one of the others here."""
+        self._number += 1
+        number = self._number
+
+        def if_newest(then: Callable[[Any], None], value: object) -> None:
+            if number == self._number:
+                then(value)
+
+        in_background(self, call, partial(if_newest, done), partial(if_newest, failed))
 
 
 def numpy_whole() -> None:

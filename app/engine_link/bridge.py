@@ -14,19 +14,20 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.background import numpy_whole
 from app.engine_link.status import EngineStatus, Phase
 from app.signals import TypedSignal
-from engine.commands import Command, Connect, Load, Question, QuestionId
+from engine.commands import Command, Count, Generate, Preview, Question, QuestionId, Stop
 from engine.events import (
-    Connected,
+    AnswerStats,
     Counted,
     DeviceSample,
     Event,
     Failed,
-    PlanReady,
+    Finished,
+    FinishReason,
     Previewed,
     RoundFinished,
     TextDelta,
@@ -78,9 +79,10 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class _NotStarted:
-    """Among the events: there is no engine."""
+    """Among the events: there is no engine, and no answer to these requests."""
 
     failed: Failed
+    requests: tuple[str, ...] = ()
 
 
 EngineFactory = Callable[[Callable[[Event], None]], EngineLike]
@@ -119,9 +121,11 @@ class EngineBridge(QObject):
     frame = TypedSignal[tuple[Event, ...]]()
     """All events of a frame, in order, as `joined` leaves them: a tuple."""
     status_changed = TypedSignal[EngineStatus]()
-    plan_changed = Signal()
-    """Another model runs, or the same one in another way, or none."""
     """The new `EngineStatus`."""
+    plan_changed = TypedSignal[EngineStatus]()
+    """Another model runs, or the same one in another way, or none: the status before."""
+    started = TypedSignal[Command]()
+    """The command of the start has been sent."""
 
     def __init__(self, factory: EngineFactory = real_engine, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -142,8 +146,6 @@ class EngineBridge(QObject):
         self._stream_ms = _STREAM_ON_FEW_CORES_MS if available_cores() <= _FEW_CORES else _FRAME_MS
         self._texts, self._text_at = 0, 0.0
         self.status = EngineStatus()
-        self.last_load: Load | None = None
-        """The one in force, or the one under way."""
 
     def start(self, first: Callable[[], Command | None] | None = None) -> None:
         """Start the engine in a thread of its own; commands sent meanwhile wait for it.
@@ -153,14 +155,17 @@ class EngineBridge(QObject):
         """
         self._first = first or self._first
         self._closed = False
-        self._set_status(EngineStatus())
+        self._set_status(EngineStatus(wanted=self.status.wanted))
         self._timer.start()
         threading.Thread(
             target=self._start_engine, args=(self._first,), name="engine-start", daemon=True
         ).start()
 
     def submit(self, command: Command) -> None:
-        """Send a command; never blocks."""
+        """Send a command; never blocks. Whatever is asked for ends what is written aside."""
+        aside = self.status.aside
+        if aside is not None and not isinstance(command, Count | Preview | Stop):
+            self.submit(Stop(aside))
         with self._gate:
             engine = self._engine
             if engine is None:
@@ -255,10 +260,7 @@ class EngineBridge(QObject):
 
     def _note(self, command: Command) -> None:
         """Follow a command that was sent."""
-        if isinstance(command, Load | Connect):
-            self.last_load = command if isinstance(command, Load) else None
-        if self.status.phase is not Phase.BROKEN:
-            self._set_status(self.status.told(command))
+        self._set_status(self.status.told(command))
 
     def _start_engine(self, first: Callable[[], Command | None]) -> None:
         try:
@@ -268,7 +270,11 @@ class EngineBridge(QObject):
             command = first()
         except Exception as error:  # noqa: BLE001 - whatever it is, the user must hear of it
             _log.exception("the engine did not start")
-            self._events.append(_NotStarted(_start_failure(error)))
+            with self._gate:
+                stranded = [each for each in self._waiting if isinstance(each, Generate)]
+                self._waiting = [each for each in self._waiting if each not in stranded]
+            ids = tuple(each.request.id for each in stranded)
+            self._events.append(_NotStarted(_start_failure(error), ids))
             return
         with self._gate:
             if self._closed:
@@ -288,20 +294,18 @@ class EngineBridge(QObject):
         if isinstance(event, _Sent):
             if event.command is not None:
                 self._note(event.command)
+                self.started.emit(event.command)
             elif self.status.phase is Phase.PREPARING:
                 self._set_status(self.status.settled())
             return
         if isinstance(event, _NotStarted):
             self._set_status(replace(self.status, phase=Phase.BROKEN, request_id=None))
+            self._events.extend(chain.from_iterable(map(_unanswered, event.requests)))
             event = event.failed
         elif isinstance(event, Counted | Previewed):
             if (then := self._asked.pop(event.id, None)) is not None:
                 self._call(then, event)
         elif not isinstance(event, RoundFinished):  # thousands a second, and no news to it
-            if isinstance(event, PlanReady) and event.load is not None:
-                self.last_load = event.load
-            elif isinstance(event, Connected):
-                self.last_load = None
             self._set_status(self.status.after(event))
         for callback in self._subscribers.get(type(event), ()):
             self._call(callback, event)
@@ -317,8 +321,8 @@ class EngineBridge(QObject):
         if status is not self.status and status != self.status:
             before, self.status = self.status, status
             self.status_changed.emit(status)
-            if status.plan is not before.plan:
-                self.plan_changed.emit()
+            if (status.plan, status.loaded) != (before.plan, before.loaded):
+                self.plan_changed.emit(before)
 
     def _wake(self) -> None:
         self._last_activity = time.perf_counter()
@@ -371,4 +375,15 @@ def _start_failure(error: BaseException) -> Failed:
         tr("Reinstall Duotail; if that does not help, report it with the details."),
         details,
         bug=True,
+    )
+
+
+def _unanswered(request_id: str) -> tuple[Event, Event]:
+    """Return what ends a request that no engine has taken."""
+    now = time.perf_counter()
+    cause, remedy = tr("The engine could not be started."), tr("Try again once it runs.")
+    nothing = AnswerStats(0, 0, 0, 0, 0, 0, 0, (), (), None, None, None, 0.0)
+    return (
+        Failed(now, request_id, cause, remedy, ""),
+        Finished(now, request_id, FinishReason.ERROR, "", (), nothing),
     )

@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
 from engine.commands import Mode
-from engine.events import Compared, Finished, FinishReason, PlanReady, PlanSummary, Unloaded
+from engine.events import Compared, Finished, FinishReason, PlanSummary
 from engine.language import tr, tr_count
 from engine.machine.facts import CPU
 
@@ -85,12 +85,9 @@ class MeasuredSpeeds(QObject):
         super().__init__(parent)
         self._read, self._keep, self._now = read, keep, now
         self._known: list[Measured] | None = None
-        self._in_force: tuple[Path, PlanSummary] | None = None
-        self._revision = 0
+        self._bridge, self._revision = bridge, 0
         self._timer = QTimer(self, singleShot=True, interval=_SAVE_AFTER_MS)
         self._timer.timeout.connect(self._save)
-        bridge.subscribe(PlanReady, self._loaded)
-        bridge.subscribe(Unloaded, lambda _event: self._forget_plan())
         bridge.subscribe(Finished, self._finished)
         bridge.subscribe(Compared, self._compared)
 
@@ -102,23 +99,6 @@ class MeasuredSpeeds(QObject):
     def of(self, model: Path) -> list[Measured]:
         """Return the measurements of a model, the oldest first."""
         return [point for point in self._points if point.model == str(model)]
-
-    def baseline(
-        self, model: Path, layers_on_gpu: int | None = None, *, simulated: bool | None = None
-    ) -> Measured | None:
-        """The newest without drafting.
-
-        Args:
-            model: whose.
-            layers_on_gpu: only with exactly so many; None: wherever they were.
-            simulated: only with, or only without a simulated accelerator; None: either.
-        """
-        for point in reversed(self.of(model)):
-            placed = layers_on_gpu is None or point.layers_on_gpu == layers_on_gpu
-            fits = simulated is None or point.simulated == simulated
-            if placed and fits and not point.drafting:
-                return point
-        return None
 
     def add(self, *points: Measured) -> None:
         """Note some, and have them kept soon."""
@@ -154,25 +134,15 @@ class MeasuredSpeeds(QObject):
             self, lambda: self._keep(revision, everything), lambda _: None, lambda _: None
         )
 
-    def _loaded(self, event: PlanReady) -> None:
-        self._in_force = event.model, event.plan
-
-    def _forget_plan(self) -> None:
-        self._in_force = None
-
     def _finished(self, event: Finished) -> None:
         stats, speed = event.stats, event.stats.tokens_per_s
         told = event.reason is not FinishReason.ERROR and stats.committed >= FEWEST_TOKENS
-        if self._in_force is None or not told or not speed:
+        model, plan = self._bridge.status.model, self._bridge.status.plan
+        if model is None or plan is None or not told or not speed:
             return
         drafting, length = stats.drafted > 0, stats.acceptance_length
-        point = self._point(*self._in_force, speed, length, drafting=drafting)
-        points = [replace(point, committed=stats.committed)]
-        if drafting and stats.plain_round_s:
-            # What some rounds of it went without is what drafting is compared with next time.
-            plain = self._point(*self._in_force, 1 / stats.plain_round_s, None, drafting=False)
-            points.append(replace(plain, committed=stats.plain_rounds))
-        self.add(*points)
+        point = self._point(model, plan, speed, length, drafting=drafting)
+        self.add(replace(point, committed=stats.committed))
 
     def _compared(self, event: Compared) -> None:
         for run in event.runs:

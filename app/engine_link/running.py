@@ -8,9 +8,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.bridge import EngineBridge
+from app.engine_link.status import EngineStatus, same_load
 from app.settings import SettingsStore
 from app.settings.profiles import ModelProfile
-from engine.commands import DraftChoice, Load, Mode
+from engine.commands import Command, DraftChoice, Load, Mode, Unload
 from engine.events import Calibrated, Compared, Failed, PlanReady, Unloaded
 
 
@@ -51,7 +52,6 @@ class Running(QObject):
         self._asked: Load | None = None
         self._wanted: ModelProfile | None = None
         """The profile to keep once `_asked` runs; None: the one it runs with."""
-        self._in_force: Load | None = None
         self._kept: Load | None = None
         """The load that was last made of a kept profile, or instead of it."""
         self._refused: Failed | None = None
@@ -60,6 +60,7 @@ class Running(QObject):
         """Name that its files give to the loaded model."""
         self.falls_back = False
         """True if a kept profile was refused just now, and another load takes its place."""
+        bridge.started.connect(self._started)
         bridge.subscribe(PlanReady, self._loaded)
         bridge.subscribe(Failed, self._note_failure)
         for measured in (Calibrated, Compared):
@@ -68,40 +69,50 @@ class Running(QObject):
         bridge.status_changed.connect(lambda _status: self.changed.emit())
 
     @property
+    def status(self) -> EngineStatus:
+        """Return the state of the engine: what is loaded, and what is wanted."""
+        return self.bridge.status
+
+    @property
     def profile(self) -> ModelProfile:
         """Return the profile that is in force, or under way."""
-        last = self.bridge.last_load
-        return ModelProfile.of(last) if last is not None else ModelProfile()
+        wanted = self.status.wanted
+        return ModelProfile.of(wanted) if wanted is not None else ModelProfile()
 
     @property
     def in_force(self) -> ModelProfile | None:
         """Return the profile that the present model was loaded with."""
-        return None if self._in_force is None else ModelProfile.of(self._in_force)
+        loaded = self.status.loaded
+        return None if loaded is None else ModelProfile.of(loaded)
 
     @property
     def possible(self) -> bool:
         """True if there is a model to run."""
-        return self.bridge.last_load is not None
+        return self.status.wanted is not None
 
     @property
     def pending(self) -> bool:
         """True if a change waits for the end of an answer."""
-        return self.bridge.status.busy and not _same(self.bridge.last_load, self._in_force)
+        return self.status.pending
 
     @property
     def drafts(self) -> list[Path]:
         """Drafts that were used with this model, the last one first."""
-        last = self.bridge.last_load
-        if last is None:
+        wanted = self.status.wanted
+        if wanted is None:
             return []
-        kept = self._settings.value.profiled(last.model)
-        known = kept.with_profile(ModelProfile.of(last)).drafts
+        kept = self._settings.value.profiled(wanted.model)
+        known = kept.with_profile(ModelProfile.of(wanted)).drafts
         return [Path(each) for each in known]
 
-    def command(self, model: Path, draft: Path | None = None) -> Load:
+    def kept_load(self, model: Path, draft: Path | None = None) -> Load:
         """Return the load of a model as it is kept; without a draft that is gone.
 
-        Another `draft` is kept for it when both run. Reads the disk.
+        Changes nothing and reads the disk: any thread may ask.
+
+        Args:
+            model: a file or folder.
+            draft: in the place of the kept one.
         """
         profile = self._settings.value.profiled(model).profile
         if draft is not None:
@@ -109,15 +120,32 @@ class Running(QObject):
         if isinstance(profile.draft, Path) and not profile.draft.exists():
             profile = replace(profile, draft=DraftChoice.AUTO)
         usual = Load(model, simulate_gpu=self._simulate_gpu, device=self._device)
-        load = profile.put_into(usual)
-        self._kept = replace(load, after_answer=False)
-        if draft is not None:
-            self._asked, self._wanted = self._kept, profile
-        return self._kept
+        return replace(profile.put_into(usual), after_answer=False)
+
+    def begin(self, load: Load, *, keep: bool = False) -> None:
+        """Load a model at once, as `kept_load` gives it.
+
+        Args:
+            load: how.
+            keep: the draft was chosen just now; it is kept if both run.
+        """
+        self._kept = load
+        if keep:
+            self._asked, self._wanted = load, None
+        self.bridge.submit(load)
+
+    def try_again(self) -> None:
+        """Load once more what failed."""
+        if self.status.wanted is not None:
+            self.bridge.submit(self.status.wanted)
+
+    def unload(self) -> None:
+        """Give the model's memory back."""
+        self.bridge.submit(Unload())
 
     def keep_mode(self, mode: Mode) -> None:
         """Run the present model in this mode; once it does, keep it for the next starts."""
-        last, profile = self.bridge.last_load, replace(self.profile, mode=mode)
+        last, profile = self.status.wanted, replace(self.profile, mode=mode)
         if last is None:
             return
         kept = self._settings.value.profiled(last.model).profile
@@ -136,7 +164,7 @@ class Running(QObject):
     def rename(self, model: Path, name: str) -> None:
         """Call a model so from now on; "": as its files call it."""
         self._settings.change(profiles=self._settings.value.with_name(model, name))
-        if self._in_force is not None and self._in_force.model == model:
+        if self.status.model == model:
             self.bridge.call_model(name or self._file_name)
 
     def apply(self, profile: ModelProfile, *, now: bool = False, again: bool = False) -> None:
@@ -147,7 +175,7 @@ class Running(QObject):
             now: stop an answer that is being written.
             again: plan anew even if nothing else is wished.
         """
-        last = self.bridge.last_load
+        last = self.status.wanted
         if last is None or (profile == self.profile and not (again or (now and self.pending))):
             return
         self._ask(replace(profile.put_into(last), after_answer=not now))
@@ -163,9 +191,10 @@ class Running(QObject):
 
     def take_back(self) -> None:
         """Leave the model as it is: a change that waits is not made."""
-        if self.pending and self._in_force is not None:
+        loaded = self.status.loaded
+        if self.pending and loaded is not None:
             self._asked = None
-            self._submit(replace(self._in_force, after_answer=True, unless_so=True))
+            self._submit(replace(loaded, after_answer=True, unless_so=True))
 
     def _ask(self, load: Load) -> None:
         self._asked, self._wanted = load, None
@@ -185,13 +214,17 @@ class Running(QObject):
     def _keep(self, model: Path, profile: ModelProfile) -> None:
         self._settings.change(profiles=self._settings.value.with_profile(model, profile))
 
+    def _started(self, command: Command) -> None:
+        """The first load of a start is one of a kept profile."""
+        if isinstance(command, Load):
+            self._kept = command
+
     def _loaded(self, event: PlanReady) -> None:
         load, refused = event.load, self._refused
         self._file_name = event.model_name
         self.bridge.call_model(self.name_of(event.model, event.model_name))
-        if self._falls_back(refused, present=load):
+        if self._falls_back(refused):
             return
-        self._in_force = load
         if load is not None and load == self._asked:
             self._asked = None
             self._keep(load.model, self._wanted or ModelProfile.of(load))
@@ -203,7 +236,7 @@ class Running(QObject):
     def _note_failure(self, event: Failed) -> None:
         """Remember why a kept profile is not possible; what the engine runs next comes after it."""
         kept = self._kept
-        refused = event.request_id is None and kept is not None and kept == self.bridge.last_load
+        refused = event.request_id is None and kept is not None and kept == self.status.wanted
         self.falls_back = refused and ModelProfile.of(kept) != ModelProfile() if kept else False
         self._refused = event if self.falls_back else None
 
@@ -212,27 +245,18 @@ class Running(QObject):
         self._refused, self.falls_back = None, False
 
     def _unloaded(self, _event: Unloaded) -> None:
-        self._in_force = None
-        if not self._falls_back(self._refused, present=None):
+        if not self._falls_back(self._refused):
             self._forget_failure()
 
-    def _falls_back(self, refused: Failed | None, present: Load | None) -> bool:
+    def _falls_back(self, refused: Failed | None) -> bool:
         """Ask for less than the kept profile where that was refused; whether it was."""
         kept = self._kept
-        if not self.falls_back or kept is None or _same(kept, present):
+        if not self.falls_back or kept is None or same_load(kept, self.status.loaded):
             return False
-        self._in_force, self.falls_back = present, False
-        only_draft = ModelProfile.of(kept) == ModelProfile(draft=kept.draft)
-        draft = DraftChoice.AUTO if only_draft else kept.draft
-        self._kept = Load(
-            kept.model, draft=draft, simulate_gpu=self._simulate_gpu, device=self._device
-        )
+        self.falls_back = False
+        less = ModelProfile.of(kept).less
+        self._kept = replace(less.put_into(kept), after_answer=False)
         self.bridge.submit(self._kept)
         self._refused = refused
         self.changed.emit()
         return True
-
-
-def _same(one: Load | None, other: Load | None) -> bool:
-    """Return whether both come to the same, whenever that is."""
-    return one is other if one is None or other is None else one.same_as(other)

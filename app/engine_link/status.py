@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
+from pathlib import Path
 
 from app.engine_link.plan_texts import short_run_words
-from engine.commands import Command, Generate, Load, Stop, Unload
+from engine.commands import Command, Connect, Generate, Load, Stop
 from engine.events import (
     Calibrated,
     CalibrationProgress,
@@ -47,6 +48,19 @@ class Phase(StrEnum):
     STOPPING = "stopping"
 
 
+_ASIDE = "aside-"
+
+
+def aside_id(number: int) -> str:
+    """Return the id of a request that belongs to no chat: nothing of it is shown."""
+    return f"{_ASIDE}{number}"
+
+
+def is_aside(request_id: str) -> bool:
+    """Return whether a request belongs to no chat."""
+    return request_id.startswith(_ASIDE)
+
+
 BUSY = frozenset({Phase.WAITING, Phase.READING, Phase.WRITING, Phase.STOPPING})
 """An answer is under way."""
 
@@ -67,8 +81,15 @@ class EngineStatus:
     reading: PrefillProgress | None = None
     """The first that was told of the prompt being read."""
     request_id: str | None = None
+    aside: str | None = None
+    """An answer that goes nowhere is being written under this id, while nothing else is asked for.
+    """
     machine: Machine | None = None
     """The machine that the last load found."""
+    loaded: Load | None = None
+    """How the model in memory was loaded; None: there is none, or it runs elsewhere."""
+    wanted: Load | None = None
+    """The load that is in force or under way, or was last; None: a server's model is wanted."""
     measured: float | None = None
     """Share of a calibration that is done; None while none is under way."""
     compared: float | None = None
@@ -79,21 +100,36 @@ class EngineStatus:
         """True if an answer is under way."""
         return self.phase in BUSY
 
+    @property
+    def pending(self) -> bool:
+        """True if a change waits for the end of an answer."""
+        return self.busy and not same_load(self.wanted, self.loaded)
+
+    @property
+    def model(self) -> Path | None:
+        """File or folder of the model in memory."""
+        return None if self.loaded is None else self.loaded.model
+
     def told(self, command: Command) -> EngineStatus:
         """The status once `command` has been sent."""
+        told = self
+        if isinstance(command, Load | Connect):
+            told = replace(self, wanted=command if isinstance(command, Load) else None)
         match command:
+            case _ if self.phase is Phase.BROKEN:
+                return told
             case Load(after_answer=True) if self.busy:
-                return self
+                return told
             case Load():
-                return replace(self, phase=Phase.LOADING, stage="", fraction=0.0)
+                return replace(told, phase=Phase.LOADING, stage="", fraction=0.0)
+            case Generate(request) if is_aside(request.id):
+                return replace(told, aside=request.id)
             case Generate(request):
                 phase = self.phase if self.phase in {Phase.PREPARING, Phase.LOADING} else None
-                return replace(self, phase=phase or Phase.WAITING, request_id=request.id)
+                return replace(told, phase=phase or Phase.WAITING, request_id=request.id)
             case Stop() if self.busy:
-                return replace(self, phase=Phase.STOPPING)
-            case Unload():
-                return self
-        return self
+                return replace(told, phase=Phase.STOPPING)
+        return told
 
     def after(self, event: Event) -> EngineStatus:
         """The status once `event` has come in."""
@@ -110,12 +146,15 @@ class EngineStatus:
                 return replace(self, compared=fraction)
             case Compared():
                 return replace(self, compared=None)
-            case PlanReady(model_name=name, plan=plan):
-                return replace(self, model_name=name, plan=plan).settled()
+            case PlanReady(model_name=name, plan=plan, load=load):
+                wanted = self.wanted if load is None else load
+                told = replace(self, model_name=name, plan=plan, loaded=load, wanted=wanted)
+                return told.settled()
             case Connected(place=place, plan=plan):
-                return replace(self, model_name=place.label, plan=plan).settled()
+                told = replace(self, model_name=place.label, plan=plan, loaded=None, wanted=None)
+                return told.settled()
             case Unloaded():
-                return replace(self, model_name="", plan=None).settled()
+                return replace(self, model_name="", plan=None, loaded=None).settled()
             case PrefillProgress(done=done, total=total) if self._moves(event.request_id):
                 begun = self.reading
                 first = event if begun is None or begun.request_id != event.request_id else begun
@@ -123,6 +162,8 @@ class EngineStatus:
                 return replace(told, reading=first, left_s=_left(first, event))
             case TextDelta() if self._moves(event.request_id):
                 return replace(self, phase=Phase.WRITING)
+            case Finished(request_id=request_id) if request_id == self.aside:
+                return replace(self, aside=None)
             case Finished(request_id=request_id) if request_id == self.request_id:
                 ended = replace(self, request_id=None)
                 return ended if self.phase is Phase.LOADING else ended.settled()
@@ -190,6 +231,11 @@ class EngineStatus:
         if self.plan is None:
             return ""
         return short_run_words(self.plan, self.machine)
+
+
+def same_load(one: Load | None, other: Load | None) -> bool:
+    """Return whether both come to the same, whenever that is."""
+    return one is other if one is None or other is None else one.same_as(other)
 
 
 def _left(first: PrefillProgress, now: PrefillProgress) -> float | None:

@@ -91,6 +91,19 @@ class Answers:
             )
             self._file.to_index(message_id)
 
+    def keep_verdict(self, message_id: int, packed: str) -> None:
+        """Keep what is said of an answer's speed, in the place of what was; "": nothing."""
+        with self._file.writing():
+            self._file.connection.execute(
+                "UPDATE message SET verdict = ? WHERE id = ?", (packed or None, message_id)
+            )
+
+    def verdict(self, message_id: int) -> str:
+        """Return what `keep_verdict` was given last; "" for nothing."""
+        with translated(self._file.path):
+            rows = self._file.rows("SELECT verdict FROM message WHERE id = ?", (message_id,))
+        return next((packed for (packed,) in rows if isinstance(packed, str)), "")
+
     def keep_rounds(self, message_id: int, packed: bytes) -> None:
         """Add to an answer the rounds it was written in; nothing where it is gone by now."""
         with self._file.writing():

@@ -29,6 +29,8 @@ class StoredMessage:
     token_ids: tuple[int, ...] | None = None
     state: AnswerState = AnswerState.COMPLETE
     stats: AnswerStats | None = None
+    failure: str = ""
+    """Why the answer failed, in words; known until Duotail ends."""
     sampling: SamplingParams = _GREEDY
     model: str = ""
     signature: str = ""
@@ -47,6 +49,8 @@ class StoredMessage:
 
         def __getattr__(self, name: str) -> object:
             """The value of a field that nobody has looked at yet."""
+            if name == "failure":
+                return ""  # no row has it
             if name not in _FIELDS:
                 raise AttributeError(name)
             place, unpack = _FIELDS[name]

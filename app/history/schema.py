@@ -134,7 +134,13 @@ _V5: Migration = (
     "ALTER TABLE message ADD COLUMN varied INTEGER",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3, _V4, _V5)
+_V6: Migration = (
+    # How fast an answer was beside the same model without its draft, as `app.performance.verdict`
+    # packs it.
+    "ALTER TABLE message ADD COLUMN verdict TEXT",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_V1, _V2, _V3, _V4, _V5, _V6)
 
 PROBES = (
     """
@@ -143,7 +149,7 @@ PROBES = (
     """,
     """
     SELECT id, conversation_id, parent_id, role, text, token_ids, state, stats, model, sampling,
-        signature, marks, created_at, deleted_by, deleted_at, varied FROM message LIMIT 0
+        signature, marks, created_at, deleted_by, deleted_at, varied, verdict FROM message LIMIT 0
     """,
     "SELECT id, message_id, text, token_ids, marks FROM answer_piece LIMIT 0",
     "SELECT id, name FROM folder LIMIT 0",

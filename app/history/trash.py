@@ -73,6 +73,12 @@ class Trash:
             for conversation, message, title, at, count in rows
         ]
 
+    def conversation_ids(self) -> list[int]:
+        """Return the ids of the conversations that lie in the trash."""
+        with translated(self._file.path):
+            rows = self._file.rows("SELECT id FROM conversation WHERE deleted_at > ?", (DOOMED,))
+        return [int(row[0]) for row in rows]
+
     def delete_conversation(self, conversation_id: int) -> UndoToken:
         """Put a conversation into the trash."""
         with self._file.writing():

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
-from app.engine_link.background import in_background, numpy_whole
+from app.data_folder.paths import absolute_path
+from app.engine_link.background import NewestOnly, in_background, numpy_whole
 from app.engine_link.running import Running
 from app.notices import report_failure
 from app.settings import SettingsStore
 from app.signals import TypedSignal
-from engine.commands import Load, Unload
+from engine.commands import Load
 from engine.errors import UserFixable
 from engine.events import PlanReady
 from engine.language import tr
@@ -44,10 +45,10 @@ def installed(recent: Iterable[Path]) -> list[Installed]:
     except UserFixable:
         shipped = []
     found: dict[Path, Installed] = {}
-    for path in [*shipped, *recent]:
-        if path not in found:
+    for path in [*shipped, *map(absolute_path, recent)]:
+        if absolute_path(path) not in found:
             try:
-                found[path] = inspect(path)
+                found[absolute_path(path)] = inspect(path)
             except (UserFixable, OSError):
                 continue
     return list(found.values())
@@ -76,34 +77,62 @@ _LONGEST_NAME = 200
 class ModelChoice(QObject):
     """The models on this computer, and the one in use."""
 
+    listed = Signal()
+    """`models` are known anew."""
     several = TypedSignal[tuple[tuple[Path, int], ...]]()
     """The chosen folder holds these files with models, and their bytes; one is to be chosen."""
 
     def __init__(
-        self, running: Running, settings: SettingsStore, parent: QObject | None = None
+        self,
+        running: Running,
+        settings: SettingsStore,
+        on_disk: Callable[[], Iterable[Path]] = tuple,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.running = running
         self.bridge = running.bridge
         self._settings = settings
         self.models: Sequence[Installed] = ()
+        self._on_disk = on_disk
+        self._choosing = NewestOnly(self)
         self._asked: Path | None = None
         self.bridge.subscribe(PlanReady, self._loaded)
 
     def first_load(self, starter: Callable[[], Path | None]) -> Load | None:
-        """Return the load of the start: the model used last, else the starter model; None: neither.
+        """Return the load of the start; None where there is no model.
 
-        Reads the disk; the engine's starting thread calls it.
+        It is the model that every start was to begin with, else the one used last, else the
+        starter model. Reads the disk; the engine's starting thread calls it.
         """
         value = self._settings.value
-        used = Path(value.model) if value.model else None
-        first = used if used and used.exists() else starter()
-        return None if first is None else self.running.command(first)
+        named = (Path(each) for each in (value.start_model, value.model) if each)
+        # Older versions kept paths as they were given: in another folder they mean something else.
+        usable = (each for each in named if each.is_absolute() and each.exists())
+        first = next(usable, None) or starter()
+        return None if first is None else self.running.kept_load(first)
 
     def refresh(self) -> None:
         """Look again which models there are, beside the window."""
         recent = [Path(path) for path in self._settings.value.recent_models]
         in_background(self, lambda: installed(recent), self._keep, self._refused)
+
+    def look(self) -> None:
+        """Look which models are on this disk at all; `listed` tells of them."""
+        recent = [Path(path) for path in self._settings.value.recent_models]
+        in_background(
+            self, lambda: installed([*recent, *self._on_disk()]), self._keep, self._refused
+        )
+
+    @property
+    def starts_with(self) -> Path | None:
+        """Return the model that every start begins with; None: the one used last."""
+        named = self._settings.value.start_model
+        return Path(named) if named else None
+
+    def start_with(self, model: Path | None) -> None:
+        """Begin every start with this model; None: with the one used last."""
+        self._settings.change(start_model="" if model is None else str(model))
 
     def load(self, model: Path, draft: Path | None = None) -> None:
         """Load a model; when it is ready, the next start loads it too.
@@ -113,8 +142,9 @@ class ModelChoice(QObject):
             draft: that was chosen for it; None: as it was run before.
         """
         self._asked = model
-        make = partial(self.running.command, model, draft)
-        in_background(self, make, self.bridge.submit, self._refused)
+        make = partial(self.running.kept_load, model, draft)
+        begin = partial(self.running.begin, keep=draft is not None)
+        self._choosing.do(make, begin, self._refused)
 
     def forget(self, model: Path) -> None:
         """Offer it no more; its files are somebody else's business."""
@@ -133,7 +163,8 @@ class ModelChoice(QObject):
 
         A draft head drafts for the present model from now on.
         """
-        in_background(self, lambda: inspect(path), self._use, self._refused)
+        path = absolute_path(path)
+        self._choosing.do(lambda: inspect(path), self._use, self._refused)
 
     def _use(self, found: Installed) -> None:
         if not found.head:
@@ -156,7 +187,7 @@ class ModelChoice(QObject):
 
     def unload(self) -> None:
         """Give the model's memory back."""
-        self.bridge.submit(Unload())
+        self.running.unload()
 
     def _loaded(self, event: PlanReady) -> None:
         """The next start loads what is in memory, not what never got there."""
@@ -180,3 +211,4 @@ class ModelChoice(QObject):
     def _keep(self, models: list[Installed]) -> None:
         named = self.running.name_of
         self.models = [replace(each, name=named(each.path, each.name)) for each in models]
+        self.listed.emit()

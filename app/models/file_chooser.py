@@ -63,7 +63,9 @@ def ask_for_model(
 ) -> None:
     """Let the user choose a GGUF file, or a folder with a model; see `ask_for_path`."""
     title = tr("Open a model folder") if folder else tr("Open a model file")
-    ask_for_path(parent, title, chosen, folder=folder, start=start, filters=gguf_filters())
+    ask_for_path(
+        parent, title, chosen, folder=folder, start=start, filters=gguf_filters(), kind="models"
+    )
 
 
 def dropped_model(dragged: QMimeData) -> Path | None:

@@ -17,6 +17,7 @@ from app.models.model_texts import kept_row
 from app.models.row_model import ModelRow
 from app.models.rows_view import RowsView
 from app.models.services import ModelServices
+from engine.commands import DraftChoice
 from engine.hub.shelf.kept_model import KeptModel
 from engine.language import tr
 
@@ -51,6 +52,8 @@ class InstalledTab(ListTab[_Entry]):
     def __init__(self, services: ModelServices, actions: ModelActions, parent: QWidget) -> None:
         self._services, self.actions = services, actions
         self.kept = InstalledDetail(parent)
+        self._used: tuple[Path, Path | DraftChoice] | None = None
+        """Model and draft that are shown as in use."""
         view = RowsView[_Entry](tr("Models on this computer"), self._row, _key, parent)
         super().__init__(view, self.kept, parent)
         self._texts = EmptyTexts(
@@ -81,11 +84,13 @@ class InstalledTab(ListTab[_Entry]):
             (detail.delete_button, actions.ask_delete),
             (detail.forget_button, actions.forget),
         )
+        detail.drafts.changed.connect(self._draft_chosen)
         for button, do in doings:
             button.clicked.connect(lambda _=False, do=do: self._with_chosen(do))
 
     def opened(self) -> None:
-        """Files come and go."""
+        """Files come and go, and another model may answer."""
+        self._used_changed()
         self._services.shelf.look()
         self.show_list()
 
@@ -121,7 +126,9 @@ class InstalledTab(ListTab[_Entry]):
             return
         candidates = self._services.advising.drafts_of_kept(model, self._services.shelf.kept)
         if candidates is not None:
-            self.kept.show_drafts(candidates)
+            wanted = self._services.models.bridge.status.wanted
+            answers = wanted is not None and wanted.model == model.path
+            self.kept.show_drafts(candidates, wanted.draft if wanted and answers else None)
 
     def _drafts_known(self, whose: Path | tuple[str, str]) -> None:
         model = self.kept.model
@@ -129,7 +136,12 @@ class InstalledTab(ListTab[_Entry]):
             self._show_chosen(self.view.current)
 
     def _used_changed(self) -> None:
-        """Renew the badge and the actions, as another model answers."""
+        """Renew the badge and the actions, as another model answers; not where nobody looks."""
+        wanted = self._services.models.bridge.status.wanted
+        used = None if wanted is None else (wanted.model, wanted.draft)
+        if used == self._used or not self.view.isVisible():
+            return
+        self._used = used
         self.view.rows.say_anew()
         model, offered = _model(self.view.current)
         if model is not None:
@@ -141,7 +153,7 @@ class InstalledTab(ListTab[_Entry]):
 
     def _in_use(self, model: KeptModel) -> bool:
         """Return whether a model answers, or drafts for the one that does."""
-        last = self._services.models.bridge.last_load
+        last = self._services.models.bridge.status.wanted
         if last is None:
             return False
         return model.path in (last.model, last.draft)
@@ -152,6 +164,12 @@ class InstalledTab(ListTab[_Entry]):
         if isinstance(entry, Offered):
             return kept_row(entry.model, in_use=False)
         return kept_row(entry, in_use=self._in_use(entry))
+
+    def _draft_chosen(self) -> None:
+        """A draft chosen for the model that answers works from the next answer on."""
+        wanted, model = self._services.models.bridge.status.wanted, self.kept.model
+        if wanted is not None and model is not None and model.path == wanted.model:
+            self.actions.draft_with(self.kept.drafts.chosen)
 
     def _with_chosen(self, do: Callable[[KeptModel], None]) -> None:
         if self.kept.model is not None:

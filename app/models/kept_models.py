@@ -131,9 +131,8 @@ class KeptModels(QObject):
             self._tell(error)
             self.look()
 
-        in_background(
-            self, lambda: call(self._hub().shelf, Doing(progress, stop.is_set)), done, failed
-        )
+        doing = Doing(progress, stop.is_set)
+        in_background(self, lambda: call(self._hub().shelf, doing), done, failed, long=True)
 
     def _go_on(self, share: float) -> None:
         if self.doing:

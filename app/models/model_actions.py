@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QInputDialog, QWidget
 from app.models.services import ModelServices
 from app.widgets.confirm import confirm
 from app.widgets.file_dialog import ask_for_path
+from engine.commands import DraftChoice
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import number, sentences, tr
@@ -40,6 +41,13 @@ class ModelActions:
         else:
             return  # a draft has nobody to draft for
         self._used()
+
+    def draft_with(self, draft: DraftCandidate | None) -> None:
+        """Have another draft work for the model that answers; None: none."""
+        if draft is None:
+            self._models.running.draft_with(DraftChoice.NONE)
+        elif draft.path is not None:
+            self._models.running.draft_with(draft.path)
 
     def adopt(self, model: KeptModel | Path, *, copy: bool) -> None:
         """Have a model listed, where it lies or as a copy."""

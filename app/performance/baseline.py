@@ -1,77 +1,66 @@
-"""Speed of the model without its draft: what is known, and the measurement of it."""
+"""Speed of the model without its draft: the measurement of it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_link.bridge import EngineBridge
-from app.engine_link.measured import FEWEST_TOKENS, MeasuredSpeeds, age_words
-from app.engine_link.status import EngineStatus, Phase
+from app.engine_link.measured import FEWEST_TOKENS
+from app.engine_link.status import EngineStatus, Phase, aside_id
 from app.notices import report
-from app.performance import wording
-from app.performance.evidence import speed_of_plain_rounds
-from app.performance.feed import ASIDE
-from app.performance.gain import PAYS, Baseline
-from app.performance.tally import AnswerTally
-from app.performance.timeline import Timeline
+from app.performance.gain import Gain
 from app.session.request import chat_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
 from engine.commands import Generate, Stop
 from engine.errors import UserFixable
 from engine.events import AnswerStats, Failed, Finished, FinishReason, TextDelta
-from engine.language import number, sentences, tr
+from engine.language import sentences, tr
 from engine.request import ChatRequest, Role
 
 _TOKENS, _QUIET_TOKENS = 64, 32
 """Tokens of a measurement that was asked for, and of one that was not."""
 QUIET_MS = 3000
 """Nothing was asked for so long before a measurement begins by itself."""
-_SIMULATED = "simulated:"
 
 
 class WithoutDraft(QObject):
-    """Knows how fast the present model is without its draft, or has it measured.
+    """Has it measured how fast the present model is without its draft; switches the draft.
 
     A measurement asks the last question again, for a short answer that goes nowhere: neither the
-    chat nor the graphs hear of it. A question that comes meanwhile ends it. Where the speed is not
-    known, it is measured once by itself after an answer, while somebody looks.
+    chat nor the graphs hear of it. Whatever is asked for meanwhile ends it. Where an answer's
+    verdict lacks the speed, it is measured once by itself, while somebody looks.
 
     Args:
         bridge: to the engine.
         session: has the last question.
-        measured: keeps the speeds that answers had; that of the measurement too.
-        now: tells the Unix time.
     """
 
     changed = Signal()
     """The known speed has changed, or a measurement begins or ends."""
     wrote = Signal(str)
     """More text of the answer without a draft."""
-    measured = TypedSignal[AnswerStats]()
-    """The numbers of that answer."""
+    measured = TypedSignal[AnswerStats, FinishReason]()
+    """The numbers of that answer, and why it ended."""
 
     def __init__(
         self,
         bridge: EngineBridge,
         session: ChatSession,
-        measured: MeasuredSpeeds,
-        now: Callable[[], float] = time.time,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._bridge, self._session, self._measured, self._now = bridge, session, measured, now
+        self._bridge, self._session = bridge, session
         self._numbers = count(1)
         self._asked: str | None = None
         self._quietly = False
         """True if nobody asked for the measurement that is under way."""
-        self._tried: set[tuple[object, ...]] = set()
-        """Models, as they were loaded, that were measured without being asked to."""
+        self._tried: set[str] = set()
+        """Answers after which a measurement began without being asked for."""
+        self._due = ""
         self._pause = QTimer(self, singleShot=True)
         self._pause.timeout.connect(self._measure_quietly)
         bridge.subscribe(TextDelta, self._heard)
@@ -80,7 +69,6 @@ class WithoutDraft(QObject):
         bridge.status_changed.connect(lambda _status: self.changed.emit())
         session.changed.connect(self.changed)
         session.asked.connect(lambda _at: self.cancel())
-        measured.changed.connect(self.changed)
 
     # -- the switch ------------------------------------------------------------------------
 
@@ -116,23 +104,35 @@ class WithoutDraft(QObject):
     @property
     def possible(self) -> bool:
         """True if one could begin now."""
-        ready = self._bridge.status.phase is Phase.READY and self._session.live is None
-        return ready and not self.measuring and self.has_draft and self._request("") is not None
+        status = self._bridge.status
+        ready = status.phase is Phase.READY and self._session.live is None
+        ready = ready and status.measuring_done is None
+        asked = any(each.role is Role.USER for each in self._session.messages)
+        return ready and not self.measuring and self.has_draft and asked
 
-    def measure(self, *, quietly: bool = False, tokens: int = _TOKENS) -> None:
-        """Have the last question answered without a draft, with so many tokens at most."""
-        number = f"{ASIDE}{next(self._numbers)}"
-        request = self._request(number, quietly=quietly) if self.possible else None
+    def measure(
+        self, *, quietly: bool = False, tokens: int = _TOKENS, drafting: bool = False
+    ) -> None:
+        """Have the last question answered aside, with so many tokens at most.
+
+        Args:
+            quietly: nobody has asked for it.
+            tokens: at most.
+            drafting: with the draft, to be compared with.
+        """
+        request_id = aside_id(next(self._numbers))
+        request = self._request(request_id, quietly=quietly) if self.possible else None
         if request is None:
             return
-        request = replace(request, max_tokens=tokens)
+        request = replace(request, max_tokens=tokens, drafting=drafting)
         self._asked, self._quietly = request.id, quietly
-        self._bridge.submit(Generate(request))
+        self._bridge.submit(Generate(request, gives_way=True))
         self.changed.emit()
 
-    def measure_soon(self) -> None:
-        """Measure after a while without questions, unless that came to nothing before."""
-        if self.possible and self._setting not in self._tried and not self._pause.isActive():
+    def measure_soon(self, request_id: str) -> None:
+        """Measure after a while without questions, once after this answer."""
+        if self.possible and request_id not in self._tried and not self._pause.isActive():
+            self._due = request_id
             self._pause.start(QUIET_MS)
             self.changed.emit()
 
@@ -145,19 +145,15 @@ class WithoutDraft(QObject):
     @property
     def note(self) -> str:
         """Return why the speed without the draft is not known."""
+        if self.status.measuring_done is not None:
+            return tr("after this PC is measured")
         if self.measuring:
             return tr("measuring")
         return tr("is measured in a moment") if self._pause.isActive() else tr("not measured yet")
 
-    @property
-    def _setting(self) -> tuple[object, ...]:
-        plan = self._bridge.status.plan
-        load = self._bridge.last_load
-        return (load and load.model, plan and plan.layers_on_gpu, plan and plan.target_device)
-
     def _measure_quietly(self) -> None:
         if self.possible:
-            self._tried.add(self._setting)
+            self._tried.add(self._due)
             self.measure(quietly=True, tokens=_QUIET_TOKENS)
 
     def cancel(self) -> None:
@@ -189,7 +185,7 @@ class WithoutDraft(QObject):
         if event.request_id != self._asked:
             return
         self._asked = None
-        self.measured.emit(event.stats)
+        self.measured.emit(event.stats, event.reason)
         short = event.stats.committed < FEWEST_TOKENS or not event.stats.tokens_per_s
         ended = (FinishReason.STOPPED, FinishReason.ERROR)
         if short and event.reason not in ended and not self._quietly:
@@ -202,67 +198,14 @@ class WithoutDraft(QObject):
         if asked and not self._quietly:
             report(UserFixable(event.cause, event.remedy, event.details))
 
-    # -- what is known ---------------------------------------------------------------------
-
-    def baseline(self, timeline: Timeline, model: str = "") -> Baseline | None:
-        """The answer's own plain speed where enough rounds had no draft, else what was measured.
-
-        A few rounds of this answer do where nothing was measured before.
-
-        Args:
-            timeline: the answer's rounds.
-            model: name of the model that wrote it; empty: the present one.
-        """
-        own = speed_of_plain_rounds(timeline.rounds)
-        if own is None:
-            kept = self._kept() if model in ("", self._bridge.status.model_name) else None
-            if kept is not None:
-                return kept
-            own = speed_of_plain_rounds(timeline.rounds, few=True)
-        return None if own is None else Baseline(own)
-
-    def _kept(self) -> Baseline | None:
-        """Return the speed that was measured earlier of the present model."""
-        load, plan = self._bridge.last_load, self._bridge.status.plan
-        if load is None or plan is None:
-            return None
-        simulated = any(
-            memory.device.startswith(_SIMULATED) and memory.total for memory in plan.memory
-        )
-        found = self._measured.baseline(load.model, plan.layers_on_gpu, simulated=simulated)
-        return None if found is None else Baseline(found.tokens_per_s, found.at)
-
-    def words(self, timeline: Timeline, tally: AnswerTally | None) -> str:
+    def words(self, gain: Gain) -> str:
         """The comparison in a sentence; that nothing is known, where nothing is."""
         if not self.has_draft:
             return tr("No draft is in use: the target writes every token itself.")
         off = "" if self.drafting else tr("The draft is switched off for the next answers.")
-        return sentences(self._compared(timeline, tally), off)
-
-    def _compared(self, timeline: Timeline, tally: AnswerTally | None) -> str:
-        baseline = self.baseline(timeline)
-        now = tally.tokens_per_s if tally else None
-        if baseline is None:
-            return tr("How fast it would be without a draft has not been measured.")
-        without = wording.rate(baseline.tokens_per_s)
-        if tally is None or not tally.drafted or now is None:
-            said = tr("Without a draft {without} tokens/s; measured {ago}.")
-            return said.format(without=without, ago=self._ago(baseline))
-        said = tr("Without a draft {without} tokens/s, now {now} ({ratio} times); measured {ago}.")
-        if now / baseline.tokens_per_s >= PAYS and tally.per_verification is not None:
-            said = tr(
-                "Drafting makes it {ratio} times as fast: {now} tokens/s instead of {without},"
-                " because a verification brings {length} tokens; measured {ago}."
-            )
-        return said.format(
-            without=without,
-            now=wording.rate(now),
-            ratio=number(now / baseline.tokens_per_s, ".2f"),
-            length=wording.rate(tally.per_verification),
-            ago=self._ago(baseline),
-        )
-
-    def _ago(self, baseline: Baseline) -> str:
-        if baseline.at is None:
-            return tr("in this answer")
-        return age_words(self._now() - baseline.at)
+        known = [bar for bar in gain.bars if bar.tokens_per_s is not None]
+        said = tr("How fast it would be without a draft has not been measured.")
+        if len(known) > 1:
+            said = tr("With the draft {now}, without it {plain}.")
+            said = said.format(now=known[0].value, plain=known[1].value)
+        return sentences(said, off)

@@ -21,7 +21,6 @@ from app.performance.feed import Feed
 from app.performance.findings import findings
 from app.performance.findings_view import FindingsView
 from app.performance.frames import FramePainter, PaintedView
-from app.performance.gain import Baseline
 from app.performance.gain_view import GainView
 from app.performance.kinds_view import KindsView
 from app.performance.known_speeds import KnownSpeeds
@@ -30,6 +29,7 @@ from app.performance.model import USUAL
 from app.performance.numbers_view import NumbersView
 from app.performance.timeline_view import TimelineView
 from app.performance.token_view import TokenView
+from app.performance.verdict import Outcome, Verdict
 from app.theme.theme import current
 from app.widgets.boxes import vbox
 from app.widgets.fold import Fold
@@ -95,7 +95,7 @@ class Dashboard(QWidget):
         self.gain = GainView(sight, without)
         self.timeline = TimelineView(sight, roomy=look.roomy)
         self.tokens = TokenView(sight, roomy=look.roomy)
-        self.findings = None if without is None or known is None else FindingsView(feed, without)
+        self.findings = None if without is None or known is None else FindingsView(without)
         self.controls = Controls(sight)
         self.numbers = NumbersView(sight)
         self.draft_time, self.positions = DraftTimeView(sight), DepthView(sight)
@@ -212,24 +212,24 @@ class Dashboard(QWidget):
 
     def _say(self) -> None:
         sight, tally, without = self.sight, self.sight.tally, self._without
-        baseline = None
-        if without is not None:
-            baseline = without.baseline(sight.timeline, sight.whose.model)
-            ended = tally is not None and tally.stats is not None
-            if self._look.live and baseline is None and ended:
-                without.measure_soon()
+        verdict, wanted = sight.verdict, self._look.live and sight.kept is None
+        lacks = verdict is not None and verdict.plain is None
+        if without is not None and tally is not None and wanted and lacks:
+            without.measure_soon(tally.request_id)
         if not self.fold.opened:
             return
         self.sentence.setText(wording.where_time_goes(sight.timeline, tally))
         if self.findings is not None and self._known is not None:
-            self._explain(self.findings, self._known, baseline)
+            self._explain(self.findings, self._known, verdict)
 
-    def _explain(self, view: FindingsView, known: KnownSpeeds, baseline: Baseline | None) -> None:
-        speed = None if baseline is None else baseline.tokens_per_s
+    def _explain(self, view: FindingsView, known: KnownSpeeds, verdict: Verdict | None) -> None:
+        slower = verdict is not None and verdict.outcome is Outcome.SLOWER
+        plain = verdict.plain if verdict is not None and slower else None
+        speed = None if plain is None else plain.speed
         setting = RunFacts(known.speeds, known.threads, known.cores, speed)
         seen = evidence(self.feed.model, self.sight.timeline, self.sight.tally, setting)
         view.show_findings(findings(seen))
-        view.show_comparison()
+        view.show_comparison(self.gain.gain)
 
 
 def _muted(name: str, parent: QWidget) -> QLabel:

@@ -5,19 +5,15 @@ None, or nothing, wherever something was not measured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import median
 
 from app.performance.model import PerformanceModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares, Timeline
-from engine.events import DeviceSample, PlanSummary, RoundFinished
+from engine.events import DeviceSample, PlanSummary
 from engine.machine.speeds import Speeds
 
-_ENOUGH_PLAIN, _FEW_PLAIN = 12, 3
-"""Rounds without a draft that make a speed; those that do where nothing else is known."""
 _NEWEST = 400
 """Rounds that are looked at: what was measured last counts."""
 
@@ -88,22 +84,3 @@ def others_on_cpu(model: PerformanceModel, timeline: Timeline) -> float | None:
     if ours is None or system is None:
         return None
     return max(system - ours, 0.0)
-
-
-def speed_of_plain_rounds(rounds: Sequence[RoundFinished], *, few: bool = False) -> float | None:
-    """Tokens per second of the rounds that went without a draft, where there are enough of them.
-
-    From round to round, so that all that belongs to a round is in it. `few`: some will do.
-    """
-    times = [
-        done.at - before.at
-        for before, done in pairwise(rounds[-_NEWEST:])
-        if done.index == before.index + 1
-        and not done.drafted
-        and not done.drafting
-        and done.committed == 1
-    ]
-    if len(times) < (_FEW_PLAIN if few else _ENOUGH_PLAIN):
-        return None
-    typical = median(times)
-    return 1 / typical if typical > 0 else None

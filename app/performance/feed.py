@@ -6,12 +6,10 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QObject, Signal
 
+from app.engine_link.status import is_aside
 from app.performance.model import PerformanceModel
 from app.performance.sight import Sight
 from engine.events import Event
-
-ASIDE = "aside-"
-"""Begins the ids of requests that belong to no chat: nothing of them is shown."""
 
 
 class Feed(QObject):
@@ -67,4 +65,4 @@ class Feed(QObject):
 
 def _aside(event: Event) -> bool:
     request_id = getattr(event, "request_id", None)
-    return request_id is not None and request_id.startswith(ASIDE)
+    return request_id is not None and is_aside(request_id)

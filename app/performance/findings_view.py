@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QWidget
 
 from app.performance.baseline import WithoutDraft
-from app.performance.feed import Feed
 from app.performance.findings import Finding
+from app.performance.gain import Gain
 from app.theme.tokens import GAP
 from app.widgets.boxes import fill, vbox
 from app.widgets.card import Card, divider
@@ -24,9 +24,9 @@ _MOST = 4
 class FindingsView(Card):
     """The sentences, heaviest first; below them what the draft brings, and the switch for it."""
 
-    def __init__(self, feed: Feed, without: WithoutDraft, parent: QWidget | None = None) -> None:
+    def __init__(self, without: WithoutDraft, parent: QWidget | None = None) -> None:
         super().__init__(tr("Why this speed?"), parent=parent)
-        self._sight, self._without = feed.sight, without
+        self._without = without
         self._lines = [_Line(self) for _ in range(_MOST)]
         fill(self.column, *self._lines)
         self._nothing = plain_label("", self, "muted")
@@ -44,9 +44,10 @@ class FindingsView(Card):
         self.drafting.toggled.connect(lambda on: without.set_drafting(drafting=on))
         row = FlowLayout(self.measure, self.beside, self.drafting, spacing=2 * GAP)
         fill(self.column, self.comparison, row)
-        without.changed.connect(self.show_comparison)
+        self._gain = Gain("")
+        without.changed.connect(lambda: self.show_comparison(self._gain))
         self.show_findings(())
-        self.show_comparison()
+        self.show_comparison(self._gain)
 
     @property
     def words(self) -> str:
@@ -60,14 +61,14 @@ class FindingsView(Card):
         said = "" if found else tr("While an answer is written, this shows what takes time.")
         say(self._nothing, said)
 
-    def show_comparison(self) -> None:
+    def show_comparison(self, gain: Gain) -> None:
         """Renew what is known of the speed without a draft."""
-        without, sight = self._without, self._sight
-        say(self.comparison, without.words(sight.timeline, sight.tally))
+        without, self._gain = self._without, gain
+        say(self.comparison, without.words(gain))
         words = tr("Cancel the measurement") if without.measuring else None
         self.measure.setText(words or tr("Measure without the draft"))
         self.measure.setEnabled(without.measuring or without.possible)
-        self.beside.setEnabled(without.possible and bool(sight.written.tokens.rounds))
+        self.beside.setEnabled(without.possible)
         for part in (self.measure, self.beside, self.drafting):
             part.setVisible(without.has_draft)
         self.drafting.setChecked(without.drafting)
@@ -75,7 +76,7 @@ class FindingsView(Card):
     def _compare(self) -> None:
         from app.performance.side_by_side import SideBySide
 
-        dialog = SideBySide(self._sight, self._without, self.window())
+        dialog = SideBySide(self._without, self.window())
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
         dialog.start()

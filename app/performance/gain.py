@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.engine_link.measured import FEWEST_TOKENS
 from app.performance import wording
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares
+from app.performance.verdict import FEWEST, Outcome, Verdict
 from engine.commands import Mode
 from engine.language import listed, number, sentences, tr, tr_count
-
-PAYS = 1.05
-"""Speed relative to that without a draft from which on drafting is said to help."""
-_COSTS = 0.97
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """Tokens per second without a draft; `at` in Unix time, None where it is from this answer."""
-
-    tokens_per_s: float
-    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +64,16 @@ class Gain:
 def gain_of(
     tally: AnswerTally | None,
     shares: Shares | None,
-    plain: Baseline | None,
+    verdict: Verdict | None,
     mode: Mode | None,
     note: str = "",
 ) -> Gain:
-    """Return what drafting brings to an answer.
+    """Return what drafting brings to an answer: one headline, and one sentence of cause.
 
     Args:
         tally: sums of the answer.
         shares: where its time went.
-        plain: the speed of the target alone, where it was measured.
+        verdict: passed on it when it ended; None where none was.
         mode: of the plan, where it is known.
         note: why the speed of the target alone is not known.
     """
@@ -94,26 +82,37 @@ def gain_of(
     if tally is None or not tally.rounds:
         return Gain(tr("No answer yet"), why=tr("Here it says how fast the answer is, and why."))
     now = tally.tokens_per_s
-    if now is None or tally.committed < FEWEST_TOKENS:
+    if now is None or tally.committed < FEWEST:
         return Gain(_tokens(tally), why=tr("Too few to tell a speed."))
     speed = SpeedBar(tr("With the draft"), now)
-    counts = _counts(tally)
+    counts, busy = _counts(tally), _busy_words(verdict)
     if not tally.drafted:
         alone = tr("Nothing was drafted: each pass of the model writes one token.")
-        return Gain(speed.value, counts=counts, why=alone)
-    if plain is None:
+        return Gain(speed.value, counts=counts, why=busy or alone)
+    if verdict is None or verdict.plain is None:
         bars = (speed, SpeedBar(tr("Without it"), None, note))
-        return Gain(speed.value, bars, counts, _why(shares, mode))
-    bars = (speed, SpeedBar(tr("Without it"), plain.tokens_per_s))
-    ratio = now / plain.tokens_per_s
-    if ratio >= PAYS:
-        faster = tr("{ratio}x faster").format(ratio=number(ratio, ".1f"))
-        return Gain(faster, bars, counts, _why(shares, mode))
-    if ratio >= _COSTS:
-        return Gain(tr("As fast as without the draft"), bars, counts, _paused(tally))
-    slower = tr("{ratio}x the speed without the draft").format(ratio=number(ratio, ".2f"))
-    costs = tr("Drafting costs more time than it saves here.")
-    return Gain(slower, bars, counts, sentences(costs, _paused(tally)))
+        return Gain(speed.value, bars, counts, busy or _why(shares, mode))
+    bars = (speed, SpeedBar(tr("Without it"), verdict.plain.speed))
+    ratio = verdict.ratio or 1.0
+    match verdict.outcome:
+        case Outcome.FASTER:
+            figure = tr("{ratio}x faster").format(ratio=number(ratio, ".1f"))
+            why = _why(shares, mode)
+        case Outcome.SLOWER:
+            figure = tr("{ratio}x the speed without the draft")
+            figure = figure.format(ratio=number(ratio, ".2f"))
+            why = _paused(tally) or tr("Drafting costs more time than it saves here.")
+        case _:
+            figure, why = tr("About as fast as without the draft"), _paused(tally)
+    return Gain(figure, bars, counts, busy or why)
+
+
+def _busy_words(verdict: Verdict | None) -> str:
+    """That other programs held the CPU is the cause, whatever else there is."""
+    if verdict is None or verdict.others_cpu is None or not verdict.disturbed:
+        return ""
+    share = number(verdict.others_cpu / 100, ".0%")
+    return tr("Other programs used {share} of the CPU meanwhile.").format(share=share)
 
 
 def _elsewhere(tally: AnswerTally) -> Gain:
@@ -121,8 +120,7 @@ def _elsewhere(tally: AnswerTally) -> Gain:
     now, stats = tally.tokens_per_s, tally.stats
     counts = _tokens(tally) if tally.committed else ""
     if tally.acceptance_length is not None:
-        length = wording.rate(tally.acceptance_length)
-        counts = tr("{tokens}, acceptance length {length}").format(tokens=counts, length=length)
+        counts = _counts(tally)
     why = tr("Written on {host}. Times are measured at this end, with the network.")
     bars: tuple[SpeedBar, ...] = ()
     if stats is not None and stats.host_tokens_per_s is not None:
@@ -137,10 +135,13 @@ def _tokens(tally: AnswerTally) -> str:
 
 
 def _counts(tally: AnswerTally) -> str:
-    return tr("{tokens} in {verifications}, {each} each").format(
-        tokens=_tokens(tally),
-        verifications=tr_count("{n} verification", "{n} verifications", tally.rounds),
-        each=wording.rate(tally.per_verification),
+    if tally.acceptance_length is None:
+        return tr("{tokens} in {verifications}").format(
+            tokens=_tokens(tally),
+            verifications=tr_count("{n} verification", "{n} verifications", tally.rounds),
+        )
+    return tr("{tokens}, acceptance length {length}").format(
+        tokens=_tokens(tally), length=wording.rate(tally.acceptance_length)
     )
 
 
@@ -165,7 +166,7 @@ def _why(shares: Shares | None, mode: Mode | None) -> str:
             "A small draft proposes several tokens, and the model verifies them in one pass, "
             "which takes hardly longer than writing one."
         )
-    return sentences(how, tr("The text stays the same."))
+    return how
 
 
 def _paused(tally: AnswerTally) -> str:

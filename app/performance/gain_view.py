@@ -7,9 +7,8 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 from PySide6.QtWidgets import QWidget
 
 from app.performance.baseline import WithoutDraft
-from app.performance.evidence import speed_of_plain_rounds
 from app.performance.frames import PaintedView
-from app.performance.gain import Baseline, Gain, SpeedBar, gain_of
+from app.performance.gain import Gain, SpeedBar, gain_of
 from app.performance.sight import Sight
 from app.theme.theme import current
 from app.widgets.table import Table
@@ -31,7 +30,7 @@ class GainView(PaintedView):
 
     Args:
         sight: the answer on show.
-        without: knows the speed without the draft; None: only what the answer's own rounds tell.
+        without: has the speed without the draft measured; None: nobody does.
     """
 
     def __init__(
@@ -44,14 +43,15 @@ class GainView(PaintedView):
 
     def refresh(self) -> None:
         """Look at the answer anew."""
-        sight, without = self.sight, self._without
-        timeline, note = sight.timeline, ""
-        if without is None:
-            own = speed_of_plain_rounds(timeline.rounds, few=True)
-            plain = None if own is None else Baseline(own)
-        else:
-            plain, note = without.baseline(timeline, sight.whose.model), without.note
-        self.gain = gain_of(sight.tally, timeline.shares, plain, sight.mode, note)
+        sight, without, verdict = self.sight, self._without, self.sight.verdict
+        note = tr("not measured")
+        if sight.live:
+            note = tr("compared once the answer is finished")
+        elif without is not None and sight.kept is None:
+            note = without.note
+            # What is measured takes the CPU: no comparison is shown meanwhile.
+            verdict = None if without.status.measuring_done is not None else verdict
+        self.gain = gain_of(sight.tally, sight.timeline.shares, verdict, sight.mode, note)
         super().refresh()
 
     def describe(self) -> str:
@@ -89,7 +89,7 @@ class GainView(PaintedView):
     def _texts(self, room: float) -> float:
         wrapped = sum(_height(text, font, room) + 4 for text, font, _ in self._parts())
         whose = self.small_metrics.height() + 2 if self.sight.whose.words else 0
-        return whose + _height(self.gain.figure, self.large, room) + 4 + wrapped
+        return whose + _height(self.gain.figure, self.headline, room) + 4 + wrapped
 
     def paint(self, painter: QPainter) -> None:
         """Draw texts and bars."""
@@ -125,9 +125,9 @@ class GainView(PaintedView):
             elided = self.small_metrics.elidedText(whose, Qt.TextElideMode.ElideMiddle, width)
             painter.drawText(line, _LEFT, elided)
             top = line.bottom() + 2
-        painter.setFont(self.large)
+        painter.setFont(self.headline)
         painter.setPen(QColor(tokens.text))
-        line = QRectF(0, top, width, _height(self.gain.figure, self.large, width))
+        line = QRectF(0, top, width, _height(self.gain.figure, self.headline, width))
         painter.drawText(line, _WRAPPED, self.gain.figure)
         return line.bottom() + 4
 

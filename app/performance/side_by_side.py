@@ -1,49 +1,46 @@
-"""The last question answered twice, side by side: with the draft, and without it."""
+"""The last question answered twice, side by side: with the draft, then without it."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from time import perf_counter
-
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QDialog, QLabel, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtCore import QTimer, QUrl
+from PySide6.QtGui import QHideEvent, QTextDocument
+from PySide6.QtWidgets import QDialog, QLabel, QPushButton, QTextBrowser, QWidget
 
 from app.performance import wording
 from app.performance.baseline import WithoutDraft
-from app.performance.sight import Sight
 from app.theme.fonts import scaled
 from app.widgets.boxes import hbox, vbox
 from app.widgets.labels import plain_label
-from engine.events import AnswerStats
+from engine.events import AnswerStats, FinishReason
 from engine.language import tr
 
 TOKENS = 256
-_FRAME_MS = 40
+_FRAME_MS = 100
 _WIDTH, _HEIGHT = 860, 460
+_MARKDOWN = (
+    QTextDocument.MarkdownFeature.MarkdownDialectGitHub
+    | QTextDocument.MarkdownFeature.MarkdownNoHTML
+)
 
 
 class SideBySide(QDialog):
-    """Repeats the answer as fast as it came, beside the same one written without the draft.
+    """Has the question answered now, first with the draft and then without it.
 
     Args:
-        sight: the answer on show, that to the last question.
-        without: has the question answered without the draft.
+        without: has both answers written, which go nowhere else.
     """
 
-    def __init__(self, sight: Sight, without: WithoutDraft, parent: QWidget | None = None) -> None:
+    def __init__(self, without: WithoutDraft, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("With and without the draft"))
-        self._without, self._tally = without, sight.tally
-        self._pieces = [each.text for each in sight.written.tokens.rounds]
-        ends = [each.done.at for each in sight.written.tokens.rounds]
-        self._ends = [at - ends[0] for at in ends]
-        self._shown = 0
-        self._began: float | None = None
-        self._timer = QTimer(self, interval=_FRAME_MS)
-        self._timer.timeout.connect(self._go_on)
+        self._without = without
+        self._side: int | None = None
+        """The side that is being written."""
+        self._written = ["", ""]
+        self._timer = QTimer(self, singleShot=True, interval=_FRAME_MS)
+        self._timer.timeout.connect(self._paint)
         self.speeds = [QLabel(self), QLabel(self)]
-        self.texts = [QPlainTextEdit(self), QPlainTextEdit(self)]
+        self.texts = [_Rendered(self), _Rendered(self)]
         self.again = QPushButton(tr("Run again"), self)
         self.again.clicked.connect(self.start)
         self._build()
@@ -54,19 +51,23 @@ class SideBySide(QDialog):
 
     def start(self) -> None:
         """Begin with both."""
-        for text in self.texts:
+        self._written = ["", ""]
+        for text, speed in zip(self.texts, self.speeds, strict=True):
             text.clear()
-        for speed in self.speeds:
             speed.setText("")
-        self._shown, self._began = 0, None
-        self._timer.stop()
-        self._without.measure(tokens=TOKENS)
+        self._write(0)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         """Nobody looks any more."""
         super().hideEvent(event)
-        self._timer.stop()
+        self._side = None
         self._without.cancel()
+
+    def _write(self, side: int) -> None:
+        self._side = side
+        self._without.measure(tokens=TOKENS, drafting=side == 0)
+        if self._without.measuring:
+            self.speeds[side].setText(tr("writing"))
 
     def _build(self) -> None:
         columns = hbox(spacing=16)
@@ -74,13 +75,11 @@ class SideBySide(QDialog):
         for name, speed, text in zip(names, self.speeds, self.texts, strict=True):
             heading = QLabel(name, self)
             heading.setProperty("look", "section-title")
-            text.setReadOnly(True)
             text.setAccessibleName(name)
             columns.addLayout(vbox(hbox((heading, 1), speed), (text, 1)), 1)
         about = plain_label(
             tr(
-                "On the left the answer comes again at the speed it was written with; on the "
-                "right it is written now without the draft, up to {n} tokens."
+                "Both are written now, one after the other, up to {n} tokens each; neither is kept."
             ).format(n=TOKENS),
             self,
             "muted",
@@ -92,37 +91,46 @@ class SideBySide(QDialog):
     # -- what happens ----------------------------------------------------------------------
 
     def _wrote(self, text: str) -> None:
-        if self._began is None:
-            self._began = perf_counter()
-            self._timer.start()
-        _append(self.texts[1], text)
+        if self._side is not None:
+            self._written[self._side] += text
+            if not self._timer.isActive():
+                self._timer.start()
 
-    def _go_on(self) -> None:
-        """Show what was written by now."""
-        elapsed = perf_counter() - (self._began or 0.0)
-        until = bisect_right(self._ends, elapsed)
-        _append(self.texts[0], "".join(self._pieces[self._shown : until]))
-        self._shown = until
-        if until == len(self._pieces):
-            self._timer.stop()
-            self._say(0, None if self._tally is None else self._tally.tokens_per_s)
+    def _paint(self) -> None:
+        for text, written in zip(self.texts, self._written, strict=True):
+            text.show_markdown(written)
 
-    def _measured(self, stats: AnswerStats) -> None:
-        self._say(1, stats.tokens_per_s)
-
-    def _say(self, side: int, tokens_per_s: float | None) -> None:
-        if tokens_per_s is not None:
-            said = tr("{speed} tokens/s").format(speed=wording.rate(tokens_per_s))
-            self.speeds[side].setText(said)
+    def _measured(self, stats: AnswerStats, reason: FinishReason) -> None:
+        side, self._side = self._side, None
+        if side is None:
+            return
+        self._paint()
+        speed = stats.tokens_per_s
+        said = tr("{speed} tokens/s").format(speed=wording.rate(speed))
+        self.speeds[side].setText("" if speed is None else said)
+        if side == 0 and reason not in (FinishReason.STOPPED, FinishReason.ERROR):
+            QTimer.singleShot(0, self, lambda: self._write(1))
 
     def _show_state(self) -> None:
         self.again.setEnabled(self._without.possible)
 
 
-def _append(area: QPlainTextEdit, text: str) -> None:
-    """Write behind everything, wherever the cursor is, and keep the end in view."""
-    cursor = area.textCursor()
-    cursor.movePosition(cursor.MoveOperation.End)
-    cursor.insertText(text)
-    bar = area.verticalScrollBar()
-    bar.setValue(bar.maximum())
+class _Rendered(QTextBrowser):
+    """Markdown to look at; loads nothing, and opens no link."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setOpenLinks(False)
+        self._shown = ""
+
+    def show_markdown(self, text: str) -> None:
+        """Show this text, with its end in view."""
+        if text != self._shown:
+            self._shown = text
+            self.document().setMarkdown(text, _MARKDOWN)
+            bar = self.verticalScrollBar()
+            bar.setValue(bar.maximum())
+
+    def loadResource(self, _kind: int, _name: QUrl | str) -> object:  # noqa: N802
+        """Load nothing: an answer could name a file or an address."""
+        return None

@@ -15,6 +15,7 @@ from app.session.saving import Saving
 from app.signals import TypedSignal
 from engine.commands import Generate, Stop
 from engine.events import Failed, Finished, FinishReason, RoundFinished, TextDelta
+from engine.language import sentences
 from engine.request import ChatRequest
 
 _STORE_EVERY_MS = 100
@@ -49,6 +50,9 @@ class AnswerWriter(QObject):
         self._counter = 0
         self.live: LiveAnswer | None = None
         self._saved = 0  # pieces of it that the history has
+        self._failure = ""
+        self._failures: dict[int, str] = {}
+        """Why answers of this run failed."""
         self._ended: dict[int, StoredMessage] = {}
         self.saving = Saving(store, self)
         self.saving.saved.connect(lambda message_id: self._ended.pop(message_id, None))
@@ -62,14 +66,16 @@ class AnswerWriter(QObject):
 
     def completed(self, messages: list[StoredMessage]) -> list[StoredMessage]:
         """Return stored messages, with the answers of which the end is not stored yet."""
-        if not self._ended:
+        if not self._ended and not self._failures:
             return messages
-        return [
-            replace(self._ended[each.id], version=each.version, versions=each.versions)
-            if each.id in self._ended
-            else each
-            for each in messages
-        ]
+        return [self._completed(each) for each in messages]
+
+    def _completed(self, message: StoredMessage) -> StoredMessage:
+        if message.id in self._ended:
+            known = self._ended[message.id]
+            return replace(known, version=message.version, versions=message.versions)
+        failure = self._failures.get(message.id, "")
+        return replace(message, failure=failure) if failure else message
 
     def next_id(self, base: StoredMessage) -> str:
         """Return an id for the next request that writes (on) this answer."""
@@ -128,6 +134,7 @@ class AnswerWriter(QObject):
 
     def _failed(self, event: Failed) -> None:
         if self._mine(event.request_id) is not None:
+            self._failure = sentences(event.cause, event.remedy)
             self.failed.emit(event)
 
     def _finished(self, event: Finished) -> None:
@@ -136,7 +143,9 @@ class AnswerWriter(QObject):
             return
         self.live = None
         self._saver.stop()
-        message = _ended(live, event)
+        message = _ended(live, event, self._failure)
+        if self._failure:
+            self._failures[message.id], self._failure = self._failure, ""
         live.ended.emit(message)
         self._ended[message.id] = message
         self.saving.write(message.id, partial(self._finish, message, live))
@@ -155,17 +164,21 @@ class AnswerWriter(QObject):
         self.keeper.keep(message.id, live.recording)
 
 
-def _ended(live: LiveAnswer, event: Finished) -> StoredMessage:
+def _ended(live: LiveAnswer, event: Finished, failure: str) -> StoredMessage:
     """The whole answer: what it had before, and what this request added."""
     base = live.base
     ids = None
     if event.token_ids is not None and base.token_ids is not None:
         ids = (*base.token_ids, *event.token_ids)
+    state = _STATES.get(event.reason, AnswerState.COMPLETE)
+    if state is AnswerState.FAILED and base.text and not event.text:
+        state = base.state  # going on failed, the answer itself did not
     return replace(
         base,
         text=base.text + event.text,
         token_ids=ids,
-        state=_STATES.get(event.reason, AnswerState.COMPLETE),
+        state=state,
+        failure=failure,
         stats=event.stats if event.stats.committed else base.stats,
         signature=event.signature,
         marks=live.marks,

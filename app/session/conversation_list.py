@@ -32,7 +32,7 @@ class ConversationList(QObject):
     """The conversations of the history, kept in step with it one at a time.
 
     Whoever changes a conversation elsewhere says so with `put` or `touch`; nothing is read twice.
-    Trouble with the history is told through `problem`, and what was asked for did not happen.
+    Trouble with the history is reported, and what was asked for did not happen.
     """
 
     refreshed = Signal()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -18,7 +19,8 @@ _LOOK_EVERY_MS = 1000
 class Saving(QObject):
     """Owes writes to the history; that it takes none is told once, until it does again.
 
-    Nothing that is owed is forgotten: one write for each message, in the order they came.
+    Nothing that is owed is forgotten: one write for each message, in the order they came. Only a
+    write with a bug in it is given up, and reported.
     """
 
     saved = Signal(int)
@@ -61,7 +63,12 @@ class Saving(QObject):
         try:
             self._store.find_place()
             for message_id, write in list(self._owed.items()):
-                write()
+                try:
+                    write()
+                except UserFixable:
+                    raise
+                except Exception:  # noqa: BLE001 - one bad write must not hold up all others
+                    sys.excepthook(*sys.exc_info())
                 del self._owed[message_id]
                 self.saved.emit(message_id)
         except UserFixable as error:

@@ -19,7 +19,7 @@ from app.history import (
     StoredMessage,
     UndoToken,
 )
-from app.notices import report, reporting
+from app.notices import Notice, report, reporting, withdraw
 from app.session.answer_writer import AnswerWriter
 from app.session.branch import Branch
 from app.session.conversation_list import ConversationList, Deletion
@@ -62,6 +62,8 @@ class ChatSession(QObject):
     """A request to the engine, and the message that it writes."""
     deleted = TypedSignal[str, Deletion | UndoToken]()
     """A sentence on what was deleted, and the token for `undelete`."""
+    undeleted = TypedSignal[Deletion | UndoToken]()
+    """What `deleted` told of is there again."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""
 
@@ -78,6 +80,8 @@ class ChatSession(QObject):
         self.drafting = True
         """True if the next answers are drafted for."""
         self.conversations = ConversationList(store, self)
+        self._failure: Notice | None = None
+        """What went wrong with the last answer."""
         self._undoable: list[Deletion | UndoToken] = []
         self._settings = settings
         self._open = OpenConversation(store, settings, self.conversations, self._new_setup, self)
@@ -140,6 +144,7 @@ class ChatSession(QObject):
                 self.branch.messages = []
                 raise
         self._open.show(conversation)
+        self._leave_failure()
         self.opened.emit(self.messages)
         self.changed.emit()
 
@@ -150,6 +155,7 @@ class ChatSession(QObject):
 
     def undelete(self, token: Deletion | UndoToken) -> None:
         """Bring back what `deleted` told of, and show it."""
+        self.undeleted.emit(token)
         if token in self._undoable:
             self._undoable.remove(token)
         if isinstance(token, Deletion):
@@ -267,7 +273,7 @@ class ChatSession(QObject):
         if full and not made_room:
             self.context_full.emit(None)
             return
-        if self.current is None or not (self.can_continue or full):
+        if self.current is None or not (self.can_continue or full) or self._lacks_model():
             return
         clicked_at = time.perf_counter()
         base = self.messages[-1]
@@ -288,7 +294,7 @@ class ChatSession(QObject):
         A question that was left without an answer, after a crash, gets one.
         """
         conversation, index = self.current, self.branch.index(message_id)
-        if conversation is None or index is None or self._is_busy():
+        if conversation is None or index is None or self._is_busy() or self._lacks_model():
             return
         clicked_at = time.perf_counter()
         with reporting():
@@ -360,6 +366,7 @@ class ChatSession(QObject):
             stop_repetition=self._settings.value.stop_repetition
             and base.state is not AnswerState.REPEATED,
         )
+        self._leave_failure()
         self.asked.emit(clicked_at)
         self.began.emit(request_id, base.id)
         live = self.writer.begin(conversation, base, request)
@@ -372,7 +379,7 @@ class ChatSession(QObject):
         if event.kind is FailureKind.CONTEXT_FULL and self.shows_live:
             self.context_full.emit(event.needed)
         else:
-            report(UserFixable(event.cause, event.remedy, event.details))
+            self._failure = report(UserFixable(event.cause, event.remedy, event.details))
 
     def _ended(self, message: StoredMessage) -> None:
         if self.messages and self.messages[-1].id == message.id:
@@ -394,14 +401,19 @@ class ChatSession(QObject):
 
     def _new_setup(self) -> ChatSetup:
         """The setup of a new conversation with the model that answers, or soon will."""
-        load, status = self._bridge.last_load, self._bridge.status
+        status = self._bridge.status
         plan = None if status.phase is Phase.LOADING else status.plan
-        model = self._settings.value.model if load is None else load.model
+        model = self._settings.value.model if status.wanted is None else status.wanted.model
         elsewhere = plan is not None and plan.host != ""
         return self._settings.value.new_setup(
             starter=not elsewhere and (not model or is_starter(Path(model))),
             recommended=None if plan is None else plan.sampling,
         )
+
+    def _leave_failure(self) -> None:
+        """What went wrong with an answer stays with it: the answer says it, wherever one goes."""
+        withdraw(self._failure)
+        self._failure = None
 
     def _is_busy(self) -> bool:
         """One answer is written at a time; says so while there is one."""
@@ -410,5 +422,15 @@ class ChatSession(QObject):
             report(UserFixable(tr("An answer is being written."), remedy))
         return self.live is not None
 
+    def _lacks_model(self) -> bool:
+        """An answer needs a model; says so where there is none, and changes nothing."""
+        lacks = self._bridge.status.phase in {Phase.NO_MODEL, Phase.BROKEN}
+        if lacks:
+            report(UserFixable(tr("No model is loaded."), tr("Load one, then try again.")))
+        return lacks
+
     def _tidy_drafts(self) -> None:
-        self.drafts.keep_only([each.id for each in self.conversations.newest_first()])
+        """Forget what was unsent in conversations that are gone for good: not in the trash."""
+        here = [each.id for each in self.conversations.newest_first()]
+        with reporting():
+            self.drafts.keep_only([*here, *self._store.trash.conversation_ids()])

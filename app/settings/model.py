@@ -358,6 +358,12 @@ class Settings:
     )
     model: str = field(default="", metadata=_kept(Word(longest=4096), key="last_model"))
     """The model used last; empty for the starter model."""
+    start_model: str = field(default="", metadata=_kept(Word(longest=4096)))
+    """The model that every start begins with; empty for the one used last."""
+    contexts: tuple[str, ...] = field(default=(), metadata=_kept(Words(100)))
+    """Tokens that the context of a model last had by itself, before its path: "8192=/models/a"."""
+    folders: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))
+    """Folders that file dialogs were left in, each behind what it was for: "files=/home/ada"."""
     profiles: tuple[ProfiledModel, ...] = field(default=(), metadata=_kept(Profiles(), key="model"))
     """How models run, the last used first."""
     recent_models: tuple[str, ...] = field(default=(), metadata=_kept(Words(8)))

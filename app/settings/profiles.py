@@ -44,6 +44,15 @@ class ModelProfile:
             load.mode, load.draft, load.vram, load.context, load.weights, load.threads, load.kv
         )
 
+    @property
+    def less(self) -> ModelProfile:
+        """Return what to wish where this is not possible; the context is given up last."""
+        if self.mode is not Mode.AUTO or self.vram is not None:
+            return replace(self, mode=Mode.AUTO, vram=None)
+        if self.draft is not DraftChoice.AUTO:
+            return replace(self, draft=DraftChoice.AUTO)
+        return ModelProfile()
+
     def put_into(self, load: Load) -> Load:
         """Return a load of the same model that runs like this, after the answer in progress."""
         return replace(
@@ -152,7 +161,7 @@ def _from_table(table: Mapping[str, object]) -> ProfiledModel | None:
 def carried_forward(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table of version 3 with its settings of models as profiles.
 
-    It had tables for drafts, formats and modes of models, and one mode, draft and ceiling for all:
+    It had tables for drafts, formats and modes of models, and one mode, draft and budget for all:
     these become the last model's own.
     """
     last = str(table.get("model") or "") if isinstance(table.get("model"), str) else ""

@@ -51,6 +51,27 @@ class SettingsStore(QObject):
             **{name: getattr(DEFAULTS, name) for name, spec in SPECS.items() if spec.section}
         )
 
+    def context_of(self, model: Path) -> int:
+        """Return the tokens that a model's context had the last time; 0 where it is not known."""
+        parts = (each.partition("=") for each in self.value.contexts)
+        known = (tokens for tokens, _, path in parts if path == str(model) and tokens.isdecimal())
+        return int(next(known, "0"))
+
+    def keep_context(self, model: Path, tokens: int) -> None:
+        """Remember how long a model's context is, to tell where it gets shorter."""
+        others = [each for each in self.value.contexts if each.partition("=")[2] != str(model)]
+        self.change(contexts=(f"{tokens}={model}", *others)[:100])
+
+    def folder(self, kind: str) -> Path | None:
+        """Return the folder that the last file dialog of a kind was left in."""
+        parts = (each.partition("=") for each in self.value.folders)
+        return next((Path(folder) for name, _, folder in parts if name == kind and folder), None)
+
+    def keep_folder(self, kind: str, folder: Path) -> None:
+        """Begin there the next time, also after the next start."""
+        others = [each for each in self.value.folders if not each.startswith(f"{kind}=")]
+        self.change(folders=(f"{kind}={folder}", *others))
+
     def flush_soon(self) -> None:
         """Save as soon as nobody waits for the window any more."""
         self._timer.start(_SOON_MS)

@@ -169,7 +169,7 @@ class WindowActions(QObject):
             self._services.session.stop()
         elif search.text():
             search.clear()
-        elif status.phase is Phase.LOADING or status.measuring:
+        elif status.phase is Phase.LOADING or status.measuring or status.aside is not None:
             self._services.bridge.submit(Stop())
         elif self._window.pages.shown is not None:
             self._window.pages.show_chat()

@@ -19,6 +19,7 @@ _SHOWN = 3
 """Banners at once; older ones wait until there is room."""
 _KEPT = 20
 _TOAST_MS = 12_000
+_PROBLEM_MS = 60_000
 _LOOK_AGAIN_MS = 100
 _EDGE = 8
 _SIDE = 24
@@ -98,8 +99,9 @@ class BannerStack(QScrollArea):
         self._layout.insertWidget(1, banner, 0, centre)
         banner.dismissed.connect(lambda: self._leave(banner))
         banner.resized.connect(self._place)
-        if toast:
-            timer = QTimer(banner, interval=_TOAST_MS)
+        asks = bool(notice.actions or notice.choices or notice.details)
+        if toast or (notice.kind is NoticeKind.PROBLEM and not asks):
+            timer = QTimer(banner, interval=_TOAST_MS if toast else _PROBLEM_MS)
             timer.timeout.connect(lambda: None if self.in_use else self._remove(banner))
             timer.start()
         self._refresh()

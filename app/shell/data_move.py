@@ -77,7 +77,7 @@ def _moved(paths: Paths, pointer: Path) -> Paths:
         failed.append(error)
         loop.quit()
 
-    in_background(progress, copy, keep, fail)
+    in_background(progress, copy, keep, fail, long=True)
     loop.exec()
     dialog.close()
     dialog.deleteLater()

@@ -2,48 +2,82 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
 
 from app.engine_link.running import Running
-from app.engine_link.status import Phase
+from app.engine_link.status import EngineStatus, Phase, same_load
 from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
+from app.settings import SettingsStore
+from app.shell.pytorch_offer import offer_pytorch
 from app.tuning.refusal import button_words, may_fit_later, refusal
-from engine.commands import Load
-from engine.events import Failed, PlanReady
-from engine.language import sentences, tr
+from engine.events import Failed, FailureKind, PlanReady
+from engine.language import number, sentences, tr
 
 
 class LoadNotices(QObject):
     """A failure is told until another model is loaded, or the same in another way."""
 
-    def __init__(self, running: Running, session: ChatSession, parent: QObject) -> None:
-        super().__init__(parent)
+    def __init__(
+        self, running: Running, session: ChatSession, settings: SettingsStore, window: QWidget
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._settings = settings
         self._running, self._bridge, self._session = running, running.bridge, session
         self._failure: Notice | None = None
-        self._present: Load | None = None
         running.waiting.connect(
             lambda: tell(tr("The change takes effect when this answer is finished."))
         )
         running.fell_back.connect(self._tell_fallback)
+        self._bridge.plan_changed.connect(self._plan_changed)
         self._bridge.subscribe(PlanReady, self._loaded)
         self._bridge.subscribe(Failed, self._failed)
 
     def _tell_fallback(self, cause: str) -> None:
         tell(sentences(tr("Your last settings don't fit right now; using Automatic."), cause))
 
+    def _plan_changed(self, before: EngineStatus) -> None:
+        now = self._bridge.status
+        if not same_load(before.loaded, now.loaded):
+            withdraw(self._failure)
+
+    def _compare_context(self, event: PlanReady) -> None:
+        """Tell where a model sees less than the last time, which nobody has asked for."""
+        load, now = event.load, event.plan.context
+        if load is None or load.context is not None or not now:
+            return
+        before = self._settings.context_of(load.model)
+        self._settings.keep_context(load.model, now)
+        if now < before:
+            words = tr("The context is now {now} tokens long, before it was {before}.")
+            keep = tr("Keep {tokens} tokens").format(tokens=number(before))
+            tell(
+                words.format(now=number(now), before=number(before)),
+                (keep, partial(self._keep_context, before)),
+            )
+
+    def _keep_context(self, tokens: int) -> None:
+        self._running.apply(replace(self._running.profile, context=tokens))
+
     def _loaded(self, event: PlanReady) -> None:
         """Say what the new model cannot do that others can; an empty chat says it itself."""
-        present, self._present = self._present, event.load
-        if present is None or event.load is None or not event.load.same_as(present):
-            withdraw(self._failure)
+        self._compare_context(event)
         if event.plan.caveat and self._session.current is not None:
             tell(event.plan.caveat)
+        if event.plan.continues and self._session.current is not None:
+            words = tr("{model} has no chat template: it only continues text.")
+            tell(words.format(model=event.model_name))
 
     def _failed(self, event: Failed) -> None:
         if event.request_id is not None or self._running.falls_back:
+            return
+        if event.kind is FailureKind.NEEDS_PYTORCH:
+            self._failure = offer_pytorch(event, self._window, self._running.try_again)
             return
         choices = [
             (button_words(way), partial(self._running.take, way.load)) for way in event.ways_out
@@ -52,9 +86,8 @@ class LoadNotices(QObject):
 
     def _again(self, event: Failed) -> Action | None:
         """Offer another try where it may end otherwise."""
-        bridge, load = self._bridge, self._bridge.last_load
-        if bridge.status.phase is Phase.BROKEN:
-            return tr("Try again"), bridge.start
-        if load is not None and may_fit_later(event):
-            return tr("Try again"), lambda: bridge.submit(load)
+        if self._bridge.status.phase is Phase.BROKEN:
+            return tr("Try again"), self._bridge.start
+        if self._running.possible and may_fit_later(event):
+            return tr("Try again"), self._running.try_again
         return None

@@ -93,7 +93,11 @@ class MainWindow(QMainWindow):
         self.sidebar = Sidebar(services.session.conversations, self.navigation, self)
         self.starter_offer = StarterOffer(self)
         self.chat = ChatPage(
-            services.session, services.bridge, services.settings, self.starter_offer, self
+            services.session,
+            services.models.running,
+            services.settings,
+            self.starter_offer,
+            self,
         )
         self.model_button = ModelButton(services.models, services.servers, self)
         self.host_badge = HostBadge(services.bridge, self)
@@ -110,7 +114,9 @@ class MainWindow(QMainWindow):
         self.banners = BannerStack(self.pages)
         self.pages.currentChanged.connect(lambda _index: self.banners.lie_over(self.pages.body))
         self.banners.lie_over(self.pages.body)
-        self._load_notices = LoadNotices(services.models.running, services.session, self)
+        self._load_notices = LoadNotices(
+            services.models.running, services.session, services.settings, self
+        )
         for area in (self.sidebar, self.pages, self.performance):
             self._splitter.addWidget(area)
         self._splitter.setStretchFactor(1, 1)
@@ -258,6 +264,7 @@ class MainWindow(QMainWindow):
             models_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.chat.outgoing.model_given.connect(self._services.models.load_path)
         self._services.models.several.connect(self._choose_file)
+        self.chat.status_line.model_asked.connect(self.model_button.open_menu)
         self.model_button.running_asked.connect(self.run_button.open_panel)
         self.model_button.more_asked.connect(lambda: self.pages.open(PageName.MODELS))
         self.run_button.page_asked.connect(lambda: self.pages.open(PageName.TUNING))

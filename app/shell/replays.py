@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
 from app.engine_link.background import in_background
-from app.history import HistoryStore, StoredMessage
+from app.history import HistoryStore
 from app.notices import report, tell
 from app.performance.baseline import WithoutDraft
 from app.session.session import ChatSession
@@ -17,6 +18,9 @@ from app.shell.page_stack import PageStack
 from engine.errors import UserFixable
 from engine.events import Event
 from engine.language import tr
+
+if TYPE_CHECKING:
+    from app.performance.recorded import RecordedAnswer
 
 _log = logging.getLogger(__name__)
 
@@ -50,14 +54,16 @@ class Replays(QObject):
             return
         try:
             packed = self._store.answers.rounds(message_id)
+            verdict = self._store.answers.verdict(message_id)
         except UserFixable as error:
             report(error)
             return
         self._wanted = message_id
         recorded = RecordedAnswer(message, packed)
-        in_background(self, recorded.events, partial(self._read, message), self._failed)
+        in_background(self, recorded.events, partial(self._read, recorded, verdict), self._failed)
 
-    def _read(self, message: StoredMessage, events: list[Event]) -> None:
+    def _read(self, recorded: RecordedAnswer, verdict: str, events: list[Event]) -> None:
+        message = recorded.message
         if message.id != self._wanted:
             return
         self._wanted = None
@@ -67,10 +73,13 @@ class Replays(QObject):
         from app.performance.feed import Feed
         from app.performance.replay import ReplayPage
         from app.performance.sight import Whose
+        from app.performance.verdict import Verdict
 
         feed = Feed()
         feed.sight.whose = Whose("", message.model, message.created_at)
         feed.handle_all(events)
+        if (passed := Verdict.unpacked(verdict)) is not None:
+            feed.model.verdicts[recorded.request_id] = passed
         page = ReplayPage(feed, self._without)
         page.live_asked.connect(lambda: self._pages.open(PageName.PERFORMANCE))
         self._pages.open_instead(PageName.PERFORMANCE, page)

@@ -82,11 +82,11 @@ class ShownAnswer(QObject):
             return
         try:
             packed = self._store.answers.rounds(message.id)
+            verdict = self._store.answers.verdict(message.id)
         except UserFixable:
-            packed = ()  # the chat has told of it
-        in_background(
-            self, partial(_account, message, packed), partial(self._read, message), self._failed
-        )
+            packed, verdict = (), ""  # the chat has told of it
+        account = partial(_account, message, packed, verdict)
+        in_background(self, account, partial(self._read, message), self._failed)
 
     def _read(self, message: StoredMessage, account: PerformanceModel) -> None:
         if message.id == self._shown:
@@ -108,12 +108,15 @@ class ShownAnswer(QObject):
         self._feed.sight.show_answer(account, whose)
 
 
-def _account(message: StoredMessage, packed: tuple[bytes, ...]) -> PerformanceModel:
+def _account(message: StoredMessage, packed: tuple[bytes, ...], verdict: str) -> PerformanceModel:
     """Return the account of an answer; an empty one where no rounds were kept."""
     from app.performance.model import PerformanceModel
     from app.performance.recorded import RecordedAnswer
+    from app.performance.verdict import Verdict
 
-    account = PerformanceModel()
-    account.feed(RecordedAnswer(message, packed).events())
+    account, recorded = PerformanceModel(), RecordedAnswer(message, packed)
+    account.feed(recorded.events())
     account.advance()
+    if (passed := Verdict.unpacked(verdict)) is not None:
+        account.verdicts[recorded.request_id] = passed
     return account

@@ -1,4 +1,4 @@
-"""Invented answers of a scripted engine to previews: plans for every ceiling."""
+"""Invented answers of a scripted engine to previews: plans for every budget."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def plan_of(
     draft: str | None = PLAN.draft,
     speeds: Speeds | None = None,
 ) -> PlanSummary:
-    """The plan for the ceiling of a load."""
+    """The plan for the budget of a load."""
     point = curve.at(load.vram) or curve.points[0]
     kv = _CACHE * LAYERS * curve.context // 4096
     name = "CPU" if card is None else card.name

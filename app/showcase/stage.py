@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.application import Assembly
 from app.data_folder.paths import Paths
+from app.engine_link.status import is_aside
 from app.models.hub import Hub, Listener
-from app.performance.feed import ASIDE
 from app.showcase import lanes
 from app.showcase.engine import ScriptedEngine
 from app.showcase.hub import HubScript, ScriptedHub
@@ -85,7 +85,7 @@ class Stage(ScriptedEngine):
         if not isinstance(command, Generate):
             return
         asked = command.request.id
-        if not asked.startswith(ASIDE):
+        if not is_aside(asked):
             self.request_id = asked
         else:
             none = stats(0)

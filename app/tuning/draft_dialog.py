@@ -19,4 +19,4 @@ def ask_for_draft(
     title = tr("Open a draft folder") if folder else tr("Open a draft file")
     start = running.drafts[0].parent if running.drafts else None
     window, filters = parent.window(), gguf_filters()
-    ask_for_path(window, title, chosen, folder=folder, start=start, filters=filters)
+    ask_for_path(window, title, chosen, folder=folder, start=start, filters=filters, kind="models")

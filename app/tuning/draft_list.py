@@ -20,7 +20,7 @@ _MOST = 4
 """Chosen drafts on show."""
 _CHOICES = {
     DraftChoice.AUTO: (
-        later("The model's own"),
+        later("Automatic"),
         later("The draft that comes with the model, if any, and lookup."),
     ),
     DraftChoice.LOOKUP: (
@@ -60,8 +60,16 @@ class DraftList(QWidget):
         own = list(dict.fromkeys([*([draft] if isinstance(draft, Path) else []), *known]))
         self._offer([DraftChoice.AUTO, *own[:_MOST], DraftChoice.LOOKUP, DraftChoice.NONE])
         self.rows[draft].button.setChecked(True)
+        told = choice.told
+        if draft is DraftChoice.AUTO and told is not None and told.plan is not None:
+            self._say_own(told.plan.draft)
         self.setEnabled(choice.profile.mode is not Mode.PLAIN)
         return list(self.rows) != before
+
+    def _say_own(self, draft: str | None) -> None:
+        """Say which draft the automatic choice comes to."""
+        words = tr("Now: {draft}").format(draft=draft) if draft else tr("Now: none")
+        self.rows[DraftChoice.AUTO].say(words)
 
     def fit(self, width: int) -> None:
         """Make room for so many logical pixels."""

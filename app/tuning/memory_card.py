@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from app.signals import TypedSignal
-from app.tuning.ceiling_choice import CeilingChoice
+from app.tuning.budget.view import BudgetView
 from app.tuning.outcome import BITS
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import fill
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class MemoryCard(Card):
-    """The ceiling with its pictures, and a list of context lengths."""
+    """The budget with its pictures, and a list of context lengths."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Memory"), "", parent)
-        self.ceiling = CeilingChoice(self)
-        self.add_beside_title(self.ceiling.buttons)
+        self.budget = BudgetView(self)
+        self.add_beside_title(self.budget.buttons)
         self.column.setSpacing(12)
-        fill(self.column, self.ceiling, divider(self))
+        fill(self.column, self.budget, divider(self))
         self.context = ChoiceBox[int | None](tr("Context length"), self)
         self.kv = ChoiceBox[KvType](tr("KV cache"), self)
         self.kv.offer(list(KvType), [tr(BITS[kv]) for kv in KvType], KvType.F16)

@@ -61,7 +61,7 @@ class LoadOutcome:
 
     @classmethod
     def of_step(cls, curve: Curve, point: CurvePoint) -> LoadOutcome:
-        """Return the outcome of a ceiling."""
+        """Return the outcome of a budget."""
         return cls(
             point.mode,
             point.layers_on_gpu,

@@ -13,18 +13,17 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.asker import Asker
 from app.engine_link.running import Running
+from app.engine_link.status import EngineStatus
 from app.signals import TypedSignal
 from engine.commands import Load, Preview
 from engine.events import (
     AcceleratorSample,
     DeviceSample,
-    PlanReady,
     PlanSummary,
     Previewed,
-    Unloaded,
 )
 from engine.machine.facts import CPU, Accelerator
-from engine.machine.memory import Holder, device_reserve
+from engine.machine.memory import DeviceMemory, Holder, device_reserve
 
 PATIENCE_S = 2.0
 """Seconds that the GPU has to be too full before anything is said."""
@@ -118,8 +117,6 @@ class Pressure(QObject):
         super().__init__(parent)
         self._running, self._bridge = running, running.bridge
         self._phase = _Phase.CALM
-        self._load: Load | None = None
-        self._planned = 0
         self._device = ""
         """The card of the plan in force, or the last one that had one."""
         self._others: int | None = None
@@ -131,15 +128,15 @@ class Pressure(QObject):
         self._before: tuple[Load, int] | None = None
         """The load before it was given less, and the memory that it took."""
         self._less: Load | None = None
-        self._bridge.subscribe(PlanReady, self._loaded)
-        self._bridge.subscribe(Unloaded, lambda _event: self._forget())
+        self._bridge.plan_changed.connect(self._plan_changed)
         self._bridge.subscribe_newest(DeviceSample, self._look)
 
     def take(self, offer: Offer) -> None:
         """Run as it was offered, from the next answer on."""
-        if offer.load is None or self._load is None:
+        loaded = self._bridge.status.loaded
+        if offer.load is None or loaded is None:
             return
-        self._before = None if offer.back else (self._load, self._planned)
+        self._before = None if offer.back else (loaded, self._planned)
         self._less = replace(offer.load, after_answer=True)
         self._running.for_now(offer.load)
 
@@ -148,24 +145,28 @@ class Pressure(QObject):
         if offer.back:
             self._before, self._phase = None, _Phase.CALM
 
-    def _loaded(self, event: PlanReady) -> None:
-        there = [each for each in event.plan.memory if each.device != CPU]
-        planned = sum(each.total for each in there)
-        if event.load == self._load and planned == self._planned:
+    @property
+    def _planned(self) -> int:
+        """Bytes of the card that the plan in force holds."""
+        return sum(each.total for each in _on_card(self._bridge.status.plan))
+
+    def _plan_changed(self, before: EngineStatus) -> None:
+        now = self._bridge.status
+        there, last = _on_card(now.plan), sum(each.total for each in _on_card(before.plan))
+        if now.loaded == before.loaded and last == self._planned:
             return  # it was only told again
-        less = self._before is not None and event.load == self._less
-        before, device = self._before, self._device
+        less = self._before is not None and now.loaded == self._less
+        smaller = self._before
         self._forget()
-        self._load, self._planned = event.load, planned
-        self._device = there[0].device if there else device
+        self._device = there[0].device if there else self._device
         if less:
-            self._before, self._phase = before, _Phase.LESS
+            self._before, self._phase = smaller, _Phase.LESS
 
     def _forget(self) -> None:
         if self._phase in (_Phase.TOLD, _Phase.TOLD_BACK):
             self.over.emit()
-        self._phase, self._load, self._before = _Phase.CALM, None, None
-        self._planned, self._others, self._since = 0, None, None
+        self._phase, self._before = _Phase.CALM, None
+        self._others, self._since = None, None
         self._asker.forget()
 
     def _look(self, event: DeviceSample) -> None:
@@ -221,10 +222,11 @@ class Pressure(QObject):
             self._asker.ask(Preview(load), self._previewed)
 
     def _smaller(self, room: GpuMemory) -> Load | None:
-        """Return the load with what is left of the GPU as its ceiling."""
-        if self._load is None:
+        """Return the load with what is left of the GPU as its budget."""
+        loaded = self._bridge.status.loaded
+        if loaded is None:
             return None
-        return replace(self._load, vram=room.most // _STEP * _STEP, layers_on_gpu=None)
+        return replace(loaded, vram=room.most // _STEP * _STEP, layers_on_gpu=None)
 
     def _is_squeezed(self, room: GpuMemory) -> bool:
         return room.too_full and room.grown(self._others or 0)
@@ -248,11 +250,19 @@ class Pressure(QObject):
         return next((each for each in found if each.device == self._device), None)
 
     def _room_now(self, event: DeviceSample) -> GpuMemory | None:
-
         card = self._card
-        if self._load is None or card is None or not (self._planned or self._before):
+        if (
+            self._bridge.status.loaded is None
+            or card is None
+            or not (self._planned or self._before)
+        ):
             return None
         found = next((each for each in event.accelerators if each.device == card.device), None)
         if found is None:
             return None
         return GpuMemory.of(event.at, found, self._planned, device_reserve(card))
+
+
+def _on_card(plan: PlanSummary | None) -> list[DeviceMemory]:
+    """Return what a plan holds outside of the PC's own memory."""
+    return [] if plan is None else [each for each in plan.memory if each.device != CPU]

@@ -28,7 +28,7 @@ class RunChoice(QObject):
         self.previews = Previews(running.bridge, self)
         self._watchers: set[object] = set()
         self._base = self.profile = running.profile
-        self._model = self._last_model
+        self._model = self._wanted_model
         running.changed.connect(self._follow)
 
     @property
@@ -39,8 +39,8 @@ class RunChoice(QObject):
     @property
     def load(self) -> Load | None:
         """Return the load that applying the choice would ask for; None without a model."""
-        last = self.running.bridge.last_load
-        return None if last is None else self.profile.put_into(last)
+        wanted = self.running.status.wanted
+        return None if wanted is None else self.profile.put_into(wanted)
 
     @property
     def told(self) -> Previewed | None:
@@ -51,7 +51,7 @@ class RunChoice(QObject):
     def machine(self) -> Machine | None:
         """Return what was found here."""
         told = self.told
-        return self.running.bridge.status.machine if told is None else told.machine
+        return self.running.status.machine if told is None else told.machine
 
     @property
     def refusal(self) -> Failed | None:
@@ -81,12 +81,12 @@ class RunChoice(QObject):
         self.take(self.running.profile)
 
     @property
-    def _last_model(self) -> object:
-        last = self.running.bridge.last_load
-        return None if last is None else last.model
+    def _wanted_model(self) -> object:
+        wanted = self.running.status.wanted
+        return None if wanted is None else wanted.model
 
     def _follow(self) -> None:
-        model, now = self._last_model, self.running.profile
+        model, now = self._wanted_model, self.running.profile
         another = model != self._model
         untouched = self.profile == self._base
         self._model, self._base = model, now

@@ -12,7 +12,7 @@ from app.engine_link.plan_texts import run_words
 from app.settings.profiles import ModelProfile
 from app.theme.fonts import keep_sized, scaled
 from app.tuning.budget.model import BudgetModel
-from app.tuning.ceiling_choice import CeilingChoice
+from app.tuning.budget.view import BudgetView
 from app.tuning.draft_list import DraftList
 from app.tuning.mode_list import ModeList
 from app.tuning.refusal_notice import RefusalNotice
@@ -46,7 +46,7 @@ class RunPanel(QFrame):
         self._now = plain_label("", self, "small")
         self.modes = ModeList(self)
         self.drafts = DraftList(self)
-        self.memory = CeilingChoice(self, pictures=False)
+        self.memory = BudgetView(self, pictures=False)
         self.refusal = RefusalNotice(self)
         self.apply_button = QPushButton(self)
         self.apply_button.setProperty("look", "primary")
@@ -61,7 +61,7 @@ class RunPanel(QFrame):
         self.modes.chosen.connect(lambda mode: choose(mode=mode))
         self.drafts.chosen.connect(lambda draft: choose(draft=draft))
         self.memory.chosen.connect(lambda vram: choose(vram=vram))
-        self.memory.budget.mode_chosen.connect(lambda mode: choose(mode=mode))
+        self.memory.mode_chosen.connect(lambda mode: choose(mode=mode))
         self.refusal.chosen.connect(lambda load: choosing.take(ModelProfile.of(load)))
         self.page_button.clicked.connect(self._leave)
         self.apply_button.clicked.connect(self.apply)
@@ -169,7 +169,7 @@ class RunPanel(QFrame):
         self.drafts.show_choice(choosing)
         self._order_tabs()
         self._fit_labels()
-        self.memory.show_budget(None if told is None else BudgetModel.of(told, plan), machine)
+        self.memory.show_model(None if told is None else BudgetModel.of(told, plan), machine)
         self.memory.show_profile(choosing.profile)
         self.refusal.show_refusal(choosing.refusal)
         self.apply_button.setEnabled(choosing.differs and choosing.refusal is None)

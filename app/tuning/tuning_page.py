@@ -69,8 +69,8 @@ class TuningPage(PageFrame):
 
     def _connect(self) -> None:
         choose, bridge = self.choosing.choose, self._bridge
-        self.memory.ceiling.chosen.connect(lambda vram: choose(vram=vram))
-        self.memory.ceiling.budget.mode_chosen.connect(lambda mode: choose(mode=mode))
+        self.memory.budget.chosen.connect(lambda vram: choose(vram=vram))
+        self.memory.budget.mode_chosen.connect(lambda mode: choose(mode=mode))
         self.memory.context.chosen.connect(lambda context: choose(context=context))
         self.memory.kv.chosen.connect(lambda kv: choose(kv=kv))
         self.memory.threads.chosen.connect(lambda threads: choose(threads=threads))
@@ -110,7 +110,7 @@ class TuningPage(PageFrame):
     def _first(self) -> QWidget | None:
         """Return the shown widget that is used first."""
         slider, row = (
-            self.memory.ceiling.budget.slider,
+            self.memory.budget.slider,
             self.mode.modes.rows[self.choosing.profile.mode],
         )
         shown = (each for each in (slider, row.button) if each.isVisibleTo(self))
@@ -216,7 +216,7 @@ class TuningPage(PageFrame):
         speeds = told.speeds if told is not None else None
         self.hardware.show_machine(self.choosing.machine, speeds)
         self.hardware.show_measuring(status, speeds, asked=self._measuring_asked)
-        self.memory.ceiling.show_budget(self._budget(), self.choosing.machine)
+        self.memory.budget.show_model(self._budget(), self.choosing.machine)
         self._show_choice()
         if told is not None:
             self._pass_keyboard_on()
@@ -226,7 +226,7 @@ class TuningPage(PageFrame):
         plan = self._bridge.status.plan if told is None or told.plan is None else told.plan
         self.mode.show_choice(self.choosing)
         self.mode.reasons.show_plan(plan)
-        self.memory.ceiling.show_profile(profile)
+        self.memory.budget.show_profile(profile)
         self.memory.show_choice(self.choosing, plan)
         if not self.choosing.differs or self.previews.current is not None:
             self.refusal.show_refusal(self.choosing.refusal)
@@ -234,8 +234,8 @@ class TuningPage(PageFrame):
 
     @property
     def _points(self) -> list[Measured]:
-        last = self._bridge.last_load
-        return [] if last is None else self._measured.of(last.model)
+        wanted = self._bridge.status.wanted
+        return [] if wanted is None else self._measured.of(wanted.model)
 
     def _budget(self) -> BudgetModel | None:
         told, present = self.previews.last, self._bridge.status.plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QDir, QStandardPaths, Qt
@@ -11,16 +12,36 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from engine.language import tr
 
 
-def file_dialog(parent: QWidget, title: str, folder: Path | None = None) -> QFileDialog:
-    """Return a dialog in `folder`, else in the one used last, at first in the user's documents."""
+@dataclass(frozen=True, slots=True)
+class FolderMemory:
+    """Where dialogs of a kind begin, and what to do with the folder that one was left in."""
+
+    read: Callable[[str], Path | None]
+    keep: Callable[[str, Path], None]
+
+
+memory = FolderMemory(lambda _kind: None, lambda _kind, _folder: None)
+"""Set once there are settings."""
+
+
+def file_dialog(
+    parent: QWidget, title: str, folder: Path | None = None, *, kind: str = "files"
+) -> QFileDialog:
+    """Return a dialog; it begins in the first of these folders that is there.
+
+    The one that the last dialog of its `kind` was left in; `folder`; the one used last; the
+    user's documents.
+    """
     dialog = QFileDialog(parent, title)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    if folder is not None and folder.is_dir():
-        dialog.setDirectory(str(folder))
+    known = (each for each in (memory.read(kind), folder) if each is not None and each.is_dir())
+    if (begin := next(known, None)) is not None:
+        dialog.setDirectory(str(begin))
     elif dialog.directory() == QDir.current():  # Qt knows of no folder that was used before
         places = QStandardPaths.StandardLocation.DocumentsLocation
         documents = Path(QStandardPaths.writableLocation(places))
         dialog.setDirectory(str(documents if documents.is_dir() else Path.home()))
+    dialog.accepted.connect(lambda: memory.keep(kind, Path(dialog.directory().absolutePath())))
     return dialog
 
 
@@ -32,6 +53,7 @@ def ask_for_path(
     folder: bool,
     start: Path | None = None,
     filters: Sequence[str] = (),
+    kind: str = "files",
 ) -> None:
     """Let the user choose a file that there is, or a folder.
 
@@ -42,8 +64,9 @@ def ask_for_path(
         folder: ask for a folder.
         start: the folder to begin in; None: the one that was used last.
         filters: kinds of files, as Qt writes them.
+        kind: what the path is for; dialogs for the same begin where the last one was left.
     """
-    dialog = file_dialog(parent, title, start)
+    dialog = file_dialog(parent, title, start, kind=kind)
     if folder:
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
@@ -85,7 +108,7 @@ def ask_where_to_save(
         name: proposed for the file; its suffix is added to a name without one.
         kind: the kind of file, as Qt writes filters.
     """
-    dialog = file_dialog(parent, title)
+    dialog = file_dialog(parent, title, kind="saved")
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setNameFilter(kind)
     dialog.setDefaultSuffix(Path(name).suffix[1:])

@@ -66,6 +66,7 @@ class Painted(QWidget):
         """Derive everything from the widget's font."""
         self.small = _font(self.font(), 0.86)
         self.title = _font(self.font(), 0.92, QFont.Weight.DemiBold)
+        self.headline = _font(self.font(), 1.0, QFont.Weight.DemiBold)
         self.large = _font(self.font(), 1.5, QFont.Weight.DemiBold)
         self.small_metrics = QFontMetricsF(self.small)
         self.title_metrics = QFontMetricsF(self.title)

@@ -86,6 +86,8 @@ class PlanSummary:
     kv_bytes: int = 0
     can_think: bool = False
     """Whether the model's template knows how to switch thinking on and off."""
+    continues: bool = False
+    """Whether the model has no chat template: it continues text rather than answering."""
     context_limit: int = 0
     """The longest context the model itself can handle; 0: not known."""
     caveat: str = ""

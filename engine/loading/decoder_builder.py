@@ -24,6 +24,7 @@ from engine.model.model_files import FilesState
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors
 from engine.model.weights.readable import Weights
+from engine.pytorch import need_pytorch
 
 WORTH_KEEPING = 50 << 20
 """Bytes of packed weights from which on they are kept on disk; smaller models load in a moment."""
@@ -121,6 +122,7 @@ def _other_decoder(
     model: InspectedModel, config: OtherConfig, weights: StreamedWeights, account: Account
 ) -> Decoder:
     """A model that runs through transformers; imports it, and torch."""
+    need_pytorch(tr("A “{family}” model").format(family=config.family))
     import torch
 
     from engine.backend.transformers_cpu import TransformersSegment

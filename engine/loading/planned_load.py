@@ -67,6 +67,7 @@ class PlannedLoad:
             target_bytes=sum(memory.target for memory in plan.memory),
             kv_bytes=sum(memory.kv for memory in plan.memory),
             can_think=inspection.text.template.can_think,
+            continues=inspection.text.template.missing,
             context_limit=target.max_positions,
             caveat=sentences(caveat(target), inspection.text.template.caveat),
             layers=len(target.footprint.blocks),

@@ -102,8 +102,18 @@ def context_for(
     target: ModelFacts,
     drafts: Sequence[DraftFacts],
     wish: Wish,
+    *,
+    cut: bool = True,
 ) -> int:
     """Return the planned context in tokens.
+
+    Args:
+        host_budget: bytes of the PC's memory that may be used.
+        accelerator: the one that is planned with.
+        target: the model.
+        drafts: what could draft for it; the first one's KV cache takes room too.
+        wish: with the context, where one was asked for.
+        cut: leave room on the accelerator for the weights.
 
     Raises:
         NotPossible: more were asked for than the model handles.
@@ -126,6 +136,8 @@ def context_for(
         size = accelerator.memory_total or 0
         if tokens < COMFORTABLE_CONTEXT and not accelerator.shares_host_memory:
             tokens = _tokens((host_budget + size - weights) * KV_SHARE, per_token)
+        if not cut:
+            return min(target.max_positions, max(tokens, SMALLEST_CONTEXT))
         tokens = min(tokens, max(_tokens(size * DEVICE_KV_SHARE, per_token), COMFORTABLE_CONTEXT))
         tokens = min(tokens, target.max_positions)
         whole = _that_leave_room(accelerator, held, tokens)

@@ -14,16 +14,20 @@ from engine.errors import OutOfMemory
 from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.memory import DeviceMemory, host_reserve
+from engine.machine.reached import PlacementKey, Reached
 from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.plan.assumed import assumed_speeds
 from engine.plan.cost import AcceleratorLane
 from engine.plan.facts import DraftFacts, ModelFacts, Wish, key_of
-from engine.plan.memory import COMFORTABLE_CONTEXT, PlannedMemory, context_for, runtime_bytes
+from engine.plan.memory import PlannedMemory, context_for, runtime_bytes
 from engine.plan.plan import Plan
 from engine.plan.reasons import Told, reasons
 from engine.plan.refusals import check_wish, does_not_fit
 from engine.plan.search import Placement, PlacementSearch
 from engine.plan.throughput import Throughput
+
+_WORTH_CONTEXT = 1.05
+"""A context is shortened only for a speed that is more than so many times as high."""
 
 
 def plan(
@@ -61,7 +65,12 @@ class Planning:
     ) -> None:
         check_wish(machine, target, drafts, wish)
         self._machine, self._target, self._wish = machine, target, wish
-        self._drafts = list(drafts)
+        self.reached = tuple(
+            each for each in machine.reached if each.models == key_of(target, drafts)
+        )
+        """What answers of these models reached on this machine, the newest first."""
+        accepted = next((each.acceptance for each in self.reached if each.acceptance), None)
+        self._drafts = [_as_accepted(draft, accepted) for draft in drafts]
         self._speeds = speeds
         self._assumed = assumed_speeds(machine)
         self._search = self._best_search()
@@ -70,6 +79,24 @@ class Planning:
     def models(self) -> str:
         """Key under which memory estimates of these models are kept."""
         return key_of(self._target, self._drafts)
+
+    def knowing(self, reached: Sequence[Reached], acceptance: float | None = None) -> Planning:
+        """Return the same question with other knowledge.
+
+        Args:
+            reached: by answers of these models, the newest first.
+            acceptance: of the draft's tokens; None: as `reached` tells.
+        """
+        drafts = self._drafts
+        if acceptance is not None:
+            drafts = [_as_accepted(draft, acceptance) for draft in drafts]
+            reached = [replace(each, acceptance=None) for each in reached]
+        machine = replace(self._machine, reached=tuple(reached))
+        return Planning(machine, self._speeds, self._target, drafts, self._wish)
+
+    def rate(self, placement: PlacementKey) -> float | None:
+        """Return the tokens per second of a placement; None where it is not possible."""
+        return self._search.rate(placement)
 
     def plan(self) -> Plan:
         """Return the plan for the wished ceiling, or for the knee.
@@ -141,13 +168,7 @@ class Planning:
         if self._wish.mode is Mode.CPU or self._target.other_family or not usable:
             usable = [None]
         found = [self._placements(each) for each in usable]
-        best = max(found, key=lambda each: fastest.rate if (fastest := each.fastest) else 0.0)
-        fastest = best.fastest
-        if best.accelerator is None or fastest is None or fastest.vram:
-            return best
-        # What stays idle does not say how long a conversation may be.
-        longer = self._placements(best.accelerator, limits_context=False)
-        return longer if longer.possible else best
+        return max(found, key=_rate)
 
     def _counts(self, found: Accelerator) -> bool:
         """Tell whether an accelerator is planned with.
@@ -159,28 +180,31 @@ class Planning:
         doubtful = found.without_kernels or found.webgpu
         return asked or not doubtful or found.device in self._speeds.devices
 
-    def _placements(
-        self, found: Accelerator | None, *, limits_context: bool = True
-    ) -> PlacementSearch:
+    def _placements(self, found: Accelerator | None) -> PlacementSearch:
+        """Return the placements with an accelerator, with as long a context as memory allows.
+
+        A shorter one, which leaves more of the accelerator to weights or room for a draft, has to
+        be worth it; the reasons then say what it costs.
+        """
         host, wish, target = self._machine.host, self._wish, self._target
         budget = host.memory_available - host_reserve(host)
         alone = wish.mode is Mode.PLAIN or bool(target.other_family)
         drafts = [] if alone else self._drafts
         throughput = Throughput(
-            host, found, self._lane(found), self._device(CPU), target, drafts, wish
+            host, found, self._lane(found), self._device(CPU), target, drafts, wish, self.reached
         )
-        limiting = found if limits_context else None
-        context = context_for(budget, limiting, target, drafts, wish)
-        without = context_for(budget, limiting, target, [], wish)
-        if not wish.forced and 2 * context < min(without, COMFORTABLE_CONTEXT):
-            drafts, context = [], without  # a draft is not worth most of a short context
-        search = PlacementSearch(host, found, throughput, target, drafts, wish, context)
-        best = search.fastest
-        if context == without or (best is not None and best.strategy.draft is not None):
-            return search
-        # Nobody drafts: the room for that is the conversation's.
-        longer = PlacementSearch(host, found, throughput, target, drafts, wish, without)
-        return longer if longer.possible else search
+        whole = context_for(budget, found, target, [], wish, cut=False)
+        shorter = context_for(budget, found, target, drafts, wish)
+
+        def search(context: int) -> PlacementSearch:
+            return PlacementSearch(host, found, throughput, target, drafts, wish, context)
+
+        if shorter >= whole:
+            return search(whole)
+        shortest = search(shorter)
+        enough = _rate(shortest) / _WORTH_CONTEXT
+        longer = map(search, (whole, round((whole * shorter) ** 0.5)))
+        return next((each for each in longer if each.possible and _rate(each) >= enough), shortest)
 
     def _lane(self, found: Accelerator | None) -> AcceleratorLane | None:
         if found is None:
@@ -213,7 +237,9 @@ class Planning:
             threads=self._threads(placement),
             expected=search.expected(placement),
         )
-        told = Told(self._machine, search, self._drafts, placement, made, self._ceiling)
+        told = Told(
+            self._machine, search, self._drafts, placement, made, self._ceiling, self.reached
+        )
         return replace(made, reasons=reasons(told))
 
     def _shares(self, cut: int) -> tuple[Share, ...]:
@@ -254,6 +280,11 @@ class Planning:
         return max(cores - 1, 1) if beside else None
 
 
+def _as_accepted(draft: DraftFacts, acceptance: float | None) -> DraftFacts:
+    """Return a draft of chains with the acceptance of answers, where it is known."""
+    return draft if acceptance is None or draft.width > 1 else replace(draft, acceptance=acceptance)
+
+
 def _held(
     device: str, budget: int, target: PlannedMemory, draft: PlannedMemory | None, taps: int
 ) -> DeviceMemory:
@@ -268,3 +299,9 @@ def _held(
         kv=sum(int(each.kv[0]) for each in models),
         workspace=taps + shared + sum(int(each.workspace[0]) for each in models),
     )
+
+
+def _rate(search: PlacementSearch) -> float:
+    """Return the best speed that a search found; 0 where nothing fits."""
+    fastest = search.fastest
+    return 0.0 if fastest is None else fastest.rate

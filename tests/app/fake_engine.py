@@ -200,12 +200,14 @@ class FakeEngine(ScriptedEngine):
                 reason = FinishReason.STOPPED
                 break
             self._emit(delta)
-            self._emit(done)
+            plain = replace(done, drafted=0, accepted=0, drafting=(), committed=1)
+            self._emit(done if request.drafting else plain)
             told.append(delta.text)
         self._finish(request, "".join(told), reason)
 
     def _finish(self, request: ChatRequest, text: str, reason: FinishReason) -> None:
         tokens = len(words(text))
+        told = stats(tokens, pace=PACE)
         self._emit(
             Finished(
                 perf_counter(),
@@ -213,7 +215,7 @@ class FakeEngine(ScriptedEngine):
                 reason,
                 text,
                 tuple(range(FIRST_ID, FIRST_ID + tokens)),
-                stats(tokens, pace=PACE),
+                told if request.drafting else replace(told, drafted=0, accepted=0),
                 request.sampling.seed,
                 PLAN.signature,
             )

@@ -26,7 +26,10 @@ class LargerContext:
 
 
 class ContextCard(QFrame):
-    """A sentence and up to three ways on; nothing is chosen for the user."""
+    """A sentence and up to three ways on; nothing is chosen for the user.
+
+    It takes no focus: somebody may be typing.
+    """
 
     left_out = Signal()
     enlarged = Signal(int)
@@ -77,7 +80,6 @@ class ContextCard(QFrame):
         self.leave_out_button.hide()
         self.enlarge_button.hide()
         self.show()
-        self.dismiss_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def counting(self) -> None:
         """Tell that the messages to be left out are being counted."""
@@ -99,8 +101,6 @@ class ContextCard(QFrame):
         self.leave_out_button.setToolTip(
             tr("The model no longer sees them. They stay here, and you can read them.")
         )
-        if messages and self.dismiss_button.hasFocus():
-            self.leave_out_button.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def offer_larger(self, larger: LargerContext) -> None:
         """Offer to load the model with a larger context."""

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 
 from app.chat.composer.context_card import ContextCard, LargerContext
 from app.engine_link.asker import Asker
-from app.engine_link.bridge import EngineBridge
+from app.engine_link.running import Running
 from app.history import ChatSetup, StoredMessage
 from app.session.request import counted_request, seen
 from app.session.session import ChatSession
@@ -44,15 +44,16 @@ class ContextChoices(QObject):
         self,
         card: ContextCard,
         session: ChatSession,
-        bridge: EngineBridge,
+        running: Running,
     ) -> None:
         super().__init__(card)
         self._card = card
         self._session = session
-        self._bridge = bridge
-        self._asker = Asker(bridge, self)
+        self._running = running
+        self._asker = Asker(running.bridge, self)
         self._go_on: Callable[[], None] = lambda: None
         self._leave_until: int | None = None
+        self._of_unsent = False
         card.left_out.connect(self._leave_out)
         card.enlarged.connect(self._enlarge)
         card.dismissed.connect(self.close)
@@ -70,15 +71,20 @@ class ContextChoices(QObject):
             unsent: the text that comes after the messages on show.
             go_on: called once there is room.
         """
-        plan = self._bridge.status.plan
+        plan = self._running.status.plan
         if plan is None:
             return
-        self._go_on = go_on
+        self._go_on, self._of_unsent = go_on, bool(unsent)
         self._card.open(*_words(needed, plan.context))
         larger = larger_context(plan, needed or plan.context + 1)
-        if larger is not None and self._bridge.last_load is not None:
+        if larger is not None and self._running.possible:
             self._card.offer_larger(larger)
         self._look_for_room(plan, unsent)
+
+    def fits(self) -> None:
+        """Close the card where it was about unsent text that fits by now."""
+        if self._of_unsent and self._card.isVisible():
+            self.close()
 
     def close(self) -> None:
         """Close the card without doing anything."""
@@ -129,10 +135,8 @@ class ContextChoices(QObject):
             self._finish()
 
     def _enlarge(self, tokens: int) -> None:
-        load = self._bridge.last_load
-        if load is not None:
-            self._bridge.submit(replace(load, context=tokens))
-            self._finish()
+        self._running.apply(replace(self._running.profile, context=tokens))
+        self._finish()
 
     def _finish(self) -> None:
         go_on = self._go_on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -73,6 +74,8 @@ class Outgoing(QObject):
         """Documents that are being read, and the conversations that they are for."""
         self._pastes = 0
         self._fill_is_current = False
+        self._ahead = 0
+        """Tokens of what is typed, while an answer is written."""
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._settle)
         composer.field.textChanged.connect(self._typed)
@@ -131,7 +134,9 @@ class Outgoing(QObject):
             if not isinstance(error, Cancelled):
                 report_failure(error)
 
-        in_background(self, partial(read_attachment, path, file.stop.is_set), done, failed)
+        in_background(
+            self, partial(read_attachment, path, file.stop.is_set), done, failed, long=True
+        )
 
     def _forget(self, file: ReadingFile) -> None:
         """Take away the chip of a file that is read no longer."""
@@ -263,6 +268,13 @@ class Outgoing(QObject):
         else:
             self._send()
 
+    def ask(self, text: str) -> None:
+        """Ask this; what is written stays. It waits for an answer that another chat gets."""
+        if self._session.live is None:
+            self._session.send(text)
+        else:
+            self._queue.add(Draft(text))
+
     def _send(self) -> None:
         text = self._composer.field.toPlainText().strip("\n")
         if not self._session.send(with_attachments(self.attachments, text)):
@@ -308,8 +320,9 @@ class Outgoing(QObject):
             self._asker.forget()
             self._composer.meter.show_fill(None)
             return
-        if self._session.shows_live:
-            return  # every round says how long the conversation is
+        if self._session.shows_live:  # every round says how long the conversation is
+            self._count_ahead()
+            return
         messages = [*self._session.messages, *self._unsent()]
         if not messages:
             self._asker.forget()
@@ -318,11 +331,26 @@ class Outgoing(QObject):
         build = partial(counted_request, messages, self._session.sent_setup)
         self._asker.count(build, self._show_fill)
 
+    def _count_ahead(self) -> None:
+        """Count what is typed while an answer is written: it comes on top of each round's count."""
+        self._ahead = 0
+        self._asker.forget()
+        if unsent := self._unsent():
+            setup = replace(self._session.sent_setup, system_prompt="")
+
+            def counted(tokens: int) -> None:
+                self._ahead = tokens
+
+            self._asker.count(partial(counted_request, unsent, setup), counted)
+
     def _show_fill(self, tokens: int) -> None:
         plan = self._bridge.status.plan
         if plan is not None:
             self._fill_is_current = not self._pause.isActive()
-            self._composer.meter.show_fill(Fill(tokens, plan.context))
+            fill = Fill(tokens, plan.context)
+            self._composer.meter.show_fill(fill)
+            if fill.fits:
+                self._choices.fits()
 
     def _count_files(self) -> None:
         setup = self._session.setup
@@ -349,7 +377,7 @@ class Outgoing(QObject):
         if live is None or plan is None or live.request_id != event.request_id:
             return
         if self._session.shows_live and event.context_used:
-            self._composer.meter.follow(Fill(event.context_used, plan.context))
+            self._composer.meter.follow(Fill(event.context_used + self._ahead, plan.context))
 
 
 def _joined(drafts: Sequence[Draft]) -> Draft:

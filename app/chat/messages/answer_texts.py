@@ -166,6 +166,8 @@ def sampling_words(sampling: SamplingParams) -> str:
 def answer_note(message: StoredMessage) -> str:
     """Return how an answer ended, when it did not simply end, and how it was varied."""
     notes = [_varied_note(message)] if message.varied else []
+    if message.state is AnswerState.FAILED and message.failure:
+        return " ".join([*notes, tr("This answer failed."), message.failure])
     return " ".join([*notes, _end_note(message.state)]).strip()
 
 

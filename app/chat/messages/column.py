@@ -451,8 +451,10 @@ class Column(QAbstractScrollArea):
 
     def _arrange(self, row: MessageRow) -> int:
         self._arranging = True
-        height = row.arrange(self._width())
-        self._arranging = False
+        try:
+            height = row.arrange(self._width())
+        finally:
+            self._arranging = False
         row.resize(self._width(), height)
         return height
 

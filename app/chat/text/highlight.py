@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from app.theme.tokens import Tokens
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
+
+_log = logging.getLogger(__name__)
 
 _LINES = 40
 """Lines that are coloured between two looks at the clock."""
@@ -52,6 +55,9 @@ class _Lexers:
         try:
             self._found[language] = get_lexer_by_name(language, stripnl=False, ensurenl=False)
         except ClassNotFound:
+            self._found[language] = None
+        except Exception:  # noqa: BLE001 - code without colours, rather than asking for ever
+            _log.exception("no lexer for %s", language)
             self._found[language] = None
 
 

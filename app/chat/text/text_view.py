@@ -153,8 +153,10 @@ class TextView(TextSurface):
         """Lay out more, until about the time `until`; whether all of it is there."""
         started = time.perf_counter()
         self._working = True
-        done = self._work(until)
-        self._working = False
+        try:
+            done = self._work(until)
+        finally:
+            self._working = False
         self._fit()
         self._place_widgets()
         if done and self._told_half:

@@ -53,9 +53,13 @@ class DraftChoices(QWidget):
         say(self._words, words)
 
     def show_candidates(
-        self, candidates: Sequence[DraftCandidate], chosen: DraftCandidate | None = None
+        self,
+        candidates: Sequence[DraftCandidate],
+        chosen: DraftCandidate | None = None,
+        *,
+        none: bool = False,
     ) -> None:
-        """Offer these; the first that fits is chosen, unless another one is told."""
+        """Offer these; the first that fits is chosen, unless another one, or none, is told."""
         self._clear()
         usable = [each for each in candidates if each.verdict is not Verdict.NO]
         refused = [each for each in candidates if each.verdict is Verdict.NO]
@@ -67,6 +71,7 @@ class DraftChoices(QWidget):
         if usable:
             self._add_none()
         first = chosen if chosen in usable else next(iter(usable), None)
+        first = None if none else first
         for button, offered in self.buttons:
             button.setChecked(offered is first)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtWidgets import QProgressBar, QWidget
 
@@ -12,6 +13,7 @@ from app.models.model_texts import ORIGINS, parameters_words, short_count
 from app.widgets.boxes import fill, hbox, vbox
 from app.widgets.labels import plain_label, say
 from app.widgets.text_button import text_button
+from engine.commands import DraftChoice
 from engine.hub.advice import DraftCandidate
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import sentences, tr
@@ -98,12 +100,22 @@ class InstalledDetail(DetailFrame):
         say(self.protected, self._protected_words())
         self._show_buttons()
 
-    def show_drafts(self, candidates: Sequence[DraftCandidate]) -> None:
-        """Show the drafts for it, or why there are none."""
+    def show_drafts(
+        self, candidates: Sequence[DraftCandidate], present: Path | DraftChoice | None = None
+    ) -> None:
+        """Show the drafts for it, or why there are none.
+
+        Args:
+            candidates: what may draft for it.
+            present: what it drafts with now, where it is the model that answers.
+        """
         own = self.model.draft if self.model is not None else None
+        if isinstance(present, Path):
+            own = present
         places = (own, own.parent) if own else ()  # of a single file, or of its folder
         chosen = next((each for each in candidates if each.path in places), None)
-        self.drafts.show_candidates([each for each in candidates if each.path], chosen)
+        here = [each for each in candidates if each.path]
+        self.drafts.show_candidates(here, chosen, none=present is DraftChoice.NONE)
 
     def show_doing(self, words: str, share: float) -> None:
         """Show the work under way with a model, and its progress."""

@@ -75,7 +75,7 @@ def benchmark(stage: Stage, shoot: Shoot) -> None:
 
 def _found(stage: Stage, card: Accelerator) -> None:
     """Find a machine with this GPU, and load the model on it."""
-    load = replace(stage.assembly.bridge.last_load or Load(_MODEL), mode=Mode.AUTO)
+    load = replace(stage.assembly.bridge.status.wanted or Load(_MODEL), mode=Mode.AUTO)
     machine = replace(MACHINE, host=replace(MACHINE.host, name="AMD Ryzen 7 7840HS"))
     found = MachineFound(perf_counter(), replace(machine, accelerators=(card,)))
     stage.tell(found, PlanReady(perf_counter(), _MODEL, MODEL_NAME, _plan(Mode.AUTO), load))
@@ -87,7 +87,7 @@ def _end(stage: Stage, runs: tuple[ModeRun, ...], winner: Mode = Mode.DUO) -> No
     every = (*runs[:2], _ALIKE, *runs[2:])
     stage.tell(CompareProgress(0.0, Mode.CPU, 0.98, every))
     stage.tell(Compared(perf_counter(), _MODEL, every, complete=True, winner=winner))
-    load = replace(stage.assembly.bridge.last_load or Load(_MODEL), mode=winner)
+    load = replace(stage.assembly.bridge.status.wanted or Load(_MODEL), mode=winner)
     stage.tell(PlanReady(perf_counter(), _MODEL, MODEL_NAME, _plan(winner), load))
     catch_up()
 

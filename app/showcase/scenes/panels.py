@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QWidget
 
+from app.performance.panel import PerformancePanel
+from app.performance.verdict import SpeedRange, Verdict
 from app.settings.model import SettingsSection
 from app.settings_page.dialog import SettingsDialog
 from app.settings_page.presets_dialog import PresetsDialog
@@ -35,13 +36,24 @@ def performance(stage: Stage, shoot: Shoot) -> None:
     shoot("performance-live")
     window.performance.hide()
     stage.finish(_TEXT[:900])
-    measured = stage.assembly.measured
-    measured.add(replace(measured.all[-1], drafting=False, tokens_per_s=26.3))
     answer(stage, "And more.", _TEXT)
+    _compared(stage)
     window.performance.show()
     catch_up()
     shoot("performance")
     window.performance.hide()
+
+
+def _compared(stage: Stage) -> None:
+    """Pass a verdict on the answer on show, as if it had been measured without its draft too."""
+    panel = stage.window.performance
+    assert isinstance(panel, PerformancePanel)  # noqa: S101 - the window has no other
+    plain = SpeedRange.around(26.3, 0.02)
+    verdict = Verdict(SpeedRange.around(41.8, 0.03), plain, 2.6)
+    catch_up()
+    model = panel.sight.model
+    if model.tally is not None:
+        model.verdicts[model.tally.request_id] = verdict
 
 
 def dialogs(stage: Stage, shoot: Shoot) -> None:

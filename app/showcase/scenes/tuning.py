@@ -83,7 +83,7 @@ def _writing(stage: Stage, shoot: Shoot, page: TuningPage) -> None:
     _planned(stage)
     shoot("tuning-waiting")
     stage.finish(_TEXT * 3, account=replace(stats(51), tokens_per_s=14.2))
-    _ready(stage, budgets.WITH_CARD, stage.assembly.bridge.last_load or load_of())
+    _ready(stage, budgets.WITH_CARD, stage.assembly.bridge.status.wanted or load_of())
 
 
 def _refused(stage: Stage, shoot: Shoot, page: TuningPage) -> None:

@@ -1,1 +1,1 @@
-"""A ceiling of graphics memory, and everything that comes of it. `view` is the door."""
+"""A budget of GPU memory, and everything that comes of it. `view` is the door."""

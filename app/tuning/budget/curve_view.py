@@ -1,4 +1,4 @@
-"""Predicted tokens per second along the ceiling, with what was measured as dots."""
+"""Predicted tokens per second along the budget, with what was measured as dots."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ASIDE = 8
 
 
 class CurveView(Painted):
-    """Shows a `BudgetModel`; where the ceiling stands lies over the kept picture."""
+    """Shows a `BudgetModel`; where the budget stands lies over the kept picture."""
 
     pointed = Signal(float)
     """The user presses or drags at so many bytes."""
@@ -50,7 +50,7 @@ class CurveView(Painted):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Predicted speed by GPU memory"), parent)
         self._model: BudgetModel | None = None
-        self._ceiling: int | None = None
+        self._budget: int | None = None
         self._sides = (0.0, 0.0)
         self._ticks = _ticks(None)
 
@@ -61,9 +61,9 @@ class CurveView(Painted):
         self._model, self._ticks = model, _ticks(model)
         self.resize_to_fit()
 
-    def show_ceiling(self, ceiling: int | None) -> None:
-        """Mark a ceiling, or Auto."""
-        self._ceiling = ceiling
+    def show_budget(self, budget: int | None) -> None:
+        """Mark a budget, or Auto."""
+        self._budget = budget
         self.update()
 
     def set_sides(self, left: float, right: float) -> None:
@@ -93,7 +93,7 @@ class CurveView(Painted):
 
     @property
     def axis(self) -> Axis:
-        """The ceilings, in the coordinates of the area inside the margins."""
+        """The budgets, in the coordinates of the area inside the margins."""
         left, right = self._sides
         total = 0 if self._model is None else self._model.extent
         return Axis(total, left, max(self.room - left - right, 1.0))
@@ -135,7 +135,7 @@ class CurveView(Painted):
     # -- the picture -----------------------------------------------------------------------
 
     def paint(self, painter: QPainter) -> None:
-        """Paint everything but the ceiling."""
+        """Paint everything but the budget."""
         model, plot = self._model, self._plot
         dots = model is not None and bool(model.measured)
         note = tr("tokens/s; dots: measured") if dots else tr("tokens/s")
@@ -265,7 +265,7 @@ class CurveView(Painted):
         return QPointF(self.axis.x(seen.vram), self._y(plot, seen.tokens_per_s))
 
     def _paint_dot(self, painter: QPainter, plot: QRectF, seen: MeasuredPoint) -> None:
-        """Filled where it was measured in the mode that the ceiling leads to."""
+        """Filled where it was measured in the mode that the budget leads to."""
         model, tokens = self._model, current()
         point = model.at(seen.vram) if model is not None else None
         same = point is not None and point.mode is seen.mode
@@ -274,13 +274,13 @@ class CurveView(Painted):
         painter.drawEllipse(self._spot(plot, seen), _DOT, _DOT)
 
     def paint_over(self, painter: QPainter) -> None:
-        """The ceiling: a line, and a dot with the speed."""
+        """The budget: a line, and a dot with the speed."""
         model, plot = self._model, self._plot
-        point = model.at(self._ceiling) if model is not None else None
+        point = model.at(self._budget) if model is not None else None
         if model is None or point is None or not model.total:
             return
         tokens = current()
-        x = self.axis.x(model.steps[model.index(self._ceiling)])
+        x = self.axis.x(model.steps[model.index(self._budget)])
         spot = QPointF(x, self._y(plot, point.tokens_per_s))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(QColor(tokens.accent), 1))
@@ -320,7 +320,7 @@ class CurveView(Painted):
             self.let_go.emit()
 
     def words_at(self, place: QPointF) -> str:
-        """Return what was measured at a place, or what a ceiling would give."""
+        """Return what was measured at a place, or what a budget would give."""
         model, plot = self._model, self._plot
         if model is None:
             return ""

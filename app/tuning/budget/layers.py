@@ -41,9 +41,9 @@ class LayerPlaces:
     """The card in the middle of a sentence."""
 
     @classmethod
-    def of(cls, model: BudgetModel, ceiling: int | None) -> LayerPlaces:
-        """Return the places with a ceiling, compared with how the model runs now."""
-        device, point = card_words(model.card), model.at(ceiling)
+    def of(cls, model: BudgetModel, budget: int | None) -> LayerPlaces:
+        """Return the places with a budget, compared with how the model runs now."""
+        device, point = card_words(model.card), model.at(budget)
         if point is None:
             return cls((), (), device)
         every, now = model.main.layers, model.present

@@ -110,7 +110,7 @@ class MemoryView(Painted):
 
     @property
     def _bars(self) -> float:
-        """Room for both, so that nothing jumps while somebody tries ceilings."""
+        """Room for both, so that nothing jumps while somebody tries budgets."""
         return _THEN + (0 if self._now is None else _NOW + _BETWEEN)
 
     def _name(self, painter: QPainter, bar: QRectF, words: str) -> None:

@@ -1,4 +1,4 @@
-"""Results of every ceiling of GPU memory on this machine, as it is now. No Qt."""
+"""Results of every budget of GPU memory on this machine, as it is now. No Qt."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True)
 class BudgetModel:
-    """Ceilings, what they are used for, and what is in the way of larger ones.
+    """Budgets, what they are used for, and what is in the way of larger ones.
 
     Attributes:
         curves: one per mode, that of the wished mode first.
@@ -121,7 +121,7 @@ class BudgetModel:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The ceilings that can be chosen: where something changes, for the rival if for nobody."""
+        """The budgets that can be chosen: where something changes, for the rival if for nobody."""
         source = self.points if (rival := self.rival) is None else rival.points
         found = {point.vram for point in source} | ({0} if rival is not None else set())
         return tuple(sorted(found))
@@ -147,26 +147,26 @@ class BudgetModel:
 
     @property
     def knee(self) -> int:
-        """The ceiling of Auto: the smallest one with about the best speed that fits now."""
+        """The budget of Auto: the smallest one with about the best speed that fits now."""
         return min(self.main.knee, self.steps[self.last]) if self.points else 0
 
-    def index(self, ceiling: int | None) -> int:
-        """The step that a ceiling, or Auto, comes to; the first at least, -1 without steps."""
-        wanted = self.knee if ceiling is None else ceiling
+    def index(self, budget: int | None) -> int:
+        """The step that a budget, or Auto, comes to; the first at least, -1 without steps."""
+        wanted = self.knee if budget is None else budget
         place = bisect_right(self.steps, wanted)
         return min(max(place - 1, 0), len(self.steps) - 1)
 
-    def at(self, ceiling: int | None) -> CurvePoint | None:
-        """Return the use of a ceiling, or of Auto; None where nothing fits."""
+    def at(self, budget: int | None) -> CurvePoint | None:
+        """Return the use of a budget, or of Auto; None where nothing fits."""
         if not self.points:
             return None
-        wanted = self.knee if ceiling is None else ceiling
+        wanted = self.knee if budget is None else budget
         place = bisect_right(self.points, wanted, key=lambda point: point.vram)
         return self.points[max(place - 1, 0)]
 
-    def fits(self, ceiling: int | None) -> bool:
-        """Return whether what the ceiling is used for is outside of the forbidden zone."""
-        point = self.at(ceiling)
+    def fits(self, budget: int | None) -> bool:
+        """Return whether what the budget is used for is outside of the forbidden zone."""
+        point = self.at(budget)
         return point is not None and point.vram <= self.limit
 
     def range_of(self, point: CurvePoint) -> tuple[float, float]:
@@ -202,9 +202,9 @@ class BudgetModel:
         """The card's memory as it is; None where no model is loaded."""
         return None if self.present is None else self._card(_elsewhere(self.present.memory))
 
-    def card_then(self, ceiling: int | None) -> Stack:
-        """The card's memory with a ceiling; as it is where nothing is known."""
-        point = self.at(ceiling)
+    def card_then(self, budget: int | None) -> Stack:
+        """The card's memory with a budget; as it is where nothing is known."""
+        point = self.at(budget)
         if point is None:
             return self.card_now() or self._card(None)
         return self._card(_elsewhere(point.memory))
@@ -213,9 +213,9 @@ class BudgetModel:
         """The PC's memory as it is; None where no model is loaded."""
         return None if self.present is None else self._host(self.present.memory)
 
-    def host_then(self, ceiling: int | None) -> Stack:
-        """The PC's memory with a ceiling; as it is where nothing is known."""
-        point = self.at(ceiling)
+    def host_then(self, budget: int | None) -> Stack:
+        """The PC's memory with a budget; as it is where nothing is known."""
+        point = self.at(budget)
         if point is None:
             return self.host_now() or self._host(())
         return self._host(point.memory)

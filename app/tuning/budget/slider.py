@@ -1,4 +1,4 @@
-"""The ceiling as a slider in GiB that stops only where something changes."""
+"""The budget as a slider in GiB that stops only where something changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _KEYS: dict[Qt.Key, Callable[[BudgetModel, int], int]] = {
 class BudgetSlider(QSlider):
     """Slider over the steps of the curve; its value is the number of a step.
 
-    Where other programs have taken what the ceiling needs, the handle stays in the forbidden zone
+    Where other programs have taken what the budget needs, the handle stays in the forbidden zone
     until somebody moves it; from there it only leads out.
     """
 
@@ -96,7 +96,7 @@ class BudgetSlider(QSlider):
 
     @property
     def axis(self) -> Axis:
-        """Return where which ceiling is."""
+        """Return where which budget is."""
         left = max(self._sides[0], _HANDLE + 2)
         right = max(self._sides[1], _HANDLE + 2)
         total = self._model.extent if self._model is not None else 0

@@ -1,12 +1,13 @@
-"""The budget of graphics memory: a slider, and in pictures what comes of where it stands."""
+"""The budget of GPU memory: Auto, Lock and a slider, and in pictures what comes of it."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
 
-from app.engine_link.plan_texts import mode_name, unbroken
+from app.engine_link.plan_texts import accelerator_of, mode_name, unbroken
+from app.settings.profiles import ModelProfile
 from app.signals import TypedSignal
 from app.tuning.budget.curve_view import CurveView
 from app.tuning.budget.layer_map import LayerMap
@@ -29,6 +30,7 @@ from app.widgets.painted import SIDE, Painted
 from app.widgets.text_button import text_button
 from engine.commands import Mode
 from engine.language import sentences, tr
+from engine.machine.facts import Machine
 
 _GAP = 6
 _RIGHT = 14
@@ -36,10 +38,16 @@ _RIGHT = 14
 
 
 class BudgetView(QWidget):
-    """Shows a `BudgetModel`, and lets the user choose a ceiling; changes nothing by itself."""
+    """Shows a `BudgetModel`, and lets the user choose a budget; changes nothing by itself.
 
-    ceiling_changed = TypedSignal[int | None]()
-    """Bytes; comes from the user only, at every step of a drag."""
+    `buttons` are for a line above it.
+
+    Args:
+        pictures: whether curve, layers and memory are shown beside the slider.
+    """
+
+    chosen = TypedSignal[int | None]()
+    """Bytes, or None for Auto; from the user only, at every step of a drag."""
     mode_chosen = TypedSignal[Mode]()
     """By the button that offers a mode."""
 
@@ -47,9 +55,18 @@ class BudgetView(QWidget):
         super().__init__(parent)
         self._pictures = pictures
         self.model: BudgetModel | None = None
-        self.ceiling: int | None = None
+        self.budget: int | None = None
         """Bytes; None is Auto: as much as is useful."""
         self._stale = False
+        self.unknown = plain_label("", self, "muted")
+        """Stands where there is nothing to choose."""
+        self.auto_button = _choice(tr("Auto"), self)
+        self.auto_button.setToolTip(tr("Only as much GPU memory as is useful"))
+        self.lock_button = _choice(tr("Lock"), self)
+        self.lock_button.setToolTip(tr("Keep this budget when other settings change"))
+        self.buttons = QWidget(self)
+        hbox(self.auto_button, self.lock_button, to=self.buttons, spacing=4, margins=0)
+        self.body = QWidget(self)
         self.sentence = plain_label("", self, "heading" if pictures else "title")
         self.note = plain_label("", self, "muted")
         self.rival_button = text_button("", self)
@@ -66,16 +83,20 @@ class BudgetView(QWidget):
             self.slider,
             self.forbidden,
             *self._below,
-            to=self,
+            to=self.body,
             spacing=_GAP,
             margins=0,
         )
+        vbox(self.unknown, self.body, to=self, spacing=12, margins=0)
+        self.unknown.setContentsMargins(side, 0, side, 0)
         for label in (*texts, self.forbidden):
             label.setContentsMargins(side, 0, side, 0)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.slider.moved.connect(self._moved)
         self.slider.settled.connect(self._describe)
         self.rival_button.clicked.connect(lambda _=False: self._take_rival())
+        self.auto_button.clicked.connect(lambda _=False: self._choose(None))
+        self.lock_button.clicked.connect(lambda _=False: self._lock())
         self.curve.pointed.connect(self.slider.move_to)
         self.curve.let_go.connect(self.slider.settle)
         for view in self.views:
@@ -90,19 +111,43 @@ class BudgetView(QWidget):
     def _below(self) -> tuple[LayerMap, MemoryView, MemoryView]:
         return self.layers, self.card, self.host
 
-    def set_ceiling(self, ceiling: int | None) -> None:
-        """Show another ceiling; tells nobody."""
-        if ceiling != self.ceiling:
-            self.ceiling = ceiling
-            self._show_ceiling()
-            self._describe()
+    @property
+    def stops(self) -> list[QWidget]:
+        """Return the widgets that Tab goes through, in order."""
+        return [self.auto_button, self.lock_button, self.rival_button, self.slider]
 
-    def show_model(self, model: BudgetModel) -> None:
-        """Show what is known now; the ceiling stays. Costs nothing while nobody looks."""
-        if model != self.model:
+    def show_model(self, model: BudgetModel | None, machine: Machine | None = None) -> None:
+        """Show what is known now; the budget stays. Costs nothing while nobody looks."""
+        card = machine is not None and accelerator_of(machine) is not None
+        card = card or (model is not None and model.card is not None)
+        nothing = model is None
+        words = "" if card else without_card(machine)
+        self.unknown.setText(tr("No data yet.") if nothing and not words else words)
+        self.unknown.setVisible(nothing or not card)
+        self.body.setVisible(model is not None)
+        self.buttons.setVisible(card and model is not None)
+        self.sentence.setVisible(card)  # without one, the line above says more
+        if model is not None and model != self.model:
             self.model, self._stale = model, True
             if self.isVisible():
                 self._show_all()
+
+    def show_profile(self, profile: ModelProfile) -> None:
+        """Show where the budget stands; tells nobody."""
+        for part in (self.body, self.buttons):
+            part.setEnabled(profile.mode is not Mode.CPU)
+        if profile.vram != self.budget:
+            self.budget = profile.vram
+            self._show_budget()
+            if not self.slider.isSliderDown():
+                self._describe()
+        self._show_lock()
+
+    def _show_lock(self) -> None:
+        locked = self.budget is not None
+        self.auto_button.setChecked(not locked)
+        self.lock_button.setChecked(locked)
+        self.lock_button.setText(tr("Locked") if locked else tr("Lock"))
 
     def show_table(self, view: Painted) -> None:
         """Open the numbers behind a picture."""
@@ -114,9 +159,16 @@ class BudgetView(QWidget):
 
     def _moved(self, index: int) -> None:
         if self.model is not None and self.model.steps:
-            self.ceiling = self.model.steps[index]
-            self._show_ceiling()
-            self.ceiling_changed.emit(self.ceiling)
+            self._choose(self.model.steps[index])
+
+    def _choose(self, budget: int | None) -> None:
+        self.chosen.emit(budget)
+        self._show_lock()
+
+    def _lock(self) -> None:
+        """Keep what Auto has chosen."""
+        point = None if self.model is None else self.model.at(self.budget)
+        self._choose(self.budget if point is None or self.budget is not None else point.vram)
 
     def _take_rival(self) -> None:
         rival = None if self.model is None else self.model.rival
@@ -149,7 +201,7 @@ class BudgetView(QWidget):
         self.slider.show_model(model)
         self.forbidden.setText(forbidden_words(model))
         self._align()
-        self._show_ceiling()
+        self._show_budget()
         self._describe()
 
     def _align(self) -> None:
@@ -163,24 +215,24 @@ class BudgetView(QWidget):
         self.host.set_sides(left, _RIGHT)
         self.slider.set_sides(left + SIDE, _RIGHT + SIDE)
 
-    def _show_ceiling(self) -> None:
-        model, ceiling = self.model, self.ceiling
+    def _show_budget(self) -> None:
+        model, budget = self.model, self.budget
         if model is None or self._stale:
             return
-        self.host.show_stacks(host_title(), model.host_now(), model.host_then(ceiling))
+        self.host.show_stacks(host_title(), model.host_now(), model.host_then(budget))
         if not model.total:
             self.sentence.setText(without_card())
             say(self.note, model.main.refusal)
             return
         self.note.show()
-        said = sentence(model, ceiling)
-        self.slider.show_step(model.index(ceiling))
+        said = sentence(model, budget)
+        self.slider.show_step(model.index(budget))
         self.slider.setAccessibleDescription(said)
         self._say(self.sentence, unbroken(said))
-        self._say(self.note, sentences(mode_words(model, ceiling), knee_words(model)))
-        self.curve.show_ceiling(ceiling)
-        self.layers.show_places(LayerPlaces.of(model, ceiling))
-        self.card.show_stacks(card_title(model), model.card_now(), model.card_then(ceiling))
+        self._say(self.note, sentences(mode_words(model, budget), knee_words(model)))
+        self.curve.show_budget(budget)
+        self.layers.show_places(LayerPlaces.of(model, budget))
+        self.card.show_stacks(card_title(model), model.card_now(), model.card_then(budget))
 
     def _say(self, label: QLabel, words: str) -> None:
         """Set a text so that nothing below jumps with its length while somebody drags."""
@@ -209,3 +261,9 @@ class BudgetView(QWidget):
         super().changeEvent(event)
         if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
             self._align()
+
+
+def _choice(words: str, parent: QWidget) -> QPushButton:
+    button = text_button(words, parent, look="choice")
+    button.setCheckable(True)
+    return button

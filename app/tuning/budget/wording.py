@@ -29,9 +29,9 @@ def speed(value: float) -> str:
     return number(value, ".1f" if value < 9.95 else ",.0f")
 
 
-def sentence(model: BudgetModel, ceiling: int | None) -> str:
-    """Return the result of a ceiling, or of Auto, in words."""
-    point = model.at(ceiling)
+def sentence(model: BudgetModel, budget: int | None) -> str:
+    """Return the result of a budget, or of Auto, in words."""
+    point = model.at(budget)
     if point is None:
         return model.main.refusal or tr("There is no data yet for this model on this PC.")
     parts = [layers_words(model, point)]
@@ -58,13 +58,13 @@ def layers_words(model: BudgetModel, point: CurvePoint) -> str:
     return said.format(some=number(some), all=number(every), device=device)
 
 
-def mode_words(model: BudgetModel, ceiling: int | None) -> str:
-    """The mode that a ceiling leads to, and whether it fits."""
-    point = model.at(ceiling)
+def mode_words(model: BudgetModel, budget: int | None) -> str:
+    """The mode that a budget leads to, and whether it fits."""
+    point = model.at(budget)
     if point is None:
         return ""
     said = tr("Runs as {mode}.").format(mode=mode_name(point.mode))
-    if model.fits(ceiling):
+    if model.fits(budget):
         return said
     return sentences(said, tr("That does not fit now: other programs use too much memory."))
 
@@ -87,7 +87,7 @@ def knee_words(model: BudgetModel) -> str:
 
 
 def _idle_words(model: BudgetModel, at: CurvePoint, rival: Curve) -> str:
-    """Return why a mode leaves the GPU alone whatever the ceiling, against one that does not."""
+    """Return why a mode leaves the GPU alone whatever the budget, against one that does not."""
     best = rival.at_best
     return tr(
         "{wished} uses no GPU memory at any budget: {mode} reaches about {speed} "

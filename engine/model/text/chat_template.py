@@ -99,6 +99,8 @@ class ChatTemplate:
         self._template = template
         self._traits = TemplateTraits(template)
         self._thinking_switch = self._find_switch()
+        self.missing = template.source == FALLBACK
+        """True if the model brings none: it was trained to continue text, not to answer."""
         self.stop = FALLBACK_STOP if template.source == FALLBACK else ()
         """Stop strings that it needs: the fallback has no token that ends an answer."""
 

@@ -117,8 +117,8 @@ def test_one_click_measures_and_uses_the_winner(desk: Desk) -> None:
     assert "CPU would run like Automatic." in page.notes.text()
     settings = desk.assembly.settings.value
     assert settings.profiled(MODEL).profile.mode is Mode.DUO
-    assert desk.assembly.models.running.command(MODEL).mode is Mode.DUO
-    assert desk.assembly.models.running.command(Path("another")).mode is Mode.AUTO
+    assert desk.assembly.models.running.kept_load(MODEL).mode is Mode.DUO
+    assert desk.assembly.models.running.kept_load(Path("another")).mode is Mode.AUTO
 
 
 def test_automatic_can_be_chosen_again(desk: Desk) -> None:
@@ -127,10 +127,10 @@ def test_automatic_can_be_chosen_again(desk: Desk) -> None:
     click(page.auto_button)
     desk.bot.waitUntil(page.use_button.isVisible)
     running = desk.assembly.models.running
-    desk.bot.waitUntil(lambda: running.command(MODEL).mode is Mode.AUTO)
+    desk.bot.waitUntil(lambda: running.kept_load(MODEL).mode is Mode.AUTO)
     click(page.use_button)
     desk.bot.waitUntil(page.auto_button.isVisible)
-    desk.bot.waitUntil(lambda: running.command(MODEL).mode is Mode.DUO)
+    desk.bot.waitUntil(lambda: running.kept_load(MODEL).mode is Mode.DUO)
 
 
 def test_a_mode_chosen_by_hand_goes_before_the_one_that_was_kept(desk: Desk) -> None:
@@ -142,7 +142,7 @@ def test_a_mode_chosen_by_hand_goes_before_the_one_that_was_kept(desk: Desk) -> 
         lambda: desk.assembly.settings.value.profiled(MODEL).profile.mode is Mode.PLAIN
     )
     assert desk.assembly.settings.value.profiled(MODEL).profile.mode is not Mode.DUO
-    assert running.command(MODEL).mode is Mode.PLAIN
+    assert running.kept_load(MODEL).mode is Mode.PLAIN
     desk.bot.waitUntil(page.use_button.isVisible)
 
 
@@ -176,7 +176,7 @@ def test_within_noise_the_automatic_choice_stays(open_desk: Callable[..., Desk])
     page = measured(desk)
     assert len(of(desk, Load)) == 1, "nothing is loaded for it"
     desk.bot.waitUntil(lambda: "as fast as any mode" in page.outcome.text())
-    assert desk.assembly.models.running.command(MODEL).mode is Mode.AUTO
+    assert desk.assembly.models.running.kept_load(MODEL).mode is Mode.AUTO
     assert not page.auto_button.isVisible()
 
 
@@ -258,11 +258,11 @@ def test_the_last_result_is_there_after_a_restart(
     again = script()
     second = open_desk(again)
     second.ready()
-    assert second.assembly.bridge.last_load is not None
+    assert second.assembly.bridge.status.wanted is not None
     page = page_of(second)
     second.bot.waitUntil(lambda: page.benchmark.report == kept.report)
     second.bot.waitUntil(lambda: len(page.bars.rows) == 3)
-    assert second.assembly.models.running.command(MODEL).mode is Mode.DUO
+    assert second.assembly.models.running.kept_load(MODEL).mode is Mode.DUO
 
 
 def test_what_has_changed_since_is_said(desk: Desk) -> None:
@@ -356,7 +356,7 @@ def test_a_simulated_accelerator_is_named(desk: Desk) -> None:
 def test_what_will_be_measured_is_said_before(desk: Desk) -> None:
     page = page_of(desk)
     (asked, *_) = of(desk, Preview)
-    assert asked.load == desk.assembly.bridge.last_load  # type: ignore[attr-defined]
+    assert asked.load == desk.assembly.bridge.status.wanted  # type: ignore[attr-defined]
     desk.bot.waitUntil(lambda: page.benchmark.preview is not None)
     points = {mode: CurvePoint(0, 0, mode, None, 16.0, 16.0, ()) for mode in Mode}
     curves = [Curve(mode, (point,), 0, 0, 8, 512) for mode, point in points.items()]

@@ -50,3 +50,19 @@ def test_nobody_is_called_when_the_owner_is_gone(
     QCoreApplication.sendPostedEvents()
     assert called == []
     assert caplog.messages == []
+
+
+def test_long_work_holds_up_nothing_that_is_waited_for(qtbot: QtBot) -> None:
+    owner, gate = QObject(), threading.Event()
+    done: list[str] = []
+    for _ in range(9):
+        in_background(owner, gate.wait, lambda _: done.append("long"), raising, long=True)
+    in_background(owner, lambda: None, lambda _: done.append("short"), raising)
+    qtbot.waitUntil(lambda: bool(done))
+    assert done == ["short"]
+    gate.set()
+    qtbot.waitUntil(lambda: len(done) == 10)
+
+
+def raising(error: Exception) -> None:
+    raise error

@@ -72,7 +72,7 @@ def test_events_arrive_in_order_in_the_window_s_thread(qtbot: QtBot) -> None:
     assert "".join(text) == script.answer
     assert threads == {threading.get_ident()}
     assert bridge.status.phase is Phase.READY
-    assert bridge.last_load == LOAD
+    assert bridge.status.wanted == LOAD
     bridge.close()
 
 

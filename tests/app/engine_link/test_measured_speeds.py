@@ -30,7 +30,7 @@ from app.engine_link.measured_file import MeasuredFile
 from app.settings_page.privacy import PrivacyPage
 from app.settings_page.stored import StoredData
 from app.showcase.script import MODEL_NAME, PLAN, stats
-from engine.commands import Mode
+from engine.commands import Load, Mode
 from engine.events import (
     AnswerStats,
     Compared,
@@ -86,7 +86,7 @@ def tell(bridge: EngineBridge, *events: Event) -> None:
 
 
 def ready(plan: PlanSummary) -> PlanReady:
-    return PlanReady(perf_counter(), MODEL, MODEL_NAME, plan)
+    return PlanReady(perf_counter(), MODEL, MODEL_NAME, plan, Load(MODEL))
 
 
 def finished(done: AnswerStats, reason: FinishReason = FinishReason.STOP) -> Finished:
@@ -121,25 +121,6 @@ def test_what_says_nothing_about_speed_is_left_out(
     assert [point.committed for point in speeds.all] == [FEWEST_TOKENS]
 
 
-def test_the_newest_without_a_draft_is_the_baseline(
-    bridge: EngineBridge, speeds: MeasuredSpeeds
-) -> None:
-    alone = replace(stats(30), drafted=0, acceptance_length=None)
-    tell(bridge, ready(CARD), finished(replace(alone, tokens_per_s=7.0)))
-    tell(bridge, finished(replace(alone, tokens_per_s=7.5)), finished(stats(30)))
-    tell(bridge, ready(replace(PLAN, mode=Mode.PLAIN)), finished(replace(alone, tokens_per_s=3.0)))
-
-    def speed(**asked: object) -> float | None:
-        found = speeds.baseline(MODEL, **asked)  # type: ignore[arg-type]
-        return found and found.tokens_per_s
-
-    assert speed() == speed(layers_on_gpu=0) == speed(simulated=False) == 3.0
-    assert speed(layers_on_gpu=4) == speed(simulated=True) == 7.5
-    assert speed(layers_on_gpu=5) is None
-    assert speed(layers_on_gpu=4, simulated=False) is None
-    assert speeds.baseline(Path("other")) is None
-
-
 def test_the_modes_of_a_benchmark_become_points(
     bridge: EngineBridge, speeds: MeasuredSpeeds
 ) -> None:
@@ -152,7 +133,6 @@ def test_the_modes_of_a_benchmark_become_points(
     drafted, alone = speeds.of(MODEL)
     assert (drafted.mode, drafted.tokens_per_s, drafted.drafting) == (Mode.DOVETAIL, 20.0, True)
     assert (alone.mode, alone.tokens_per_s, alone.drafting) == (Mode.PLAIN, 9.0, False)
-    assert speeds.baseline(MODEL) == alone
 
 
 @given(st.lists(POINTS, max_size=60))
@@ -271,16 +251,3 @@ def test_deleting_them_in_the_settings_forgets_them_in_this_run_too(desk: Desk) 
     desk.bot.waitUntil(lambda: not path.exists() and row.size_label.text() == "Empty")
     measured.flush()
     assert not path.exists()
-
-
-def test_rounds_without_a_draft_are_what_the_next_start_compares_with(
-    bridge: EngineBridge, speeds: MeasuredSpeeds
-) -> None:
-    for event in (
-        PlanReady(0.0, MODEL, MODEL_NAME, PLAN),
-        finished(replace(stats(96), plain_round_s=0.05, plain_rounds=3)),
-    ):
-        bridge._dispatch(event)
-    plain = speeds.baseline(MODEL)
-    assert plain is not None
-    assert (plain.tokens_per_s, plain.committed, plain.acceptance_length) == (20.0, 3, None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from desk import Desk
 from fake_engine import Script
+from PySide6.QtWidgets import QPushButton
 
 from app.engine_link.running import Running
 from app.settings.file import load, save
@@ -51,11 +53,11 @@ def test_a_wish_reloads_the_same_model_between_answers_and_is_remembered(
     kept = load(desk.assembly.settings.path).settings
     profile = ModelProfile(Mode.DOVETAIL, head, 3 * GIB)
     assert kept.profiles == (ProfiledModel(str(MODEL), profile, (str(head),)),)
-    again = running(desk).command(MODEL)
+    again = running(desk).kept_load(MODEL)
     assert again == Load(MODEL, head, Mode.DOVETAIL, vram=3 * GIB)
-    assert running(desk).command(Path("other")) == Load(Path("other")), "it was for one model"
+    assert running(desk).kept_load(Path("other")) == Load(Path("other")), "it was for one model"
     head.rmdir()
-    assert running(desk).command(MODEL).draft is DraftChoice.AUTO, "what is gone is not asked for"
+    assert running(desk).kept_load(MODEL).draft is DraftChoice.AUTO, "what is gone is not asked for"
 
 
 def test_the_same_wish_again_asks_for_nothing(desk: Desk) -> None:
@@ -164,3 +166,44 @@ def test_what_is_applied_by_hand_does_not_give_way(
     running(desk).apply(ModelProfile(Mode.DUO))
     desk.bot.waitUntil(lambda: banners(desk) == [NO.cause])
     assert [each.mode for each in loads(desk)] == [Mode.AUTO, Mode.DUO]
+
+
+class Tight(Script):
+    """Refuses the mode and the draft that were kept, and takes the rest."""
+
+    @property
+    def fail_load(self) -> Failed | None:  # type: ignore[override]
+        last = next(each for each in reversed(self.commands) if isinstance(each, Load))
+        return NO if last.mode is not Mode.AUTO else None
+
+    @fail_load.setter
+    def fail_load(self, _value: Failed | None) -> None:
+        """It follows from the commands."""
+
+
+def test_the_context_that_was_chosen_outlives_a_mode_that_does_not_fit(
+    open_desk: Callable[[Script | None], Desk], tmp_path: Path
+) -> None:
+    kept = ProfiledModel(str(MODEL), ModelProfile(Mode.DUO, context=8192))
+    save(tmp_path / "config" / "settings.toml", Settings(profiles=(kept,)))
+    desk = open_desk(Tight())
+    desk.ready()
+    desk.bot.waitUntil(lambda: bool(banners(desk)))
+    assert [(each.mode, each.context) for each in loads(desk)] == [
+        (Mode.DUO, 8192),
+        (Mode.AUTO, 8192),
+    ]
+
+
+def test_a_context_that_gets_shorter_is_said_and_can_be_kept(desk: Desk) -> None:
+    """Another placement leaves less memory to the conversation."""
+    desk.ready()
+    long = desk.script.plan.context
+    desk.script.plan = replace(desk.script.plan, context=long // 2)
+    running(desk).apply(ModelProfile(Mode.PLAIN))
+    desk.bot.waitUntil(lambda: any("before it was" in text for text in banners(desk)))
+    (banner,) = [each for each in desk.banners.findChildren(Banner) if "before it was" in each.text]
+    keep = next(b for b in banner.findChildren(QPushButton) if b.text().startswith("Keep "))
+    keep.click()
+    desk.bot.waitUntil(lambda: loads(desk)[-1].context == long)
+    assert loads(desk)[-1].mode is Mode.PLAIN

@@ -67,7 +67,7 @@ def test_one_click_and_the_winner_is_used(guest: Traveller) -> None:
     guest.until(lambda: [row.mode for row in page.bars.rows] == own)
     running = guest.assembly.models.running
     guest.until(lambda: running.profile.mode is report.winner and not running.pending)
-    guest.until(lambda: running.command(default_target()).mode is report.winner)
+    guest.until(lambda: running.kept_load(default_target()).mode is report.winner)
     assert "is simulated" in page.simulated.text()
     QTest.mouseClick(page.copy_button, Qt.MouseButton.LeftButton)
     shared = QGuiApplication.clipboard().text()
@@ -81,7 +81,7 @@ def test_one_click_and_the_winner_is_used(guest: Traveller) -> None:
 
 def test_a_message_goes_first(guest: Traveller) -> None:
     """Asked while it measures: the answer is written at once, by the model as it was."""
-    before = guest.assembly.bridge.last_load
+    before = guest.assembly.bridge.status.wanted
     page = benchmark(guest)
     page.benchmark.wish = Compare(passes=200, tokens=64)
     QTest.mouseClick(page.measure_button, Qt.MouseButton.LeftButton)
@@ -92,5 +92,5 @@ def test_a_message_goes_first(guest: Traveller) -> None:
     guest.until(lambda: page.benchmark.stage is BenchmarkStage.IDLE)
     assert page.benchmark.outcome is not None
     assert not page.benchmark.outcome.complete
-    assert guest.assembly.bridge.last_load == before
+    assert guest.assembly.bridge.status.wanted == before
     assert guest.assembly.settings.value.profiles == ()

@@ -191,6 +191,6 @@ def test_a_head_that_is_dropped_drafts(traveller: Traveller, head: Path) -> None
     traveller.start()
     traveller.assembly.models.load_path(head)
     traveller.until(lambda: "my head" in drafts(traveller))
-    model = traveller.assembly.bridge.last_load
+    model = traveller.assembly.bridge.status.wanted
     assert model is not None
     assert model.model == default_target()

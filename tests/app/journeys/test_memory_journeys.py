@@ -168,7 +168,7 @@ def test_a_game_takes_the_gpu(guest: Traveller) -> None:
     told = card(guest, "has free memory again")
     button(told, "Use it again").click()
     guest.until(lambda: (now := on_card(guest)) is not None and now.total == before.total)
-    last = guest.assembly.bridge.last_load
+    last = guest.assembly.bridge.status.wanted
     assert isinstance(last, Load)
     assert last.vram == GIB
     assert guest.ask("Bye").message.state in WHOLE

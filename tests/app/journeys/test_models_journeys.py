@@ -101,10 +101,10 @@ def test_search_fetch_use_and_ask(traveller: Traveller, hub: LocalHub) -> None:
     use.click()
     model, draft = (Path(str(each.model)) for each in reports)
     bridge = traveller.assembly.bridge
-    traveller.until(lambda: (status := bridge.last_load) is not None and status.model == model)
+    traveller.until(lambda: (status := bridge.status.wanted) is not None and status.model == model)
     traveller.until(lambda: bridge.status.phase.name == "READY")
-    assert bridge.last_load is not None
-    assert bridge.last_load.draft == draft
+    assert bridge.status.wanted is not None
+    assert bridge.status.wanted.draft == draft
     traveller.window.pages.show_chat()
     assert traveller.ask("Hello").text.raw_text
     shelf = traveller.assembly.model_manager.services.shelf

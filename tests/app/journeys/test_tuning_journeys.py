@@ -55,16 +55,16 @@ def test_a_budget_is_chosen_applied_after_the_answer_and_measured(guest: Travell
     page = tuning(guest)
     page.mode.modes.rows[Mode.DOVETAIL].button.click()
     planned(guest, page)
-    page.memory.ceiling.budget.slider.setFocus()
-    QTest.keyClick(page.memory.ceiling.budget.slider, Qt.Key.Key_End)
+    page.memory.budget.slider.setFocus()
+    QTest.keyClick(page.memory.budget.slider, Qt.Key.Key_End)
     planned(guest, page)
     page.bar.apply_button.click()
     guest.until(lambda: page.choosing.running.in_force == page.choosing.profile)
     planned(guest, page)
     bridge, slider, budget = (
         guest.assembly.bridge,
-        page.memory.ceiling.budget.slider,
-        page.memory.ceiling.budget,
+        page.memory.budget.slider,
+        page.memory.budget,
     )
     model, before = budget.model, bridge.status.plan
     assert model is not None
@@ -122,7 +122,7 @@ def test_a_budget_is_chosen_applied_after_the_answer_and_measured(guest: Travell
     assert [point.tokens_per_s for point in guest.assembly.measured.all[known:]] == speeds
     assert newest.layers_on_gpu == wanted.layers_on_gpu
     page = tuning(guest)
-    shown = page.memory.ceiling.budget.model
+    shown = page.memory.budget.model
     assert shown is not None
     assert newest.tokens_per_s in [point.tokens_per_s for point in shown.measured]
     assert "measured" in page.bar.now.text()

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QInputDialog, QWidget
 from scripted_hub import Visitor, banner, button, loads
 
 from app.showcase import hub_story as story
+from engine.commands import DraftChoice
 from engine.hub.shelf.kept_model import ModelOrigin
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
@@ -172,3 +173,32 @@ def test_a_model_can_be_dropped_on_the_page(visitor: Visitor, tmp_path: Path, na
 def test_other_files_are_not_taken(visitor: Visitor, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("x")
     assert not drop(visitor.page, tmp_path / "text.txt")
+
+
+def test_a_hidden_list_does_not_work_at_every_step_of_the_engine(
+    keeper: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = keeper.page.installed
+    said: list[None] = []
+    monkeypatch.setattr(tab.view.rows, "say_anew", lambda: said.append(None))
+    desk = keeper.desk
+    desk.assembly.window.pages.show_chat()
+    desk.type_and_send("Hello")
+    desk.answered()
+    assert said == []
+
+
+def test_a_draft_chosen_for_the_model_that_answers_drafts_from_now_on(keeper: Visitor) -> None:
+    page, model = keeper.page, story.KEPT[1]
+    bridge = keeper.desk.assembly.bridge
+    keeper.desk.assembly.models.load(model.path)
+    keeper.desk.bot.waitUntil(lambda: bridge.status.model == model.path)
+    rows = page.installed.view.rows
+    place = next(i for i, each in enumerate(rows.entries) if getattr(each, "path", 0) == model.path)
+    page.installed.view.setCurrentIndex(rows.index(place, 0))
+    drafts = page.installed.kept.drafts
+    keeper.desk.bot.waitUntil(lambda: bool(drafts.buttons))
+    none = next(button for button, candidate in drafts.buttons if candidate is None)
+    none.click()
+    keeper.desk.bot.waitUntil(lambda: loads(keeper)[-1].draft is DraftChoice.NONE)
+    assert loads(keeper)[-1].model == model.path

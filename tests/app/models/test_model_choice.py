@@ -15,7 +15,7 @@ from fake_engine import FakeEngine, Script
 from folder_models import FOLDER_TARGET
 from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMenu, QPushButton
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QLineEdit, QMenu, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.application import Assembly
@@ -31,6 +31,7 @@ from app.settings.profiles import ModelProfile, ProfiledModel
 from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from app.theme.theme import Theme
+from app.widgets.file_dialog import file_dialog
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload
 from engine.events import Failed
 from engine.hub.local import default_target
@@ -141,10 +142,33 @@ def test_the_menu_offers_no_draft_and_leads_to_more_models(desk: Desk) -> None:
 def test_a_draft_that_is_opened_without_a_model_is_not_loaded(
     desk: Desk, notices: list[Notice]
 ) -> None:
-    before, desk.assembly.bridge.last_load = loads(desk), None
+    before, bridge = loads(desk), desk.assembly.bridge
+    bridge.status = replace(bridge.status, wanted=None)
     desk.assembly.models._use(Installed(Path("head"), "A draft head", "BF16", 1, head=True))
     assert [each.text for each in notices] == ["A draft head is a draft and cannot answer alone."]
     assert loads(desk) == before
+
+
+def test_of_two_quick_choices_the_last_one_is_loaded(
+    desk: Desk, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking at the first takes long, as on a drive that has to wake up."""
+    models, gate = desk.assembly.models, threading.Event()
+    usual = models.running.kept_load
+
+    def slow(model: Path, draft: Path | None = None) -> Load:
+        if model == Path("slow"):
+            gate.wait()
+        return usual(model, draft)
+
+    monkeypatch.setattr(models.running, "kept_load", slow)
+    models.load(Path("slow"))
+    models.load(Path("quick"))
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == Path("quick"))
+    gate.set()
+    models.load_path(files / "small.gguf")
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == files / "small.gguf")
+    assert [each.model for each in loads(desk)[1:]] == [Path("quick"), files / "small.gguf"]
 
 
 def test_a_draft_that_is_opened_drafts_for_the_present_model(desk: Desk) -> None:
@@ -323,3 +347,94 @@ def test_recent_folders_follow_the_bundled_models_and_the_unusable_are_left_out(
     assert [model.path for model in found][-1] == copy
     assert {model.path.parent for model in found[:-1]} == {shipped}
     assert all(model.weight_bytes > 0 for model in found)
+
+
+def test_a_model_is_the_same_by_every_way_to_it(desk: Desk, files: Path, tmp_path: Path) -> None:
+    """Through a link to its folder it stands in the menu once, and its profile is its own."""
+    link = tmp_path / "link"
+    link.symlink_to(files)
+    models = desk.assembly.models
+    for folder in (files, link):
+        models.load_path(folder / "small.gguf")
+        desk.bot.waitUntil(lambda: loads(desk)[-1].model.name == "small.gguf")
+        desk.ready()
+    assert {each.model for each in loads(desk)[1:]} == {files / "small.gguf"}
+    desk.bot.waitUntil(lambda: desk.assembly.settings.value.recent_models != ())
+    assert desk.assembly.settings.value.recent_models == (str(files / "small.gguf"),)
+
+
+def test_a_path_that_was_kept_as_it_was_given_is_not_guessed_at(
+    desk: Desk, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    desk.assembly.settings.change(model="small.gguf")
+    load = desk.assembly.models.first_load(lambda: files / "large.gguf")
+    assert load is not None
+    assert load.model == files / "large.gguf"
+
+
+def test_every_start_can_begin_with_one_model(desk: Desk, files: Path) -> None:
+    desk.assembly.models.load(files / "large.gguf")
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.model == files / "large.gguf")
+    action = menu_of(desk)["Always start with this model"]
+    assert not action.isChecked()
+    action.trigger()
+    desk.assembly.models.load(files / "small.gguf")
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.model == files / "small.gguf")
+    desk.bot.waitUntil(lambda: desk.assembly.settings.value.model.endswith("small.gguf"))
+    load = desk.assembly.models.first_load(lambda: None)
+    assert load is not None
+    assert load.model == files / "large.gguf"
+    assert not menu_of(desk)["Always start with this model"].isChecked()
+
+
+def test_the_menu_has_all_models_of_this_disk_and_finds_them_by_name(
+    desk: Desk, files: Path
+) -> None:
+    """Also what was downloaded long ago and never used."""
+    folder = desk.assembly.paths.data / "models" / "copies"
+    folder.mkdir(parents=True)
+    for number in range(6):
+        shutil.copy(files / "small.gguf", folder / f"kept-{number}.gguf")
+    button = desk.assembly.window.model_button
+    button.open_menu()
+    (menu,) = [each for each in button.findChildren(QMenu) if each.isVisible()]
+
+    def shown() -> list[str]:
+        return [
+            each.toolTip()
+            for each in menu.actions()
+            if each.isCheckable() and each.isVisible() and each.toolTip().endswith(".gguf")
+        ]
+
+    desk.bot.waitUntil(lambda: len([each for each in shown() if "kept-" in each]) == 6)
+    field = menu.findChild(QLineEdit)
+    assert field is not None
+    field.setText("no such model")
+    assert shown() == []
+    field.setText("")
+    assert len(shown()) >= 6
+    menu.close()
+
+
+def test_a_file_from_outside_shows_the_chat(desk: Desk, files: Path) -> None:
+    pages = desk.assembly.window.pages
+    pages.open(PageName.TUNING)
+    desk.assembly.started_again(files / "small.gguf")
+    assert pages.shown is None
+    desk.bot.waitUntil(lambda: loads(desk)[-1].model == files / "small.gguf")
+
+
+def test_file_dialogs_begin_where_the_last_one_was_left(desk: Desk, tmp_path: Path) -> None:
+    chosen = tmp_path / "here"
+    chosen.mkdir()
+    (chosen / "a.gguf").touch()
+    window = desk.assembly.window
+    first = file_dialog(window, "Models", kind="models")
+    first.setDirectory(str(chosen))
+    first.accepted.emit()
+    assert desk.assembly.settings.value.folders == (f"models={chosen}",)
+    again = file_dialog(window, "Models", tmp_path, kind="models")
+    assert Path(again.directory().absolutePath()) == chosen
+    other = file_dialog(window, "Files", tmp_path)
+    assert Path(other.directory().absolutePath()) == tmp_path

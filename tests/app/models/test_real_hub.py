@@ -188,11 +188,12 @@ def test_the_window_s_hub_protects_what_is_loaded(desk: Desk, model: Path) -> No
     assembly = desk.assembly
     shelf = assembly._real_hub(lambda _message: None).shelf
     copy = shelf.adopt(model, copy=True, doing=doing()[0])
-    assembly.bridge.last_load = Load(copy.path, FOLDER_DRAFT)
+    bridge = assembly.bridge
+    bridge.status = replace(bridge.status, wanted=Load(copy.path, FOLDER_DRAFT))
     assert assembly._in_use() == (copy.path, FOLDER_DRAFT)
     with pytest.raises(UserFixable, match="in use"):
         shelf.delete(copy)
-    assembly.bridge.last_load = None
+    bridge.status = replace(bridge.status, wanted=None)
     assert assembly._in_use() == ()
     shelf.delete(copy)
     assert not copy.path.exists()

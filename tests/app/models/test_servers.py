@@ -370,7 +370,7 @@ def test_a_model_here_takes_over_and_reads_the_text(
     desk.session.send("What is rain?")
     wait_for_answer(desk)
     desk.assembly.models.load(Path("model"))
-    desk.bot.waitUntil(lambda: desk.assembly.bridge.last_load is not None)
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.wanted is not None)
     desk.bot.waitUntil(lambda: desk.assembly.bridge.status.phase is Phase.READY)
     assert not desk.assembly.window.host_badge.isVisible()
     desk.session.send("And snow?")

@@ -147,9 +147,9 @@ def test_where_it_is_here_it_is_loaded(desk: Desk, offer: StarterOffer) -> None:
     desk.ready()
     desk.assembly.models.unload()
     click(desk, offer.load_button)
-    desk.bot.waitUntil(lambda: desk.script.commands[-1] == desk.assembly.bridge.last_load)
-    assert desk.assembly.bridge.last_load is not None
-    assert desk.assembly.bridge.last_load.model == Path("there")
+    desk.bot.waitUntil(lambda: desk.script.commands[-1] == desk.assembly.bridge.status.wanted)
+    assert desk.assembly.bridge.status.wanted is not None
+    assert desk.assembly.bridge.status.wanted.model == Path("there")
     desk.ready()
     desk.assembly.models.unload()
     desk.bot.waitUntil(offer.load_button.isVisible, timeout=5_000)
@@ -175,7 +175,7 @@ def test_the_starter_model_has_a_preset_of_its_own_and_other_models_none(
     assert asked.sampling.temperature > 0
 
     desk.assembly.models.load(Path("another"))
-    desk.bot.waitUntil(lambda: desk.assembly.bridge.last_load == Load(Path("another")))
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.wanted == Load(Path("another")))
     desk.ready()
     desk.session.open(None)
     desk.type_and_send("Hello")

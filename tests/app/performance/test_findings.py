@@ -15,7 +15,6 @@ from app.performance.evidence import (
     RunFacts,
     evidence,
     others_on_cpu,
-    speed_of_plain_rounds,
 )
 from app.performance.findings import Finding, FindingKind, findings
 from app.performance.model import PerformanceModel
@@ -187,16 +186,6 @@ def test_copies_count() -> None:
     assert shares.copying == pytest.approx(0.2, rel=0.1)
     seen = evidence(model, model.timeline, model.tally, RunFacts())
     assert [each.kind for each in findings(seen)] == [FindingKind.COPYING]
-
-
-def test_plain_rounds_tell_the_speed_without_a_draft() -> None:
-    """From round to round; a round after a drafted one, and a gap, count for what they are."""
-    rounds = [scripted.round_finished(index, 0.1 * index, verify=0.08) for index in range(14)]
-    assert speed_of_plain_rounds(rounds) == pytest.approx(10.0)
-    assert speed_of_plain_rounds(rounds[:12]) is None
-    drafted = [replace(done, drafted=4) for done in rounds]
-    assert speed_of_plain_rounds(drafted) is None
-    assert speed_of_plain_rounds(rounds[::2]) is None, "they are no neighbours"
 
 
 def test_nobody_is_blamed_for_what_was_not_measured() -> None:

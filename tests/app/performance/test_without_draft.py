@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-import scripted_rounds as scripted
 from desk import Desk
 from PySide6.QtCore import Qt
 
-from app.performance.baseline import WithoutDraft
-from app.performance.feed import ASIDE
+from app.performance.gain import Gain, SpeedBar
 from app.performance.performance_page import PerformancePage
 from app.performance.side_by_side import SideBySide
 from app.performance.tally import AnswerTally
-from app.performance.timeline import Timeline
 from app.shell.banner import Banner
 from app.shell.page_names import PageName
 from engine.commands import Generate, Stop
@@ -54,7 +49,7 @@ def test_it_is_measured_on_demand_and_nobody_else_hears_of_it(
     assert page.board.findings.measure.text() == "Cancel the measurement"
     desk.bot.waitUntil(lambda: page.board.findings.measure.text() == "Measure without the draft")
     request = desk.script.requests[-1]
-    assert request.id.startswith(ASIDE)
+    assert request.id.startswith("aside-")
     assert not request.drafting
     assert request.max_tokens == 64
     assert [each.text for each in request.messages] == ["Tell me of words."]
@@ -131,59 +126,14 @@ def test_the_switch_is_for_the_next_answers(desk: Desk, page: PerformancePage) -
     assert desk.script.requests[0].drafting
 
 
-def test_the_comparison_names_numbers_and_age(desk: Desk, page: PerformancePage) -> None:
-    now = [1000.0]
-    assembly = desk.assembly
-    without = WithoutDraft(
-        assembly.bridge, assembly.session, assembly.measured, lambda: now[0], page
-    )
-    measured = assembly.measured
-    nothing = Timeline()
-    assert "has not been measured" in without.words(nothing, TALLY)
-    template = measured.all[-1]
-    measured.add(replace(template, at=1000.0, drafting=False, tokens_per_s=8.0))
-    said = without.words(nothing, TALLY)
-    assert said == "Without a draft 8.0 tokens/s, now 10.0 (1.25 times); measured just now."
-    for later, words in (
-        (60.0, "1 minute ago"),
-        (180.0, "3 minutes ago"),
-        (7200.0, "2 hours ago"),
-        (3 * 86400.0, "3 days ago"),
-    ):
-        now[0] = 1000.0 + later
-        assert words in without.words(nothing, TALLY)
-    assert without.words(nothing, None).startswith("Without a draft 8.0 tokens/s; measured")
-    elsewhere = replace(template, drafting=False, layers_on_gpu=7, tokens_per_s=99.0)
-    measured.add(elsewhere)
-    assert "8.0" in without.words(nothing, TALLY), "placed otherwise it is no comparison"
-
-
-def test_rounds_of_the_same_answer_are_the_best_comparison(
-    desk: Desk, page: PerformancePage
-) -> None:
-    measured = desk.assembly.measured
-    measured.add(replace(measured.all[-1], drafting=False, tokens_per_s=3.0))
-    timeline = Timeline()
-    for index in range(20):
-        timeline.add(scripted.round_finished(index, 0.2 * index, verify=0.1))
-    said = page.board._without.words(timeline, TALLY)
-    assert said == ("Without a draft 5.0 tokens/s, now 10.0 (2.00 times); measured in this answer.")
-
-
-def test_a_draft_that_costs_more_is_told_as_soon_as_it_is_measured(
-    desk: Desk, page: PerformancePage
-) -> None:
-    page.board.feed.handle_all(tuple(scripted.answer(10, seed=3)))
-    desk.bot.waitUntil(
-        lambda: page.board.sight.timeline.request_id == "r" and page.board.frames.at_rest
-    )
-    tally = page.board.sight.tally
-    assert tally is not None
-    assert tally.tokens_per_s is not None
-    assert "costs more" not in page.board.findings.words
-    measured = desk.assembly.measured
-    measured.add(replace(measured.all[-1], drafting=False, tokens_per_s=2 * tally.tokens_per_s))
-    desk.bot.waitUntil(lambda: "The draft costs more than it brings" in page.board.findings.words)
+def test_the_comparison_is_told_in_a_sentence(page: PerformancePage) -> None:
+    without = page.board._without
+    assert without is not None
+    bars = (SpeedBar("With the draft", 20.0), SpeedBar("Without it", None, "not measured"))
+    assert "has not been measured" in without.words(Gain("", bars))
+    known = (bars[0], SpeedBar("Without it", 10.0))
+    said = without.words(Gain("", known))
+    assert said == "With the draft 20.0 tokens/s, without it 10.0 tokens/s."
 
 
 def test_with_and_without_the_draft_run_side_by_side(desk: Desk, page: PerformancePage) -> None:
@@ -192,12 +142,38 @@ def test_with_and_without_the_draft_run_side_by_side(desk: Desk, page: Performan
     (dialog,) = desk.assembly.window.findChildren(SideBySide)
     desk.bot.waitUntil(lambda: all(area.toPlainText() == LONG for area in dialog.texts))
     desk.bot.waitUntil(lambda: all("tokens/s" in each.text() for each in dialog.speeds))
-    request = desk.script.requests[-1]
-    assert not request.drafting
-    assert [each.text for each in request.messages] == ["Tell me of words."]
+    both = desk.script.requests[-2:]
+    assert [each.drafting for each in both] == [True, False], "in turns, both now"
+    for request in both:
+        assert [each.text for each in request.messages] == ["Tell me of words."]
     desk.script.hold_after = 1
     desk.bot.waitUntil(dialog.again.isEnabled)
     dialog.again.click()
-    desk.bot.waitUntil(lambda: len(desk.script.requests) == 3)
+    desk.bot.waitUntil(lambda: len(desk.script.requests) == 4)
     dialog.reject()
     desk.bot.waitUntil(lambda: Stop(desk.script.requests[-1].id) in desk.script.commands)
+
+
+def test_answers_side_by_side_are_typeset_and_load_nothing(
+    desk: Desk, page: PerformancePage
+) -> None:
+    desk.script.answer = "# Title\n\n**bold** ![x](file:///etc/hostname) <b>no</b>"
+    desk.bot.waitUntil(page.board.findings.beside.isEnabled)
+    page.board.findings.beside.click()
+    (dialog,) = desk.assembly.window.findChildren(SideBySide)
+    desk.bot.waitUntil(lambda: len(desk.script.requests) == 3 and dialog.again.isEnabled())
+    for area in dialog.texts:
+        assert "Title" in area.toPlainText()
+        assert "#" not in area.toPlainText()
+        assert "**" not in area.toPlainText()
+        assert area.loadResource(2, "file:///etc/hostname") is None
+
+
+def test_whether_it_is_possible_is_told_without_the_whole_conversation(
+    desk: Desk, page: PerformancePage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = page.board._without
+    assert without is not None
+    desk.bot.waitUntil(lambda: without.possible)
+    monkeypatch.setattr("app.performance.baseline.chat_request", lambda *_: 1 // 0)
+    assert without.possible

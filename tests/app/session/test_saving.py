@@ -188,3 +188,41 @@ def test_a_draft_that_cannot_be_written_is_tried_again(
     desk.bot.waitUntil(lambda: bool(drafts._unsaved))
     folder.unlink()
     desk.bot.waitUntil((folder / "7.json").exists)
+
+
+@pytest.mark.usefixtures("unraised")
+def test_one_bad_write_holds_up_no_other(desk: Desk) -> None:
+    saving, written = desk.session.writer.saving, list[str]()
+
+    def bad() -> None:
+        raise AssertionError("a bug")
+
+    saving.write(-1, bad)
+    saving.write(-2, lambda: written.append("next"))
+    assert written == ["next"]
+    assert not saving.owes
+
+
+@pytest.fixture
+def unraised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors that are reported do not fail the test."""
+    monkeypatch.setattr(sys, "excepthook", lambda *_: None)
+
+
+def test_what_is_unsent_in_a_chat_in_the_trash_comes_back_with_it(
+    open_desk: OpenDesk,
+) -> None:
+    desk = open_desk(None)
+    desk.ready()
+    desk.type_and_send("Hello")
+    desk.answered()
+    chat = desk.session.current
+    assert chat is not None
+    desk.chat.composer.field.setPlainText("not sent yet")
+    desk.chat.outgoing.keep()
+    desk.session.conversations.delete([chat.id])
+    desk.session.drafts._save()
+    desk.session.drafts._writer.submit(lambda: None).result()
+    desk.session.conversations.refresh()  # as the next start does
+    assert desk.session.drafts._folder is not None
+    assert (desk.session.drafts._folder / f"{chat.id}.json").exists()

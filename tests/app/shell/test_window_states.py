@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from app.application import Assembly
 from app.chat.composer.attachment_chips import AttachmentChips
 from app.data_folder.paths import Paths
 from app.engine_link.status import Phase
+from app.history import AnswerState
 from app.notices import report
 from app.shell.banner import Banner
 from app.theme.theme import Theme, ThemeChoice
@@ -97,6 +99,31 @@ def test_an_engine_that_does_not_start_is_told_and_can_be_tried_again(
     broken = False
     next(b for b in banner.findChildren(QPushButton) if b.text() == "Try again").click()
     qtbot.waitUntil(lambda: assembly.bridge.status.phase is Phase.READY)
+    assembly.close()
+    assembly.window.close()
+    assembly.window.deleteLater()
+
+
+def test_a_question_is_not_stranded_by_an_engine_that_does_not_start(
+    theme: Theme, qtbot: QtBot, tmp_path: Path
+) -> None:
+    script, gate = Script(), threading.Event()
+
+    def make(_emit: Callable[..., None]) -> FakeEngine:
+        gate.wait()
+        raise RuntimeError("no such library")
+
+    assembly = Assembly(
+        Paths(tmp_path / "data", tmp_path / "config"), theme, make, hub=script.make_hub
+    )
+    assembly.window.show()
+    assembly.start(lambda: script.starter)
+    assert assembly.session.send("Hello")
+    gate.set()
+    qtbot.waitUntil(lambda: assembly.bridge.status.phase is Phase.BROKEN)
+    qtbot.waitUntil(lambda: assembly.session.live is None)
+    question, answer = assembly.session.messages
+    assert (question.text, answer.state) == ("Hello", AnswerState.FAILED)
     assembly.close()
     assembly.window.close()
     assembly.window.deleteLater()

@@ -49,7 +49,7 @@ def refuse(desk: Desk, event: Failed = REFUSED) -> Banner:
     desk.script.fail_load = event
     desk.assembly.models.load(BIG)
     desk.bot.waitUntil(lambda: any(each.text == event.cause for each in cards(desk)))
-    desk.bot.waitUntil(lambda: desk.assembly.bridge.last_load == loads(desk)[0])
+    desk.bot.waitUntil(lambda: desk.assembly.bridge.status.wanted == loads(desk)[0])
     desk.script.fail_load = None
     return next(each for each in cards(desk) if each.text == event.cause)
 
@@ -96,9 +96,9 @@ def test_one_click_loads_what_fits_and_the_next_start_does_too(desk: Desk) -> No
     desk.assembly.settings.flush()
     kept = load(desk.assembly.settings.path).settings
     assert kept.profiled(BIG).profile == ModelProfile(weights=WeightFormat.Q8)
-    again = desk.assembly.models.running.command(BIG)
+    again = desk.assembly.models.running.kept_load(BIG)
     assert (again.weights, again.context) == (WeightFormat.Q8, None)
-    assert desk.assembly.models.running.command(Path("other")).weights is WeightFormat.AUTO
+    assert desk.assembly.models.running.kept_load(Path("other")).weights is WeightFormat.AUTO
 
 
 def test_as_usual_again_is_forgotten(desk: Desk) -> None:

@@ -71,7 +71,7 @@ def test_everything_can_be_chosen_with_keys(desk: Desk) -> None:
     assert panel.drafts.rows[DraftChoice.AUTO].button.hasFocus()
     press(Qt.Key.Key_Down)
     assert panel.choosing.profile.draft is DraftChoice.LOOKUP
-    while QApplication.focusWidget() is not panel.memory.budget.slider:
+    while QApplication.focusWidget() is not panel.memory.slider:
         press(Qt.Key.Key_Tab)
     press(Qt.Key.Key_Home)
     press(Qt.Key.Key_Right)
@@ -104,12 +104,12 @@ def test_a_click_on_the_sentence_chooses_too(desk: Desk) -> None:
     row = panel.modes.rows[Mode.CPU]
     QTest.mouseClick(row, Qt.MouseButton.LeftButton, pos=QPoint(60, row.height() - 4))
     assert panel.choosing.profile.mode is Mode.CPU
-    assert not panel.memory.budget.isEnabled()
+    assert not panel.memory.body.isEnabled()
     duo = panel.modes.rows[Mode.DUO]
     QTest.mouseClick(duo, Qt.MouseButton.LeftButton, pos=QPoint(60, duo.height() - 4))
     assert panel.choosing.profile.mode is Mode.DUO
     assert "at the same time" in duo.about.text()
-    assert panel.memory.budget.isEnabled()
+    assert panel.memory.body.isEnabled()
     panel.modes.rows[Mode.PLAIN].button.click()
     assert not panel.drafts.isEnabled()
 
@@ -138,7 +138,7 @@ def test_without_a_graphics_card_two_modes_say_what_is_missing(desk: Desk) -> No
         assert not row.button.isEnabled()
         assert "there is none here" in row.about.text()
     assert "RX 580 is not used: this torch is built for NVIDIA." in said(panel)
-    assert not panel.memory.budget.slider.isVisible()
+    assert not panel.memory.slider.isVisible()
 
 
 def test_what_is_in_force_is_said_with_the_simulation_named(desk: Desk) -> None:

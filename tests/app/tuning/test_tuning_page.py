@@ -107,8 +107,8 @@ def test_reasons_unfold(card: Desk) -> None:
 def test_what_cannot_run_here_says_why(open_desk: Open) -> None:
     desk = open_desk(scripted(budgets.WITH_UNUSABLE))
     page = opened(desk, budgets.WITH_UNUSABLE)
-    assert not page.memory.ceiling.budget.slider.isVisibleTo(page)
-    assert page.memory.ceiling.budget.host.isVisibleTo(page), "what the PC's memory is used for"
+    assert not page.memory.budget.slider.isVisibleTo(page)
+    assert page.memory.budget.host.isVisibleTo(page), "what the PC's memory is used for"
     assert "AMD Radeon RX 580 is not used" in said(page.memory)
     assert "Not used: this Duotail has no support" in said(page.hardware)
     dovetail = page.mode.modes.rows[Mode.DOVETAIL]
@@ -126,7 +126,7 @@ def test_without_a_card_it_says_so(open_desk: Open) -> None:
 
 def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:
     page = opened(card)
-    slider, memory = page.memory.ceiling.budget.slider, page.memory.ceiling
+    slider, memory = page.memory.budget.slider, page.memory.budget
     assert slider.hasFocus()
     assert memory.auto_button.isChecked()
     before = card.assembly.bridge.status.plan
@@ -154,12 +154,12 @@ def test_dragging_changes_nothing_until_it_is_applied(card: Desk) -> None:
 
 def test_auto_lets_go_of_what_was_locked(card: Desk) -> None:
     page = opened(card)
-    page.memory.ceiling.lock_button.click()
-    point = page.memory.ceiling.budget.model
+    page.memory.budget.lock_button.click()
+    point = page.memory.budget.model
     assert point is not None
     assert page.choosing.profile.vram == point.knee, "to lock keeps what Auto had chosen"
-    assert page.memory.ceiling.lock_button.text() == "Locked"
-    page.memory.ceiling.auto_button.click()
+    assert page.memory.budget.lock_button.text() == "Locked"
+    page.memory.budget.auto_button.click()
     assert page.choosing.profile.vram is None
     assert not page.choosing.differs
     assert page.bar.undo_button.isHidden()
@@ -387,7 +387,7 @@ def test_measured_speeds_are_on_the_view(card: Desk) -> None:
     card.bot.waitUntil(lambda: bool(card.assembly.measured.all))
     card.assembly.window.pages.open(PageName.TUNING)
     planned(card, page)
-    model = page.memory.ceiling.budget.model
+    model = page.memory.budget.model
     assert model is not None
     point = model.measured[-1]
     assert point.tokens_per_s == card.assembly.measured.all[0].tokens_per_s
@@ -397,12 +397,12 @@ def test_measured_speeds_are_on_the_view(card: Desk) -> None:
 
 def test_everything_is_reached_with_tab(card: Desk) -> None:
     page = opened(card)
-    page.memory.ceiling.lock_button.click()
+    page.memory.budget.lock_button.click()
     planned(card, page)
     wanted = {
-        page.memory.ceiling.budget.slider,
-        page.memory.ceiling.auto_button,
-        page.memory.ceiling.lock_button,
+        page.memory.budget.slider,
+        page.memory.budget.auto_button,
+        page.memory.budget.lock_button,
         page.memory.context,
         page.memory.kv,
         page.memory.threads,

@@ -96,7 +96,47 @@ def tokenizer() -> Tokenizer:
 
 @pytest.mark.parametrize("text", REPETITIVE)
 def test_texts_that_repeat_themselves_with_reason_go_on(tokenizer: Tokenizer, text: str) -> None:
-    assert found(tokenizer.encode_text(REPETITIVE[text])) is None
+    tokens = tokenizer.encode_text(REPETITIVE[text])
+    assert found(tokens) is None
+    assert looking_at_sentences(tokenizer, tokens) is None
+
+
+_LOOP = [
+    "The little dog was very happy to see his friend again.",
+    "The little dog was so very happy to see his friend again.",
+    "The little dog was very glad to see his friend again.",
+]
+LOOPS = {
+    "equal": " ".join(_LOOP[:1] * 10),
+    "but for a word": " ".join(_LOOP * 4),
+    "in turns": " ".join([_LOOP[0], "And so they went on to play in the green garden."] * 6),
+    "lines": "\n".join(_LOOP[:1] * 30),
+}
+
+
+@pytest.mark.parametrize("text", LOOPS)
+def test_sentences_that_say_the_same_again_and_again_are_a_loop(
+    tokenizer: Tokenizer, text: str
+) -> None:
+    """An answer went on for 400 tokens with eight equal sentences and more."""
+    tokens = tokenizer.encode_text("Once upon a time there was a dog. " + LOOPS[text])
+    end = looking_at_sentences(tokenizer, tokens)
+    assert end is not None
+    assert end < len(tokens)
+    assert found(tokens) is None, "the exact and long repetition comes much later"
+    unsure = RepetitionDetector(lambda token: tokenizer.decode((token,)))
+    assert unsure.find(tokens, [0.3] * len(tokens)) is None
+    detector, at = RepetitionDetector(lambda token: tokenizer.decode((token,))), 0
+    while at < end:  # in rounds of three
+        here = detector.find(tokens[at : at + 3])
+        assert (here is not None) == (at + 3 >= end)
+        at = at + 3 if here is None else at + here
+    assert at == end
+
+
+def looking_at_sentences(tokenizer: Tokenizer, tokens: Sequence[int]) -> int | None:
+    detector = RepetitionDetector(lambda token: tokenizer.decode((token,)))
+    return detector.find(tokens, [0.99] * len(tokens))
 
 
 def test_an_answer_ends_there_in_every_mode_and_can_go_on(

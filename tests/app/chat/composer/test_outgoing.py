@@ -12,6 +12,7 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
 from app.chat.composer.message_field import LONG_PASTE
@@ -148,7 +149,10 @@ def test_drafts_of_deleted_conversations_go(open_desk: OpenDesk) -> None:
     desk.assembly.close()
     folder = desk.assembly.store.path.parent / "drafts"
     assert (folder / f"{conversation.id}.json").exists()
-    open_desk(None)
+    again = open_desk(None)
+    assert (folder / f"{conversation.id}.json").exists(), "it lies in the trash"
+    again.assembly.store.trash.empty()
+    again.session.conversations.refresh()
     assert not (folder / f"{conversation.id}.json").exists()
 
 
@@ -410,6 +414,19 @@ def test_while_an_answer_is_written_the_meter_follows_its_rounds(desk: Desk) -> 
     desk.answered()
 
 
+def test_what_is_typed_meanwhile_counts_too(desk: Desk) -> None:
+    desk.script.answer, desk.script.hold_after = words(30), 2
+    desk.type_and_send("Go on")
+    desk.streaming(words(6))
+    meter = desk.chat.composer.meter
+    desk.bot.waitUntil(lambda: meter.fill is not None)
+    desk.chat.composer.field.setPlainText(words(500))
+    desk.bot.waitUntil(lambda: desk.chat.outgoing._ahead == 500)
+    desk.script.gate.set()
+    desk.bot.waitUntil(lambda: meter.fill is not None and meter.fill.used > 500)
+    desk.answered()
+
+
 def test_another_model_counts_anew(open_desk: OpenDesk) -> None:
     desk = opened(open_desk, small(context=100, limit=400))
     desk.chat.composer.field.setPlainText(words(30))
@@ -431,6 +448,12 @@ def test_what_does_not_fit_is_not_sent_and_the_oldest_can_be_left_out(
     desk.chat.composer.send()
     card = desk.chat.context_card
     assert card.isVisible()
+    field = desk.chat.composer.field
+    assert field.hasFocus(), "somebody may be typing"
+    QTest.keyClicks(field, " and ")
+    assert field.toPlainText() == " and " + words(14)
+    assert card.isVisible()
+    field.setPlainText(words(14))
     assert "44 tokens" in card.text
     assert "holds 40" in card.text
     assert len(desk.script.requests) == 3
@@ -518,6 +541,9 @@ def test_a_larger_context_is_loaded_and_the_message_sent(open_desk: OpenDesk) ->
     card = desk.chat.context_card
     assert card.enlarge_button.text().startswith("Use a context of 1,024 tokens (+")
     card.enlarge_button.click()
+    desk.bot.waitUntil(lambda: bool(desk.assembly.settings.value.profiles))
+    kept = desk.assembly.settings.value.profiled(Path("model")).profile
+    assert kept.context == 1024, "it is there tomorrow"
     desk.bot.waitUntil(lambda: bool(desk.script.requests))
     desk.answered()
     loads = [each.context for each in desk.script.commands if isinstance(each, Load)]

@@ -194,7 +194,7 @@ def test_thinking_can_be_switched_where_the_model_allows_it(desk: Desk) -> None:
     button = desk.chat.composer.think_button
     assert button.isHidden()
     desk.script.plan = replace(desk.script.plan, can_think=True)
-    load = desk.assembly.bridge.last_load
+    load = desk.assembly.bridge.status.wanted
     assert load is not None
     desk.assembly.bridge.submit(load)
     desk.bot.waitUntil(button.isVisible)

@@ -658,3 +658,12 @@ def test_an_answer_that_begins_with_code_shows_all_of_it(view: TextView, text: s
     assert box.bottom() <= view.height()
     view.reopen("text\n\n")
     assert view.document().documentLayout().blockBoundingRect(view.document().begin()).top() == 0
+
+
+def test_an_error_while_it_lays_out_leaves_no_latch_behind(
+    view: TextView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "_work", lambda _until: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        view.work(1.0)
+    assert not view._working

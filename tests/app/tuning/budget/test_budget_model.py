@@ -1,4 +1,4 @@
-"""What every ceiling comes to: steps, the forbidden zone, words."""
+"""What every budget comes to: steps, the forbidden zone, words."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def test_steps_and_pages_move_as_far_as_fits(model: BudgetModel, data: st.DataOb
 
 @settings(deadline=None, max_examples=60)
 @given(budgets(), CEILINGS)
-def test_the_sentence_agrees_with_the_point(model: BudgetModel, ceiling: int) -> None:
-    point = model.at(ceiling)
+def test_the_sentence_agrees_with_the_point(model: BudgetModel, budget: int) -> None:
+    point = model.at(budget)
     assert point is not None
-    assert point.vram <= ceiling or point is model.points[0]
-    said = sentence(model, ceiling)
+    assert point.vram <= budget or point is model.points[0]
+    said = sentence(model, budget)
     assert size_words(point.vram) in said
     low, high = model.range_of(point)
     numbers = [float(n) for n in re.findall(r"about ([\d.]+) .*\(([\d.]+) to ([\d.]+)\)", said)[0]]
@@ -93,13 +93,13 @@ def test_the_sentence_agrees_with_the_point(model: BudgetModel, ceiling: int) ->
 @settings(deadline=None, max_examples=60)
 @given(budgets(), CEILINGS, OTHERS)
 def test_the_forbidden_zone_moves_with_other_programs(
-    model: BudgetModel, ceiling: int, others: int
+    model: BudgetModel, budget: int, others: int
 ) -> None:
     moved = model.with_others(others)
     assert abs(moved.others - others) < model.total / 500
     others = moved.others
     assert moved.limit == max(moved.total - others - moved.reserve, 0)
-    assert moved.fits(ceiling) == (moved.at(ceiling).vram <= moved.limit)  # type: ignore[union-attr]
+    assert moved.fits(budget) == (moved.at(budget).vram <= moved.limit)  # type: ignore[union-attr]
     assert (moved.last <= model.last) or others <= model.others
     assert moved.knee <= max(moved.limit, moved.points[0].vram)
 
@@ -153,8 +153,8 @@ def test_changes_too_small_to_be_seen_change_nothing() -> None:
 def test_a_card_that_borrows_the_memory_of_the_pc() -> None:
     own, lent = sample.model(others=0), sample.model(others=0, card=sample.SIMULATED)
     card = own.points[20].memory[1]
-    ceiling = own.points[20].vram
-    assert lent.host_then(ceiling).ours == own.host_then(ceiling).ours + card.total
+    budget = own.points[20].vram
+    assert lent.host_then(budget).ours == own.host_then(budget).ours + card.total
     assert lent.host_then(0) == own.host_then(0)
 
 
@@ -203,7 +203,7 @@ def test_made_from_a_preview() -> None:
 
 
 def idle() -> BudgetModel:
-    """Automatic stays on the CPU with any ceiling; Dovetail would use some memory."""
+    """Automatic stays on the CPU with any budget; Dovetail would use some memory."""
     alone = Curve(Mode.AUTO, (sample.point(0, 13.0, Mode.CPU),), 11 * GIB, 0, 40, 8192)
     using = tuple(sample.point(n, 5.0 + n / 4, Mode.DOVETAIL) for n in (2, 4, 8))
     return sample.model(

@@ -21,6 +21,7 @@ from pytestqt.qtbot import QtBot
 from stopwatch import least
 
 from app.engine_link.plan_texts import unbroken
+from app.settings.profiles import ModelProfile
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.budget.axis import Axis
 from app.tuning.budget.curve_view import CurveView
@@ -47,8 +48,8 @@ class Told:
     def __init__(self, view: BudgetView) -> None:
         self.changed: list[int] = []
         self.settled: list[int | None] = []
-        view.ceiling_changed.connect(self.changed.append)
-        view.slider.settled.connect(lambda: self.settled.append(view.ceiling))
+        view.chosen.connect(self.changed.append)
+        view.slider.settled.connect(lambda: self.settled.append(view.budget))
 
 
 @pytest.fixture
@@ -59,6 +60,7 @@ def view(qtbot: QtBot, theme: Theme) -> Iterator[BudgetView]:
     qtbot.addWidget(made)
     made.resize(1000, 700)
     made.show_model(sample.model())
+    made.chosen.connect(lambda budget: made.show_profile(ModelProfile(vram=budget)))
     made.show()
     qtbot.waitExposed(made)
     QApplication.processEvents()
@@ -74,14 +76,14 @@ def picture(view: BudgetView) -> QImage:
 
 
 def place(view: BudgetView, vram: float) -> QPoint:
-    """Where a ceiling is on the slider."""
+    """Where a budget is on the slider."""
     return QPoint(round(view.slider.axis.x(vram)), view.slider.height() // 3)
 
 
 def test_keys_go_by_steps_by_gib_and_to_the_ends(qtbot: QtBot, view: BudgetView) -> None:
     told, points = Told(view), view.model.points  # type: ignore[union-attr]
     last = points[view.model.last].vram  # type: ignore[union-attr]
-    view.set_ceiling(points[10].vram)
+    view.show_profile(ModelProfile(vram=points[10].vram))
     for key, vram in (
         (Qt.Key.Key_Right, points[11].vram),
         (Qt.Key.Key_Up, points[12].vram),
@@ -91,18 +93,18 @@ def test_keys_go_by_steps_by_gib_and_to_the_ends(qtbot: QtBot, view: BudgetView)
         (Qt.Key.Key_Home, 0),
     ):
         qtbot.keyClick(view.slider, key)
-        assert view.ceiling == vram == told.changed[-1] == told.settled[-1]
-    view.set_ceiling(points[10].vram)
+        assert view.budget == vram == told.changed[-1] == told.settled[-1]
+    view.show_profile(ModelProfile(vram=points[10].vram))
     qtbot.keyClick(view.slider, Qt.Key.Key_PageUp)
     layer = points[11].vram - points[10].vram
-    assert abs(view.ceiling - points[10].vram - GIB) <= layer / 2
+    assert abs(view.budget - points[10].vram - GIB) <= layer / 2
     qtbot.keyClick(view.slider, Qt.Key.Key_PageDown)
-    assert view.ceiling == points[10].vram
+    assert view.budget == points[10].vram
     assert len(told.changed) == len(told.settled) == 8
 
 
 def test_a_key_at_the_end_tells_nobody(qtbot: QtBot, view: BudgetView) -> None:
-    view.set_ceiling(0)
+    view.show_profile(ModelProfile(vram=0))
     told = Told(view)
     qtbot.keyClick(view.slider, Qt.Key.Key_Left)
     assert not told.changed
@@ -136,44 +138,44 @@ def test_the_curve_is_as_good_as_the_slider(view: BudgetView) -> None:
 
 def test_what_others_set_is_told_to_nobody(view: BudgetView) -> None:
     told = Told(view)
-    view.set_ceiling(3 * GIB)
+    view.show_profile(ModelProfile(vram=3 * GIB))
     view.show_model(sample.model(others=10 * GIB))
-    view.set_ceiling(None)
+    view.show_profile(ModelProfile(vram=None))
     assert not told.changed
     assert not told.settled
-    assert view.ceiling is None
+    assert view.budget is None
 
 
 def test_a_set_ceiling_stays_where_it_was_set(view: BudgetView) -> None:
     assert view.model is not None
     between = view.model.points[5].vram + 1
-    view.set_ceiling(between)
-    assert view.ceiling == between
+    view.show_profile(ModelProfile(vram=between))
+    assert view.budget == between
     assert view.slider.value() == 5
-    view.set_ceiling(None)
+    view.show_profile(ModelProfile(vram=None))
     assert view.slider.value() == view.model.index(view.model.knee)
 
 
 def test_others_take_what_the_ceiling_needs(qtbot: QtBot, view: BudgetView) -> None:
-    view.set_ceiling(8 * GIB)
+    view.show_profile(ModelProfile(vram=8 * GIB))
     taken = sample.model(others=7 * GIB)
     view.show_model(taken)
     assert view.model is not None
     assert view.slider.value() > taken.last
     assert "does not fit" in view.note.text()
     qtbot.keyClick(view.slider, Qt.Key.Key_Right)
-    assert view.ceiling == taken.points[taken.last].vram
+    assert view.budget == taken.points[taken.last].vram
     assert view.slider.value() == taken.last
     assert "does not fit" not in view.note.text()
 
 
 def test_a_screen_reader_cannot_choose_what_does_not_fit(view: BudgetView) -> None:
     view.show_model(sample.model(others=7 * GIB))
-    view.set_ceiling(0)
+    view.show_profile(ModelProfile(vram=0))
     view.slider.setValue(view.slider.maximum())
     assert view.model is not None
     assert view.slider.value() == view.model.last
-    assert view.ceiling == view.model.points[view.model.last].vram
+    assert view.budget == view.model.points[view.model.last].vram
 
 
 def test_the_wheel_scrolls_the_page(view: BudgetView) -> None:
@@ -196,7 +198,7 @@ def test_the_wheel_scrolls_the_page(view: BudgetView) -> None:
 
 def test_everything_is_told_in_words(qtbot: QtBot, view: BudgetView) -> None:
     assert view.model is not None
-    view.set_ceiling(4 * GIB)
+    view.show_profile(ModelProfile(vram=4 * GIB))
     said = sentence(view.model, 4 * GIB)
     assert view.slider.accessibleDescription() == said
     assert view.sentence.text() == unbroken(said)
@@ -225,7 +227,7 @@ def test_tooltips_name_dots_steps_and_layers(view: BudgetView) -> None:
     first = QPointF(SIDE + 3, view.layers.header_height + 12)
     assert view.layers.words_at(first).startswith("Layer 1: ")
     assert view.layers.words_at(QPointF(2, 2)) == ""
-    view.set_ceiling(0)
+    view.show_profile(ModelProfile(vram=0))
     bars = view.card._areas()
     assert [name for name, _, _ in bars] == ["Now", "After"]
     now, then = (QPointF(SIDE + bar.left() + 1, 6 + bar.center().y()) for _, bar, _ in bars)
@@ -359,7 +361,7 @@ class Paints:
 
 
 def test_a_drag_paints_only_what_moves(view: BudgetView) -> None:
-    view.set_ceiling(0)
+    view.show_profile(ModelProfile(vram=0))
     QApplication.processEvents()
     paints, ground = Paints(view), view.slider._picture
     for index in range(1, 6):
@@ -374,7 +376,7 @@ def test_what_is_hidden_rests(qtbot: QtBot, view: BudgetView) -> None:
     view.hide()
     paints = Paints(view)
     view.show_model(sample.model(others=5 * GIB))
-    view.set_ceiling(GIB)
+    view.show_profile(ModelProfile(vram=GIB))
     QApplication.processEvents()
     assert not paints.count
     view.show()
@@ -403,7 +405,7 @@ def quickest(act: Callable[[], None]) -> float:
 def test_a_step_of_a_drag_costs_little(view: BudgetView) -> None:
     view.resize(1280, 800)
     view.show_model(sample.model(layers=120))
-    view.set_ceiling(0)
+    view.show_profile(ModelProfile(vram=0))
     QApplication.processEvents()
     steps = iter(range(1, 100, 2))
     assert quickest(lambda: view.slider.setValue(next(steps))) < MOST_S
