@@ -123,7 +123,7 @@ def published_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def _what_stays_is_no_garbage() -> None:
-    """Leave what earlier files made out of all collections of garbage to come, as modules and tests.
+    """Leave what earlier files made out of all collections of garbage to come.
 
     Every load and every unload of a model collects, and would look through all of torch each time.
     """
