@@ -122,7 +122,7 @@ class Load:
     @property
     def allows_lookup(self) -> bool:
         """Tell whether the conversation itself may propose tokens."""
-        return self.draft is not DraftChoice.NONE
+        return self.draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
 
 
 class ServerKind(StrEnum):
