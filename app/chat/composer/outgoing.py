@@ -21,8 +21,11 @@ from app.engine_link.status import EngineStatus
 from app.history import StoredMessage
 from app.notices import report, report_failure, tell
 from app.session.attachments import (
+    MOST_BYTES,
+    MOST_FILES,
     Attachment,
     as_block,
+    folder_files,
     is_document,
     model_among,
     pasted,
@@ -36,7 +39,7 @@ from app.signals import TypedSignal
 from app.widgets.file_dialog import ask_for_files
 from engine.errors import Cancelled, UserFixable
 from engine.events import RoundFinished
-from engine.language import tr
+from engine.language import tr, tr_count
 from engine.request import Role
 
 _PAUSE_MS = 250
@@ -110,6 +113,12 @@ class Outgoing(QObject):
         if model is not None:
             self.model_given.emit(model)
             return
+        folders = [path for path in paths if path.is_dir()]
+        for folder in folders:
+            key = self._key
+            take = partial(self._take_folder, key, folder)
+            in_background(self, partial(_read_folder, folder), take, self._refuse, long=True)
+        paths = [path for path in paths if path not in folders]
         texts = [path for path in paths if not is_document(path)]
         if texts:
             read = partial(_read_all, texts)
@@ -149,6 +158,23 @@ class Outgoing(QObject):
                 self._attach(key, each)
             else:
                 report(each)
+
+    def _take_folder(
+        self, key: int | None, folder: Path, read: tuple[list[Attachment], int]
+    ) -> None:
+        """Attach the text files of a folder; their sizes are seen before anything is sent."""
+        files, left_out = read
+        for each in files:
+            self._attach(key, each)
+        if not files:
+            report(
+                UserFixable(
+                    tr("“{name}” holds no text files.").format(name=folder.name),
+                    tr("Attach files with text in them."),
+                )
+            )
+        elif left_out:
+            tell(tr_count("{n} file was left out.", "{n} files were left out.", left_out))
 
     def _attach(self, key: int | None, attachment: Attachment) -> None:
         if attachment.notice:
@@ -395,3 +421,20 @@ def _read_all(paths: Sequence[Path]) -> list[Attachment | UserFixable]:
         except UserFixable as error:
             read.append(error)
     return read
+
+
+def _read_folder(folder: Path) -> tuple[list[Attachment], int]:
+    """Return the text files in a folder, named from there, and how many were left out."""
+    found = folder_files(folder)
+    files: list[Attachment] = []
+    total = 0
+    for path in found[:MOST_FILES]:
+        try:
+            made = read_attachment(path)
+        except UserFixable:
+            continue
+        total += made.size
+        if total > MOST_BYTES:
+            break
+        files.append(replace(made, name=path.relative_to(folder.parent).as_posix(), notice=""))
+    return files, len(found) - len(files)
