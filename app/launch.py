@@ -18,7 +18,7 @@ from engine import language
 from engine.language import LANGUAGES, listed, tr
 
 _LARGEST_GPU = 10_000
-COMMANDS = ("chat", "serve", "bench", "plan", "hardware", "models", "train-draft")
+COMMANDS = ("chat", "serve", "bench", "plan", "hardware", "models", "train-draft", "pytorch")
 """Sub-commands that need no window; known here without importing the engine."""
 
 

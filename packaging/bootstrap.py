@@ -4,22 +4,19 @@
 
 `--dev` adds what the tests and checks need, `--screen` makes sure that a window can open here,
 `--gpu cuda` takes PyTorch's large build for NVIDIA's cards, which nobody gets without asking: GPUs
-of every maker are reached through WebGPU, which is always installed.
+of every maker are reached through WebGPU, which is always installed. PyTorch for the CPU comes with
+the test tools, and where the native library can neither be built nor taken out of a wheel.
 Plain standard library, and it parses on old Python, so that it can say which one is needed.
 """
 
 import argparse
 import contextlib
 import hashlib
-import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
-import threading
 import time
-import urllib.request
 from pathlib import Path
 from typing import Iterator
 
@@ -42,16 +39,15 @@ PYTHON = VENV / ("Scripts/python.exe" if sys.platform == "win32" else "bin/pytho
 LOCK = ROOT / ".setup.lock"
 
 OLDEST, NEWEST = (3, 11), (3, 14)
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-CUDA_INDEX = "https://download.pytorch.org/whl/cu130"
 NVIDIA_DRIVER = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/libcuda.so.1")
 
 # In MB, measured on Linux x86-64 with the pinned versions; the CUDA build is an estimate.
-DOWNLOAD_MB = {"PyTorch for the CPU": 195, "Qt": 80, "the rest": 60}
-DOWNLOAD_CUDA_MB = {"PyTorch with CUDA": 3300, "Qt": 80, "the rest": 60}
+DOWNLOAD_MB = {"Qt": 80, "the rest": 42}
+DOWNLOAD_TORCH_MB = {"PyTorch for the CPU": 220}
+DOWNLOAD_CUDA_MB = {"PyTorch with CUDA": 3300}
 DOWNLOAD_DEV_MB = {"test tools": 275}  # 200 are Triton
 DOWNLOAD_STARTER_MB = {"the starter model": 93}
-DISK_MB, DISK_CUDA_MB, DISK_DEV_MB, DISK_STARTER_MB = 1500, 7600, 1100, 200
+DISK_MB, DISK_TORCH_MB, DISK_CUDA_MB, DISK_DEV_MB, DISK_STARTER_MB = 600, 1000, 7000, 1100, 200
 
 # What `starter.py` fetches; engine/hub/starter.py has all that is known of it.
 STARTER = ROOT / "resources/models/smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -109,9 +105,11 @@ def is_set_up(venv: Path, dev: bool, wanted: str, cuda: bool = False) -> bool:
     return any(file.exists() and file.read_text() == wanted for file in stamps(venv, dev, cuda))
 
 
-def download_words(cuda: bool, dev: bool, starter: bool) -> str:
+def download_words(cuda: bool, torch: bool, dev: bool, starter: bool) -> str:
     """What will be downloaded, part by part."""
-    parts = dict(DOWNLOAD_CUDA_MB if cuda else DOWNLOAD_MB)
+    parts = dict(DOWNLOAD_MB)
+    if cuda or torch:
+        parts.update(DOWNLOAD_CUDA_MB if cuda else DOWNLOAD_TORCH_MB)
     if dev:
         parts.update(DOWNLOAD_DEV_MB)
     if starter:
@@ -127,24 +125,6 @@ def _size(mb: int) -> str:
 def has_nvidia_driver() -> bool:
     """Whether an NVIDIA driver is here, so that the large build of PyTorch is of use."""
     return any(Path(file).exists() for file in NVIDIA_DRIVER)
-
-
-def answers(url: str, seconds: float) -> bool:
-    """Whether `url` can be fetched within `seconds`, name lookup included."""
-    reached = []  # type: list[bool]
-
-    def fetch() -> None:
-        request = urllib.request.Request(url, method="HEAD")  # noqa: S310  # a constant of ours
-        try:
-            with urllib.request.urlopen(request, timeout=seconds):  # noqa: S310
-                reached.append(True)
-        except OSError:
-            pass
-
-    thread = threading.Thread(target=fetch, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return bool(reached)
 
 
 @contextlib.contextmanager
@@ -208,22 +188,39 @@ def venv_works() -> bool:
 
 def install(dev: bool, cuda: bool, status: Status) -> None:
     """Install Duotail and everything that it needs into `.venv`."""
-    starter = not starter_is_here()
+    starter, torch = not starter_is_here(), needs_torch(dev, cuda)
     if PYTHON.with_name("duotail").exists():
         tools = dev and not PYTHON.with_name("pytest").exists()
         added = "adding the test tools ({} MB)".format(*DOWNLOAD_DEV_MB.values())
         say("Bringing .venv up to date{}.".format(f", {added}" if tools else ""))
     else:
-        needed = (DISK_CUDA_MB if cuda else DISK_MB) + (DISK_DEV_MB if dev else 0)
-        check_disk(needed + (DISK_STARTER_MB if starter else 0))
-        say(f"Downloading {download_words(cuda, dev, starter)}; later starts skip this.")
-    packages.install(PYTHON, [*build_options(cuda), "torch"], status)
-    if cuda and not has_cuda_build():
-        raise SetupProblem(
-            "PyTorch's build for CUDA cannot be had for this machine: run make without GPU=cuda."
-        )
+        needed = DISK_MB + (DISK_DEV_MB if dev else 0) + (DISK_STARTER_MB if starter else 0)
+        check_disk(needed + (DISK_CUDA_MB if cuda else DISK_TORCH_MB if torch else 0))
+        say(f"Downloading {download_words(cuda, torch, dev, starter)}; later starts skip this.")
     kept = {} if os.environ.get("DUOTAIL_LIBRARY") else {"DUOTAIL_LIBRARY": "kept"}
     packages.install(PYTHON, ["-e", ".[dev]" if dev else "."], status, **kept)
+    if torch:
+        install_torch(cuda, status)
+
+
+def needs_torch(dev: bool, cuda: bool) -> bool:
+    """Whether PyTorch is fetched now: others get it when they need it, with a click."""
+    return dev or cuda or not library_build.can_build()
+
+
+def install_torch(cuda: bool, status: Status) -> None:
+    """Have Duotail fetch PyTorch, as it does from the window."""
+    status.update("packages:", "fetching PyTorch")
+    command = [str(PYTHON.with_name("duotail")), "pytorch", *(["--cuda"] if cuda else [])]
+    told = subprocess.run(
+        command, cwd=str(ROOT), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, close_fds=False
+    )
+    status.update("packages:", "")
+    if told.returncode:
+        raise SetupProblem(
+            told.stderr.decode(errors="replace").strip() + "\nThen run make again: what was done "
+            "stays."
+        )
 
 
 def starter_is_here() -> bool:
@@ -244,50 +241,6 @@ def check_disk(needed_mb: int) -> None:
         raise SetupProblem(
             f"Duotail needs about {_size(needed_mb)} on this disk, and {_size(free_mb)} are free."
         )
-
-
-def build_options(cuda: bool) -> "list[str]":
-    """Options with which pip takes the build of PyTorch that is wanted.
-
-    The Package Index has the one for CUDA on Linux, and that for the CPU elsewhere.
-    """
-    if cuda:
-        if not has_cuda_build():
-            # Else one for the CPU, which has the same version, would do for pip.
-            run([str(PYTHON), "-m", "pip", "uninstall", "-q", "-y", "torch"], "pip did not work.")
-        return [] if sys.platform == "linux" else ["--extra-index-url", CUDA_INDEX]
-    if sys.platform != "linux":
-        return []
-    if answers(CPU_INDEX + "/torch/", seconds=5):
-        return ["--extra-index-url", CPU_INDEX]
-    say(f"{CPU_INDEX} does not answer: asking for the build that pip finds elsewhere.")
-    asked = [str(PYTHON), "-m", "pip", "install", "-q", "-c", str(packages.CONSTRAINTS)]
-    asked += ["--dry-run", "--no-deps", "--report", "-", "torch"]
-    if is_cuda_build(subprocess.run(asked, stdout=subprocess.PIPE).stdout):
-        raise SetupProblem(
-            f"Only PyTorch's build for CUDA can be had here (3.3 GB), as {CPU_INDEX} does not "
-            "answer. Run make again when it does, or `make run GPU=cuda` to take that build."
-        )
-    return []
-
-
-def has_cuda_build() -> bool:
-    """Whether PyTorch is in `.venv`, and computes with CUDA."""
-    code = "import torch; raise SystemExit(not torch.version.cuda)"
-    return subprocess.run([str(PYTHON), "-c", code], stderr=subprocess.DEVNULL).returncode == 0
-
-
-def is_cuda_build(report: bytes) -> bool:
-    """Whether the PyTorch of pip's report brings CUDA along."""
-    try:
-        found = [
-            each["metadata"].get("requires_dist", []) for each in json.loads(report)["install"]
-        ]
-    except (ValueError, KeyError):
-        return False  # pip could not tell; it says why when it installs
-    needed = [line for each in found for line in each if line.startswith(("nvidia-", "cuda-"))]
-    own = platform.machine()
-    return any("platform_machine" not in line or own in line for line in needed)
 
 
 def check_native() -> None:
@@ -378,7 +331,7 @@ def prepare_gpu(cuda: bool) -> None:
     elif has_nvidia_driver():
         say(
             "An NVIDIA driver is here: Duotail uses the GPU through WebGPU; `make run GPU=cuda` "
-            f"adds PyTorch's build for CUDA ({_size(sum(DOWNLOAD_CUDA_MB.values()))})."
+            f"adds PyTorch's build for CUDA ({_size(*DOWNLOAD_CUDA_MB.values())})."
         )
 
 

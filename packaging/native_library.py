@@ -91,6 +91,8 @@ def find_compiler() -> Optional[Compiler]:
 
 def objects_folder() -> Path:
     """Return where objects are kept: with what else Duotail has in the user's cache folder."""
+    if os.environ.get("DUOTAIL_CACHE_DIR"):
+        return Path(os.environ["DUOTAIL_CACHE_DIR"]) / "objects"
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
         return base / "Duotail" / "Cache" / "objects"

@@ -50,9 +50,10 @@ def check_compiler() -> None:
         install_system_packages(packages, "The fast engine needs a C compiler.")
         return
     say(
-        "No C compiler here, and no wheel of this version in dist/: Duotail will work, but several "
-        "times slower. To mend that, put such a wheel there or run `sudo apt-get install {}` (or "
-        "what your system has), then make.".format(" ".join(packages))
+        "No C compiler here, and no wheel of this version in dist/: Duotail will compute with "
+        "PyTorch instead, which is a larger download and several times slower. To mend that, put "
+        "such a wheel there or run `sudo apt-get install {}` (or what your system has), then "
+        "make.".format(" ".join(packages))
     )
 
 

@@ -70,8 +70,14 @@ class Problem(Exception):
     """Why a wheel could not be built."""
 
 
-def build_library(target: Target, compiler: str, folder: Path) -> Path:
+def build_library(target: Target, compiler: str, folder: Path, kept: Path | None = None) -> Path:
     """Compile and link the native library of a target; return its file.
+
+    Args:
+        target: what for.
+        compiler: the program.
+        folder: where the library goes.
+        kept: where objects stay; None: in the user's cache folder.
 
     Raises:
         Problem: the compiler failed; it holds what it said.
@@ -79,7 +85,7 @@ def build_library(target: Target, compiler: str, folder: Path) -> Path:
     library = folder / target.file
     told = native_library.Compiler((compiler,), target.compile, ("-s", *target.link))
     try:
-        native_library.build(library, told, kept=folder)
+        native_library.build(library, told, kept=kept)
     except native_library.BuildFailed as failure:
         raise Problem(str(failure)) from failure
     return library

@@ -6,14 +6,16 @@ from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
 
 from app.engine_link.running import Running
 from app.engine_link.status import EngineStatus, Phase, same_load
 from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
 from app.settings import SettingsStore
+from app.shell.pytorch_offer import offer_pytorch
 from app.tuning.refusal import button_words, may_fit_later, refusal
-from engine.events import Failed, PlanReady
+from engine.events import Failed, FailureKind, PlanReady
 from engine.language import number, sentences, tr
 
 
@@ -21,9 +23,10 @@ class LoadNotices(QObject):
     """A failure is told until another model is loaded, or the same in another way."""
 
     def __init__(
-        self, running: Running, session: ChatSession, settings: SettingsStore, parent: QObject
+        self, running: Running, session: ChatSession, settings: SettingsStore, window: QWidget
     ) -> None:
-        super().__init__(parent)
+        super().__init__(window)
+        self._window = window
         self._settings = settings
         self._running, self._bridge, self._session = running, running.bridge, session
         self._failure: Notice | None = None
@@ -72,6 +75,9 @@ class LoadNotices(QObject):
 
     def _failed(self, event: Failed) -> None:
         if event.request_id is not None or self._running.falls_back:
+            return
+        if event.kind is FailureKind.NEEDS_PYTORCH:
+            self._failure = offer_pytorch(event, self._window, self._running.try_again)
             return
         choices = [
             (button_words(way), partial(self._running.take, way.load)) for way in event.ways_out

@@ -31,7 +31,10 @@ def may_fit_later(event: Failed) -> bool:
     """Return whether the same load may work another time, with nothing changed by the user here."""
     if event.shortage is not None and event.shortage.budgeted:
         return False
-    never = (FailureKind.ABSENT, FailureKind.MODEL_UNUSABLE, FailureKind.NOT_POSSIBLE)
+    never = (
+        *(FailureKind.ABSENT, FailureKind.NEEDS_PYTORCH),
+        *(FailureKind.MODEL_UNUSABLE, FailureKind.NOT_POSSIBLE),
+    )
     return event.kind not in never
 
 

@@ -15,6 +15,7 @@ from engine.commands import KvType, WeightFormat
 from engine.errors import Absent
 from engine.language import tr
 from engine.machine.facts import CPU
+from engine.pytorch import need_pytorch
 
 _log = logging.getLogger(__name__)
 
@@ -104,8 +105,12 @@ def cpu_backend(
     Models with the same number of threads share a pool; None is a thread per available core.
     torch always works on one. What the backend holds is entered in `account`; `loan` is what a
     feature head has of its target, `kv` the type of keys and values, which are fp32 for F32.
+
+    Raises:
+        PyTorchAbsent: F32, and torch is not installed.
     """
     if weights is WeightFormat.F32:
+        need_pytorch(tr("Computing in {format}").format(format=weights))
         from engine.backend.torch_cpu.segment import TorchCpuBackend
 
         return TorchCpuBackend(account)

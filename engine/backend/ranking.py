@@ -31,7 +31,7 @@ def rank(logits: Floats, position: int, ranking: Ranking) -> Floats:
     if ranking.temperature:
         scores /= min(max(ranking.temperature, COLDEST), HOTTEST)
         if ranking.share_noise:
-            scores += noise(ranking.seed, position, logits.shape[1])
+            scores += noise(ranking.seed, position + ranking.shift, logits.shape[1])
     top = scores.max(axis=1, keepdims=True)
     scores -= top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
     return scores.astype(np.float32)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from engine.backend.device import Device
+from engine.language import tr
 from engine.machine.facts import WEBGPU
+from engine.pytorch import need_pytorch
 
 
 def open_accelerator(name: str, budget: int | None = None, label: str | None = None) -> Device:
@@ -21,6 +23,7 @@ def open_accelerator(name: str, budget: int | None = None, label: str | None = N
         from engine.backend.webgpu.device import WebGpuDevice
 
         return WebGpuDevice(name, budget, label)
+    need_pytorch(tr("The device {name}").format(name=name))
     from engine.backend.accelerator.device import TorchDevice
 
     return TorchDevice(name, budget, label)

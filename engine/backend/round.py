@@ -37,11 +37,14 @@ class Ranking:
         temperature: that of the target's sampler; 0 is greedy.
         seed: seed of its noise.
         share_noise: whether the noise of its draws is added, where it draws at all.
+        shift: tokens of the sequence before the first that the draft has read: its positions count
+            from there, those of the noise from the beginning.
     """
 
     temperature: float
     seed: int
     share_noise: bool
+    shift: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,13 +75,17 @@ class TimedDrafter:
     seconds: float = 0.0
     levels: int = 0
 
-    def begin_seconds(self, context: DraftContext) -> float:
-        """See `Drafter`."""
-        return self.drafter.begin_seconds(context)
-
     def begin(self, context: DraftContext) -> None:
         """See `Drafter`."""
         self.drafter.begin(context)
+
+    def missing(self, context: DraftContext) -> int:
+        """See `Drafter`."""
+        return self.drafter.missing(context)
+
+    def read(self, context: DraftContext, most: int) -> None:
+        """See `Drafter`."""
+        self.drafter.read(context, most)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """See `Drafter`."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine import language
-from engine.cli import bench, chat, hardware, hub, models, plan, serve, train_draft
+from engine.cli import bench, chat, hardware, hub, models, plan, pytorch, serve, train_draft
 from engine.cli.exit_code import ExitCode, report
 from engine.errors import Absent, UserFixable
 from engine.language import tr
@@ -53,6 +53,6 @@ def command_parser() -> argparse.ArgumentParser:
         ),
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (chat, serve, bench, plan, hardware, models, hub, train_draft):
+    for module in (chat, serve, bench, plan, hardware, models, hub, train_draft, pytorch):
         module.add_parser(commands)
     return parser

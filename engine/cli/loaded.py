@@ -34,5 +34,6 @@ def error_of(failure: Failed) -> UserFixable:
         full = OutOfMemory(failure.cause, failure.remedy, failure.details, failure.shortage)
         full.ways_out = failure.ways_out
         return full
-    kind = Absent if failure.kind is FailureKind.ABSENT else UserFixable
+    absent = failure.kind in (FailureKind.ABSENT, FailureKind.NEEDS_PYTORCH)
+    kind = Absent if absent else UserFixable
     return kind(failure.cause, failure.remedy, failure.details)

@@ -18,6 +18,7 @@ from engine.commands import WeightFormat
 from engine.hub.local import resolve_model
 from engine.language import tr
 from engine.language.units import duration, file_size
+from engine.pytorch import need_pytorch
 from engine.train.settings import (
     DraftKind,
     DraftShape,
@@ -129,6 +130,7 @@ def _options() -> tuple[tuple[str, str, Callable[[str], object], str, str], ...]
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Train, telling on stderr how it goes."""
+    need_pytorch(tr("Training"))
     from engine.train.trainer import Paused  # imports torch
     from engine.train.training import train
 

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from engine.devices.kept_files import KeptFiles, cache_subfolder
 from engine.devices.machine_file import check_speeds
+from engine.machine.cores import default_threads
 from engine.machine.facts import Machine
+from engine.machine.reached import Reached
 from engine.machine.speeds import Speeds
 from engine.plan.plan import Plan
 from engine.speculative.costs import Learnt
@@ -26,6 +28,8 @@ LEARNT_VERSION = 1
 
 MOST_SPEEDS, MOST_LEARNT = 8, 32
 """Files that are kept."""
+MOST_REACHED = 64
+"""Placements of a machine whose speeds are kept."""
 GIB = 2**30
 
 
@@ -133,6 +137,43 @@ class KeptLearnt:
     def keep(self, pair: str, learnt: Learnt) -> None:
         """Write it down, and delete the least recently used pairs."""
         self._files.keep(_LearntFile(pair, learnt))
+
+
+@dataclass(frozen=True, slots=True)
+class _ReachedFile:
+    """Content of a file."""
+
+    identity: str
+    reached: tuple[Reached, ...]
+
+
+class KeptReached:
+    """What answers reached, in one folder. Several processes may use it: the last to write wins."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or cache_subfolder("reached")
+        self._files = KeptFiles(
+            _ReachedFile, self.folder, lambda file: file.identity, most=MOST_SPEEDS
+        )
+
+    def find(self, machine: Machine) -> tuple[Reached, ...]:
+        """Return what answers reached on this machine, the newest first."""
+        found = self._files.find(_with_simulated(machine))
+        return () if found is None else found.reached
+
+    def keep(self, machine: Machine, reached: Reached) -> None:
+        """Write it down before all others, in place of what the placement reached earlier."""
+        here = reached.models, reached.placement
+        others = [each for each in self.find(machine) if (each.models, each.placement) != here]
+        kept = (reached, *others[: MOST_REACHED - 1])
+        self._files.keep(_ReachedFile(_with_simulated(machine), kept))
+
+
+def _with_simulated(machine: Machine) -> str:
+    """The machine's identity; a simulated accelerator makes another machine of it."""
+    simulated = [found.memory_total for found in machine.accelerators if found.simulated]
+    facts = identity(machine, default_threads()), simulated
+    return blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
 
 
 def _native_build() -> str:

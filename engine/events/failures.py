@@ -17,6 +17,8 @@ class FailureKind(StrEnum):
     OUT_OF_MEMORY = "out of memory"
     ABSENT = "absent"
     """Something optional is not here: a graphics card."""
+    NEEDS_PYTORCH = "needs PyTorch"
+    """It is not here and can be downloaded: see `engine.pytorch`."""
     MODEL_UNUSABLE = "model unusable"
     NOT_POSSIBLE = "not possible"
     """Not with this model."""

@@ -24,7 +24,7 @@ from engine.commands import Mode
 from engine.devices.accelerators.adapter_checks import AdapterCheck, AdapterChecks
 from engine.devices.accelerators.webgpu_adapters import with_adapters
 from engine.devices.kept_estimates import KeptEstimates
-from engine.devices.kept_measurements import KeptLearnt, KeptSpeeds
+from engine.devices.kept_measurements import KeptLearnt, KeptReached, KeptSpeeds
 from engine.devices.probe import probe_host, probe_machine
 from engine.errors import Absent
 from engine.language import tr
@@ -60,6 +60,8 @@ class DeviceManager:
         """Memory that models held before; later plans go by it."""
         self.learnt = KeptLearnt()
         """Knowledge of controllers about pairs, from earlier starts."""
+        self.reached = KeptReached()
+        """Speeds of answers by placement; later plans go by them."""
 
     def simulated(self) -> SimulatedDevice | None:
         """The simulated accelerator that a load has opened, as long as it is in use."""
@@ -94,7 +96,8 @@ class DeviceManager:
         if device is not None:
             machine = with_device(machine, device)
         usable = tuple(map(self._unless_lost, machine.accelerators))
-        return self.estimates.apply(replace(machine, accelerators=usable))
+        machine = self.estimates.apply(replace(machine, accelerators=usable))
+        return replace(machine, reached=self.reached.find(machine))
 
     def _check(self, machine: Machine, *, make: bool) -> AdapterCheck | None:
         """Return what WebGPU has found with these cards and drivers; `make`: look if it has not."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.machine.reached import Reached
+
 CPU = "cpu"
 """The device that is always there; accelerators are called as torch calls them, "cuda:0"."""
 
@@ -150,10 +152,15 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything a plan can be made with; accelerators in the system's order."""
+    """Everything a plan can be made with; accelerators in the system's order.
+
+    Attributes:
+        reached: speeds of answers on this machine, the newest first.
+    """
 
     host: Host
     accelerators: tuple[Accelerator, ...] = field(default=())
+    reached: tuple[Reached, ...] = field(default=())
 
     @property
     def usable(self) -> tuple[Accelerator, ...]:

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from engine import pytorch
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.families import READERS
@@ -50,7 +51,11 @@ def read_other(source: JsonObject) -> OtherConfig:
         UserFixable: transformers does not know it either, or other packages are needed.
     """
     family = source.text("model_type") or ""
-    architecture, names = runnable_families().get(family), source.items("architectures")
+    names = source.items("architectures")
+    if pytorch.is_installed():
+        architecture = runnable_families().get(family)
+    else:  # whether it knows this one is seen when it is here
+        architecture = next((str(name) for name in names if _writes_text(name)), None)
     if architecture is None or not names:
         raise unsupported(tr("its family is “{family}”").format(family=family[:60]))
     if architecture not in names:
@@ -68,18 +73,32 @@ def read_other(source: JsonObject) -> OtherConfig:
 
 
 def is_other(source: JsonObject) -> bool:
-    """Return whether only transformers has a class for this family that writes text."""
+    """Return whether only transformers has a class for this family that writes text.
+
+    Where it is not installed, it may have one for every architecture that is called so.
+    """
     family = source.text("model_type") or ""
-    return family not in READERS and family in runnable_families()
+    if family in READERS:
+        return False
+    if not pytorch.is_installed():
+        return any(map(_writes_text, source.items("architectures")))
+    return family in runnable_families()
 
 
-@cache
+def _writes_text(architecture: object) -> bool:
+    return str(architecture).endswith(("ForCausalLM", "LMHeadModel"))
+
+
 def runnable_families() -> dict[str, str]:
     """`model_type` -> class, as the installed transformers lists them in its source."""
     spec = find_spec("transformers")
     if spec is None or spec.origin is None:
         return {}
-    file = Path(spec.origin).parent / "models" / "auto" / "modeling_auto.py"
+    return _listed(Path(spec.origin).parent / "models" / "auto" / "modeling_auto.py")
+
+
+@cache
+def _listed(file: Path) -> dict[str, str]:
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError):

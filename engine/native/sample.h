@@ -18,6 +18,7 @@ typedef struct {
     int32_t top_k;
     int32_t answer_start; /* position from which presence and frequency penalties count tokens */
     int32_t share_noise;  /* whether dt_rank adds the noise of the draws */
+    int32_t shift;        /* dt_rank adds it to positions: tokens before those that a draft has read */
 } dt_sampling;
 
 /* Most tokens that dt_rank gives for a row, and most tokens of a vocabulary. */

@@ -115,11 +115,11 @@ double dt_find_mass(dt_pool *pool, const float *row, int32_t vocab, float peak)
 
 /* ---- ranking ------------------------------------------------------------------------------- */
 
-/* Where the tokens of a row stand: at positions[row * step]. */
+/* Where the tokens of a row stand: at positions[row * step] + shift. */
 typedef struct {
     uint64_t seed;
     const int32_t *positions; /* NULL: without noise */
-    int32_t step;
+    int32_t step, shift;
 } places;
 
 /* Up to PARTS / slices rows; `plan` is what their searches have in common. */
@@ -140,7 +140,7 @@ static void rank_rows(dt_pool *pool, const float *logits, int32_t rows, int32_t 
         searches[row].row = logits + (int64_t)row * vocab;
         searches[row].peak = highest(job.peak.peak + row * slices, slices).value;
         if (!at.positions) continue;
-        noise[row] = dt_noise_at(at.seed, at.positions[row * at.step]);
+        noise[row] = dt_noise_at(at.seed, at.positions[row * at.step] + at.shift);
         searches[row].noise = &noise[row];
     }
     job.search.searches = searches, job.search.vocab = vocab;
@@ -174,7 +174,7 @@ static int32_t rank(dt_pool *pool, const dt_sampling *sampling, const float *log
     const int32_t together = PARTS / dt_slices(vocab);
     for (int32_t row = 0; row < rows; row += together) {
         const int noisy = !greedy && sampling->share_noise;
-        const places at = {sampling->seed, noisy ? positions + row * step : NULL, step};
+        const places at = {sampling->seed, noisy ? positions + row * step : NULL, step, sampling->shift};
         rank_rows(pool, logits + (int64_t)row * vocab,
                   rows - row < together ? rows - row : together, vocab, &plan, at,
                   out + (int64_t)row * width);

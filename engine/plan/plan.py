@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from engine.backend.segment import Share
 from engine.commands import Mode
 from engine.machine.memory import DeviceMemory
+from engine.machine.reached import PlacementKey
 
 BUCKETS = (1, 2, 4, 8, 16, 32)
 """Rows of a target forward whose cost is told apart (and, on accelerators, graphs kept)."""
@@ -99,6 +100,13 @@ class Plan:
     def layers_on_gpu(self) -> int:
         """Target blocks on an accelerator."""
         return sum(len(share.blocks) for share in self.target if share.device != "cpu")
+
+    @property
+    def key(self) -> PlacementKey:
+        """The placement as far as its speed goes."""
+        cut = self.layers_on_gpu + self.head_on_gpu
+        parallel = self.mode is Mode.DUO
+        return PlacementKey(self.draft is not None, self.draft_device or "", parallel, cut)
 
     @property
     def embedding_on_gpu(self) -> bool:

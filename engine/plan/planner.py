@@ -14,6 +14,7 @@ from engine.errors import OutOfMemory
 from engine.events.models import Curve, CurvePoint
 from engine.machine.facts import CPU, Accelerator, Machine
 from engine.machine.memory import DeviceMemory, host_reserve
+from engine.machine.reached import PlacementKey, Reached
 from engine.machine.speeds import DeviceSpeeds, Speeds
 from engine.plan.assumed import assumed_speeds
 from engine.plan.cost import AcceleratorLane
@@ -64,7 +65,12 @@ class Planning:
     ) -> None:
         check_wish(machine, target, drafts, wish)
         self._machine, self._target, self._wish = machine, target, wish
-        self._drafts = list(drafts)
+        self.reached = tuple(
+            each for each in machine.reached if each.models == key_of(target, drafts)
+        )
+        """What answers of these models reached on this machine, the newest first."""
+        accepted = next((each.acceptance for each in self.reached if each.acceptance), None)
+        self._drafts = [_as_accepted(draft, accepted) for draft in drafts]
         self._speeds = speeds
         self._assumed = assumed_speeds(machine)
         self._search = self._best_search()
@@ -73,6 +79,24 @@ class Planning:
     def models(self) -> str:
         """Key under which memory estimates of these models are kept."""
         return key_of(self._target, self._drafts)
+
+    def knowing(self, reached: Sequence[Reached], acceptance: float | None = None) -> Planning:
+        """Return the same question with other knowledge.
+
+        Args:
+            reached: by answers of these models, the newest first.
+            acceptance: of the draft's tokens; None: as `reached` tells.
+        """
+        drafts = self._drafts
+        if acceptance is not None:
+            drafts = [_as_accepted(draft, acceptance) for draft in drafts]
+            reached = [replace(each, acceptance=None) for each in reached]
+        machine = replace(self._machine, reached=tuple(reached))
+        return Planning(machine, self._speeds, self._target, drafts, self._wish)
+
+    def rate(self, placement: PlacementKey) -> float | None:
+        """Return the tokens per second of a placement; None where it is not possible."""
+        return self._search.rate(placement)
 
     def plan(self) -> Plan:
         """Return the plan for the wished ceiling, or for the knee.
@@ -167,7 +191,7 @@ class Planning:
         alone = wish.mode is Mode.PLAIN or bool(target.other_family)
         drafts = [] if alone else self._drafts
         throughput = Throughput(
-            host, found, self._lane(found), self._device(CPU), target, drafts, wish
+            host, found, self._lane(found), self._device(CPU), target, drafts, wish, self.reached
         )
         whole = context_for(budget, found, target, [], wish, cut=False)
         shorter = context_for(budget, found, target, drafts, wish)
@@ -213,7 +237,9 @@ class Planning:
             threads=self._threads(placement),
             expected=search.expected(placement),
         )
-        told = Told(self._machine, search, self._drafts, placement, made, self._ceiling)
+        told = Told(
+            self._machine, search, self._drafts, placement, made, self._ceiling, self.reached
+        )
         return replace(made, reasons=reasons(told))
 
     def _shares(self, cut: int) -> tuple[Share, ...]:
@@ -252,6 +278,11 @@ class Planning:
         found, cores = self._search.accelerator, self._machine.host.cores
         beside = placement.strategy.parallel and found is not None and found.takes_core
         return max(cores - 1, 1) if beside else None
+
+
+def _as_accepted(draft: DraftFacts, acceptance: float | None) -> DraftFacts:
+    """Return a draft of chains with the acceptance of answers, where it is known."""
+    return draft if acceptance is None or draft.width > 1 else replace(draft, acceptance=acceptance)
 
 
 def _held(

@@ -10,6 +10,7 @@ from engine.language import number, tr
 from engine.language.units import memory
 from engine.machine.facts import CPU, Machine
 from engine.machine.memory import device_reserve
+from engine.machine.reached import FALLS_SHORT, PlacementKind, Reached
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.memory import together
 from engine.plan.plan import Plan
@@ -26,6 +27,7 @@ class Told:
     Attributes:
         drafts: candidates, also where none of them was searched with.
         ceiling: bytes that may be held on the accelerator.
+        reached: by answers of these models, the newest first.
     """
 
     machine: Machine
@@ -34,6 +36,7 @@ class Told:
     placement: Placement
     plan: Plan
     ceiling: int
+    reached: Sequence[Reached] = ()
 
     @property
     def target(self) -> ModelFacts:
@@ -69,6 +72,7 @@ def caveat(target: ModelFacts) -> str:
 
 def _reasons(told: Told) -> Iterator[str]:
     plan, target = told.plan, told.target
+    yield from _moved(told)
     idle = plan.accelerator is None  # then that is what needs a reason
     if idle:
         yield from _accelerators(told)
@@ -90,6 +94,36 @@ def _reasons(told: Told) -> Iterator[str]:
             cut = tr("The context is cut to {context} tokens to leave room on {device}.")
         yield cut.format(context=number(plan.context), device=told.device)
     yield from _budget(told)
+
+
+# ---- what was tried before -------------------------------------------------------------------
+
+
+def _moved(told: Told) -> Iterator[str]:
+    """Say which other placement was tried and was slower, and how fast a simulated card is."""
+    here, seen = told.plan.key.kind, set[PlacementKind]()
+    for each in told.reached:
+        kind, rate = each.placement.kind, each.tokens_per_s
+        if kind is here or kind in seen or rate >= told.placement.rate:
+            continue
+        seen.add(kind)
+        said = tr("{way} was tried and is slower here: {rate} tokens/s.")
+        yield said.format(way=_way(kind, told.device), rate=number(rate, ".1f"))
+    pace = next((each.pace for each in told.reached if each.pace is not None), None)
+    found = told.search.accelerator
+    if pace is not None and pace < FALLS_SHORT and found is not None and found.takes_core:
+        said = tr("{device} keeps {share} of its declared speed with this model on this computer.")
+        yield said.format(device=told.device, share=number(pace, ".0%"))
+
+
+def _way(kind: PlacementKind, device: str) -> str:
+    said = {
+        PlacementKind.CPU: tr("The CPU alone"),
+        PlacementKind.ALONE: tr("{device} without a draft"),
+        PlacementKind.TURNS: tr("Drafting and verifying in turns with {device}"),
+        PlacementKind.BOTH: tr("Drafting and verifying at the same time with {device}"),
+    }
+    return said[kind].format(device=device)
 
 
 # ---- where the target is ---------------------------------------------------------------------

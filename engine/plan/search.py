@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from engine.commands import Mode
 from engine.machine.facts import CPU, Accelerator, Host
 from engine.machine.memory import host_reserve
+from engine.machine.reached import PlacementKey
 from engine.plan.facts import DraftFacts, ModelFacts, Wish
 from engine.plan.memory import (
     NOTHING,
@@ -34,7 +35,7 @@ from engine.plan.memory import (
     with_slack,
 )
 from engine.plan.plan import Expectation
-from engine.plan.throughput import Strategy, StrategyThroughput, Throughput
+from engine.plan.throughput import Strategy, StrategyThroughput, Throughput, key_of_cut
 
 KNEE = 0.95
 """Share of the best speed that the knee has to reach."""
@@ -181,6 +182,14 @@ class PlacementSearch:
     def expected(self, placement: Placement) -> Expectation | None:
         """Return what decoding may expect of a placement."""
         return self._throughput.expected(placement.strategy, placement.cut)
+
+    def rate(self, placement: PlacementKey) -> float | None:
+        """Return the tokens per second of a placement; None where it is not among these."""
+        for each in self._options:
+            rate, cut = each.found.rate, placement.cut
+            if cut < len(rate) and key_of_cut(each.found.strategy, cut) == placement:
+                return float(rate[cut])
+        return None
 
     def draft_memory(self, strategy: Strategy) -> PlannedMemory | None:
         """Return the memory of the strategy's draft on its device, without the target's tensors."""

@@ -7,7 +7,7 @@ Further down: the gain from drafting, as tokens per second of the serial and the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from heapq import heappop, heappush
 
@@ -16,6 +16,7 @@ import numpy as np
 from engine.backend.native.workspace import WIDTH
 from engine.commands import Mode
 from engine.machine.facts import CPU, Accelerator, Host
+from engine.machine.reached import PlacementKey, PlacementKind, Reached
 from engine.machine.speeds import DeviceSpeeds
 from engine.plan import both_lanes
 from engine.plan.cost import DEEPEST, ROWS, AcceleratorLane, Forwards, slower
@@ -63,7 +64,8 @@ class StrategyThroughput:
 
     Attributes:
         drafting: with drafts in every round.
-        rate: rounds without drafts where these are faster, unless drafting is forced.
+        rate: rounds without drafts where these are faster, unless drafting is forced; corrected by
+            what answers have reached.
         draft_s: seconds of a drafted token, or of a level of them.
     """
 
@@ -89,6 +91,7 @@ class Throughput:
         target: ModelFacts,
         drafts: Sequence[DraftFacts],
         wish: Wish,
+        reached: Sequence[Reached] = (),
     ) -> None:
         cpu = cpu.beside(target.footprint.weight_bytes)
         self._host, self._accelerator, self._lane, self._cpu = host, accelerator, lane, cpu
@@ -96,7 +99,8 @@ class Throughput:
         self._tokens = min(wish.tokens, wish.context or target.max_positions)
         self._verify = Forwards(target.footprint, cpu, lane, self._tokens).seconds(ROWS)
         self.alone = 1 / self._verify[0]
-        self.found = [self._of_strategy(each) for each in self._strategies(target)]
+        predicted = [self._of_strategy(each) for each in self._strategies(target)]
+        self.found = _corrected(predicted, reached)
 
     def _strategies(self, target: ModelFacts) -> list[Strategy]:
         wish, found = self._wish, self._accelerator
@@ -184,6 +188,45 @@ class Throughput:
         if strategy.parallel and self._accelerator is not None and self._accelerator.takes_core:
             cpu = _without_a_core(self._host, cpu)
         return Forwards(draft.model.footprint, cpu, lane, self._tokens)
+
+
+def key_of_cut(strategy: Strategy, cut: int) -> PlacementKey:
+    """Return the placement of a strategy and a cut."""
+    drafts = strategy.draft is not None
+    return PlacementKey(drafts, strategy.draft_device or "", strategy.parallel, cut)
+
+
+def _corrected(
+    predicted: Sequence[StrategyThroughput], reached: Sequence[Reached]
+) -> list[StrategyThroughput]:
+    """Return rates times what placements of their kind have reached of theirs.
+
+    Kinds that were not tried with the accelerator are taken to fall as short as those that were.
+
+    Args:
+        predicted: of all strategies.
+        reached: by answers of these models, the newest first.
+    """
+    shares: dict[PlacementKind, float] = {}
+    for one in reached:
+        for each in predicted:
+            cut = one.placement.cut
+            if cut < len(each.rate) and key_of_cut(each.strategy, cut) == one.placement:
+                share = one.tokens_per_s / float(each.rate[cut])
+                shares.setdefault(one.placement.kind, share)
+    if not shares:
+        return list(predicted)
+    there = [share for kind, share in shares.items() if kind is not PlacementKind.CPU]
+    untried = dict.fromkeys(PlacementKind, sum(there) / len(there) if there else 1.0)
+    known = untried | {PlacementKind.CPU: 1.0} | shares
+
+    def corrected(each: StrategyThroughput) -> StrategyThroughput:
+        cuts = range(len(each.rate))
+        return replace(
+            each, rate=each.rate * [known[key_of_cut(each.strategy, cut).kind] for cut in cuts]
+        )
+
+    return list(map(corrected, predicted))
 
 
 def _without_a_core(host: Host, cpu: DeviceSpeeds) -> DeviceSpeeds:

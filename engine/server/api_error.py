@@ -81,6 +81,6 @@ def from_failure(failure: Failed) -> ApiError:
         return ApiError(400, words, code="context_length_exceeded", param="messages")
     if failure.bug:
         return ApiError(500, words)
-    if failure.kind in (FailureKind.OUT_OF_MEMORY, FailureKind.ABSENT):
+    if failure.kind in (FailureKind.OUT_OF_MEMORY, FailureKind.ABSENT, FailureKind.NEEDS_PYTORCH):
         return ApiError(503, words)
     return ApiError(400, words)

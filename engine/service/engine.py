@@ -263,9 +263,13 @@ class Engine:
         needed_it = command.mode in (Mode.DOVETAIL, Mode.DUO)
         mode = Mode.AUTO if needed_it else command.mode
         again = replace(command, mode=mode, layers_on_gpu=None, after_answer=True)
+        self._add_load(again)
+
+    def _add_load(self, load: Load) -> None:
+        """Have a model loaded next, unless another change of model is to come."""
         with self._wake:
             if not self._agenda.changes_model:
-                self._agenda.add(again)
+                self._agenda.add(load)
 
     def _model_change_waits(self) -> bool:
         with self._wake:
@@ -349,7 +353,8 @@ class Engine:
             if isinstance(error, DeviceLost):
                 self._go_on_without(plan, command)
                 return
-        self._slot.answered(answer.tokens)
+        if self._slot.answered(answer.tokens, answer.stats):
+            self._add_load(replace(command, after_answer=True, unless_so=False))
 
     def _tell_of_answer(self, event: Event) -> None:
         """Emit an answer's event; one that was stopped to make room says so."""

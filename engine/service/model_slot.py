@@ -12,7 +12,7 @@ from engine.devices.accelerators.nvml import holders_on_card
 from engine.devices.holders import holders_on_host, simulated_holder
 from engine.devices.memory import give_memory_back
 from engine.errors import OutOfMemory, failed
-from engine.events import Event, Failed, LoadProgress, PlanReady, Unloaded
+from engine.events import AnswerStats, Event, Failed, LoadProgress, PlanReady, Unloaded
 from engine.loading.devices import DeviceManager, IsCancelled, close
 from engine.loading.load import LoadedPair, fits_beside, load
 from engine.loading.planned_load import PlannedLoad, loads_that_fit, plan_inspected, plan_load
@@ -20,6 +20,7 @@ from engine.machine.facts import CPU, Machine
 from engine.machine.memory import Holder
 from engine.machine.speeds import Speeds
 from engine.service.memory_book import MemoryBook
+from engine.service.placement_watch import PlacementWatch
 
 _TOO_MUCH = 0.9
 """Most to plan on the device that was short, as a share of the failed load's plan."""
@@ -102,6 +103,7 @@ class ModelSlot:
         """The loaded pair; None while there is none."""
         self._answers = 0  # that it has written
         self._book = MemoryBook(emit, manager.estimates)
+        self._watch = PlacementWatch(manager.reached)
 
     def plan(self, command: Load, machine: Machine) -> PlannedLoad:
         """Plan with the memory that will be there when the present model is gone.
@@ -145,6 +147,7 @@ class ModelSlot:
         self._put(pair)
         pair.take_over()
         self._book.loaded(planned, pair)
+        self._watch.loaded(planned)
 
     def refusal(self, error: BaseException, command: Load, planned: PlannedLoad | None) -> Failed:
         """Return a failed load in words; with what would fit, where it lacks memory.
@@ -186,13 +189,24 @@ class ModelSlot:
             self._emit(PlanReady(perf_counter(), pair.path, pair.name, pair.summary, pair.command))
         self._book.tell()
 
-    def answered(self, tokens: int) -> None:
-        """Take note of a written answer; `tokens`: length of its conversation by now."""
+    def answered(self, tokens: int, stats: AnswerStats | None) -> bool:
+        """Take note of a written answer.
+
+        Args:
+            tokens: length of its conversation by now.
+            stats: its own.
+
+        Returns:
+            Whether the model should be planned again: it would be faster elsewhere.
+        """
         self._answers += 1
         if self._answers.bit_count() == 1:  # 1, 2, 4, 8, ...
             self.keep_learnt()
         self._book.answered(tokens)
         self._book.tell()
+        return (
+            self.pair is not None and stats is not None and self._watch.answered(self.pair, stats)
+        )
 
     def keep_learnt(self) -> None:
         """Write down what decoding has learnt of the pair, for the next start."""

@@ -14,6 +14,7 @@ from engine.backend.round import Round
 from engine.errors import Cancelled, ContextFull, UserFixable
 from engine.events import (
     Alternative,
+    AnswerStats,
     Event,
     Finished,
     FinishReason,
@@ -95,6 +96,8 @@ class Answer:
         self._opening: tuple[int, ...] = ()
         self._repetition = RepetitionDetector(self._text_of) if request.stop_repetition else None
         self._repeats = False
+        self.stats: AnswerStats | None = None
+        """Its statistics, once it has ended."""
 
     def write(self) -> None:
         """Run to the end, emitting progress, text, rounds and `Finished`.
@@ -324,6 +327,8 @@ class Answer:
         self._show(self._stream.finish() if final else self._stream.suspend())
         ids = None if self._stream.cut_token else tuple(self._ids[: self._stream.kept])
         fallback = self._pair.fallback_reason if self._tally.plain_rounds else None
+        stats = self._tally.stats(self._started, fallback)
+        self.stats = stats = replace(stats, mode=self._pair.plan.mode)
         self._emit(
             Finished(
                 at=perf_counter(),
@@ -331,9 +336,7 @@ class Answer:
                 reason=reason,
                 text="".join(self._text),
                 token_ids=ids,
-                stats=replace(
-                    self._tally.stats(self._started, fallback), mode=self._pair.plan.mode
-                ),
+                stats=stats,
                 seed=self._request.sampling.seed,
                 signature=self._pair.target.signature,
                 stop=self._stream.stopped_by,

@@ -83,6 +83,11 @@ class Controller:
         self._kind = TextKind.PROSE
 
     @property
+    def acceptance(self) -> float:
+        """Share of the draft's tokens that are accepted once all before them were, in all texts."""
+        return self._acceptance.goes_on.overall
+
+    @property
     def learnt(self) -> Learnt:
         """The beliefs as a later start should know them."""
         means = {name: mean.known for name, mean in self._means.items()}
@@ -100,16 +105,26 @@ class Controller:
         for name, by_kind in self._means_by_kind.items():
             by_kind.recall(name, learnt.means)
 
+    def begin(self) -> None:
+        """Start a new answer: what it is like its own rounds will tell."""
+        for mean in self._means_by_kind.values():
+            mean.begin()
+
     def turn_to(self, kind: TextKind) -> None:
         """Go by what is known of this kind of text: it is what the answer goes on with."""
         if kind is not self._kind:
             self._kind = kind
             self._turn()
 
+    @property
+    def _text(self) -> str:
+        """Name of what is told apart of texts."""
+        return self._kind
+
     def _turn(self) -> None:
         """Turn all beliefs to the kind of text."""
         for mean in self._means_by_kind.values():
-            mean.turn_to(self._kind)
+            mean.turn_to(self._text)
 
     @property
     def _means(self) -> dict[str, Mean]:

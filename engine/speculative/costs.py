@@ -27,8 +27,8 @@ _LATELY = 8
 _REMEMBERED = 12.0
 """Most measurements that knowledge from earlier starts counts as: much may have changed."""
 
-_BEGINS = 6.0
-"""Most measurements that the mean of all text counts as where a kind of text begins with it."""
+_BEGINS = 8.0
+"""Most measurements that earlier text counts as where an answer, or a kind of text, begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,21 @@ class Mean:
 class MeanByKind:
     """A mean for each kind of text; the first text of a kind begins with the mean of all.
 
+    What an answer is like its own rounds tell best: earlier ones of the kind are only where it
+    begins.
+
     Args:
         prior: what is believed before.
         weight: as much as so many measurements, more than 0.
         keep: what each measurement leaves of those before.
     """
 
-    __slots__ = ("_all", "_keep", "_kinds", "_now")
+    __slots__ = ("_all", "_keep", "_kind", "_kinds", "_now", "_own")
 
     def __init__(self, prior: float, weight: float, keep: float = _FORGET) -> None:
         self._all, self._keep = Mean(prior, weight, keep), keep
-        self._kinds: dict[TextKind, Mean] = {}
+        self._kinds: dict[str, Mean] = {}
+        self._own: dict[str, Mean] = {}  # of the present answer
         self.turn_to(TextKind.PROSE)
 
     @property
@@ -113,17 +117,32 @@ class MeanByKind:
         """The mean of the kind that is being written."""
         return self._now.value or 0.0
 
-    def turn_to(self, kind: TextKind) -> None:
-        """Go on with text of this kind."""
+    @property
+    def overall(self) -> float:
+        """The mean of all text."""
+        return self._all.value or 0.0
+
+    def begin(self) -> None:
+        """Start a new answer."""
+        self._own.clear()
+        self.turn_to(self._kind)
+
+    def turn_to(self, kind: str) -> None:
+        """Go on with text of this kind, by its name."""
         if kind not in self._kinds:
-            weight = min(self._all.weight, _BEGINS)
-            self._kinds[kind] = Mean(self._all.value or 0.0, weight, self._keep)
-        self._now = self._kinds[kind]
+            self._kinds[kind] = self._after(self._all)
+        if kind not in self._own:
+            self._own[kind] = self._after(self._kinds[kind])
+        self._kind, self._now = kind, self._own[kind]
+
+    def _after(self, mean: Mean) -> Mean:
+        """Return a mean that begins where another one is."""
+        return Mean(mean.value or 0.0, min(mean.weight, _BEGINS), self._keep)
 
     def add(self, value: float) -> None:
         """Add a measurement of the kind that is being written."""
-        self._all.add(value)
-        self._now.add(value)
+        for mean in (self._all, self._kinds[self._kind], self._now):
+            mean.add(value)
 
     def known(self, name: str) -> dict[str, KnownMean]:
         """The mean of all text by this name, and that of each kind by its own behind it."""
@@ -132,15 +151,14 @@ class MeanByKind:
 
     def recall(self, name: str, known: Mapping[str, KnownMean]) -> None:
         """Believe what an earlier start has learnt, in the form of `known`."""
-        now = next(kind for kind, mean in self._kinds.items() if mean is self._now)
         if name in known:
             self._all.recall(known[name])
         self._kinds.clear()
-        for kind in TextKind:
-            if of_kind := known.get(f"{name} {kind}"):
-                self.turn_to(kind)
-                self._now.recall(of_kind)
-        self.turn_to(now)
+        for key, of_kind in known.items():
+            if key.startswith(f"{name} "):
+                self._kinds[key.removeprefix(f"{name} ")] = mean = Mean(keep=self._keep)
+                mean.recall(of_kind)
+        self.begin()
 
 
 class Costs:

@@ -108,29 +108,25 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
     context = DraftContext(
         decoding.tokens, decoding.sampler, decoding.cancelled, decoding.state.features
     )
-    begun = False
-    price = drafter.begin_seconds(context)  # of the prompt, which is nearly all there is to pay
+    drafter.begin(context)
     while decoding.remaining and not decoding.cancelled():
-        draft, proposing, budget = None, 0.0, None
-        if begun or controller.worth_beginning(price):
-            budget = controller.next_budget(decoding.remaining - 1)
+        draft = None
+        if count := controller.to_read(drafter.missing(context), decoding.remaining):
+            start = perf_counter()
+            drafter.read(context, count)
+            controller.has_read(count, perf_counter() - start)
+        budget = controller.next_budget(decoding.remaining - 1)
         if budget is None:
             tree = TokenTree.root(decoding.tokens[-1])
         else:
             start = perf_counter()
-            if not begun:
-                drafter.begin(context)
-                begun = True
-            begin = perf_counter()
             tree = controller.prune(drafter.propose(context, budget))
             draft = Interval(start, perf_counter())
-            proposing = draft.end - begin
-            if decoding.cancelled():
-                return
+        if decoding.cancelled():
+            return
         done = decoding.verify(tree, draft)
-        if begun:
-            drafter.observe(done.tokens)
-        controller.observe(done, proposing)
+        drafter.observe(done.tokens)
+        controller.observe(done, draft.seconds if draft else 0.0)
         yield done
 
 

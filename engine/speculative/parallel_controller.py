@@ -81,6 +81,7 @@ class ParallelController(Controller):
 
     def begin(self) -> None:
         """Start a new answer."""
+        super().begin()
         self._opening = True
 
     def pace(self, *, ready: bool) -> DraftPace | None:

@@ -17,6 +17,7 @@ from engine.backend.tree import TokenTree
 from engine.plan.plan import BUCKETS, USUAL, WIDTHS, Expectation
 from engine.speculative.controller import Controller, best_part, fallback_words
 from engine.speculative.costs import Costs, Learnt, Mean, MeanByKind, VerifyCosts, capped
+from engine.speculative.reading import SHORT, Reading
 from engine.speculative.widths import Widths
 
 MAX_DEPTH = 10
@@ -26,9 +27,12 @@ as likely to be accepted as a usual path of that depth."""
 _LESS_SURE, _USUAL_KNOWN = 0.95, 12
 """Before the usual depth no path ends that is nearly as likely as a usual one. This holds after so
 many drafting rounds: earlier that depth is more the plan's than measured."""
-_TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.0025
+_TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.005
 """Share of the time that may be lost by trying to draft where it does not pay, and by decoding
 plainly, to compare, where it does."""
+_LEAST_LOSS = 0.05
+"""A round of the other way counts as losing at least so many plain rounds: where both seem alike,
+nothing would be learnt from one of them for ever."""
 _FIRST_TRIAL, _TRIAL = 4, 3
 """Drafting rounds of a trial: the first of them also catches up with what was decoded meanwhile."""
 _FEW = 6.0
@@ -37,6 +41,8 @@ _COMPARE_AFTER, _COMPARISONS = 6, 3
 """After the first drafting rounds come a few plain ones, so that even the first answer can tell the
 user what drafting brings."""
 _FORGET_RATE = 0.98
+PARTLY_READ = "partly read"
+"""Text whose beginning the draft has not read counts as a kind of its own."""
 
 
 class SerialController(Controller):
@@ -74,24 +80,67 @@ class SerialController(Controller):
         """Seconds that trials may lose; after one that lost more than was thought, fewer than 0."""
         self._on_credit = self._owing = False
         """Whether the round is a trial that is paid from it, as all but the first are."""
-        self._plain_seconds = 0.0
+        self._reading = Reading(expected.levels[-1] / widths[-1])
+        self._ready, self._partly = True, False
+        """Whether the draft has read enough to draft, and whether it has not read all."""
         self._weigh()
 
     def begin(self) -> None:
         """Start a new answer."""
-        self._plain_seconds, self._opening, self._following = 0.0, True, False
+        super().begin()
+        self._reading.begin()
+        self._ready, self._opening, self._following = True, True, False
+        self._partly = False
+        self._turn()
 
-    def worth_beginning(self, seconds: float) -> bool:
-        """Tell whether a drafter that needs `seconds` to catch up should do so now.
+    def to_read(self, missing: int, remaining: int) -> int:
+        """Return how many tokens the draft should read now, the last of those that are missing.
 
-        A short answer would never earn them back. So, as one rents skis until the rent paid
-        equals their price, the target decodes alone until it has spent as long.
+        A draft that has read a part only drafts as long as that pays, also where drafting is
+        forced: the rest is not read before the answer is long enough, see `reading`.
+
+        Args:
+            missing: tokens that the draft has to read before it drafts as well as it can.
+            remaining: tokens that may still be written.
         """
-        if self._forced:
-            return True
-        if self._pays or self._trial:
-            return self._plain_seconds >= seconds
-        return self._credit >= self._loss + seconds
+        reading, plain = self._reading, self._verify.of(1)
+        self._ready = reading.begun or not missing
+        if not missing or not self._verify.measured:
+            return 0
+        if not reading.begun:
+            self._set_partly(False)
+            saves = reading.saves(remaining, plain, self._gain)
+            if self._forced and missing <= SHORT:
+                return missing
+            if reading.affords_all(missing, saves):
+                return missing if self._forced or self._worth_a_trial(missing) else 0
+            self._set_partly(True)
+            count = reading.end(missing, saves, plain)
+            if count and self._worth_a_trial(count):
+                return count
+        if self._pays or not reading.is_due(missing, remaining, plain):
+            return 0
+        self._set_partly(False)
+        self._trial = max(self._trial, int(self._pays) * _TRIAL)
+        if self._forced or self._pays:
+            return missing
+        self._set_partly(True)
+        return 0
+
+    def has_read(self, tokens: int, seconds: float) -> None:
+        """Learn how long the draft took to read so many tokens."""
+        self._reading.learn(tokens, seconds)
+        self._ready, self._following = True, False
+
+    def _worth_a_trial(self, tokens: int) -> bool:
+        """Tell whether drafting pays, or may be tried at the price of reading so many tokens."""
+        price = self._loss + self._reading.price(tokens)
+        return self._pays or self._trial > 0 or self._credit >= price
+
+    def _set_partly(self, partly: bool) -> None:
+        if partly is not self._partly:
+            self._partly = partly
+            self._turn()
 
     def next_budget(self, most_depth: int) -> Budget | None:
         """Return the budget of the next round, or None to decode plainly.
@@ -100,7 +149,8 @@ class SerialController(Controller):
             most_depth: longest path that could still be committed.
         """
         self._on_credit = False
-        if most_depth < 1 or (not self._forced and self._is_plain()):
+        always = self._forced and not self._partly
+        if most_depth < 1 or not self._ready or (not always and self._is_plain()):
             return None
         width = self._widths.next(self._drafted)
         worth, goes_on = self._level_worth(width), self._acceptance.goes_on.value
@@ -136,7 +186,7 @@ class SerialController(Controller):
         if self._pays and self._comparisons_left and self._drafted >= _COMPARE_AFTER:
             self._comparisons_left -= 1
             return True
-        self._on_credit = self._credit >= self._loss
+        self._on_credit = self._credit >= self._loss and (self._following or not self._pays)
         if not self._pays and self._on_credit:
             self._trial, self._owing = _TRIAL, True
         return self._on_credit if self._pays else not self._on_credit
@@ -160,10 +210,12 @@ class SerialController(Controller):
         tokens, seconds = self._tokens.value or 1.0, self._seconds.value or plain
         self._gain = tokens / seconds * plain
         self._rate = tokens / seconds if self._forced else max(tokens / seconds, 1 / plain)
+        least = _LEAST_LOSS * plain
         if self._pays:
-            self._loss = plain - seconds / tokens
+            self._loss = max(plain - seconds / tokens, least)
+            self._credit = min(self._credit, 2 * self._loss)
         else:
-            self._loss = _TRIAL * max(seconds - tokens * plain, 0.0)
+            self._loss = _TRIAL * max(seconds - tokens * plain, least)
 
     @property
     def fallback_reason(self) -> str | None:
@@ -186,8 +238,8 @@ class SerialController(Controller):
         opening, self._opening = self._opening, False
         rows, drafting = done.drafted + 1, bool(done.drafting)
         self._verify.observe(rows, done.verify.seconds, opening=opening)
+        self._reading.wrote(len(done.tokens))
         if not drafting:
-            self._plain_seconds += done.verify.seconds
             self._account(self._verify.of(1), lost=self._loss)
             self._following = False
             self._weigh()
@@ -229,12 +281,17 @@ class SerialController(Controller):
 
     @property
     def _means(self) -> dict[str, Mean]:
-        return {"begin": self._begin} | self._widths.means
+        reading = {"reading": self._reading.pace, "share": self._reading.share}
+        return {"begin": self._begin} | reading | self._widths.means
 
     @property
     def _means_by_kind(self) -> dict[str, MeanByKind]:
         means = {"kept": self._kept, "tokens": self._tokens, "seconds": self._seconds}
         return super()._means_by_kind | means
+
+    @property
+    def _text(self) -> str:
+        return PARTLY_READ if self._partly else super()._text
 
     def _turn(self) -> None:
         super()._turn()

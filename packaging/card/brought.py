@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prebuilt import LIBRARY, sources_digest
+from native_library import LIBRARY, is_current, sources_digest
 
 from card.steps import ROOT
 
@@ -65,10 +65,10 @@ def unpack(bundle: Path | None, site: Path, tell: Tell) -> Brought:
 
 
 def _bring_native(packed: Path, tell: Tell) -> None:
-    """Put the bundle's native library into the tree where the tree has none of these sources."""
+    """Put the bundle's native library into the tree where the tree has none for this processor."""
     target = ROOT / "engine" / LIBRARY
     mark = b"duotail sources " + sources_digest().encode()
-    if target.exists() and mark in target.read_bytes():
+    if is_current(target, all_sets=False):
         return
     if not packed.exists():
         tell("the bundle has no native library")

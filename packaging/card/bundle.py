@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from prebuilt import LIBRARY, prebuilt_library, sources_digest
+from prebuilt import prebuilt_library
 
 from card.brought import LIBRARIES, NATIVE, WHEELS
 from card.steps import ROOT
@@ -81,14 +81,8 @@ def _pinned(name: str, pins: str) -> str:
 
 
 def _native(packed: Path) -> None:
-    """Pack a library of these sources: a wheel's, the tree's own, or one built now."""
-    mark = b"duotail sources " + sources_digest().encode()
-    library = prebuilt_library()
-    if library is None:
-        own = ROOT / "engine" / LIBRARY
-        content = own.read_bytes() if own.exists() else b""
-        library = content if mark in content else _built()
-    packed.write_bytes(gzip.compress(library, 9))
+    """Pack a library of these sources with every instruction set: a wheel's, or one built now."""
+    packed.write_bytes(gzip.compress(prebuilt_library() or _built(), 9))
 
 
 def _built() -> bytes:

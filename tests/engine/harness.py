@@ -80,12 +80,15 @@ class OracleDrafter:
     rng: np.random.Generator
     shapes: list[int] = field(default_factory=list)
 
-    def begin_seconds(self, context: DraftContext) -> float:
-        del context
-        return 0.0
-
     def begin(self, context: DraftContext) -> None:
         del context
+
+    def missing(self, context: DraftContext) -> int:
+        del context
+        return 0
+
+    def read(self, context: DraftContext, most: int) -> None:
+        raise NotImplementedError
 
     def observe(self, committed: Sequence[int]) -> None:
         del committed

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -141,13 +138,30 @@ def test_a_venv_that_was_moved_is_made_anew(
 
 
 def test_the_download_is_named_in_full() -> None:
-    words = bootstrap.download_words
-    assert words(cuda=False, dev=False, starter=False).startswith("about 335 MB")
-    assert "test tools 275 MB" in words(cuda=False, dev=True, starter=False)
-    assert words(cuda=True, dev=False, starter=False).startswith("about 3.4 GB")
-    with_starter = words(cuda=False, dev=False, starter=True)
-    assert with_starter.startswith("about 428 MB")
+    def words(
+        cuda: bool = False, torch: bool = False, dev: bool = False, starter: bool = False
+    ) -> str:
+        return bootstrap.download_words(cuda, torch, dev, starter)
+
+    assert words().startswith("about 122 MB")
+    assert "PyTorch" not in words()
+    assert "PyTorch for the CPU 220 MB" in words(torch=True)
+    assert "test tools 275 MB" in words(torch=True, dev=True)
+    assert words(cuda=True, torch=True).startswith("about 3.4 GB")
+    with_starter = words(starter=True)
+    assert with_starter.startswith("about 215 MB")
     assert "the starter model 93 MB" in with_starter
+
+
+def test_pytorch_comes_with_the_tests_and_where_nothing_else_computes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library_build, "can_build", lambda: True)
+    assert not bootstrap.needs_torch(dev=False, cuda=False)
+    assert bootstrap.needs_torch(dev=True, cuda=False)
+    assert bootstrap.needs_torch(dev=False, cuda=True)
+    monkeypatch.setattr(library_build, "can_build", lambda: False)
+    assert bootstrap.needs_torch(dev=False, cuda=False)
 
 
 def test_a_full_disk_is_told_before_the_download(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,55 +169,6 @@ def test_a_full_disk_is_told_before_the_download(monkeypatch: pytest.MonkeyPatch
     bootstrap.check_disk(600)
     with pytest.raises(bootstrap.SetupProblem, match=r"about 1\.4 GB .* 700 MB are free"):
         bootstrap.check_disk(1400)
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What is run instead of being run; pip finds a build for CUDA alone, on Linux."""
-    ran: list[list[str]] = []
-    report = {"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2"]}}]}
-
-    def run(command: list[str], **_: object) -> SimpleNamespace:
-        ran.append(command)
-        return SimpleNamespace(returncode=1, stdout=json.dumps(report).encode())
-
-    monkeypatch.setattr(bootstrap.subprocess, "run", run)
-    monkeypatch.setattr(bootstrap, "run", lambda command, _: ran.append(command))
-    monkeypatch.setattr(bootstrap.sys, "platform", "linux")
-    return ran
-
-
-def test_the_large_build_of_torch_is_never_taken_without_asking(
-    monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]
-) -> None:
-    monkeypatch.setattr(bootstrap, "answers", lambda *_, **__: True)
-    assert bootstrap.build_options(cuda=False) == [
-        "--extra-index-url",
-        bootstrap.CPU_INDEX,
-    ]
-    assert not asked
-    monkeypatch.setattr(bootstrap, "answers", lambda *_, **__: False)
-    with pytest.raises(bootstrap.SetupProblem, match="make run GPU=cuda"):
-        bootstrap.build_options(cuda=False)
-    monkeypatch.setattr(bootstrap.platform, "machine", lambda: "aarch64")
-    assert bootstrap.is_cuda_build(b'{"install": []}') is False
-    lines = b"[\"nvidia-nccl-cu13; platform_machine == 'x86_64'\"]"
-    assert not bootstrap.is_cuda_build(b'{"install":[{"metadata":{"requires_dist":%s}}]}' % lines)
-
-
-@pytest.mark.parametrize(
-    ("system", "options"),
-    [("linux", []), ("win32", ["--extra-index-url", bootstrap.CUDA_INDEX])],
-)
-def test_who_asks_for_cuda_gets_it_in_place_of_the_small_build(
-    system: str,
-    options: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    asked: list[list[str]],
-) -> None:
-    monkeypatch.setattr(bootstrap.sys, "platform", system)
-    assert bootstrap.build_options(cuda=True) == options
-    assert asked[-1][-4:] == ["uninstall", "-q", "-y", "torch"]
 
 
 def test_what_was_asked_for_once_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -217,26 +182,6 @@ def test_what_was_asked_for_once_stays(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(bootstrap.sys, "argv", ["bootstrap.py"])
     bootstrap.main()
     assert chosen == [False, False, True, True]
-
-
-def test_a_site_that_never_answers_is_given_up() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        assert not bootstrap.answers(url, seconds=0.2)
-
-
-def test_a_site_that_answers_is_used() -> None:
-    def serve(server: socket.socket) -> None:
-        connection, _ = server.accept()
-        with connection:
-            connection.recv(4096)
-            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=serve, args=(server,))
-        thread.start()
-        assert bootstrap.answers(f"http://127.0.0.1:{server.getsockname()[1]}/", seconds=30)
-        thread.join()
 
 
 def test_a_wheel_or_any_compiler_will_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def planted(tmp_path: Path) -> Path:
     """A copy of the script whose steps do what a test says."""
     script = tmp_path / "packaging"
     (script / "card").mkdir(parents=True)
-    for name in ("gpu_check.py", "prebuilt.py"):
+    for name in ("gpu_check.py", "native_library.py", "prebuilt.py"):
         (script / name).write_bytes((SCRIPT.parent / name).read_bytes())
     for each in (SCRIPT.parent / "card").glob("*.py"):
         (script / "card" / each.name).write_bytes(each.read_bytes())

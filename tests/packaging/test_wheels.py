@@ -91,7 +91,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
             pytest.skip(str(problem))
         folder = tmp_path_factory.mktemp("target")
         strict = replace(TARGETS[name], compile=(*TARGETS[name].compile, "-Werror"))
-        native = wheels.build_library(strict, compiler, folder)
+        native = wheels.build_library(strict, compiler, folder, kept=folder)
         return link(compiler, native, folder / "program.exe")
 
     return built

@@ -132,7 +132,7 @@ class Drafting:
         ranking = request.ranking
         host = tree.given.write().numpy()
         # A head's first token is the sequence's second.
-        position = start + (self._resources.config.fusion is not None)
+        position = start + (self._resources.config.fusion is not None) + ranking.shift
         host[:KEYS] = start, position, cache.chunks * CHUNK
         keys = np.array(round_keys(ranking.seed), dtype=np.uint32)
         host[KEYS:FACTORS] = keys.view(np.int32)

@@ -125,7 +125,7 @@ class _RankingArgument:
         if ranking is not self._ranking:
             self._ranking, struct = ranking, self._struct
             struct.temperature, struct.seed = ranking.temperature, ranking.seed
-            struct.share_noise = ranking.share_noise
+            struct.share_noise, struct.shift = ranking.share_noise, ranking.shift
         return self._reference
 
 

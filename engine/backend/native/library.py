@@ -220,7 +220,7 @@ class SamplingStruct(c.Structure):
     _fields_ = (
         *_all(c.c_double, "temperature top_p min_p repetition presence frequency"),
         ("seed", c.c_uint64),
-        *_all(c.c_int32, "top_k answer_start share_noise"),
+        *_all(c.c_int32, "top_k answer_start share_noise shift"),
     )
 
 

@@ -81,7 +81,8 @@ class DeviceDraws:
         ranking = request.ranking
         hot = min(max(ranking.temperature, COLDEST), HOTTEST) if ranking.temperature else 1.0
         noisy = int(ranking.temperature != 0 and ranking.share_noise)
-        behind = 1 + (request.features is not None)  # a head's first token is the second
+        # A head's first token is the second.
+        behind = 1 + (request.features is not None) + ranking.shift
         floor = request.budget.floor
         return cls((), _settings(hot, floor, ranking.seed, behind, noisy, start))
 

@@ -40,12 +40,19 @@ class DraftContext:
 class Drafter(Protocol):
     """Proposes tokens for the target to verify. Its trees cost speed when wrong, never the text."""
 
-    def begin_seconds(self, context: DraftContext) -> float:
-        """Return the seconds that `begin` would take now, as far as is known."""
+    def begin(self, context: DraftContext) -> None:
+        """Start a new answer; this takes next to no time."""
         ...
 
-    def begin(self, context: DraftContext) -> None:
-        """Start a new answer: catch up with its tokens, which may take a while."""
+    def missing(self, context: DraftContext) -> int:
+        """Return how many tokens it has to read before it drafts as well as it can."""
+        ...
+
+    def read(self, context: DraftContext, most: int) -> None:
+        """Read what is missing, or where that is more than `most` tokens, the last ones only.
+
+        That may take a while; a model drafts nothing before.
+        """
         ...
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
@@ -83,15 +90,21 @@ class CombinedDrafter:
         """The drafters that are combined."""
         return tuple(record.drafter for record in self._records)
 
-    def begin_seconds(self, context: DraftContext) -> float:
-        """Return the seconds that all drafters together would take."""
-        return sum(record.drafter.begin_seconds(context) for record in self._records)
-
     def begin(self, context: DraftContext) -> None:
         """Start a new answer, with every drafter."""
         for record in self._records:
             record.tree, record.resting = None, 0
             record.drafter.begin(context)
+
+    def missing(self, context: DraftContext) -> int:
+        """Return the tokens that all drafters together have to read."""
+        return sum(record.drafter.missing(context) for record in self._records)
+
+    def read(self, context: DraftContext, most: int) -> None:
+        """Have those read that have to."""
+        for record in self._records:
+            if record.drafter.missing(context):
+                record.drafter.read(context, most)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """Return the union of the drafters' trees, cut to the budget."""

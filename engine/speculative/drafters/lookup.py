@@ -32,11 +32,6 @@ class LookupDrafter:
         self._tries = dict.fromkeys(range(SHORTEST, LONGEST + 1), _PRIOR_TRIES)
         self._proposed: tuple[int, frozenset[int]] | None = None
 
-    def begin_seconds(self, context: DraftContext) -> float:
-        """Indexing costs next to nothing."""
-        del context
-        return 0.0
-
     def begin(self, context: DraftContext) -> None:
         """Index the tokens; what is indexed already stays."""
         tokens = context.tokens
@@ -46,6 +41,14 @@ class LookupDrafter:
             self._tokens, kept = [], 0
             self._places.clear()
         self._append(tokens[kept:])
+
+    def missing(self, context: DraftContext) -> int:
+        """Return 0: indexing costs next to nothing."""
+        del context
+        return 0
+
+    def read(self, context: DraftContext, most: int) -> None:
+        """Do nothing: the tokens are indexed from the beginning."""
 
     def observe(self, committed: Sequence[int]) -> None:
         """Index the committed tokens and learn whether the last proposal was right."""

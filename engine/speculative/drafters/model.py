@@ -1,13 +1,15 @@
 """Drafters with a decoder of their own: their common base, stand-alone models, and feature heads.
 
-A draft's state follows the committed tokens, reuses what it has of a prompt and catches up with the
-rest in pieces; behind it grows the tree of a round, in one call where the decoder can."""
+A draft's state follows the committed tokens, reuses what it has of a prompt and reads the rest in
+pieces, or only its end: what the answer is about to say depends mostly on what was said last. A
+draft that has begun in the middle counts positions from there, as if nothing had been before.
+Behind its state grows the tree of a round, in one call where the decoder can."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,10 @@ from engine.speculative.drafters.drafter import DraftContext
 
 CATCH_UP_CHUNK = 64
 """Committed tokens processed at once; the user's stop is obeyed in between."""
+_WORTH_KEEPING = 16
+"""Tokens that a state begun in the middle must have in common with a sequence to go on from it."""
+_STARTS = 8
+"""Beginnings in the middle of a sequence that are remembered: those of the last chats."""
 
 
 class DecoderDrafter:
@@ -37,35 +43,57 @@ class DecoderDrafter:
         self._pool = pool
         self._skipped = skipped
         self._state: SequenceState | None = None
-        self._pace = 0.0  # seconds per token when catching up
+        self._start = skipped
+        """Place in the sequence of the state's first token."""
+        self._known = self._known_whole = skipped
+        """Places up to which kept states know the sequence: the best of all, and the best that
+        begins with its first token."""
+        self._starts: deque[int] = deque(maxlen=_STARTS)
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
-        """Return the features that go with its tokens start..stop-1, if it takes any."""
+        """Return the features that go with the sequence's tokens start..stop-1, if any do."""
         del context, start, stop
         return None
 
-    def begin_seconds(self, context: DraftContext) -> float:
-        """Return the seconds for the tokens that no kept state has, at the last pace."""
-        tokens = context.tokens[self._skipped :]
-        return (len(tokens) - self._pool.common_prefix(tokens)) * self._pace
-
     def begin(self, context: DraftContext) -> None:
-        """Take the kept state that has most in common with the tokens, and process the rest."""
-        tokens = context.tokens[self._skipped :]
-        state = self._state = self._pool.take(tokens)
-        kept = min(state.common_prefix(tokens), max(len(tokens) - 1, 0))
-        state.crop(state.reusable(kept))
-        missing = len(tokens) - len(state)
-        if len(tokens) > self._pool.context:
+        """Find the kept state that knows most of the tokens; one that knows the beginning first."""
+        self._state, self._start = None, self._skipped
+        self._known = self._known_whole = self._known_from(context, self._skipped)
+        for start in self._starts:
+            known = self._known_from(context, start)
+            if known > self._known and known - start >= _WORTH_KEEPING:
+                self._start, self._known = start, known
+
+    def _known_from(self, context: DraftContext, start: int) -> int:
+        return start + self._pool.common_prefix(context.tokens[start:])
+
+    def missing(self, context: DraftContext) -> int:
+        """Return the tokens that no kept state knows; of all, once it began in the middle."""
+        if self._state is None:
+            return max(len(context.tokens) - self._known, 1)
+        return len(context.tokens) - self._known_whole if self._start > self._skipped else 0
+
+    def read(self, context: DraftContext, most: int) -> None:
+        """See `Drafter`: take the kept state that knows most, and process the rest."""
+        tokens, again = context.tokens, self._state is not None
+        start, known = (self._skipped, self._known_whole) if again else (self._start, self._known)
+        if len(tokens) - known > most:
+            start = max(len(tokens) - most, self._skipped)
+        if len(tokens) - start > self._pool.context:
             return
-        start = perf_counter()
-        if self._catch_up(state, context, leave=1) and missing > CATCH_UP_CHUNK // 4:
-            self._pace = (perf_counter() - start) / missing
+        if start > self._skipped and start not in self._starts:
+            self._starts.append(start)
+        own = tokens[start:]
+        state = self._state = self._pool.take(own)
+        self._start = start
+        kept = min(state.common_prefix(own), max(len(own) - 1, 0))
+        state.crop(state.reusable(kept))
+        self._catch_up(state, context, leave=1)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """Return the draft's likeliest paths; the root alone once its own context is full."""
-        root, state = context.tokens[-1], self._state
-        length = len(context.tokens) - self._skipped
+        root, state, start = context.tokens[-1], self._state, self._start
+        length = len(context.tokens) - start
         depth = min(budget.depth, self._pool.context - length + 1)
         if depth < 1 or budget.nodes < 1 or length < 1 or state is None:
             return TokenTree.root(root)
@@ -74,23 +102,26 @@ class DecoderDrafter:
             return TokenTree.root(root)
         if depth < budget.depth:
             budget = replace(budget, depth=depth)
-        pending = context.tokens[self._skipped + len(state) :]
-        features = self._features(context, len(state), length)
-        request = DraftRequest(pending, context.sampler.ranking, budget, features)
+        ranking = context.sampler.ranking
+        if start > self._skipped:
+            ranking = replace(ranking, shift=start - self._skipped)
+        pending = context.tokens[start + len(state) :]
+        features = self._features(context, start + len(state), start + length)
+        request = DraftRequest(pending, ranking, budget, features)
         return self._draft.draft(state, request, context.cancelled)
 
     def _catch_up(self, state: SequenceState, context: DraftContext, *, leave: int) -> bool:
         """Process committed tokens that the draft has not seen; False when stopped on the way.
 
-        The begun answer's tokens only ever grow, so those of the state are a beginning of them.
+        The begun answer's tokens only ever grow, so those of the state are a part of them.
         """
-        tokens, length = context.tokens, len(context.tokens) - self._skipped
-        while (missing := length - len(state)) > leave:
+        tokens = context.tokens
+        while (missing := len(tokens) - self._start - len(state)) > leave:
             if context.cancelled():
                 return False
-            start = len(state)
+            start = self._start + len(state)
             stop = start + min(CATCH_UP_CHUNK, missing - leave)
-            piece: Sequence[int] = tokens[self._skipped + start : self._skipped + stop]
+            piece: Sequence[int] = tokens[start:stop]
             features = self._features(context, start, stop)
             self._draft.forward(state, piece, logit_rows=(), features=features)
             state.commit(range(len(piece)))
@@ -130,20 +161,19 @@ class HeadDrafter(DecoderDrafter):
         self._first: int | None = None
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
-        """Return the target's features of the token before each of the head's own."""
-        return None if context.features is None else context.features.rows(start, stop)
-
-    def begin_seconds(self, context: DraftContext) -> float:
-        """Return the seconds for the pairs that no kept state has, at the last pace."""
-        self._forget_others(context)
-        return super().begin_seconds(context)
+        """Return the target's features of the token before each of these."""
+        return None if context.features is None else context.features.rows(start - 1, stop - 1)
 
     def begin(self, context: DraftContext) -> None:
-        """Take the kept state that has most pairs in common, and process the rest."""
-        self._state = None
-        if context.features is not None:
-            self._forget_others(context)
-            super().begin(context)
+        """Find the kept state that has most pairs in common."""
+        if self._first != context.tokens[0]:  # it shapes features, but is in no state
+            self._first = context.tokens[0]
+            self._pool.empty()
+        super().begin(context)
+
+    def missing(self, context: DraftContext) -> int:
+        """Return the pairs that no kept state has; 0 where there are no features."""
+        return 0 if context.features is None else super().missing(context)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """Return the head's likeliest paths; the root alone where there are no features."""
@@ -156,9 +186,3 @@ class HeadDrafter(DecoderDrafter):
         del committed
         if self._state is not None:
             self._state.discard()
-
-    def _forget_others(self, context: DraftContext) -> None:
-        """Drop the states of another first token: it shapes features but is in no state."""
-        if self._first != context.tokens[0]:
-            self._first = context.tokens[0]
-            self._pool.empty()

@@ -22,12 +22,17 @@ class Scripted:
     scores: Sequence[float]
     asked: int = 0
     observed: list[Sequence[int]] = field(default_factory=list)
-
-    def begin_seconds(self, context: DraftContext) -> float:
-        return 0.25 * len(context.tokens)
+    was_read: list[int] = field(default_factory=list)
 
     def begin(self, context: DraftContext) -> None:
         del context
+
+    def missing(self, context: DraftContext) -> int:
+        return len(context.tokens)
+
+    def read(self, context: DraftContext, most: int) -> None:
+        del context
+        self.was_read.append(most)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         self.asked += 1
@@ -48,7 +53,7 @@ def test_trees_are_merged_over_common_beginnings() -> None:
     tree = both.propose(context(), BUDGET)
     assert tree.drafted == 4
     assert tree.scores[tree.children()[0][5]] == -0.2
-    assert both.begin_seconds(context()) == 1.0
+    assert both.missing(context()) == 4
 
 
 def test_the_budget_holds_for_the_union() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from simulated_pairs import round_of
 
 from engine.backend.round import Budget, Round
@@ -124,13 +125,70 @@ def test_the_last_token_needs_no_draft() -> None:
     assert SerialController(forced=True).next_budget(0) is None
 
 
-def test_a_long_catch_up_waits_until_the_answer_has_earned_it() -> None:
-    controller = SerialController()
+def reading_controller(*, forced: bool = False, pace: float = 0.05) -> SerialController:
+    """A controller that knows the machine below, whose draft reads a token in so many seconds."""
+    controller, machine = SerialController(forced=forced), MACHINE
+    for _ in range(10):
+        play(machine, controller, 30)
+    controller.has_read(1000, 1000 * pace)
     controller.begin()
-    machine = Machine(level=0.1, verify=1.0, chance=0.8)
-    assert controller.worth_beginning(0.0)
-    assert not controller.worth_beginning(2.5)
-    for _ in range(3):
-        machine.play(controller, None)
-    assert controller.worth_beginning(2.5)
-    assert SerialController(forced=True).worth_beginning(1e9)
+    machine.play(controller, None)
+    return controller
+
+
+MACHINE = Machine(level=0.3, verify=1.0, chance=0.8)
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_draft_reads_all_of_a_short_prompt_and_the_end_of_a_long_one(*, forced: bool) -> None:
+    assert reading_controller(forced=forced).to_read(60, 500) == 60
+    assert 16 <= reading_controller(forced=forced).to_read(3000, 500) < 300
+    assert reading_controller(forced=forced).to_read(0, 500) == 0
+
+
+def test_what_is_read_depends_on_what_it_costs_and_on_how_long_answers_are() -> None:
+    quick, slow = (reading_controller(pace=pace).to_read(3000, 500) for pace in (0.01, 0.2))
+    assert quick > 3 * slow
+    brief = reading_controller()
+    for _ in range(40):
+        play(MACHINE, brief, 2)
+    brief.begin()
+    MACHINE.play(brief, None)
+    assert brief.to_read(3000, 500) < 0.5 * reading_controller().to_read(3000, 500)
+    assert brief.to_read(60, 500) < 60
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_all_is_read_once_the_answer_is_long_where_the_end_does_not_do(*, forced: bool) -> None:
+    """Until then the target decodes alone, also where drafting is forced."""
+    controller, unread = reading_controller(forced=forced), 400
+    read, rounds = controller.to_read(unread, 5000), 0
+    assert 0 < read < unread
+    controller.has_read(read, read * 0.05)
+    useless = Machine(level=0.3, verify=1.0, chance=0.1)
+    plain = 0
+    while not (count := controller.to_read(unread, 5000)):
+        budget = controller.next_budget(500)
+        plain += budget is None
+        useless.play(controller, budget)
+        rounds += 1
+    assert count == unread
+    assert 40 < rounds < 80
+    assert plain > 0.6 * rounds, "it is given up soon"
+    controller.has_read(count, count * 0.05)
+    assert controller.to_read(0, 5000) == 0
+    assert controller.next_budget(500) is not None, "what was believed of whole texts still holds"
+
+
+def test_all_is_not_read_where_the_end_does() -> None:
+    controller = reading_controller()
+    controller.has_read(count := controller.to_read(400, 5000), count * 0.05)
+    for _ in range(300):
+        assert not controller.to_read(400, 5000)
+        MACHINE.play(controller, controller.next_budget(500))
+
+
+def test_nothing_is_drafted_before_something_is_read() -> None:
+    controller = reading_controller(pace=5.0)
+    assert controller.to_read(3000, 500) == 0
+    assert controller.next_budget(100) is None

@@ -230,6 +230,7 @@ def test_the_targets_noise_is_that_of_the_token_foreseen(kind: str) -> None:
         context = DraftContext(tokens, Sampler(params), lambda: False, state.features)
         each = drafter(head)
         each.begin(context)
+        each.read(context, len(context.tokens))
         found.append(each.propose(context, Budget(15, 4, 4)))
     assert found[0] == found[1]
     assert found[0].tokens == found[2].tokens

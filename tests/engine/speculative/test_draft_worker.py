@@ -101,6 +101,7 @@ def test_it_proposes_what_the_serial_drafter_does(draft: Watched, sampling: str)
             tree = following.tree(400)
             serial = StandaloneDrafter(draft, PrefixCache(draft, 256, 1 << 28))
             serial.begin(context(tokens, params))
+            serial.read(context(tokens, params), len(tokens))
             chain = serial.propose(context(tokens, params), Budget(nodes=3, depth=3, width=1))
             node, seen = 0, 0
             for token, score in zip(chain.tokens[1:], chain.scores[1:], strict=True):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 import numpy as np
 import pytest
 from harness import SAMPLINGS, FixedBudget, Run, decode
@@ -10,7 +13,8 @@ from riddles import answer, riddle_head, riddle_target
 from engine.backend.decoder import Decoder
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
-from engine.backend.sequence import SequenceState
+from engine.backend.sequence import FeatureStore, SequenceState
+from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.model import HeadDrafter
@@ -93,8 +97,37 @@ def test_without_the_targets_noise_the_tree_holds_what_is_likeliest(
     for _ in range(3):  # the same tree again, without a commit between
         context = DraftContext(tokens, Sampler(SamplingParams()), lambda: False, state.features)
         head.begin(context)
+        head.read(context, len(context.tokens))
         tree = head.propose(context, Budget(5, 5, 1))
         assert list(tree.tokens[1:]) == expected
+
+
+def test_a_head_that_read_the_end_has_the_features_of_its_own_tokens(
+    target: Decoder, head: HeadDrafter
+) -> None:
+    state = target.new_state(CONTEXT)
+    target.forward(state, PROMPT, logit_rows=())
+    state.commit(range(len(PROMPT)))
+    tokens = [*PROMPT, *answer(PROMPT, 1)]
+    context = DraftContext(tokens, Sampler(SamplingParams()), lambda: False, state.features)
+    head.begin(context)
+    head.read(context, 9)
+    assert head.missing(context) > 9
+    first = len(tokens) - 10  # the head's tokens are a sequence's without the first
+
+    class FromThere:
+        def rows(self, start: int, stop: int) -> Floats:
+            assert state.features is not None
+            return state.features.rows(first + start, first + stop)
+
+    there = replace(context, tokens=tokens[first:], features=cast("FeatureStore", FromThere()))
+    fresh = riddle_head()
+    other = HeadDrafter(fresh, PrefixCache(fresh, CONTEXT, 1 << 28))
+    other.begin(there)
+    other.read(there, len(tokens))
+    tree = head.propose(context, Budget(9, 5, 2))
+    assert tree == other.propose(there, Budget(9, 5, 2))
+    assert tree.drafted == 9
 
 
 def test_a_second_turn_drafts_like_a_fresh_run(target: Decoder, head: HeadDrafter) -> None:
@@ -145,7 +178,7 @@ def test_where_no_features_are_kept_it_proposes_nothing(head: HeadDrafter) -> No
     head.begin(context)
     assert head.propose(context, TREE).drafted == 0
     head.observe([3])
-    assert head.begin_seconds(context) == 0
+    assert head.missing(context) == 0
 
 
 def test_a_stop_ends_the_catching_up(target: Decoder, head: HeadDrafter) -> None:
@@ -159,7 +192,9 @@ def test_a_stop_ends_the_catching_up(target: Decoder, head: HeadDrafter) -> None
     target.forward(state, prompt, logit_rows=())
     state.commit(range(len(prompt)))
     tokens = [*prompt, 5]
-    head.begin(DraftContext(tokens, Sampler(SamplingParams()), cancelled, state.features))
+    begun = DraftContext(tokens, Sampler(SamplingParams()), cancelled, state.features)
+    head.begin(begun)
+    head.read(begun, len(tokens))
     assert len(asked) == 2
     stopped = DraftContext(tokens, Sampler(SamplingParams()), lambda: True, state.features)
     assert head.propose(stopped, TREE).drafted == 0

@@ -45,6 +45,7 @@ class Twins:
     def begin(self, context: DraftContext) -> None:
         for drafter in self.drafters:
             drafter.begin(context)
+            drafter.read(context, len(context.tokens))
 
     def propose(self, context: DraftContext, budget: Budget) -> tuple[TokenTree, TokenTree]:
         one, many = (drafter.propose(context, budget) for drafter in self.drafters)
@@ -132,8 +133,9 @@ def test_a_stop_during_a_long_catch_up(native: dict[Format, tuple[Decoder, Decod
     draft = native[Format.Q8][1]
     tokens = list(range(3, 190))
     drafter = StandaloneDrafter(draft, PrefixCache(draft, CONTEXT, 1 << 28))
-    drafter.begin(DraftContext(tokens, Sampler(SamplingParams()), lambda: True))
     stopped = DraftContext(tokens, Sampler(SamplingParams()), lambda: True)
+    drafter.begin(stopped)
+    drafter.read(stopped, len(tokens))
     assert drafter.propose(stopped, Budget(9, 3, 3)).drafted == 0
     going = DraftContext(tokens, Sampler(SamplingParams()), lambda: False)
     assert drafter.propose(going, Budget(9, 3, 3)).drafted == 9
@@ -146,6 +148,7 @@ def test_a_stop_leaves_the_root_alone(native: dict[Format, tuple[Decoder, Decode
     context = DraftContext([5, 6, 7], Sampler(SamplingParams()), stop)
     for drafter in (one, other):
         drafter.begin(context)
+        drafter.read(context, len(context.tokens))
     stop.set()
     assert one.propose(context, Budget(9, 3, 3)) == TokenTree.root(7)
     stop.clear()

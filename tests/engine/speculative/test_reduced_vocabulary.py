@@ -84,6 +84,7 @@ def tree_of(model: Decoder, sampler: Sampler, budget: Budget) -> TokenTree:
     context = DraftContext(TOKENS, sampler, lambda: False)
     drafter = StandaloneDrafter(model, PrefixCache(model, 200, 1 << 28))
     drafter.begin(context)
+    drafter.read(context, len(context.tokens))
     return drafter.propose(context, budget)
 
 

@@ -25,6 +25,7 @@ def context(tokens: list[int], params: SamplingParams | None = None) -> DraftCon
 def begun(model: Decoder, tokens: list[int], limit: int = 256) -> StandaloneDrafter:
     drafter = StandaloneDrafter(model, PrefixCache(model, limit, 1 << 28))
     drafter.begin(context(tokens))
+    drafter.read(context(tokens), len(tokens))
     return drafter
 
 
@@ -115,8 +116,72 @@ def test_a_stop_ends_the_catching_up(tiny: Decoder) -> None:
         return len(asked) > 2
 
     tokens = [1, *np.random.default_rng(0).integers(3, 320, 400).tolist()]
-    drafter.begin(DraftContext(tokens, Sampler(SamplingParams()), cancelled))
+    begun = DraftContext(tokens, Sampler(SamplingParams()), cancelled)
+    drafter.begin(begun)
+    drafter.read(begun, len(tokens))
     assert len(asked) == 3
-    assert drafter.begin_seconds(context(tokens)) >= 0
     tree = drafter.propose(DraftContext(tokens, Sampler(SamplingParams()), lambda: True), BUDGET)
     assert tree.drafted == 0
+
+
+def reader(model: Decoder, pool: PrefixCache, tokens: list[int], most: int) -> StandaloneDrafter:
+    """A drafter of an answer that has read the last tokens only."""
+    drafter = StandaloneDrafter(model, pool)
+    drafter.begin(context(tokens))
+    drafter.read(context(tokens), most)
+    return drafter
+
+
+def test_a_draft_of_the_end_drafts_as_if_nothing_had_been_before(tiny: Decoder) -> None:
+    drafter = reader(tiny, PrefixCache(tiny, 256, 1 << 28), PROMPT, 16)
+    tokens = list(PROMPT)
+    for committed in ([5, 9], [*range(3, 90)], [7]):
+        own = tokens[len(PROMPT) - 16 :]
+        assert drafter.propose(context(tokens), BUDGET) == begun(tiny, own).propose(
+            context(own), BUDGET
+        )
+        drafter.observe(committed)
+        tokens += committed
+    assert drafter.missing(context(tokens)) == len(tokens), "all of it, from the beginning"
+    drafter.read(context(tokens), len(tokens))
+    assert drafter.missing(context(tokens)) == 0
+    assert drafter.propose(context(tokens), BUDGET) == begun(tiny, tokens).propose(
+        context(tokens), BUDGET
+    )
+
+
+def test_noise_is_that_of_the_whole_sequence_wherever_the_draft_began(tiny: Decoder) -> None:
+    params = SamplingParams(temperature=0.9, seed=5)
+    drafter = reader(tiny, PrefixCache(tiny, 256, 1 << 28), PROMPT, 16)
+    tree = drafter.propose(context(PROMPT, params), replace(BUDGET, width=1))
+    written = list(PROMPT)
+    for _ in range(4):
+        own = written[len(PROMPT) - 16 :]
+        rows = tiny.forward(tiny.new_state(256), own, logit_rows=[len(own) - 1]).logits
+        written.append(Sampler(params).draw(rows[0], written))
+    assert list(tree.tokens[1:]) == written[len(PROMPT) :]
+
+
+def test_the_next_turn_goes_on_from_where_the_draft_began(tiny: Decoder) -> None:
+    drafter = reader(tiny, PrefixCache(tiny, 256, 1 << 28), PROMPT, 20)
+    longer = [*PROMPT, *range(30, 60)]
+    drafter.begin(context(longer))
+    assert drafter.missing(context(longer)) == len(longer) - len(PROMPT) + 1
+    drafter.read(context(longer), 64)
+    own = longer[len(PROMPT) - 20 :]
+    assert drafter.propose(context(longer), BUDGET) == begun(tiny, own).propose(
+        context(own), BUDGET
+    )
+    other = [2, *longer[1:]]
+    drafter.begin(context(other[:30]))
+    assert drafter.missing(context(other[:30])) == 30, "of another chat it knows nothing"
+
+
+def test_an_answer_asked_for_again_is_drafted_at_once(tiny: Decoder) -> None:
+    """A kept state knows all of it, and yet a state has to be taken."""
+    drafter = reader(tiny, PrefixCache(tiny, 256, 1 << 28), [*PROMPT, 5, 6], 99)
+    drafter.begin(context(PROMPT))
+    assert drafter.missing(context(PROMPT)) == 1
+    drafter.read(context(PROMPT), 1)
+    assert drafter.propose(context(PROMPT), BUDGET).drafted
+    assert drafter.missing(context(PROMPT)) == 0
