@@ -49,7 +49,8 @@ def extract(text: str, question: str, most: int) -> Extract:
             left -= cost
     if not taken:
         return Extract(text[:most], min(1, len(parts)), len(parts))
-    pieces, before = [], -1
+    pieces: list[str] = []
+    before = -1
     for place in sorted(taken):
         pieces += [
             ("\n\n" if place == before + 1 and pieces else GAP if place else ""),

@@ -17,7 +17,7 @@ from app.engine_link.plan_texts import (
 from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
-from app.widgets.boxes import vbox
+from app.widgets.boxes import hbox, vbox
 from app.widgets.text_button import text_button
 from engine.commands import DraftChoice, Mode
 from engine.language import tr
@@ -42,11 +42,12 @@ class ModeList(QWidget):
         for number, mode in enumerate(_MODES):
             self._group.addButton(self.rows[mode].button, number)
             column.addWidget(self.rows[mode])
-        self.others = text_button(tr("Two more modes need a GPU\N{HORIZONTAL ELLIPSIS}"), self)
+        words = tr("Two more modes need a GPU\N{HORIZONTAL ELLIPSIS}")
+        self.others = text_button(words, self, look="choice")
         self.others.setToolTip(tr(NO_ACCELERATOR))
         self.others.clicked.connect(lambda _=False: self._show_others())
         self._opened = False
-        column.addWidget(self.others)
+        column.addLayout(hbox(self.others, 1, margins=(0, 6, 0, 0)))
         self._group.idClicked.connect(lambda number: self.chosen.emit(_MODES[number]))
 
     def show_choice(self, choice: RunChoice) -> None:
