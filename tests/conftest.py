@@ -73,23 +73,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the tier."""
-    _skip_without_accelerator(items)
     if not config.option.release and not any("::" in argument for argument in config.args):
         later = set(tiers.release_only(items))
         config.hook.pytest_deselected(items=[item for item in items if item in later])
         items[:] = [item for item in items if item not in later]
-
-
-def _skip_without_accelerator(items: list[pytest.Item]) -> None:
-    marked = [item for item in items if item.get_closest_marker("gpu")]
-    if not marked:
-        return
-    import torch  # only now: it costs seconds, and most runs do without
-
-    if not torch.accelerator.is_available():
-        skip = pytest.mark.skip(reason="no accelerator on this machine")
-        for item in marked:
-            item.add_marker(skip)
 
 
 @pytest.fixture
