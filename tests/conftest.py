@@ -41,6 +41,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set the environment before Qt or a hub library can read it."""
+    gc.disable()  # until all tests are collected: next to nothing of that is garbage
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.update(LC_ALL="C.UTF-8", LANGUAGE="en")  # tests read the texts in English
     if not config.option.release:  # each of the processes a core: theirs would wait for each other
@@ -77,6 +78,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         later = set(tiers.release_only(items))
         config.hook.pytest_deselected(items=[item for item in items if item in later])
         items[:] = [item for item in items if item not in later]
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of all collections of garbage to come."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
@@ -116,7 +123,7 @@ def published_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def _what_stays_is_no_garbage() -> None:
-    """Leave modules, tests and what earlier files made out of all collections of garbage to come.
+    """Leave what earlier files made out of all collections of garbage to come.
 
     Every load and every unload of a model collects, and would look through all of torch each time.
     """
