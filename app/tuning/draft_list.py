@@ -1,4 +1,4 @@
-"""Choices of a draft: the model's own, one that the user has opened, lookup only, none."""
+"""Choices of a draft: by itself, one on this disk, lookup only, none."""
 
 from __future__ import annotations
 
