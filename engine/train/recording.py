@@ -259,8 +259,15 @@ class Recording:
         found: Tensor = states[start:end, first:]
         return found[:, [part - first for part in parts]]
 
-    def frequent_tokens(self, count: int, vocab_size: int) -> tuple[Tensor, float]:
+    def frequent_tokens(
+        self, count: int, vocab_size: int, usual: NDArray[np.int64]
+    ) -> tuple[Tensor, float]:
         """Choose the tokens that the answers have most often.
+
+        Args:
+            count: how many.
+            vocab_size: tokens there are.
+            usual: those that come first of all that no answer has.
 
         Returns:
             int64 [count], ascending, and the share of the answers' tokens that they cover.
@@ -269,8 +276,24 @@ class Recording:
             [tokens[marks] for tokens, marks in zip(self.tokens, self.answers, strict=True)]
         )
         counts = torch.bincount(torch.from_numpy(written), minlength=vocab_size)
-        ids = counts.argsort(descending=True, stable=True)[:count].sort().values
+        order = 2 * counts
+        order[torch.from_numpy(usual)] += 1
+        ids = order.argsort(descending=True, stable=True)[:count].sort().values
         return ids, float(counts[ids].sum() / counts.sum())
+
+
+def recorded_texts(
+    folder: Path,
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
+    """Yield index, tokens and answers of every sequence of a folder, whatever its identity is."""
+    for file in shard_files(folder):
+        with safe_open(file, "pt") as shard:
+            parts = (shard.get_tensor(name) for name in ("indices", "ends", "tokens", "answers"))
+            indices, ends, tokens, answers = (part.numpy() for part in parts)
+        start = 0
+        for index, end in zip(indices.tolist(), ends.tolist(), strict=True):
+            yield index, tokens[start:end].astype(np.int64), answers[start:end]
+            start = end
 
 
 def shard_files(folder: Path) -> Sequence[Path]:

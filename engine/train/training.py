@@ -16,14 +16,17 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.json_object import JsonObject
 from engine.model.tensors import HEAD_IDS
+from engine.model.text.shortlist import shortlist
+from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import fingerprint
 from engine.train.answers import given_answers, own_answers
-from engine.train.batches import Batches
+from engine.train.batches import Batch, Batches, BatchPlace
 from engine.train.checkpoint import FILE, Checkpoint, TrainingProgress
 from engine.train.conversations import ShuffledExamples, SourceFile, find_sources
 from engine.train.draft_folder import describe_draft, draft_config, write_draft
 from engine.train.initial_weights import init_from_target, init_other_rows, load_weights
 from engine.train.learner import DraftVocabulary, Learner, LossWeights
+from engine.train.least_squares import fit_linear_fusion
 from engine.train.modules import DraftModule
 from engine.train.packed_draft import write_packed
 from engine.train.recording import (
@@ -33,7 +36,7 @@ from engine.train.recording import (
     record,
     shard_files,
 )
-from engine.train.settings import TrainingSettings
+from engine.train.settings import DraftKind, TrainingSettings
 from engine.train.targets import Target, TrainingDevice, open_target
 from engine.train.trainer import Paused, Trainer, TrainingReport
 
@@ -172,8 +175,9 @@ def train(
             with Recording(job.folder, job.recording_identity, job.taps) as recording:
                 most = max(settings.batch, job.longest)
                 batches = Batches(recording, len(job.taps), most, settings.seed)
-                ids, covered = _proposed(recording, job.config)
-                learner = _learner(job, draft, ids, their_ids, device)
+                ids, covered = _proposed(recording, job.config, target.tokenizer)
+                first = batches.from_place(BatchPlace()) if begun is None else None
+                learner = _learner(job, draft, ids, their_ids, device, first)
                 held_out = batches.held_out(settings.held_out)
                 trainer = Trainer(settings, learner, held_out, device, job.identity, begun)
                 trainer.run(batches.from_place(trainer.progress.place), tell, stopped)
@@ -258,11 +262,14 @@ def _record(
     record(sequences, writer, settings.recorded, told)
 
 
-def _proposed(recording: Recording, config: ModelConfig) -> tuple[Tensor | None, float]:
+def _proposed(
+    recording: Recording, config: ModelConfig, tokenizer: Tokenizer
+) -> tuple[Tensor | None, float]:
     """Choose the tokens that the draft proposes, and their share of the answers; None: all."""
     if config.rows is None:
         return None, 1.0
-    return recording.frequent_tokens(config.rows, config.vocab_size)
+    usual = shortlist(tokenizer, config.rows)
+    return recording.frequent_tokens(config.rows, config.vocab_size, usual)
 
 
 def _learner(
@@ -271,6 +278,7 @@ def _learner(
     ids: Tensor | None,
     their_ids: Tensor | None,
     device: TrainingDevice,
+    batches: Iterator[Batch] | None,
 ) -> Learner:
     """Finish the draft's first weights, and move it to the device.
 
@@ -278,6 +286,7 @@ def _learner(
         draft: with the weights of another draft, where it begins with one.
         ids: int64 [rows] that it can propose; None: all.
         their_ids: what the other draft could propose.
+        batches: that first weights may be computed from; None: a checkpoint has the weights.
     """
     settings, target = job.settings, job.target
     embedding, matrix = target.matrices(device)
@@ -285,6 +294,8 @@ def _learner(
     vocabulary = DraftVocabulary(matrix, moved, target.config.logit_softcap)
     if settings.shape.begin is None:
         init_from_target(draft, embedding, vocabulary)
+        if settings.shape.kind is DraftKind.EAGLE and batches is not None:
+            fit_linear_fusion(draft, batches, embedding)
     elif their_ids is not None:
         init_other_rows(draft, their_ids, vocabulary)
     draft.to(device.device)

@@ -54,8 +54,7 @@ def run(check: Check, stack: str) -> None:
         said.append("computes afterwards")
         del decoder
     except OutOfMemory as error:
-        check.emit("failed", what="afterwards", why=str(error))
-        said.append(f"afterwards: {error}")
+        said.append(f"afterwards: {check.fail(error, what='afterwards')}")
     gc.collect()
     again.close()
     check.say("; ".join(said))
@@ -93,8 +92,7 @@ def _refused(check: Check, what: str, work: Any) -> str:  # noqa: ANN401
         check.emit("refused", what=what, words=str(error))
         return f"{what} is told in words"
     except Exception as error:  # noqa: BLE001 - that is the finding
-        check.emit("failed", what=what, why=f"{type(error).__name__}: {error}")
-        return f"{what}: {type(error).__name__}"
+        return f"{what}: {check.fail(error, what=what)}"
     check.emit("failed", what=what, why="nothing was refused")
     return f"{what}: NOT REFUSED"
 

@@ -66,8 +66,8 @@ def run(check: Check, kind: str, stack: str) -> None:
         try:
             told = _measure(check, setup, stack)
         except Exception as error:  # noqa: BLE001 - the next one may run
-            check.emit("failed", kind_of=kind, stack=stack, setup=setup.name, why=str(error))
-            said.append(f"{setup.name}: {error}")
+            why = check.fail(error, kind_of=kind, stack=stack, setup=setup.name)
+            said.append(f"{setup.name}: {why}")
         else:
             check.emit("setup", kind_of=kind, stack=stack, setup=setup.name, **told)
             speeds = f"{told['plain_tokens_per_s']:.1f} -> {told['tokens_per_s']:.1f} tokens/s"

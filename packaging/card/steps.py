@@ -6,8 +6,9 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,6 @@ class Check:
     out: Path
     rehearse: bool
     ends: float
-    said: list[str] = field(default_factory=list)
 
     @property
     def left(self) -> float:
@@ -104,6 +104,20 @@ class Check:
         line = json.dumps({"step": self.step, "kind": kind, **found}, default=str)
         with (self.out / RESULTS).open("a", encoding="utf-8") as results:
             results.write(line + "\n")
+
+    def fail(self, error: Exception, **about: Any) -> str:  # noqa: ANN401 - what JSON carries
+        """Write down what went wrong, and return it in words."""
+        words = str(error) or type(error).__name__
+        if not hasattr(error, "remedy"):  # a bug: its kind says more than its words
+            words = f"{type(error).__name__}: {words}"
+        self.emit("failed", why=words, **about)
+        return words
+
+    @property
+    def has(self) -> list[str]:
+        """What the first step has found."""
+        told = [line["has"] for line in results(self.out) if line["kind"] == "has"]
+        return list(told[0]) if told else []
 
     def say(self, words: str) -> None:
         """Say what was found, in words, for the step's line."""
@@ -122,7 +136,12 @@ def run_step(name: str, out: Path, seconds: float, *, rehearse: bool) -> int:
     sys.path.insert(0, str(ROOT))
     check = Check(name, out, rehearse, time.monotonic() + seconds)
     run: Callable[..., int | None] = import_module(f"card.{step.module}").run
-    return run(check, *step.arguments) or 0
+    try:
+        return run(check, *step.arguments) or 0
+    except Exception as error:  # noqa: BLE001 - whatever a driver makes of it
+        traceback.print_exc()  # for the log
+        check.fail(error)
+        return 1
 
 
 def results(out: Path) -> list[dict[str, Any]]:

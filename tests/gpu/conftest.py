@@ -1,11 +1,164 @@
-"""What needs an accelerator; skipped where there is none. Helpers are those of the other tests."""
+"""Tests for a real accelerator, which a stand-in plays where there is none.
+
+So no name, path or signature in them is stale on the day when there is one. The stand-in is torch's
+"cpu" device, with Triton's interpreter for the kernels, a tape for recordings, and a library that
+answers in the place of NVIDIA's. What only a card can show is asked only there.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 _ENGINE = Path(__file__).parents[1] / "engine"
 sys.path[:0] = [
-    str(_ENGINE / folder) for folder in (".", "backend", "backend/accelerator", "decode")
+    str(_ENGINE / folder) for folder in (".", "backend", "backend/accelerator", "devices")
 ]
+
+if find_spec("torch") is None:
+    collect_ignore_glob = ["test_*.py"]
+else:
+    import torch
+    from interpreted import launch, summed_in_order
+    from tape import TapeRecorder
+
+    from engine.backend.accelerator import device as devices
+    from engine.backend.accelerator import products
+    from engine.devices import probe
+    from engine.devices.accelerators.torch_devices import TorchSight
+    from engine.devices.monitor import AcceleratorWatch
+    from engine.machine.facts import Accelerator, Vendor
+    from tests.engine.devices.conftest import _fresh_pynvml, nvml, nvml_library
+
+    __all__ = ["_fresh_pynvml", "nvml", "nvml_library"]
+
+
+@dataclass(frozen=True)
+class Card:
+    """What these tests compute on.
+
+    Attributes:
+        name: torch's.
+        real: whether it is an accelerator.
+    """
+
+    name: str
+    real: bool
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what stand-ins do to releases: others test the same code on them, in less time."""
+    here = [item for item in items if item.path.parent == Path(__file__).parent]
+    if here and not _card().real:
+        for item in here:
+            later = pytest.mark.release(reason="on stand-ins, as there is no card")
+            item.add_marker(later, append=False)
+
+
+@cache
+def _card() -> Card:
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if found is None:
+        return Card("cpu", real=False)
+    return Card(found.type if found.type == "mps" else f"{found.type}:0", real=True)
+
+
+@pytest.fixture(scope="session")
+def card() -> Card:
+    return _card()
+
+
+@pytest.fixture(scope="session")
+def name(card: Card) -> str:
+    return card.name
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _recordings(card: Card) -> Iterator[None]:
+    """A tape where CUDA's graphs are not."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not card.real:
+            patch.setattr(devices, "recorder_for", lambda _driver: TapeRecorder())
+        yield
+
+
+@pytest.fixture(scope="module")
+def kernels(card: Card) -> Iterator[None]:
+    """Interpreted ones where none can be compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not card.real:
+            interpreter = pytest.importorskip("triton.runtime.interpreter")
+            patch.setattr(products, "reason_against", lambda _driver: "")
+            patch.setattr(products, "_stored_products", launch().StoredProducts)
+            patch.setattr(interpreter.InterpreterBuilder, "create_dot", summed_in_order)
+        yield
+
+
+class Held:
+    """Bytes that this process takes on the accelerator; the stand-in's library tells of them.
+
+    Args:
+        card: where.
+        library: in the place of NVIDIA's; None: it is a real one.
+        files: the system's, in which a watch looks for cards.
+    """
+
+    def __init__(self, card: Card, library: Any, files: Any = None) -> None:
+        self._card, self._library, self._files = card, library, files
+        self.tell(0)
+
+    def watch(self) -> AcceleratorWatch:
+        return AcceleratorWatch() if self._files is None else AcceleratorWatch(self._files)
+
+    def tell(self, nbytes: int) -> None:
+        if self._library is None:
+            return
+        from recorded_nvml import FIRST, GIB
+
+        self._library.records(
+            f"""
+            driver 570.86.15
+            cuda 12080
+            count 1
+            0.name NVIDIA GeForce RTX 3060
+            0.uuid {FIRST}
+            0.bus 00000000:01:00.0
+            0.memory {12 * GIB} {10 * GIB - nbytes}
+            0.capability 8.6
+            0.processes self {nbytes}
+            """
+        )
+
+    def take(self, device: str, nbytes: int) -> Any:
+        self.tell(nbytes)
+        where = device if self._card.real else self._card.name
+        return torch.empty(nbytes, dtype=torch.uint8, device=where)
+
+
+@pytest.fixture
+def held(
+    card: Card, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Held]:
+    """What is held on the accelerator, which the probe finds."""
+    if card.real:
+        yield Held(card, None)
+        return
+    from recorded import record
+    from recorded_nvml import FIRST, GIB
+
+    found = Accelerator(
+        "cuda:0", "GeForce RTX 3060", Vendor.NVIDIA, 12 * GIB, identity=FIRST.removeprefix("GPU-"),
+        bus="0000:01:00.0", architecture="8.6",
+    )  # fmt: skip
+    monkeypatch.setattr(probe, "_ask_torch", lambda _seen: TorchSight((found,)))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (10 * GIB, 12 * GIB))
+    files = record(tmp_path, {"dev/dxg": ""})  # Linux under Windows, which shows no bus
+    yield Held(card, request.getfixturevalue("nvml"), files)

@@ -321,8 +321,10 @@ def test_a_recording_ends_with_enough_tokens_and_goes_on_from_those(tmp_path: Pa
     assert writer.tokens == 120
     record(sequences(0), writer, 100, lambda _: None)
     with Recording(tmp_path, "test") as recording:
-        ids, covered = recording.frequent_tokens(2, 10)
+        ids, covered = recording.frequent_tokens(2, 10, np.array([7, 9]))
+        more, _ = recording.frequent_tokens(6, 10, np.array([7, 9]))
     assert ids.tolist() == [0, 1]
+    assert more.tolist() == [0, 1, 2, 3, 7, 9]
     assert covered == pytest.approx(2 / 3)
     (file,) = shard_files(tmp_path)
     file.write_bytes(b"cut off")
