@@ -21,7 +21,7 @@ _MOST = 4
 _CHOICES = {
     DraftChoice.AUTO: (
         later("Automatic"),
-        later("The draft that comes with the model, if any, and lookup."),
+        later("The model's own draft, or the fastest on this PC, and lookup."),
     ),
     DraftChoice.LOOKUP: (
         later("Lookup only"),
