@@ -37,8 +37,8 @@ class Runner:
     def run(self, bundle: Path | None, only: Sequence[str]) -> int:
         """Run the steps; 0 where each ended as it should, 130 where somebody stopped it."""
         self._out.mkdir(parents=True, exist_ok=True)
-        for name in (RESULTS, LOG):
-            (self._out / name).unlink(missing_ok=True)
+        for old in (self._out / RESULTS, self._out / LOG, *self._out.glob("rounds-*.csv")):
+            old.unlink(missing_ok=True)
         signal.signal(signal.SIGTERM, _stop)
         first, *others = steps()
         try:
