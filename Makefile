@@ -11,9 +11,10 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 	echo "Duotail needs Python 3.11 or newer: https://www.python.org/downloads/" >&2; exit 1; }; \
 	"$(PYTHON)" packaging/bootstrap.py --gpu "$(GPU)"
 
-# Two processes; the tests of a file stay together. What is compiled is kept, whatever the
-# environment says: else each process that a test starts compiles everything anew.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile
+# Three processes: on two cores, one computes while another waits for a window or a process. The
+# tests of a file stay together. What is compiled is kept, whatever the environment says: else each
+# process that a test starts compiles everything anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run desktop test test-all sanitize bench-peer gpu-check lint format texts clean

@@ -41,6 +41,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set the environment before Qt or a hub library can read it."""
+    gc.disable()  # until all tests are collected: next to nothing of that is garbage
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ.update(LC_ALL="C.UTF-8", LANGUAGE="en")  # tests read the texts in English
     if not config.option.release:  # each of the processes a core: theirs would wait for each other
@@ -73,23 +74,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the tier."""
-    _skip_without_accelerator(items)
     if not config.option.release and not any("::" in argument for argument in config.args):
         later = set(tiers.release_only(items))
         config.hook.pytest_deselected(items=[item for item in items if item in later])
         items[:] = [item for item in items if item not in later]
 
 
-def _skip_without_accelerator(items: list[pytest.Item]) -> None:
-    marked = [item for item in items if item.get_closest_marker("gpu")]
-    if not marked:
-        return
-    import torch  # only now: it costs seconds, and most runs do without
-
-    if not torch.accelerator.is_available():
-        skip = pytest.mark.skip(reason="no accelerator on this machine")
-        for item in marked:
-            item.add_marker(skip)
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of all collections of garbage to come."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
@@ -129,7 +123,7 @@ def published_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def _what_stays_is_no_garbage() -> None:
-    """Leave modules, tests and what earlier files made out of all collections of garbage to come.
+    """Leave what earlier files made out of all collections of garbage to come.
 
     Every load and every unload of a model collects, and would look through all of torch each time.
     """

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -22,34 +23,39 @@ def local(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def public_classes(path: Path) -> Iterator[str]:
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield node.name
 
 
-def docstrings(source: str) -> Iterator[str]:
+def docstrings(source: ast.Module) -> Iterator[str]:
     """Yield the texts that stand alone in the source, as docstrings of whatever is above."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(source):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             text = node.value.value
             if isinstance(text, str):
                 yield text.strip()
 
 
-def defined_docstrings(source: str) -> Iterator[str]:
+def defined_docstrings(source: ast.Module) -> Iterator[str]:
     """Yield the docstrings of classes and functions."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(source):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node) or ""
 
 
-def fragments(paths: list[Path], find: Callable[[str], Iterator[str]]) -> list[str]:
+def fragments(paths: list[Path], find: Callable[[ast.Module], Iterator[str]]) -> list[str]:
     """Return each file's docstrings that begin with a fragment."""
     return [
         f"{local(path)}: {text}"
         for path in paths
-        for text in find(path.read_text(encoding="utf-8"))
+        for text in find(parsed(path))
         if FRAGMENT.match(text)
     ]
 
@@ -73,7 +79,7 @@ def test_docstrings_of_classes_and_functions_stand_alone() -> None:
 
 def test_fragments_are_found() -> None:
     source = 'class A:\n    """Of a model."""\n    x: int\n    """Whether it is."""\n'
-    assert [text for text in docstrings(source) if FRAGMENT.match(text)] == [
+    assert [text for text in docstrings(ast.parse(source)) if FRAGMENT.match(text)] == [
         "Of a model.",
         "Whether it is.",
     ]

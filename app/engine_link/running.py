@@ -97,13 +97,14 @@ class Running(QObject):
 
     @property
     def drafts(self) -> list[Path]:
-        """Drafts that were used with this model, the last one first."""
-        wanted = self.status.wanted
+        """Drafts that were used with this model, the last one first, then those found for it."""
+        wanted, plan = self.status.wanted, self.status.plan
         if wanted is None:
             return []
         kept = self._settings.value.profiled(wanted.model)
         known = kept.with_profile(ModelProfile.of(wanted)).drafts
-        return [Path(each) for each in known]
+        found = plan.drafts_here if plan is not None else ()
+        return list(dict.fromkeys((*map(Path, known), *found)))
 
     def kept_load(self, model: Path, draft: Path | None = None) -> Load:
         """Return the load of a model as it is kept; without a draft that is gone.

@@ -13,7 +13,6 @@ from app.engine_link.status import EngineStatus, Phase, same_load
 from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
 from app.settings import SettingsStore
-from app.shell.pytorch_offer import offer_pytorch
 from app.tuning.refusal import button_words, may_fit_later, refusal
 from engine.events import Failed, FailureKind, PlanReady
 from engine.language import number, sentences, tr
@@ -77,6 +76,8 @@ class LoadNotices(QObject):
         if event.request_id is not None or self._running.falls_back:
             return
         if event.kind is FailureKind.NEEDS_PYTORCH:
+            from app.shell.pytorch_offer import offer_pytorch
+
             self._failure = offer_pytorch(event, self._window, self._running.try_again)
             return
         choices = [

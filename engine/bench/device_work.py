@@ -55,17 +55,16 @@ def _of_webgpu(device: Device, work: Callable[[], object]) -> DeviceWorkload:
         raise TypeError("no device of WebGPU")
     counts = device.gpu.counts
     before = dict(counts.dispatches), counts.weights, counts.submits, counts.waits
-    work()
-    ran = {
-        name: KernelTime(count - before[0].get(name, 0))
-        for name, count in counts.dispatches.items()
-    }
-    kernels = {name: each for name, each in ran.items() if each.runs}
+    with device.gpu.timed_kernels() as clock:
+        work()
+        seconds = {} if clock is None else clock.seconds()
+    ran = {name: count - before[0].get(name, 0) for name, count in counts.dispatches.items()}
+    kernels = {name: KernelTime(runs, seconds.get(name)) for name, runs in ran.items() if runs}
     return DeviceWorkload(
         counts.submits - before[2],
         counts.waits - before[3],
         sum(each.runs for each in kernels.values()),
-        dict(sorted(kernels.items(), key=lambda item: -item[1].runs)[:_MOST]),
+        _costliest(kernels),
         counts.weights - before[1],
     )
 
@@ -90,8 +89,12 @@ def _of_torch(work: Callable[[], object]) -> DeviceWorkload:
         if spent:
             runs += event.count
             kernels[str(event.key)[:100]] = KernelTime(event.count, spent)
-    best = sorted(kernels.items(), key=lambda item: -(item[1].seconds or 0))
-    return DeviceWorkload(launches, waits, runs, dict(best[:_MOST]))
+    return DeviceWorkload(launches, waits, runs, _costliest(kernels))
+
+
+def _costliest(kernels: dict[str, KernelTime]) -> dict[str, KernelTime]:
+    best = sorted(kernels.items(), key=lambda item: (-(item[1].seconds or 0.0), -item[1].runs))
+    return dict(best[:_MOST])
 
 
 def _own_seconds(event: Any, *, on_card: bool) -> float:  # noqa: ANN401 - torch gives them no type

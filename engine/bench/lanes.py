@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from engine.backend.round import Round
 from engine.events import Interval
 
-COLUMNS = ("round", "lane", "start_ms", "end_ms", "drafted", "accepted", "committed")
+COLUMNS = (
+    *("round", "lane", "start_ms", "end_ms", "drafted", "accepted", "committed"),
+    *("useful_ms", "wasted_ms"),
+)
 """Of the table; `lane` is "draft" or "verify"."""
 
 
@@ -34,9 +37,10 @@ def rounds_as_csv(rounds: Sequence[Round]) -> str:
     writer.writerow(COLUMNS)
     for index, done in enumerate(rounds):
         counts = done.drafted, done.accepted, len(done.tokens)
+        fates = f"{1e3 * done.useful:.3f}", f"{1e3 * done.wasted:.3f}"
         for lane, span in _work(done):
             times = (f"{1e3 * (at - start):.3f}" for at in (span.start, span.end))
-            writer.writerow((index, lane, *times, *counts))
+            writer.writerow((index, lane, *times, *counts, *fates))
     return stream.getvalue()
 
 

@@ -111,6 +111,8 @@ class PlanSummary:
     """Type of keys and values on the CPU."""
     sampling: SamplingParams | None = None
     """Sampling that the model's own files recommend; None where they recommend none."""
+    drafts_here: tuple[Path, ...] = ()
+    """Models and heads on this disk that were found to draft for it, the most promising first."""
     host: str = ""
     """Server that computes, as in "192.168.1.5:8000"; "" where this computer's engine does."""
 

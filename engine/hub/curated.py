@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 
-from engine.hub import starter
 from engine.model.config import ModelConfig
 from engine.model.families import parse_config
 from engine.typed_json import decoded
@@ -167,17 +165,3 @@ def _outline(config: ModelConfig) -> tuple[object, ...]:
         config.num_kv_heads,
         experts.intermediate_size if experts else config.intermediate_size,
     )
-
-
-def starter_draft(target: ModelConfig) -> Path | None:
-    """Return the starter model's file where it is here and may draft for a model of this shape.
-
-    Nobody has compared the vocabularies: a model of the same shape may speak other tokens.
-    """
-    listed = curated()
-    entry = listed.of_config(target)
-    if entry is None:
-        return None
-    draft = listed.of_repo(starter.REPO)
-    paired = any(draft is each for each, _ in listed.drafts_for(entry))
-    return starter.starter_path() if paired else None

@@ -25,8 +25,7 @@ from engine.model.text.vocabulary.same_tokens import (
     TokenList,
     differing,
     fingerprint,
-    folder_tokens,
-    gguf_tokens,
+    most_odd,
 )
 from engine.plan.footprint import weight_count
 
@@ -57,6 +56,11 @@ class VocabularyComparison:
         return not self.different
 
     @property
+    def close(self) -> bool:
+        """Tell whether so few differ that one model drafts for the other, but for those."""
+        return self.different <= most_odd(self.ours, self.theirs)
+
+    @property
     def unrelated(self) -> bool:
         """Tell whether the vocabularies have little in common."""
         return self.different > _OTHER * max(self.ours, self.theirs)
@@ -73,7 +77,8 @@ class VocabularyComparison:
             return tr("It has another vocabulary.")
         tokens = tr_count("{n} token", "{n} tokens", self.different)
         said = tr("Its vocabulary differs in {tokens}, such as “{example}”.")
-        return said.format(tokens=tokens, example=self.example[:40])
+        told = said.format(tokens=tokens, example=self.example[:40])
+        return sentences(told, tr("It never drafts those.")) if self.close else told
 
 
 def compared(target: TokenList, draft: TokenList) -> VocabularyComparison:
@@ -82,17 +87,6 @@ def compared(target: TokenList, draft: TokenList) -> VocabularyComparison:
     control = odd & (target.added | draft.added)
     example = min(control or odd, default="")
     return VocabularyComparison(len(target.ids), len(draft.ids), len(odd), len(control), example)
-
-
-def tokens_of(model: LocalModel) -> TokenList:
-    """Return the tokens of a model that is here.
-
-    Raises:
-        UserFixable: they cannot be read.
-    """
-    if model.gguf is None:
-        return folder_tokens(model.path)
-    return gguf_tokens(model.gguf.metadata.values)
 
 
 class Vocabularies:
@@ -123,11 +117,11 @@ class Vocabularies:
     ) -> VocabularyComparison:
         """Compare tokens; the target's are kept, since many drafts are compared with them."""
         if self._last is None or self._last[0] != state:
-            self._last = state, tokens_of(target)
+            self._last = state, target.tokens()
         ours = self._last[1]
         if _same_file(target, draft):
             return VocabularyComparison(len(ours.ids), len(ours.ids))
-        found = compared(ours, tokens_of(draft))
+        found = compared(ours, draft.tokens())
         if found.same or found.unrelated:
             return found
         # Few differ: that may be a damaged file, in whose place a tokenizer takes another one.
@@ -266,7 +260,7 @@ class _Judge:
         if share >= 1:
             return replace(said, reason=tr("It is not smaller than the target."))
         compared = self._vocabularies.compare(target, draft)
-        if not compared.same:
+        if not compared.close:
             return replace(said, reason=compared.words)
         size = tr("It has {share} of the parameters.").format(share=_percent(share))
         return self._fits(said, draft, sentences(compared.words, size))
@@ -292,7 +286,7 @@ class _Judge:
         self, said: DraftCandidate, draft: LocalModel, reduced: DraftOnly
     ) -> DraftCandidate:
         """Judge a stand-alone draft with few output rows by its target's fingerprint."""
-        if reduced.vocabulary != fingerprint(tokens_of(self._target).ids):
+        if reduced.vocabulary != fingerprint(self._target.tokens().ids):
             return replace(said, reason=tr("It has another vocabulary."))
         return self._fits(said, draft, tr("It has the same vocabulary."))
 

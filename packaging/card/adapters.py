@@ -14,14 +14,5 @@ def run(check: Check) -> None:
 
     found = AdapterChecks().make(probe_machine().accelerators, lambda: False)
     check.emit("adapters", **asdict(found))
-    if check.rehearse:
-        _as_if_hardware(check)
     tried = [f"{each.name}: {each.verdict} {each.details}".strip() for each in found.adapters]
     check.say("; ".join(tried) or f"none: {found.verdict} {found.details}")
-
-
-def _as_if_hardware(check: Check) -> None:
-    """Compare a software adapter's numbers too, which the product does not do."""
-    from engine.backend.webgpu.self_check import wrong_numbers
-
-    check.emit("software adapter", wrong=wrong_numbers(0))

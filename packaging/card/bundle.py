@@ -11,7 +11,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from native_library import LIBRARY, BuildFailed, Compiler, build
 from prebuilt import prebuilt_library
+from wheels import TARGETS, Problem, find_compiler
 
 from card.brought import LIBRARIES, NATIVE, WHEELS
 from card.steps import ROOT
@@ -38,6 +40,9 @@ def make(folder: Path) -> int:
         _native(folder / NATIVE)
     except subprocess.CalledProcessError as error:
         sys.stderr.write(f"{error}\n{error.stderr}\n")
+        return 1
+    except (Problem, BuildFailed) as error:
+        sys.stderr.write(f"The native library cannot be built: {error}\n")
         return 1
     try:
         _libraries(folder / LIBRARIES)
@@ -81,16 +86,20 @@ def _pinned(name: str, pins: str) -> str:
 
 
 def _native(packed: Path) -> None:
-    """Pack a library of these sources with every instruction set: a wheel's, or one built now."""
-    packed.write_bytes(gzip.compress(prebuilt_library() or _built(), 9))
+    """Pack a library with every instruction set: a wheel's, or one built now from kept objects.
 
-
-def _built() -> bytes:
-    from wheels import TARGETS, build_library, find_compiler
-
-    target = TARGETS["linux-x86_64"]
-    with tempfile.TemporaryDirectory(prefix="duotail-bundle-") as folder:
-        return build_library(target, find_compiler(target), Path(folder)).read_bytes()
+    Raises:
+        Problem, BuildFailed: there is no compiler, or it could not do it.
+    """
+    library = prebuilt_library()
+    if library is None:
+        target = TARGETS["linux-x86_64"]
+        told = Compiler((find_compiler(target),), target.compile, ("-s", *target.link))
+        with tempfile.TemporaryDirectory(prefix="duotail-bundle-") as folder:
+            built = Path(folder) / LIBRARY
+            build(built, told)
+            library = built.read_bytes()
+    packed.write_bytes(gzip.compress(library, 9))
 
 
 def _libraries(folder: Path) -> None:

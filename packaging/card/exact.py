@@ -90,8 +90,7 @@ def _placement(check: Check, stack: str, placed: Placement) -> str:
         done = measure(strategies, prompts, params, max_tokens=_TOKENS, repeat=1)
         found = figures(strategies, done)["all"]["draft"]
     except Exception as error:  # noqa: BLE001 - the next one may run
-        check.emit("failed", placement=name, why=str(error))
-        return f"{name}: {error}"
+        return f"{name}: {check.fail(error, placement=name)}"
     signature = pair.target.signature
     check.emit("placement", stack=stack, placement=name, exact=found.exact, signature=signature)
     return f"{name} {'exact' if found.exact else 'DIFFERS'}"
@@ -116,8 +115,7 @@ def _logits(check: Check, stack: str, wanted: str) -> str:
             rows.append(decoder.forward(state, tokens[-8:]).logits.copy())
             del decoder, state
     except Exception as error:  # noqa: BLE001 - the next one may run
-        check.emit("failed", logits=wanted, why=str(error))
-        return f"{wanted} logits: {error}"
+        return f"{wanted} logits: {check.fail(error, logits=wanted)}"
     finally:
         device.close()
     ours, theirs = rows

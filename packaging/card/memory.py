@@ -54,8 +54,7 @@ def run(check: Check, stack: str) -> None:
         said.append("computes afterwards")
         del decoder
     except OutOfMemory as error:
-        check.emit("failed", what="afterwards", why=str(error))
-        said.append(f"afterwards: {error}")
+        said.append(f"afterwards: {check.fail(error, what='afterwards')}")
     gc.collect()
     again.close()
     check.say("; ".join(said))
@@ -70,11 +69,11 @@ def _grow(config: ModelConfig, device: Device) -> None:
     del held
 
 
-def _fill(device: Any, held: list[Any]) -> None:  # noqa: ANN401
-    """Take all memory of a card, a gigabyte at a time."""
-    while True:
-        if hasattr(device, "gpu"):
-            held.append(device.gpu.buffer(1 << 30))
+def _fill(device: Device, held: list[Any]) -> None:
+    """Take all memory of a card, a gigabyte at a time, and a little more than there is."""
+    for _ in range((_total() >> 30) + 8):
+        if (gpu := getattr(device, "gpu", None)) is not None:
+            held.append(gpu.buffer(1 << 30))
             continue
         import torch
 
@@ -82,6 +81,14 @@ def _fill(device: Any, held: list[Any]) -> None:  # noqa: ANN401
 
         with in_words(Driver(device.name), device.ledger, 1 << 30):
             held.append(torch.empty(1 << 30, dtype=torch.uint8, device=device.name))
+
+
+def _total() -> int:
+    """Bytes of the largest card."""
+    from engine.devices.probe import probe_machine
+
+    found = [each.memory_total or 0 for each in probe_machine().accelerators]
+    return max(found, default=0)
 
 
 def _refused(check: Check, what: str, work: Any) -> str:  # noqa: ANN401
@@ -93,8 +100,7 @@ def _refused(check: Check, what: str, work: Any) -> str:  # noqa: ANN401
         check.emit("refused", what=what, words=str(error))
         return f"{what} is told in words"
     except Exception as error:  # noqa: BLE001 - that is the finding
-        check.emit("failed", what=what, why=f"{type(error).__name__}: {error}")
-        return f"{what}: {type(error).__name__}"
+        return f"{what}: {check.fail(error, what=what)}"
     check.emit("failed", what=what, why="nothing was refused")
     return f"{what}: NOT REFUSED"
 

@@ -74,9 +74,14 @@ def _speeds(found: Found, stack: str, shape: str, wanted: str) -> dict[str, floa
 
 def _text(found: Found, decision: dict[str, Any]) -> str:
     parts: tuple[Callable[[Found], Iterator[str]], ...] = (
-        _steps, _ceilings, _forwards, _setups, _wrong, _tests,
+        _steps, _ceilings, _forwards, _kernels, _setups, _wrong, _tests,
     )  # fmt: skip
-    lines = ["# The check of a card", "", str(decision["verdict"]), ""]
+    lines = ["# The check of a card", ""]
+    for line in found:
+        if line["kind"] == "has" and not {*STACKS} & {*line["has"]}:
+            lines += ["No card that Duotail can use was found.", ""]
+            lines += [f"- no {name}: {why}" for name, why in line["missing"].items()] + [""]
+    lines += [str(decision["verdict"]), ""]
     for part in parts:
         told = list(part(found))
         lines += [*told, ""] if told else []
@@ -139,6 +144,25 @@ def _forward(stack: str, shape: str, wanted: str, lines: Found, best: float | No
     prefills = " ".join(f"{line['tokens'] / line['seconds']:.0f}" for line in fills)
     loaded = f"{load['seconds']:.1f}" if load else ""
     return _row(shape, wanted, stack, loaded, times, share, later, prefills, asked)
+
+
+def _kernels(found: Found) -> Iterator[str]:
+    """The costliest kernels of plain decoding and of a prompt."""
+    lines = []
+    for line in found:
+        if line["kind"] == "TimedRounds" and line["work"].get("1"):
+            lines.append((line, f"1 row behind {line['context']}", line["work"]["1"]))
+        elif line["kind"] == "TimedPrefill":
+            lines.append((line, f"prompt of {line['tokens']}", line["work"]))
+    if lines:
+        yield from _table("shape", "format", "stack", "of", "kernels: runs, ms")
+    for line, what, work in lines:
+        costly = [
+            f"{name[:48]}: {each['runs']}, {1e3 * each['seconds']:.2f}"
+            for name, each in work["kernels"].items()
+            if each["seconds"]
+        ]
+        yield _row(line["shape"], line["format"], line["stack"], what, "; ".join(costly[:6]))
 
 
 def _setups(found: Found) -> Iterator[str]:

@@ -37,8 +37,8 @@ class Runner:
     def run(self, bundle: Path | None, only: Sequence[str]) -> int:
         """Run the steps; 0 where each ended as it should, 130 where somebody stopped it."""
         self._out.mkdir(parents=True, exist_ok=True)
-        for name in (RESULTS, LOG):
-            (self._out / name).unlink(missing_ok=True)
+        for old in (self._out / RESULTS, self._out / LOG, *self._out.glob("rounds-*.csv")):
+            old.unlink(missing_ok=True)
         signal.signal(signal.SIGTERM, _stop)
         first, *others = steps()
         try:
@@ -70,18 +70,18 @@ class Runner:
         self._environment = {
             **environment(found.site, found.libraries, self._scratch),
             **found.variables,
+            # Threads that wait for each other by turning round and round hold a busy machine up.
+            **({"OMP_NUM_THREADS": "1"} if self._rehearse else {}),
         }
 
     def _here(self) -> list[str]:
         """Return what the first step has found."""
-        told = [line["has"] for line in results(self._out) if line["kind"] == "has"]
-        if not told:
-            return []
-        lacking = {need for step in steps() for need in step.needs} - set(told[0])
-        for step in steps():
-            if lack := [need for need in step.needs if need in lacking]:
-                self._tell(f"  will be skipped: {step.name} (no {', '.join(lack)})")
-        return list(told[0])
+        has = self._check(steps()[0]).has
+        wanted = dict.fromkeys(need for step in steps() for need in step.needs)
+        for need in (need for need in wanted if need not in has):
+            named = [step.name for step in steps() if need in step.needs]
+            self._tell(f"  without {need} these are skipped: {', '.join(named)}")
+        return has
 
     def _one(self, step: Step) -> None:
         """Run a step, and say how it ended."""

@@ -18,6 +18,8 @@ LEAST_S = 12.0
 
 def run(check: Check, stack: str, shape: str) -> None:
     """Measure the formats as long as there is time."""
+    from engine.errors import DeviceLost, UserFixable
+
     device = opened(check, stack)
     said: list[str] = []
     try:
@@ -25,7 +27,12 @@ def run(check: Check, stack: str, shape: str) -> None:
             if check.left < LEAST_S and said:
                 check.emit("left out", format=wanted, why="no time left")
                 continue
-            said.append(_measure(check, device, stack, shape, wanted))
+            try:
+                said.append(_measure(check, device, stack, shape, wanted))
+            except DeviceLost:
+                raise
+            except UserFixable as error:  # as where it does not fit
+                said.append(f"{wanted}: {check.fail(error, format=wanted)}")
             check.say("; ".join(said))
     finally:
         device.close()
@@ -40,7 +47,9 @@ def _measure(check: Check, device: Device, stack: str, shape: str, wanted: str) 
         measure_speed,
     )
 
-    sizes = SpeedSizes(contexts=(24, 96), prefills=(24, 48)) if check.rehearse else SpeedSizes()
+    sizes = SpeedSizes()
+    if check.rehearse:
+        sizes = SpeedSizes((1, 2, 32), (24, 96), (24, 48), seconds=0.1, least=1)
     found: dict[str, object] = {"stack": stack, "shape": shape, "format": wanted}
     words = ""
     started = time.monotonic()

@@ -6,8 +6,9 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,21 +46,21 @@ def steps() -> tuple[Step, ...]:
 
 
 def _steps() -> Iterator[Step]:
-    yield Step("look", "what is here", 60, "look")
-    yield Step("ceilings", "memory and arithmetic of the card and the CPU", 40, "ceilings")
-    yield Step("adapters", "WebGPU's own check of the card", 60, "adapters", needs=("wgpu",))
+    yield Step("look", "what is here", 45, "look")
+    yield Step("ceilings", "memory and arithmetic of the card and the CPU", 30, "ceilings")
+    yield Step("adapters", "WebGPU's own check of the card", 45, "adapters", needs=("wgpu",))
     yield from _speeds("qwen2.5-7b")
     for suite, needs in (("torch", "torch"), ("webgpu", "webgpu")):
         about = f"tests of {suite} on the card"
-        yield Step(f"tests {suite}", about, 90, "suite", (suite,), ("pytest", needs))
-    yield Step("calibrate", "measured speeds, and what the planner makes of them", 60, "calibrate")
+        yield Step(f"tests {suite}", about, 60, "suite", (suite,), ("pytest", needs))
+    yield Step("calibrate", "measured speeds, and what the planner makes of them", 40, "calibrate")
     for stack in STACKS:
         about = "Llama-2-7B with 3 and 7 GiB: the draft on the card (Dovetail)"
-        yield Step(f"dovetail {stack}", about, 90, "setups", ("dovetail", stack), (stack, "native"))
+        yield Step(f"dovetail {stack}", about, 60, "setups", ("dovetail", stack), (stack, "native"))
         about = "Llama-2-7B on the card, a draft of 160M on the CPU (DuoDecoding)"
-        yield Step(f"duo {stack}", about, 60, "setups", ("duo", stack), (stack, "native"))
+        yield Step(f"duo {stack}", about, 45, "setups", ("duo", stack), (stack, "native"))
         about = "every mode writes plain decoding's text"
-        yield Step(f"exact {stack}", about, 60, "exact", (stack,), (stack, "native"))
+        yield Step(f"exact {stack}", about, 45, "exact", (stack,), (stack, "native"))
     yield from _speeds("llama2-7b")
     for stack in STACKS:
         about = "the ledger beside the driver, a full card, and after it"
@@ -74,7 +75,7 @@ def _steps() -> Iterator[Step]:
 def _speeds(shape: str) -> Iterator[Step]:
     for stack in STACKS:
         about = f"rounds, prefill and long contexts of {shape}"
-        yield Step(f"speed {stack} {shape}", about, 75, "speed", (stack, shape), (stack,))
+        yield Step(f"speed {stack} {shape}", about, 60, "speed", (stack, shape), (stack,))
 
 
 @dataclass
@@ -92,7 +93,6 @@ class Check:
     out: Path
     rehearse: bool
     ends: float
-    said: list[str] = field(default_factory=list)
 
     @property
     def left(self) -> float:
@@ -104,6 +104,20 @@ class Check:
         line = json.dumps({"step": self.step, "kind": kind, **found}, default=str)
         with (self.out / RESULTS).open("a", encoding="utf-8") as results:
             results.write(line + "\n")
+
+    def fail(self, error: Exception, **about: Any) -> str:  # noqa: ANN401 - what JSON carries
+        """Write down what went wrong, and return it in words."""
+        words = str(error) or type(error).__name__
+        if not hasattr(error, "remedy"):  # a bug: its kind says more than its words
+            words = f"{type(error).__name__}: {words}"
+        self.emit("failed", why=words, **about)
+        return words
+
+    @property
+    def has(self) -> list[str]:
+        """What the first step has found."""
+        told = [line["has"] for line in results(self.out) if line["kind"] == "has"]
+        return list(told[0]) if told else []
 
     def say(self, words: str) -> None:
         """Say what was found, in words, for the step's line."""
@@ -122,7 +136,12 @@ def run_step(name: str, out: Path, seconds: float, *, rehearse: bool) -> int:
     sys.path.insert(0, str(ROOT))
     check = Check(name, out, rehearse, time.monotonic() + seconds)
     run: Callable[..., int | None] = import_module(f"card.{step.module}").run
-    return run(check, *step.arguments) or 0
+    try:
+        return run(check, *step.arguments) or 0
+    except Exception as error:  # noqa: BLE001 - whatever a driver makes of it
+        traceback.print_exc()  # for the log
+        check.fail(error)
+        return 1
 
 
 def results(out: Path) -> list[dict[str, Any]]:

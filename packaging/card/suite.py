@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from card.steps import ROOT, Check
@@ -16,7 +17,7 @@ FOLDERS = {
     "webgpu": ("tests/engine/backend/webgpu",),
 }
 _OPTIONS = (
-    *("-q", "--tb=short", "-p", "no:cacheprovider", "--disable-warnings", "--timeout=60"),
+    *("-q", "--tb=short", "-p", "no:cacheprovider", "--disable-warnings", "--timeout=120"),
     # Another machine's packages may warn of what ours do not, and lack plugins of other tests.
     *("-o", "filterwarnings=", "-W", "ignore"),
     *("-o", "addopts=--strict-markers"),
@@ -53,9 +54,11 @@ def run(check: Check, suite: str) -> int:
     sys.argv[0] = "pytest"
     told = Told(check)
     options = [*_OPTIONS, f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
-    if check.rehearse:
-        options += ["--stand-in"] if suite == "torch" else ["-k", "budgets"]
-    elif suite == "torch":
-        options += ["-m", "gpu"]
+    if suite == "torch":
+        options += ["-m", "gpu", "--release", *(["-k", "probe"] if check.rehearse else [])]
+    elif check.rehearse:
+        options += ["-k", "budgets"]
+    if suite == "webgpu" and not check.rehearse and find_spec("xdist"):
+        options += ["-n", "4"]  # most of their time is the CPU's, which computes the same
     code = pytest.main([*options, *(str(ROOT / each) for each in FOLDERS[suite])], [told])
     return 0 if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else int(code)

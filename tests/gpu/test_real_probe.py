@@ -7,15 +7,16 @@ import sys
 from time import perf_counter
 
 import pytest
+from stand_ins import Held
 
 from engine.devices.accelerators.nvml import Nvml, Unavailable
-from engine.devices.monitor import AcceleratorWatch
 from engine.devices.probe import probe_machine
 
 pytestmark = pytest.mark.gpu
 MIB = 2**20
 
 
+@pytest.mark.usefixtures("held")
 def test_it_is_found_and_its_memory_is_right() -> None:
     import torch
 
@@ -32,20 +33,19 @@ def test_it_is_found_and_its_memory_is_right() -> None:
             assert free == pytest.approx(found.memory_free, abs=1024 * MIB)
 
 
-def test_names_are_torchs() -> None:
+def test_names_are_torchs(held: Held) -> None:
     """Matched by identity: what is computed on a device shows as ours on that one."""
-    import torch
-
     machine = probe_machine()
-    watch = AcceleratorWatch()
+    watch = held.watch()
     for found in machine.usable:
-        held = torch.empty(256 * MIB, dtype=torch.uint8, device=found.device)
+        taken = held.take(found.device, 256 * MIB)
         watch.learn(machine)
         sample = next(one for one in watch.sample(perf_counter()) if one.identity == found.identity)
         assert sample.device == found.device
-        assert (sample.memory_ours or 0) >= held.numel()
-        assert (sample.memory_used or sample.memory_ours or 0) >= held.numel()
-        del held
+        assert (sample.memory_ours or 0) >= taken.numel()
+        assert (sample.memory_used or sample.memory_ours or 0) >= taken.numel()
+        del taken
+        held.tell(0)
         again = next(one for one in probe_machine().usable if one.identity == found.identity)
         assert again.memory_free == pytest.approx(found.memory_free, abs=1024 * MIB)
 
@@ -63,8 +63,8 @@ def test_probing_opens_no_context() -> None:
     assert set(done.stdout.strip(" []\n").split(", ")) <= {"None", "0", ""}
 
 
-def test_a_sample_is_quick() -> None:
-    watch = AcceleratorWatch()
+def test_a_sample_is_quick(held: Held) -> None:
+    watch = held.watch()
     watch.learn(probe_machine())
     watch.sample(0)
     began = perf_counter()
@@ -73,6 +73,7 @@ def test_a_sample_is_quick() -> None:
     assert perf_counter() - began < 10 * 0.020  # the driver's own time included
 
 
+@pytest.mark.usefixtures("held")
 def test_every_card_of_nvidia_answers() -> None:
     try:
         opened = Nvml()

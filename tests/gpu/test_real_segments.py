@@ -17,6 +17,7 @@ import torch
 from accelerated import AsPacked, accelerated
 from comparing import apart
 from full_models import RandomWeights, full_config
+from stand_ins import Card
 from stored_blocks import HALVES, random_rows, widened
 from test_native_families import CASES, TOKENS
 from test_one_arithmetic import after_commit_logits, chain_logits, prefilled, prompt, tree_logits
@@ -39,13 +40,6 @@ from engine.model.weights.model_weights import ModelWeights
 pytestmark = pytest.mark.gpu
 TOLERANCE = 2e-2
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def name() -> str:
-    found = torch.accelerator.current_accelerator()
-    assert found is not None
-    return found.type if found.type == "mps" else f"{found.type}:0"
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +150,7 @@ def large(tmp_path: Path) -> Path:
     return write_model(tmp_path, num_key_value_heads=8, **shape)
 
 
-def test_torch_holds_what_the_ledger_says(large: Path, name: str) -> None:
+def test_torch_holds_what_the_ledger_says(card: Card, large: Path, name: str) -> None:
     device = TorchDevice(name)
     before = device.counters()
     model = accelerated(large, WeightFormat.Q8, device)
@@ -165,7 +159,8 @@ def test_torch_holds_what_the_ledger_says(large: Path, name: str) -> None:
     lines = [line for line in device.ledger.lines() if line.owner == "target"]
     entered = sum(line.nbytes for line in lines if line.purpose in kept)
     grown = device.counters().allocated - before.allocated
-    assert entered == pytest.approx(grown, rel=0.05)
+    if card.real:  # nobody counts the tensors on torch's "cpu" device
+        assert entered == pytest.approx(grown, rel=0.05)
     model.forward(state, TOKENS * 3)
     state.discard()
     model.forward(state, [5] * 64, [-1] * 64)
@@ -193,12 +188,21 @@ def test_a_budget_is_kept(large: Path, name: str) -> None:
     device.close()
 
 
-def test_a_full_device_is_told_in_words(name: str, large: Path) -> None:
+def test_a_full_device_is_told_in_words(
+    card: Card, name: str, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = TorchDevice(name)
     model = accelerated(large, WeightFormat.Q8, device)
-    with pytest.raises(OutOfMemory, match="no memory left"):
-        model.new_state(1 << 28)
+    with monkeypatch.context() as patch:
+        if not card.real:
+            patch.setattr(torch, "zeros", _full)
+        with pytest.raises(OutOfMemory, match="no memory left"):
+            model.new_state(1 << 28)
     gc.collect()
     model.forward(model.new_state(64), [5, 6, 7])
     del model
     device.close()
+
+
+def _full(*_shape: object, **_options: object) -> None:
+    raise torch.OutOfMemoryError("out of memory")

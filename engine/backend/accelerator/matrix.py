@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from engine.backend.accelerator.memory import DeviceAllocator
 from engine.backend.ledger import Purpose
+from engine.model.weights.block_parts import split_blocks
 from engine.model.weights.readable import Stretch
 from engine.model.weights.stored import not_finite
 
@@ -89,13 +90,11 @@ class StoredRows:
 
     def split(self, rows: NDArray[np.uint8]) -> list[torch.Tensor]:
         """Rows as they are stored, [rows, bytes of a row], by part, in the host's memory."""
-        blocks = rows.reshape(len(rows), -1, self.nbytes)
-        planes, begin = [], 0
-        for part in self.parts:
-            piece = blocks[:, :, begin : begin + abs(part)].copy()
-            planes.append(torch.from_numpy(piece.view(np.float16) if part < 0 else piece))
-            begin += abs(part)
-        return planes
+        pieces = split_blocks(rows, [abs(part) for part in self.parts])
+        return [
+            torch.from_numpy(piece.view(np.float16) if part < 0 else piece)
+            for part, piece in zip(self.parts, pieces, strict=True)
+        ]
 
 
 _F16 = -2

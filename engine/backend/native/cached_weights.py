@@ -35,11 +35,11 @@ class CachedWeights:
     Args:
         weights: where tensors are read from.
         files: the files that they lie in.
-        fmt: the format that all matrices are asked for in.
+        fmt: the format that matrices are asked for in, or the smallest of several.
         nbytes: what the packed matrices will take, about.
         ids: the tokens of the output matrix's rows, where these are few: other tokens, other rows.
         skip: told the names of tensors that need not be read.
-        apart: tensors that lie in other files, and are not kept.
+        apart: tensors that are not kept: they lie in other files, or are held as they are stored.
         cache: where packed matrices are kept.
     """
 
@@ -187,7 +187,8 @@ def source_of(files: Sequence[Path], fmt: Format, ids: bytes = b"") -> str | Non
         fmt: that they are packed in.
         ids: the tokens that have output rows; none: all.
     """
-    stands = [str(fmt), layout(fmt), blake2b(ids, digest_size=16).hexdigest()]
+    layouts = [layout(each) for each in (fmt, Format.Q4, Format.Q8)]
+    stands = [str(fmt), *layouts, blake2b(ids, digest_size=16).hexdigest()]
     try:
         for file in sorted(files):
             stat = file.stat()

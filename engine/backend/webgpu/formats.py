@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.model.weights.block_parts import split_blocks
+
 EIGHT = 8
 """Numbers of a row of floats that kernels read at once."""
 BLOCK = 32
@@ -58,12 +60,7 @@ class BlockFormat:
 
     def split(self, rows: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
         """Return rows as they are stored, [rows, bytes of a row], by part, the codes first."""
-        blocks = rows.reshape(len(rows), -1, self.nbytes)
-        ends = np.cumsum(self.parts)
-        pieces = [
-            np.ascontiguousarray(blocks[:, :, end - part : end])
-            for part, end in zip(self.parts, ends, strict=True)
-        ]
+        pieces = split_blocks(rows, self.parts)
         return [pieces.pop(self.codes), *pieces]
 
     def finite(self, pieces: Sequence[NDArray[np.uint8]]) -> bool:

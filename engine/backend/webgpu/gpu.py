@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.backend.device import Transfers
 from engine.backend.ledger import GIB, Account, Allocation, Ledger, Purpose
-from engine.backend.webgpu.clock import FEATURE, DeviceClock
+from engine.backend.webgpu.clock import FEATURE, DeviceClock, KernelClock
 from engine.backend.webgpu.shaders import assembled, bindings
 from engine.errors import DeviceLost, OutOfMemory
 from engine.language import sentences, tr
@@ -124,6 +124,7 @@ class Gpu:
     Attributes:
         counts: what was done since the start.
         clock: the device's own, where it has one.
+        kernel_clock: times every dispatch, where somebody looks for what is slow.
         transfers: when forwards were on their way there or back, and the device did not compute.
     """
 
@@ -135,12 +136,22 @@ class Gpu:
             required_limits=limits, required_features=sorted(features)
         )
         self.clock = DeviceClock(self._device) if features else None
+        self.kernel_clock: KernelClock | None = None
         self._queue: Any = self._device.queue
         self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._uniforms: dict[bytes, tuple[Buffer, Allocation]] = {}
         self.limits: Mapping[str, int] = limits
         self.counts = DeviceWork()
         self.transfers = Transfers()
+
+    @contextmanager
+    def timed_kernels(self) -> Iterator[KernelClock | None]:
+        """Time every dispatch within, which takes longer then; None: the device has no clock."""
+        self.kernel_clock = None if self.clock is None else KernelClock(self._device)
+        try:
+            yield self.kernel_clock
+        finally:
+            self.kernel_clock = None
 
     @property
     def most_bound(self) -> int:

@@ -151,8 +151,11 @@ class Recorder:
         """Append dispatches."""
         for dispatch in dispatches:
             if self._work is None:
-                self._work = self._encoder.begin_compute_pass(timestamp_writes=self._noted())
+                noted = self._noted(dispatch.kernel.name)
+                self._work = self._encoder.begin_compute_pass(timestamp_writes=noted)
             dispatch.encode(self._gpu, self._work, self.extent)
+            if self._gpu.kernel_clock is not None:
+                self.end()
 
     def copy(self, source: Buffer, nbytes: int, place: int) -> None:
         """Append a copy to what the host reads."""
@@ -177,6 +180,8 @@ class Recorder:
             place = outbox.place("ticks", TICKS_BYTES)
             self._gpu.clock.bring(self._encoder, self._results, place)
 
-    def _noted(self) -> dict[str, object] | None:
+    def _noted(self, kernel: str) -> dict[str, object] | None:
+        if self._gpu.kernel_clock is not None:
+            return self._gpu.kernel_clock.writes(kernel)
         first, self._begun = not self._begun, True
         return None if self._gpu.clock is None else self._gpu.clock.writes(first=first)

@@ -114,14 +114,14 @@ class ModelShelf:
         A broken one is told with its problem; one that other programs have deleted is not told.
         """
         found: dict[Path, FoundModel] = {}
-        for model in self._all(more, elsewhere=elsewhere):
+        for model in self.places(more, elsewhere=elsewhere):
             found.setdefault(real_path(model.path), model)
         return [self._descriptions.of(model) for model in found.values()]
 
     def describe(self, path: Path) -> KeptModel:
         """Return one of them, or one that is not known yet."""
         place = real_path(path)
-        for model in self._all((), elsewhere=False):
+        for model in self.places(elsewhere=False):
             if real_path(model.path) == place:
                 return self._descriptions.of(model)
         return self._descriptions.of(FoundModel(path, ModelOrigin.IN_PLACE))
@@ -143,7 +143,8 @@ class ModelShelf:
             )
         )
 
-    def _all(self, more: Iterable[Path], *, elsewhere: bool) -> Iterator[FoundModel]:
+    def places(self, more: Iterable[Path] = (), *, elsewhere: bool = True) -> Iterator[FoundModel]:
+        """Yield what `models` tells of; nothing is read, and a place may come twice."""
         yield from _bundled()
         for known in self.memory.all():
             yield FoundModel(

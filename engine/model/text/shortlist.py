@@ -26,9 +26,9 @@ from engine.model.config import ModelConfig
 from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.same_tokens import is_filler
 
-ROWS = 32_768
-"""Rows of a shortlist; half of them miss twice as many of a chat's tokens, and save 4 % of a draft
-of half a billion weights."""
+ROWS = 49_152
+"""Rows of a shortlist. With a third of them a draft of half a billion weights costs 8 % less, and
+5 % less of what it drafts is accepted."""
 _WORTH_IT = 1.25
 """A vocabulary has at least so many times the tokens of its shortlist, or keeps them all."""
 _MOST_CONTROL = 256
@@ -36,14 +36,16 @@ _FLAT = 30
 """A word's frequency is about 1 / (its place in the list + this), by Zipf's law."""
 
 
-def shortened(config: ModelConfig, rows: int = ROWS) -> ModelConfig:
+def shortened(config: ModelConfig, rows: int = ROWS, *, always: bool = False) -> ModelConfig:
     """Return a draft's config with the output rows of a shortlist, if that saves much.
 
     Args:
         config: of a draft; one with few rows of its own stays as it is.
         rows: of the shortlist.
+        always: even where it saves little.
     """
-    if config.rows is not None or config.vocab_size < rows * _WORTH_IT:
+    small = config.vocab_size < rows * _WORTH_IT
+    if config.rows is not None or (small and not always):
         return config
     return replace(config, rows=rows, tie_word_embeddings=False)
 

@@ -46,12 +46,17 @@ def test_refusals_tell_their_status(table: RequestList) -> None:
     assert row(table, 0)[3:5] == ["", "Refused (401)"]
 
 
-def test_the_latest_stand_first_and_the_oldest_go(table: RequestList) -> None:
-    table.take(replace(BASE, id=str(number)) for number in range(MOST + 7))
-    assert table.rowCount() == MOST
-    assert [each.id for each in table.requests[:2]] == [str(MOST + 6), str(MOST + 5)]
+def test_the_latest_stand_first_and_the_oldest_go(
+    table: RequestList, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 20  # Qt's tester looks at every row after every change
+    assert most < MOST
+    monkeypatch.setattr("app.serving.request_list.MOST", most)
+    table.take(replace(BASE, id=str(number)) for number in range(most + 7))
+    assert table.rowCount() == most
+    assert [each.id for each in table.requests[:2]] == [str(most + 6), str(most + 5)]
     table.take([replace(BASE, id="0", tokens=5)])  # it had left the table
-    assert table.rowCount() == MOST
+    assert table.rowCount() == most
 
 
 def test_numbers_stand_to_the_right(table: RequestList) -> None:

@@ -81,3 +81,10 @@ def test_drafts_come_in_the_order_of_the_list() -> None:
     drafts = [draft.key for draft, _ in curated().drafts_for(MODELS["qwen3-14b"])]
     assert drafts == ["qwen3-0.6b", "qwen3-1.7b"]
     assert curated().heads_for(MODELS["qwen3-14b"])
+
+
+def test_the_starter_drafts_for_larger_models_of_its_family() -> None:
+    listed = curated()
+    for key in ("smollm2-360m", "smollm2-1.7b"):
+        drafts = [draft.key for draft, _ in listed.drafts_for(listed.model(key))]
+        assert drafts[0] == "smollm2-135m"

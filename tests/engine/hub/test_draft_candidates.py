@@ -14,10 +14,9 @@ from head_folders import write_head
 from reduced_drafts import write_reduced
 from tiny_models import write_chat_model, write_model
 
-from engine.hub import draft_candidates
 from engine.hub.advice import DraftCandidate, Verdict
 from engine.hub.curated import curated
-from engine.hub.draft_candidates import Vocabularies, candidates, compared, published, tokens_of
+from engine.hub.draft_candidates import Vocabularies, candidates, compared, published
 from engine.hub.predictions import Predictions
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.machine.facts import Host, Machine
@@ -25,7 +24,7 @@ from engine.machine.speeds import Speeds
 from engine.model.families import open_config
 from engine.model.local_model import LocalModel
 from engine.model.text.tokenizer import Tokenizer
-from engine.model.text.vocabulary.same_tokens import TokenList, differing, folder_tokens
+from engine.model.text.vocabulary.same_tokens import TokenList, differing, folder_tokens, unshared
 
 GIB = 2**30
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1}
@@ -92,8 +91,9 @@ def test_a_gguf_file_is_compared_with_a_folder(
 def test_tokens_that_differ_are_counted(chat_model: Path, small: Path, tmp_path: Path) -> None:
     other = with_vocabulary(Path(shutil.copytree(small, tmp_path / "swapped")), swapped)
     found = judged(chat_model, kept(other))["swapped"]
-    assert found.verdict is Verdict.NO
+    assert found.verdict is Verdict.FITS
     assert "differs in 2 tokens, such as" in found.reason
+    assert "never drafts those" in found.reason
 
 
 def test_another_vocabulary_is_told_as_such(chat_model: Path, small: Path, tmp_path: Path) -> None:
@@ -109,11 +109,29 @@ def test_a_control_token_that_is_missing_is_the_example(small: Path, tmp_path: P
     pattern = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     described["added_tokens"].append({"id": 4096, "content": "<think>", "special": True, **pattern})
     file.write_text(json.dumps(described), encoding="utf-8")
-    ours, theirs = (tokens_of(LocalModel.inspect(each)) for each in (small, other))
+    ours, theirs = (LocalModel.inspect(each).tokens() for each in (small, other))
     result = compared(ours, theirs)
     assert (result.different, result.control, result.example) == (1, 1, "<think>")
-    assert result.words == "Its vocabulary differs in 1 token, such as “<think>”."
+    assert result.words.startswith("Its vocabulary differs in 1 token, such as “<think>”.")
     assert not compared(ours, ours).different
+
+
+def test_siblings_share_all_but_a_few_tokens() -> None:
+    words = {f"w{number}": number for number in range(1000)}
+    qwen = words | {"<|im_end|>": 1000}
+    qwq = qwen | {
+        "<tool_response>": 1001,
+        "</tool_response>": 1002,
+        "<think>": 1003,
+        "</think>": 1004,
+    }
+    assert unshared(qwq, qwen) == {1001, 1002, 1003, 1004}
+    assert unshared(qwen, qwq) == unshared(qwq, qwen)
+    llama = words | {"<|reserved_special_token_2|>": 1000, "<|eot_id|>": 1001}
+    later = words | {"<|finetune_right_pad_id|>": 1000, "<|eot_id|>": 1001}
+    assert unshared(later, llama) == {1000}
+    assert unshared(llama, later) == {1000}
+    assert unshared(words, {f"x{number}": number for number in range(1000)}) is None
 
 
 def test_names_of_rows_that_stand_for_no_token_do_not_count() -> None:
@@ -212,18 +230,20 @@ def test_a_vocabulary_is_read_once_and_again_when_it_changes(
 ) -> None:
     reads: list[Path] = []
 
+    as_before = LocalModel.tokens
+
     def counting(model: LocalModel) -> TokenList:
         reads.append(model.path)
-        return tokens_of(model)
+        return as_before(model)
 
-    monkeypatch.setattr(draft_candidates, "tokens_of", counting)
+    monkeypatch.setattr(LocalModel, "tokens", counting)
     draft, known = Path(shutil.copytree(small, tmp_path / "draft")), Vocabularies()
     with (draft / "tokenizer.json").open("a") as stream:
         stream.write("\n")  # the same tokens in another file
     candidates(chat_model, [kept(draft), kept(small)], known)
     candidates(chat_model, [kept(draft), kept(small)], known)
     assert reads == [chat_model, draft], "of siblings with the same file one is read"
-    with_vocabulary(draft, swapped)
+    with_vocabulary(draft, renamed)
     (found,) = candidates(chat_model, [kept(draft)], known)
     assert found.verdict is Verdict.NO
 
@@ -233,7 +253,7 @@ def test_tokens_are_those_that_the_tokenizer_has(
 ) -> None:
     for path in (small, FOLDER_TARGET, split_gguf, small_gguf):
         model = LocalModel.inspect(path)
-        tokens, tokenizer = tokens_of(model), model.tokenizer()
+        tokens, tokenizer = model.tokens(), model.tokenizer()
         assert tokens.ids == tokenizer.vocabulary
         assert tokenizer.control_tokens.keys() <= tokens.added | {"<unk>"}
 

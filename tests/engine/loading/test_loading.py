@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from tiny_models import write_chat_model
 
 import engine.loading.decoder_builder
 import engine.service.model_slot
+from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Purpose
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.commands import DraftChoice, Load, Mode, Stop, Unload
@@ -28,7 +30,7 @@ from engine.loading.planned_load import plan_load
 from engine.loading.streamed_weights import StreamedWeights
 from engine.machine.facts import CPU
 from engine.model.families import open_config
-from engine.model.tensors import EMBEDDING
+from engine.model.tensors import EMBEDDING, HEAD_IDS
 from engine.model.weights.model_weights import ModelWeights
 from engine.request import SamplingParams
 
@@ -84,17 +86,57 @@ def test_a_draft_that_went_missing_is_done_without(tmp_path: Path) -> None:
     assert plan_load(Load(alone), PLENTY).summary.draft == "lookup"
 
 
+def with_tokens(folder: Path, change: Callable[[dict[str, int]], dict[str, int]]) -> Path:
+    """A copy of the small draft whose tokenizer has other tokens."""
+    shutil.copytree(FOLDER_DRAFT, folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["model"]["vocab"] = change(tokenizer["model"]["vocab"])
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    return folder
+
+
 def test_a_draft_with_another_vocabulary_is_refused(tmp_path: Path) -> None:
-    draft = Path(shutil.copytree(FOLDER_DRAFT, tmp_path / "stranger"))
-    tokenizer = json.loads((draft / "tokenizer.json").read_text(encoding="utf-8"))
-    vocabulary = tokenizer["model"]["vocab"]
-    first, second = list(vocabulary)[300:302]
-    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
-    (draft / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    def turned_over(vocabulary: dict[str, int]) -> dict[str, int]:
+        kept = {token: number for token, number in vocabulary.items() if number < 300}
+        others = [token for token in vocabulary if token not in kept]
+        return kept | dict(
+            zip(others, sorted(vocabulary[each] for each in others)[::-1], strict=True)
+        )
+
+    draft = with_tokens(tmp_path / "stranger", turned_over)
     with pytest.raises(UserFixable, match="different vocabularies") as refused:
         plan_load(Load(FOLDER_TARGET, draft), PLENTY)
     assert "Duotail 7M" in refused.value.cause
     assert "lookup" in refused.value.remedy
+
+
+@pytest.mark.skipif(not native_is_built(), reason="the native library is not built")
+def test_tokens_that_a_draft_does_not_share_are_never_drafted(
+    tmp_path: Path, session: Session
+) -> None:
+    """As Qwen2.5 drafts for QwQ, which has four tokens more."""
+
+    def swapped(vocabulary: dict[str, int]) -> dict[str, int]:
+        first, second = list(vocabulary)[300:302]
+        return {**vocabulary, first: vocabulary[second], second: vocabulary[first]}
+
+    whole, draft = tmp_path / "whole", with_tokens(tmp_path / "sibling", swapped)
+    shutil.copytree(FOLDER_DRAFT, whole)
+    vocabulary = json.loads((whole / "tokenizer.json").read_text(encoding="utf-8"))["model"][
+        "vocab"
+    ]
+    odd = {vocabulary[token] for token in list(vocabulary)[300:302]}
+    found = plan_load(Load(FOLDER_TARGET, draft), PLENTY).draft
+    assert found is not None
+    rows = set(found.weights.float32(HEAD_IDS).astype(int).tolist())
+    assert set(vocabulary.values()) - rows == odd
+    assert plan_load(Load(FOLDER_TARGET, whole), PLENTY).facts[1].footprint.vocab > len(rows)
+    session.load(FOLDER_TARGET, mode=Mode.PLAIN)
+    alone = session.ask("Once upon a time", max_tokens=24)
+    session.load(FOLDER_TARGET, draft=draft, mode=Mode.CPU)
+    drafted = session.ask("Once upon a time", max_tokens=24)
+    assert drafted.token_ids == alone.token_ids
+    assert sum(drafted.stats.accepted_by_depth) > 0
 
 
 @pytest.mark.release(keep=1, reason="every way")

@@ -159,7 +159,7 @@ def test_the_bundled_model_drafts_for_its_own_file(session: Session, tmp_path: P
     session.load(file, draft=FOLDER_TARGET)
     finished = session.ask(QUESTION, max_tokens=48)
     stats = finished.stats
-    assert stats.accepted >= 3, finished
+    assert stats.accepted >= 1, finished
     # One of those on offer is taken at each depth, but beyond the answer's end, in the last round.
     rounds = session.of(RoundFinished)[:-1]
     assert all(each.accepted_by_depth == each.drafted_by_depth for each in rounds), rounds

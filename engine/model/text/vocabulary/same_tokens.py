@@ -11,7 +11,6 @@ from pathlib import Path
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.json_object import DOWNLOAD_AGAIN
-from engine.model.text.tokenizer import Tokenizer
 from engine.model.text.vocabulary.folder import first_readable
 from engine.model.text.vocabulary.gguf_vocabulary import gguf_pieces
 from engine.model.text.vocabulary.library import Vocabulary
@@ -26,9 +25,29 @@ def is_filler(token: str) -> bool:
     return _FILLER.fullmatch(token) is not None
 
 
-def same_tokens(target: Tokenizer, draft: Tokenizer) -> bool:
-    """Return whether a token id means the same to both; see `differing`."""
-    return not differing(target.vocabulary, draft.vocabulary)
+_FEW = 0.01
+"""Share of all tokens in which a draft's vocabulary may differ from its target's."""
+
+
+def unshared(ours: Mapping[str, int], theirs: Mapping[str, int]) -> frozenset[int] | None:
+    """Return the ids that do not mean the same token to a target and its draft.
+
+    Siblings add a token or rename a reserved one (QwQ and Qwen2.5, Llama 3 and 3.1): they draft for
+    each other, but for those. None: so many differ that the vocabularies are others.
+
+    Args:
+        ours: the target's tokens with their ids.
+        theirs: the draft's.
+    """
+    odd = differing(ours, theirs)
+    if len(odd) > most_odd(len(ours), len(theirs)):
+        return None
+    return frozenset(either[token] for either in (ours, theirs) for token in odd if token in either)
+
+
+def most_odd(ours: int, theirs: int) -> float:
+    """Return how many tokens may differ between vocabularies of these sizes; renamed ones twice."""
+    return 2 * _FEW * max(ours, theirs)
 
 
 def fingerprint(vocabulary: Mapping[str, int]) -> str:
