@@ -13,6 +13,7 @@ _FULL = ("No space left on device", "Errno 28", "Disk quota exceeded")
 _OFFLINE = (
     *("Retrying (", "ConnectionError", "ProxyError", "Max retries", "timed out", "IncompleteRead"),
     *("Connection broken", "Connection aborted", "ProtocolError", "name resolution"),
+    *("is invalid.", "DO NOT MATCH THE HASHES"),  # half a file, to older versions of pip
 )
 _FORBIDDEN = ("Permission denied", "Read-only file system")
 _KEPT = "run make again: what was done stays, and what was fetched whole is not fetched again."
@@ -48,7 +49,7 @@ def install(python: Path, arguments: "list[str]", status: Status, **environment:
             status.update("packages:", "{} found".format(count))
         elif word == "Downloading":
             status.update("packages:", "{} found, fetching {}".format(count, _short(rest)))
-        elif word == "Installing":
+        elif line.startswith("Installing collected"):
             status.update("packages:", "unpacking {}".format(len(rest.split(","))))
     status.update("packages:", "")
     if process.wait() != 0:

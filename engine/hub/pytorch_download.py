@@ -38,7 +38,7 @@ _MOST_SAID = 4000
 _FULL = re.compile(r"no space left|errno 28|quota exceeded", re.IGNORECASE)
 _OFFLINE = re.compile(
     r"retrying \(|connection ?error|connection (broken|aborted)|proxyerror|max retries|timed out"
-    r"|incompleteread|protocolerror|name resolution",
+    r"|incompleteread|protocolerror|name resolution|is invalid\.|do not match the hashes",
     re.IGNORECASE,
 )
 """What pip says where the disk is full, and where the network is missing."""
