@@ -69,11 +69,11 @@ def _grow(config: ModelConfig, device: Device) -> None:
     del held
 
 
-def _fill(device: Any, held: list[Any]) -> None:  # noqa: ANN401
-    """Take all memory of a card, a gigabyte at a time."""
-    while True:
-        if hasattr(device, "gpu"):
-            held.append(device.gpu.buffer(1 << 30))
+def _fill(device: Device, held: list[Any]) -> None:
+    """Take all memory of a card, a gigabyte at a time, and a little more than there is."""
+    for _ in range((_total() >> 30) + 8):
+        if (gpu := getattr(device, "gpu", None)) is not None:
+            held.append(gpu.buffer(1 << 30))
             continue
         import torch
 
@@ -81,6 +81,14 @@ def _fill(device: Any, held: list[Any]) -> None:  # noqa: ANN401
 
         with in_words(Driver(device.name), device.ledger, 1 << 30):
             held.append(torch.empty(1 << 30, dtype=torch.uint8, device=device.name))
+
+
+def _total() -> int:
+    """Bytes of the largest card."""
+    from engine.devices.probe import probe_machine
+
+    found = [each.memory_total or 0 for each in probe_machine().accelerators]
+    return max(found, default=0)
 
 
 def _refused(check: Check, what: str, work: Any) -> str:  # noqa: ANN401

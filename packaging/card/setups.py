@@ -64,7 +64,7 @@ def run(check: Check, kind: str, stack: str) -> None:
             check.emit("left out", setup=setup.name, why="no time left")
             continue
         try:
-            told = _measure(check, setup, stack)
+            told = _measure(check, kind, setup, stack)
         except Exception as error:  # noqa: BLE001 - the next one may run
             why = check.fail(error, kind_of=kind, stack=stack, setup=setup.name)
             said.append(f"{setup.name}: {why}")
@@ -75,7 +75,7 @@ def run(check: Check, kind: str, stack: str) -> None:
         check.say("; ".join(said))
 
 
-def _measure(check: Check, setup: Setup, stack: str) -> dict[str, Any]:
+def _measure(check: Check, kind: str, setup: Setup, stack: str) -> dict[str, Any]:
     from engine.bench.lanes import rounds_as_csv
     from engine.bench.random_model import RandomPair, random_draft
     from engine.bench.shape_answers import ShapeOptions
@@ -108,7 +108,7 @@ def _measure(check: Check, setup: Setup, stack: str) -> dict[str, Any]:
     placing = Placing(mode, None if check.rehearse else vram, layers)
     plan = plan_models((machine, manager.speeds(machine)), pair, placing, options)
     measured = measure_shape(pair, options, plan, machine)
-    if measured.rounds:
-        name = f"rounds-{setup.mode}-{stack}.csv"
-        (check.out / name).write_text(rounds_as_csv(measured.rounds), "utf-8")
+    pictured = check.out / f"rounds-{kind}-{stack}.csv"
+    if measured.rounds and kind != "pair" and not pictured.exists():  # the papers' own
+        pictured.write_text(rounds_as_csv(measured.rounds), "utf-8")
     return report(measured, options)

@@ -46,21 +46,21 @@ def steps() -> tuple[Step, ...]:
 
 
 def _steps() -> Iterator[Step]:
-    yield Step("look", "what is here", 60, "look")
-    yield Step("ceilings", "memory and arithmetic of the card and the CPU", 40, "ceilings")
-    yield Step("adapters", "WebGPU's own check of the card", 60, "adapters", needs=("wgpu",))
+    yield Step("look", "what is here", 45, "look")
+    yield Step("ceilings", "memory and arithmetic of the card and the CPU", 30, "ceilings")
+    yield Step("adapters", "WebGPU's own check of the card", 45, "adapters", needs=("wgpu",))
     yield from _speeds("qwen2.5-7b")
     for suite, needs in (("torch", "torch"), ("webgpu", "webgpu")):
         about = f"tests of {suite} on the card"
-        yield Step(f"tests {suite}", about, 90, "suite", (suite,), ("pytest", needs))
-    yield Step("calibrate", "measured speeds, and what the planner makes of them", 60, "calibrate")
+        yield Step(f"tests {suite}", about, 60, "suite", (suite,), ("pytest", needs))
+    yield Step("calibrate", "measured speeds, and what the planner makes of them", 40, "calibrate")
     for stack in STACKS:
         about = "Llama-2-7B with 3 and 7 GiB: the draft on the card (Dovetail)"
-        yield Step(f"dovetail {stack}", about, 90, "setups", ("dovetail", stack), (stack, "native"))
+        yield Step(f"dovetail {stack}", about, 60, "setups", ("dovetail", stack), (stack, "native"))
         about = "Llama-2-7B on the card, a draft of 160M on the CPU (DuoDecoding)"
-        yield Step(f"duo {stack}", about, 60, "setups", ("duo", stack), (stack, "native"))
+        yield Step(f"duo {stack}", about, 45, "setups", ("duo", stack), (stack, "native"))
         about = "every mode writes plain decoding's text"
-        yield Step(f"exact {stack}", about, 60, "exact", (stack,), (stack, "native"))
+        yield Step(f"exact {stack}", about, 45, "exact", (stack,), (stack, "native"))
     yield from _speeds("llama2-7b")
     for stack in STACKS:
         about = "the ledger beside the driver, a full card, and after it"
@@ -75,7 +75,7 @@ def _steps() -> Iterator[Step]:
 def _speeds(shape: str) -> Iterator[Step]:
     for stack in STACKS:
         about = f"rounds, prefill and long contexts of {shape}"
-        yield Step(f"speed {stack} {shape}", about, 75, "speed", (stack, shape), (stack,))
+        yield Step(f"speed {stack} {shape}", about, 60, "speed", (stack, shape), (stack,))
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from card.steps import ROOT, Check
@@ -57,5 +58,7 @@ def run(check: Check, suite: str) -> int:
         options += ["-m", "gpu", "--release", *(["-k", "probe"] if check.rehearse else [])]
     elif check.rehearse:
         options += ["-k", "budgets"]
+    if suite == "webgpu" and not check.rehearse and find_spec("xdist"):
+        options += ["-n", "4"]  # most of their time is the CPU's, which computes the same
     code = pytest.main([*options, *(str(ROOT / each) for each in FOLDERS[suite])], [told])
     return 0 if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else int(code)

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 _ENGINE = Path(__file__).parents[1] / "engine"
 sys.path[:0] = [
-    str(_ENGINE / folder) for folder in (".", "backend", "backend/accelerator", "devices")
+    str(Path(__file__).parent),
+    *(str(_ENGINE / each) for each in (".", "backend", "backend/accelerator", "devices")),
 ]
 
 if find_spec("torch") is None:
@@ -27,30 +26,17 @@ if find_spec("torch") is None:
 else:
     import torch
     from interpreted import launch, summed_in_order
+    from stand_ins import Card, Held
     from tape import TapeRecorder
 
     from engine.backend.accelerator import device as devices
     from engine.backend.accelerator import products
     from engine.devices import probe
     from engine.devices.accelerators.torch_devices import TorchSight
-    from engine.devices.monitor import AcceleratorWatch
     from engine.machine.facts import Accelerator, Vendor
     from tests.engine.devices.conftest import _fresh_pynvml, nvml, nvml_library
 
     __all__ = ["_fresh_pynvml", "nvml", "nvml_library"]
-
-
-@dataclass(frozen=True)
-class Card:
-    """What these tests compute on.
-
-    Attributes:
-        name: torch's.
-        real: whether it is an accelerator.
-    """
-
-    name: str
-    real: bool
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -100,47 +86,6 @@ def kernels(card: Card) -> Iterator[None]:
             patch.setattr(products, "_stored_products", launch().StoredProducts)
             patch.setattr(interpreter.InterpreterBuilder, "create_dot", summed_in_order)
         yield
-
-
-class Held:
-    """Bytes that this process takes on the accelerator; the stand-in's library tells of them.
-
-    Args:
-        card: where.
-        library: in the place of NVIDIA's; None: it is a real one.
-        files: the system's, in which a watch looks for cards.
-    """
-
-    def __init__(self, card: Card, library: Any, files: Any = None) -> None:
-        self._card, self._library, self._files = card, library, files
-        self.tell(0)
-
-    def watch(self) -> AcceleratorWatch:
-        return AcceleratorWatch() if self._files is None else AcceleratorWatch(self._files)
-
-    def tell(self, nbytes: int) -> None:
-        if self._library is None:
-            return
-        from recorded_nvml import FIRST, GIB
-
-        self._library.records(
-            f"""
-            driver 570.86.15
-            cuda 12080
-            count 1
-            0.name NVIDIA GeForce RTX 3060
-            0.uuid {FIRST}
-            0.bus 00000000:01:00.0
-            0.memory {12 * GIB} {10 * GIB - nbytes}
-            0.capability 8.6
-            0.processes self {nbytes}
-            """
-        )
-
-    def take(self, device: str, nbytes: int) -> Any:
-        self.tell(nbytes)
-        where = device if self._card.real else self._card.name
-        return torch.empty(nbytes, dtype=torch.uint8, device=where)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Card
+from stand_ins import Card
 
 from engine.cli import main
 

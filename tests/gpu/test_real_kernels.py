@@ -7,8 +7,8 @@ from time import perf_counter
 
 import pytest
 import torch
-from conftest import Card
 from interpreted import random_matrix
+from stand_ins import Card
 
 from engine.backend.accelerator import device as devices
 from engine.backend.accelerator.driver import Driver, reason_against

@@ -7,7 +7,7 @@ import sys
 from time import perf_counter
 
 import pytest
-from conftest import Held
+from stand_ins import Held
 
 from engine.devices.accelerators.nvml import Nvml, Unavailable
 from engine.devices.probe import probe_machine

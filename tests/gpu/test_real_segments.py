@@ -16,8 +16,8 @@ import pytest
 import torch
 from accelerated import AsPacked, accelerated
 from comparing import apart
-from conftest import Card
 from full_models import RandomWeights, full_config
+from stand_ins import Card
 from stored_blocks import HALVES, random_rows, widened
 from test_native_families import CASES, TOKENS
 from test_one_arithmetic import after_commit_logits, chain_logits, prefilled, prompt, tree_logits
