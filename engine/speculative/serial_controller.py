@@ -29,7 +29,7 @@ as likely to be accepted as a usual path of that depth."""
 _LESS_SURE, _USUAL_KNOWN = 0.95, 12
 """Before the usual depth no path ends that is nearly as likely as a usual one. This holds after so
 many drafting rounds: earlier that depth is more the plan's than measured."""
-_TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.005
+_TRIALS_SHARE, _COMPARISONS_SHARE = 0.005, 0.003
 """Share of the time that may be lost by trying to draft where it does not pay, and by decoding
 plainly, to compare, where it does."""
 _LEAST_LOSS = 0.05

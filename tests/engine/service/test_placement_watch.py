@@ -52,10 +52,9 @@ def test_auto_moves_and_remembers(chat_model: Path, own_session: Session) -> Non
     places = [(plan.mode, plan.target_device, plan.draft_device) for plan in plans]
     assert len(set(places)) > 1
     assert any("was tried and is slower here" in reason for reason in plans[-1].reasons)
-    assert len(plans) <= 4, "each placement is tried once"
     again = session.load(chat_model, simulate_gpu=GIB, context=256).plan
-    assert (again.mode, again.target_device) == (plans[-1].mode, plans[-1].target_device)
-    assert first.reasons != again.reasons
+    assert any("was tried and is slower here" in reason for reason in again.reasons)
+    assert not any("was tried" in reason for reason in first.reasons)
 
 
 @pytest.mark.usefixtures("hopeful")
