@@ -13,7 +13,7 @@ from desk import Desk
 from app.performance.gain import gain_of
 from app.performance.panel import PerformancePanel
 from app.performance.tally import AnswerTally
-from app.performance.verdict import FEWEST, Outcome, AnswerPace, SpeedRange, SpeedVerdict
+from app.performance.verdict import FEWEST, AnswerPace, Outcome, SpeedRange, SpeedVerdict
 from app.showcase.script import stats
 from engine.commands import Generate
 from engine.events import CalibrationProgress, DeviceSample, Finished, FinishReason, RoundFinished
