@@ -139,6 +139,8 @@ class ChatPage(QWidget):
         requests.regenerate.connect(session.regenerate)
         requests.vary.connect(session.vary)
         requests.edit.connect(self._edit)
+        requests.rewrite.connect(session.edit_answer)
+        requests.fork.connect(session.duplicate)
         requests.show_version.connect(session.show_version)
         requests.delete.connect(session.delete_message)
         requests.underline.connect(lambda on: self._settings.change(token_tint=on))

@@ -15,6 +15,7 @@ from app.theme.style import SMALL
 from app.theme.theme import current
 from app.widgets.boxes import hbox
 from app.widgets.elided import ElidedLabel
+from app.widgets.terms import plan_tooltip
 from engine.language import tr
 
 _STEPS = 1000
@@ -104,7 +105,7 @@ class StatusLine(QWidget):
         parts = [status.model_name, status.plan_words] if status.plan else []
         self._model.setText(" · ".join(parts))
         if status.plan is not None:
-            self.setToolTip("\n".join(status.plan.reasons))
+            self.setToolTip(plan_tooltip(status.plan))
         self.setAccessibleDescription(self.text)
 
     def _name_cancel(self, words: str) -> None:

@@ -48,6 +48,16 @@ class ListActions(QObject):
             "Ctrl+Shift+E",
             lambda: self._export(ExportFormat.JSON),
         )
+        self.export_clean = self._make(
+            tr("Export to read, as Markdown\u2026"), "export", "", self._export_clean
+        )
+        self.export_html = self._make(
+            tr("Export as HTML\u2026"), "export", "", lambda: self._export(ExportFormat.HTML)
+        )
+        self.export_pdf = self._make(
+            tr("Export as PDF\u2026"), "export", "", lambda: self._export(ExportFormat.PDF)
+        )
+        self.duplicate = self._make(tr("Duplicate"), "copy", "", self._duplicate)
         self.delete = self._make(tr("Delete"), "trash", "Del", self._delete)
         self.new_folder = self._make(
             tr("New folder"), "folder-plus", "Ctrl+Shift+N", self.make_folder
@@ -127,7 +137,16 @@ class ListActions(QObject):
         words = tr("Move to folder")
         menu.addMenu(self._fill_move(QMenu(f"{words}\t{keys}", menu), chosen))
         menu.addSeparator()
-        menu.addActions([self.export_text, self.export_json])
+        self.export_clean.setEnabled(one)
+        self.duplicate.setEnabled(one)
+        menu.addActions([self.duplicate])
+        menu.addSeparator()
+        menu.addActions(
+            [
+                *(self.export_clean, self.export_html, self.export_pdf),
+                *(self.export_text, self.export_json),
+            ]
+        )
         menu.addSeparator()
         menu.addAction(self.delete)
         menu.aboutToHide.connect(lambda: self.rename.setEnabled(True))
@@ -200,6 +219,14 @@ class ListActions(QObject):
             self._list.delete([each.id for each in chosen])
         elif folder is not None:
             self._list.delete_folder(folder.id)
+
+    def _export_clean(self) -> None:
+        for each in self._view.chosen()[:1]:
+            self._transfer.choose_reading_copy(each)
+
+    def _duplicate(self) -> None:
+        for each in self._view.chosen()[:1]:
+            self._list.duplicate(each)
 
     def _export(self, form: ExportFormat) -> None:
         chosen = self._view.chosen()

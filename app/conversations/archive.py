@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from app.history import Conversation, beside
+from app.history import Conversation, StoredMessage, beside
 from app.history.exchange import Imported, export_json, import_text
-from app.history.markdown_file import markdown
+from app.history.markdown_file import markdown, reading_copy
 from app.history.trees import Trees
 from app.session.titles import title_of
 from engine.errors import Cancelled, UserFixable
@@ -31,6 +31,13 @@ class ExportFormat(StrEnum):
 
     MARKDOWN = "md"
     JSON = "json"
+    HTML = "html"
+    PDF = "pdf"
+
+    @property
+    def to_read(self) -> bool:
+        """True if it is for people only: neither the system prompt nor marks are in it."""
+        return self in (ExportFormat.HTML, ExportFormat.PDF)
 
 
 class Progress:
@@ -77,7 +84,34 @@ def export(
         for number, each in enumerate(conversations):
             progress.step(number, len(conversations))
             place = path / file_name(each.title, form, taken) if folder else path
-            write(place, markdown(each, store.branches.messages(each.id)))
+            _write_one(place, each, store.branches.messages(each.id), form)
+
+
+def _write_one(
+    path: Path,
+    conversation: Conversation,
+    messages: Sequence[StoredMessage],
+    form: ExportFormat,
+) -> None:
+    if not form.to_read:
+        write(path, markdown(conversation, messages))
+        return
+    from app.conversations.rich_export import html_of, write_pdf
+
+    text = reading_copy(conversation, messages)
+    if form is ExportFormat.HTML:
+        write(path, html_of(text))
+        return
+    part = path.with_name(path.name + ".part")
+    with _words_for(path):
+        write_pdf(part, text, conversation.title)
+        part.replace(path)
+
+
+def write_reading_copy(history: Path, conversation: Conversation, path: Path) -> None:
+    """Write a conversation as clean Markdown, which is not to be imported again."""
+    with beside(history) as store:
+        write(path, reading_copy(conversation, store.branches.messages(conversation.id)))
 
 
 def take_in(history: Path, paths: Sequence[Path], progress: Progress) -> Taken:

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversations.actions import ListActions
+from app.conversations.archive import ExportFormat
 from app.conversations.finder import FileSearcher, Finder
 from app.conversations.hits import HitsView
 from app.conversations.transfer import Transfer
@@ -91,6 +92,15 @@ class Sidebar(QWidget):
         if first is not None:
             self.list.setCurrentIndex(self.list.rows.index_of(first.id))
         (shown if isinstance(shown, QListView) else self.new_button).setFocus()
+
+    def export(self, chosen: Conversation | None, form: str) -> None:
+        """Export a conversation to read: as "md", "html" or "pdf"; None: nothing."""
+        if chosen is None:
+            return
+        if form == ExportFormat.MARKDOWN:
+            self.transfer.choose_reading_copy(chosen)
+        else:
+            self.transfer.choose_export([chosen], ExportFormat(form))
 
     def open_next(self, step: int) -> None:
         """Open the conversation below (1) or above (-1) the one that is open."""

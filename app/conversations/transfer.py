@@ -9,7 +9,15 @@ from typing import TypeVar
 from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
 from PySide6.QtWidgets import QWidget
 
-from app.conversations.archive import ExportFormat, Progress, Taken, export, file_name, take_in
+from app.conversations.archive import (
+    ExportFormat,
+    Progress,
+    Taken,
+    export,
+    file_name,
+    take_in,
+    write_reading_copy,
+)
 from app.engine_link.background import in_background
 from app.history import Conversation
 from app.notices import report, report_failure, tell, tell_saved
@@ -22,6 +30,8 @@ from engine.language import later, tr, tr_count
 _FILTERS = {
     ExportFormat.MARKDOWN: later("Markdown (*.md)"),
     ExportFormat.JSON: later("JSON (*.json)"),
+    ExportFormat.HTML: later("HTML (*.html)"),
+    ExportFormat.PDF: later("PDF (*.pdf)"),
 }
 
 
@@ -57,12 +67,28 @@ class Transfer(QObject):
         def chosen(path: Path) -> None:
             self.export_to(path, conversations, form)
 
-        if form is ExportFormat.MARKDOWN and len(conversations) > 1:
+        if form is not ExportFormat.JSON and len(conversations) > 1:
             ask_for_path(self._window, title, chosen, folder=True)
         else:
             known = shown_title(conversations[0]) if len(conversations) == 1 else "Duotail"
             name = file_name(known, form, set())
             ask_where_to_save(self._window, title, chosen, name, tr(_FILTERS[form]))
+
+    def choose_reading_copy(self, conversation: Conversation) -> None:
+        """Ask for a file, and write the conversation there as clean Markdown."""
+        name = file_name(shown_title(conversation), ExportFormat.MARKDOWN, set())
+
+        def chosen(path: Path) -> None:
+            def told(_: None) -> None:
+                self._end()
+                tell_saved(path)
+
+            history = self._list.path
+            doing = tr("Exporting {name}\N{HORIZONTAL ELLIPSIS}").format(name=path.name)
+            self._begin(doing, lambda _: write_reading_copy(history, conversation, path), told)
+
+        kind = tr(_FILTERS[ExportFormat.MARKDOWN])
+        ask_where_to_save(self._window, tr("Export to read"), chosen, name, kind)
 
     def choose_import(self) -> None:
         """Ask for files, and read them."""

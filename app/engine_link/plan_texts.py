@@ -17,9 +17,7 @@ MODE_NAMES = {
 """Names of modes in the order in which they are offered; texts for `tr`."""
 MODE_SENTENCES = {
     Mode.AUTO: later("The mode that should be fastest on this PC."),
-    Mode.DOVETAIL: later(
-        "The GPU drafts; the CPU verifies, and the GPU too for the layers that fit there."
-    ),
+    Mode.DOVETAIL: later("GPU and CPU share the model's layers; draft and target take turns."),
     Mode.CPU: later("The CPU drafts and verifies; the GPU stays free."),
     Mode.PLAIN: later("No draft: the model generates one token at a time."),
     Mode.DUO: later("The CPU drafts while the GPU verifies, both at the same time."),

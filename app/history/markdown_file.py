@@ -48,6 +48,13 @@ def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> s
     return "".join([f"# {title}\n", *told])
 
 
+def reading_copy(conversation: Conversation, messages: Sequence[StoredMessage]) -> str:
+    """Return the branch on show for people: no system prompt, no comments, no thoughts."""
+    title = " ".join(conversation.title.split()) or tr("New chat")
+    sections = map(_section, messages)
+    return "".join([f"# {title}\n", *(f"\n{s.heading}\n\n{s.text}\n" for s in sections)])
+
+
 def read_markdown(text: str) -> Tree | None:
     """Return the conversation in an export; None if the text is none.
 

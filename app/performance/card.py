@@ -18,6 +18,8 @@ from engine.machine.facts import Machine
 _SIZE = QSize(1200, 630)
 _SIDE = 72
 _BAR, _BAR_STEP = 34, 104
+_SMALLEST = 30
+"""Pixels of a headline that would not fit into the line otherwise."""
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
@@ -68,8 +70,11 @@ def draw_card(facts: CardFacts, font: QFont) -> QImage:
     def write(text: str, pixels: int, colour: str, *, bold: bool = False) -> None:
         nonlocal top
         sized = QFont(font)
-        sized.setPixelSize(pixels)
         sized.setBold(bold)
+        sized.setPixelSize(pixels)
+        while pixels > _SMALLEST and QFontMetricsF(sized).horizontalAdvance(text) > width:
+            pixels -= 2
+            sized.setPixelSize(pixels)
         line = QRectF(_SIDE, top, width, 1.35 * pixels)
         painter.setFont(sized)
         painter.setPen(QColor(colour))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.performance import wording
 from app.performance.tally import AnswerTally
@@ -88,10 +88,11 @@ def gain_of(
     counts, busy = _counts(tally), _busy_words(verdict)
     if not tally.drafted:
         alone = tr("Nothing was drafted: each pass of the model writes one token.")
-        return Gain(speed.value, counts=counts, why=busy or alone)
-    if verdict is None or verdict.plain is None:
-        bars = (speed, SpeedBar(tr("Without it"), None, note))
-        return Gain(speed.value, bars, counts, busy or _why(shares, mode))
+        return _told(Gain(speed.value, counts=counts, why=alone), busy)
+    if verdict is None or verdict.plain is None or verdict.outcome is Outcome.UNKNOWN:
+        known = verdict is not None and verdict.plain is not None
+        bars = (speed, SpeedBar(tr("Without it"), None, tr("not comparable") if known else note))
+        return _told(Gain(speed.value, bars, counts, _why(shares, mode)), busy)
     bars = (speed, SpeedBar(tr("Without it"), verdict.plain.speed))
     ratio = verdict.ratio or 1.0
     match verdict.outcome:
@@ -104,7 +105,12 @@ def gain_of(
             why = _paused(tally) or tr("Drafting costs more time than it saves here.")
         case _:
             figure, why = tr("About as fast as without the draft"), _paused(tally)
-    return Gain(figure, bars, counts, busy or why)
+    return _told(Gain(figure, bars, counts, why), busy)
+
+
+def _told(gain: Gain, busy: str) -> Gain:
+    """Put before everything else that other programs held the CPU: then that is the cause."""
+    return replace(gain, counts=busy.removesuffix("."), why=f"{gain.counts}.") if busy else gain
 
 
 def _busy_words(verdict: Verdict | None) -> str:

@@ -20,8 +20,9 @@ _LEAST_SPREAD = 0.02
 """Relative uncertainty that every measured speed has."""
 _PAYS = 1.05
 """Speed relative to that without a draft from which on drafting is said to help."""
-BUSY = 20.0
-"""Percent of the CPU in other programs' hands from which on they are the cause of a speed."""
+BUSY, HELD = 20.0, 50.0
+"""Percent of the CPU in other programs' hands from which on they are the cause of a speed, and from
+which on it says nothing about the draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class Verdict:
     def outcome(self) -> Outcome:
         """Faster or slower only where the two ranges do not overlap."""
         ratio, plain = self.ratio, self.plain
-        if ratio is None or plain is None:
+        held = self.others_cpu is not None and self.others_cpu >= HELD
+        if ratio is None or plain is None or held:
             return Outcome.UNKNOWN
         if self.speed.low > plain.high and ratio >= _PAYS:
             return Outcome.FASTER

@@ -184,7 +184,7 @@ def by_position(depths: list[tuple[int, int]]) -> str:
 
 NUMBER_TERMS = (
     *(later("Tokens per second"), later("Tokens per second"), later("First token after")),
-    *(later("Round"), later("Accepted"), later("Round")),
+    *(later("Acceptance length"), later("Accepted"), later("Round")),
 )
 """The technical terms behind `numbers`, as in `terms.TERMS`."""
 
@@ -198,7 +198,7 @@ def numbers(tally: AnswerTally | None) -> list[tuple[str, str]]:
         (rate(now), tr("tokens/s now")),
         (rate(average), tr("answer average")),
         (duration(tally.ttft_s if tally else None), tr("first token")),
-        (rate(tally.per_verification if tally else None), tr("tokens per verification")),
+        (rate(tally.acceptance_length if tally else None), tr("acceptance length")),
         (percent(tally.accepted_share if tally else None), tr("accepted")),
         (number(tally.committed) if tally else ABSENT, tr("tokens written")),
     ]

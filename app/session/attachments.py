@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Callable, Sequence
@@ -18,6 +19,10 @@ MOST_BYTES = 2 * 2**20
 """More than the context of any model that runs on a PC."""
 _MODELS = {".gguf", ".safetensors", ".ggml", ".pth", ".pt", ".onnx"}
 _DOCUMENTS = {".pdf", ".docx"}
+_PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif"}
+_NOT_READ = {"node_modules", "__pycache__", "venv", "build", "dist", "target"}
+MOST_FILES = 50
+"""Of a folder: more would be a wall of chips."""
 _OPENING = re.compile(r"`([^`\n]+)`:\n(`{3,})[^\n`]*\n")
 
 
@@ -214,7 +219,32 @@ def _model(name: str) -> UserFixable:
     )
 
 
+def folder_files(folder: Path) -> list[Path]:
+    """Return the files in a folder and below it that may hold text, in order.
+
+    What is hidden is left out, and what programs put there: packages and caches. No more than
+    `MOST_FILES` are returned, plus one where there are more.
+    """
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if each[0] != "." and each not in _NOT_READ)
+        for name in sorted(names):
+            path = Path(place) / name
+            if name[0] != "." and path.suffix.lower() not in {*_MODELS, *_PICTURES}:
+                found.append(path)
+            if len(found) > MOST_FILES:
+                return found
+    return found
+
+
 def _no_text(name: str) -> UserFixable:
+    if Path(name).suffix.lower() in _PICTURES:
+        return UserFixable(
+            tr("“{name}” is a picture, and the models that Duotail runs see text only.").format(
+                name=name
+            ),
+            tr("Describe what is in it, or attach its text."),
+        )
     return UserFixable(
         tr("\u201c{name}\u201d is not a text file.").format(name=name),
         tr("Save it as plain text, PDF or DOCX in the program it comes from, and attach that."),

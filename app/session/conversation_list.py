@@ -111,6 +111,29 @@ class ConversationList(QObject):
 
     # -- conversations ---------------------------------------------------------------------
 
+    def duplicate(self, conversation: Conversation, upto: int | None = None) -> Conversation | None:
+        """Copy a conversation; None where that was not possible.
+
+        Args:
+            conversation: which one.
+            upto: the message that the copy ends with, on its branch; None: all branches.
+        """
+        made: Conversation | None = None
+        with reporting():
+            tree = self._store.trees.tree(conversation.id)
+            if upto is not None:
+                known, kept = {each.id: each for each in tree.messages}, []
+                here = known.get(upto)
+                while here is not None:
+                    kept.append(here)
+                    here = known.get(here.parent_id) if here.parent_id is not None else None
+                tree = replace(tree, messages=tuple(reversed(kept)), leaf=upto)
+            title = tr("{title} (copy)").format(title=shown_title(conversation))
+            named = replace(tree.conversation, title=title, pinned=False, updated_at=time.time())
+            (made,) = self._store.trees.add([replace(tree, conversation=named)])
+            self.take_in([made])
+        return made
+
     def rename(self, conversation_id: int, title: str) -> None:
         """Give a conversation another title; an empty one is ignored."""
         held, title = self._held.get(conversation_id), " ".join(title.split())

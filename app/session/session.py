@@ -283,6 +283,37 @@ class ChatSession(QObject):
             self._begin(self.current, base, base.sampling, clicked_at)
             self.answer_resumed.emit(base)
 
+    def duplicate(self, message_id: int | None = None) -> None:
+        """Go on in a copy of this chat: whole, or up to a message of it."""
+        if self.current is None or self._is_busy():
+            return
+        made = self.conversations.duplicate(self.current, message_id)
+        if made is not None:
+            self.open(made)
+
+    def edit_answer(self, message_id: int, text: str) -> None:
+        """Put a version with another text beside an answer; the model goes on from that one."""
+        conversation, index = self.current, self.branch.index(message_id)
+        if conversation is None or index is None or self._is_busy():
+            return
+        answer = self.messages[index]
+        with reporting():
+            self.branch.cut(conversation, index)
+            made = self._store.answers.begin(
+                conversation.id, model=answer.model, sampling=answer.sampling, varied=False
+            )
+            self._store.answers.finish(
+                made.id,
+                text=text,
+                token_ids=None,
+                marks=None,
+                state=AnswerState.COMPLETE,
+                stats=None,
+                signature="",
+            )
+            self._show_again()
+            self.conversations.touch(conversation)
+
     def vary(self, message_id: int) -> None:
         """Answer anew with more variation than the setup asks for."""
         self.regenerate(message_id, vary=True)

@@ -107,6 +107,8 @@ class Preset:
     @property
     def label(self) -> str:
         """The name as it is shown: Duotail's own are translated."""
+        if self.name == STARTER.name:
+            return tr("For small models")  # under the model's own name it is taken for the model
         own = self in BUILT_IN or self.name in (AS_BEFORE, RECOMMENDED)
         return tr(self.name) if own else self.name
 

@@ -82,6 +82,26 @@ class WindowActions(QObject):
             _Row(tr("Show or hide the conversations"), "Ctrl+B", self.toggle_sidebar),
             _Row(tr("Show or hide the performance panel"), "Ctrl+P", self.toggle_performance),
             _Row(tr("Light, dark or same as system"), "Ctrl+Shift+L", self.next_theme),
+            *(
+                _Row(words, "", partial(self._services.settings.change, theme=choice))
+                for choice, words in (
+                    (ThemeChoice.LIGHT, tr("Theme: light")),
+                    (ThemeChoice.DARK, tr("Theme: dark")),
+                    (ThemeChoice.SYSTEM, tr("Theme: same as system")),
+                )
+            ),
+            _Row(tr("Language"), "", self._ask_language),
+            _Row(tr("Temperature"), "", chat.open_setup),
+            _Row(tr("System prompt"), "", chat.open_setup),
+            *(
+                _Row(words, "", partial(self._export, form))
+                for form, words in (
+                    ("md", tr("Export this chat as Markdown\N{HORIZONTAL ELLIPSIS}")),
+                    ("html", tr("Export this chat as HTML\N{HORIZONTAL ELLIPSIS}")),
+                    ("pdf", tr("Export this chat as PDF\N{HORIZONTAL ELLIPSIS}")),
+                )
+            ),
+            _Row(tr("Duplicate this chat"), "", session.duplicate),
             _Row(tr("Larger text"), "Ctrl++", lambda: self._resize_texts(1)),
             _Row(tr("Smaller text"), "Ctrl+-", lambda: self._resize_texts(-1)),
             _Row(tr("Reset text size"), "Ctrl+0", lambda: self._resize_texts(0)),
@@ -117,6 +137,13 @@ class WindowActions(QObject):
         order = list(ThemeChoice)
         choice = order[(order.index(self._services.theme.choice) + 1) % len(order)]
         self._services.settings.change(theme=choice)
+
+    def _export(self, form: str) -> None:
+        self._window.sidebar.export(self._services.session.current, form)
+
+    def _ask_language(self) -> None:
+        """Languages are among the settings, whose first page is that of looks."""
+        self._window.settings_asked.emit()
 
     def _resize_texts(self, steps: int) -> None:
         settings = self._services.settings

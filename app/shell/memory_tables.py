@@ -133,9 +133,13 @@ def _device_name(each: DeviceEstimate) -> str:
 
 def typical_errors(kept: Sequence[ModelEstimates]) -> list[str]:
     """Return how far estimates are off, in a sentence for each model that has answered."""
-    said = tr("{model}: estimates are typically off by {share}.")
+    said = tr("{model}: half of the estimates are off by less than {share}, the worst by {most}.")
     return [
-        said.format(model=models.target, share=number(models.typical_error, ".1%"))
+        said.format(
+            model=models.target,
+            share=number(models.typical_error, ".1%"),
+            most=number(models.largest_error, ".1%"),
+        )
         for models in kept
         if models.typical_error is not None
     ]

@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
 
 from app.widgets.boxes import vbox
+from app.widgets.labels import plain_label
 from engine.language import tr
 
 _ACTION = int(Qt.ItemDataRole.UserRole)
@@ -33,7 +34,9 @@ class CommandPalette(QDialog):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setProperty("look", "rows")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        vbox(self.field, self.list, to=self, spacing=8, margins=12)
+        self.nothing = plain_label("", self, "muted")
+        self.nothing.hide()
+        vbox(self.field, self.nothing, self.list, to=self, spacing=8, margins=12)
         self._items = [self._item(action) for action in actions]
         self.list.addTopLevelItems(self._items)
         self._size()
@@ -77,6 +80,9 @@ class CommandPalette(QDialog):
             item.setHidden(not all(word in name for word in words))
             if not item.isHidden():
                 found.append(item)
+        self.nothing.setVisible(not found)
+        words_said = tr("No command has “{text}” in its name.")
+        self.nothing.setText("" if found else words_said.format(text=text.strip()))
         if found:
             self.list.setCurrentItem(found[0])
         else:

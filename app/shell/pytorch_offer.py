@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Event
 
 from PySide6.QtCore import QCoreApplication, QObject, Qt
-from PySide6.QtWidgets import QProgressDialog, QWidget
+from PySide6.QtWidgets import QProgressBar, QProgressDialog, QWidget
 
 from app.engine_link.background import in_background
 from app.notices import Notice, report, tell
@@ -18,7 +18,7 @@ from engine.language import tr
 from engine.language.units import file_size
 from engine.pytorch import DOWNLOAD_BYTES
 
-_STEPS = 1000
+_STEPS, _WIDTH = 1000, 380
 
 
 def offer_pytorch(event: Failed, window: QWidget, then: Callable[[], None]) -> Notice:
@@ -51,6 +51,8 @@ class PyTorchDownload(QObject):
         self._stop = Event()
         self.dialog = QProgressDialog("", tr("Cancel"), 0, _STEPS, window, minimumDuration=0)
         self.dialog.setWindowTitle("Duotail")
+        self.dialog.setMinimumWidth(_WIDTH)
+        self.dialog.setBar(QProgressBar(self.dialog, textVisible=False))
         self.dialog.setWindowModality(Qt.WindowModality.WindowModal)
         self.dialog.setAutoReset(False)
         self.dialog.setAutoClose(False)
@@ -73,7 +75,7 @@ class PyTorchDownload(QObject):
             return
         whole = fraction >= 1.0
         self.dialog.setLabelText(tr("Installing PyTorch") if whole else stage)
-        self.dialog.setRange(0, 0 if whole else _STEPS)
+        self.dialog.setRange(0, 0 if whole else _STEPS)  # busy: pip does not tell
         self.dialog.setValue(round(fraction * _STEPS))
 
     def _done(self, _: None) -> None:

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 
 from app.engine_link.background import in_background
 from app.history import HistoryStore, StoredMessage
+from app.session.attachments import sent_files
 from app.session.session import ChatSession
 from app.shell.round_highlight import RoundHighlight
 from engine.errors import UserFixable
@@ -102,10 +103,17 @@ class ShownAnswer(QObject):
         messages = self._session.messages
         place = next((i for i, each in enumerate(messages) if each.id == message_id), None)
         before = [] if place is None else messages[:place]
-        question = next((m.text for m in reversed(before) if m.role is Role.USER), "")
+        question = next((_said(m.text) for m in reversed(before) if m.role is Role.USER), "")
         kept = messages[place] if account is not None and place is not None else None
         whose = Whose(question[:_LONGEST], *((kept.model, kept.created_at) if kept else ()))
         self._feed.sight.show_answer(account, whose)
+
+
+def _said(message: str) -> str:
+    """Return what was said with a message, else the name of its first file."""
+    files, start = sent_files(message)
+    said = message[start : start + _LONGEST].strip()
+    return said or (files[0].name if files else "")
 
 
 def _account(message: StoredMessage, packed: tuple[bytes, ...], verdict: str) -> PerformanceModel:

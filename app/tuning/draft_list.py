@@ -1,4 +1,4 @@
-"""Choices of a draft: the model's own, one that the user has opened, lookup only, none."""
+"""Choices of a draft: by itself, one on this disk, lookup only, none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 4
 _CHOICES = {
     DraftChoice.AUTO: (
         later("Automatic"),
-        later("The draft that comes with the model, if any, and lookup."),
+        later("The model's own draft, or the fastest on this PC, and lookup."),
     ),
     DraftChoice.LOOKUP: (
         later("Lookup only"),

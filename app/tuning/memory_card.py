@@ -15,6 +15,7 @@ from app.widgets.boxes import fill
 from app.widgets.card import Card, divider
 from app.widgets.labels import LabelledRow
 from app.widgets.painted import SIDE
+from app.widgets.terms import explained
 from engine.commands import KvType
 from engine.events import PlanSummary
 from engine.language import number, tr
@@ -78,6 +79,7 @@ class ChoiceBox(QComboBox, Generic[T]):
     def __init__(self, name: str, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAccessibleName(name)
+        self.setToolTip(explained(name))
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self._values: Sequence[T] = ()
         self.activated.connect(lambda place: self.chosen.emit(self._values[place]))

@@ -17,7 +17,8 @@ from app.engine_link.plan_texts import (
 from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
-from app.widgets.boxes import vbox
+from app.widgets.boxes import hbox, vbox
+from app.widgets.text_button import text_button
 from engine.commands import DraftChoice, Mode
 from engine.language import tr
 
@@ -41,6 +42,12 @@ class ModeList(QWidget):
         for number, mode in enumerate(_MODES):
             self._group.addButton(self.rows[mode].button, number)
             column.addWidget(self.rows[mode])
+        words = tr("Two more modes need a GPU\N{HORIZONTAL ELLIPSIS}")
+        self.others = text_button(words, self, look="choice")
+        self.others.setToolTip(tr(NO_ACCELERATOR))
+        self.others.clicked.connect(lambda _=False: self._show_others())
+        self._opened = False
+        column.addLayout(hbox(self.others, 1, margins=(0, 6, 0, 0)))
         self._group.idClicked.connect(lambda number: self.chosen.emit(_MODES[number]))
 
     def show_choice(self, choice: RunChoice) -> None:
@@ -60,10 +67,23 @@ class ModeList(QWidget):
         if card and draft in (DraftChoice.LOOKUP, DraftChoice.NONE):
             missing = NO_DRAFT_MODEL
         self._offer(Mode.DUO, missing, chosen=mode is Mode.DUO)
+        self._hide_others(card=card, mode=mode)
         points = {curve.mode: curve.at(choice.profile.vram) for curve in curves}
         for each, row in self.rows.items():
             point = points.get(each) if row.button.isEnabled() else None
             row.tell("" if point is None else about_speed(point.tokens_per_s))
+
+    def _hide_others(self, *, card: bool, mode: Mode) -> None:
+        """Keep the modes that need a GPU behind one line where there is none."""
+        needing = (Mode.DOVETAIL, Mode.DUO)
+        hidden = not card and not self._opened and mode not in needing
+        for each in needing:
+            self.rows[each].setHidden(hidden)
+        self.others.setVisible(hidden)
+
+    def _show_others(self) -> None:
+        self._opened = True
+        self._hide_others(card=False, mode=Mode.AUTO)
 
     def _offer(self, mode: Mode, missing: str, *, chosen: bool) -> None:
         """Enable a mode, or say what it lacks. What is chosen stays so: the engine says no."""

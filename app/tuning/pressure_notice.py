@@ -5,11 +5,12 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 
 from app import notices
+from app.engine_link.plan_texts import about_speed
 from app.notices import Action, Notice
 from app.tuning.pressure import Offer, Pressure
 from app.tuning.refusal import holder_words
 from engine.events import PlanSummary
-from engine.language import listed, number, sentences, tr
+from engine.language import listed, sentences, tr
 from engine.language.units import memory
 from engine.machine.facts import CPU
 
@@ -67,5 +68,4 @@ def _facts(plan: PlanSummary | None) -> str:
     size = memory(there) if there else tr("CPU")
     if plan.tokens_per_s is None:
         return size
-    rate = number(plan.tokens_per_s, ".1f" if plan.tokens_per_s < 10 else ".0f")
-    return tr("{size}, about {rate} tokens/s").format(size=size, rate=rate)
+    return tr("{size}, {speed}").format(size=size, speed=about_speed(plan.tokens_per_s))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from app.engine_link.plan_texts import about_speed
 from engine.errors import UserFixable
 from engine.events import Failed, FailureKind, WayOut
-from engine.language import listed, number, sentences, tr
+from engine.language import listed, sentences, tr
 from engine.language.units import memory
 from engine.machine.facts import CPU
 from engine.machine.memory import DeviceMemory, Holder, Shortage
@@ -41,8 +42,7 @@ def button_words(way: WayOut) -> str:
     """Return the text of a button: what is different, and below that the expected speed."""
     if way.tokens_per_s is None:
         return way.words
-    rate = number(way.tokens_per_s, ".1f" if way.tokens_per_s < 10 else ".0f")
-    return "\n".join([way.words, tr("about {rate} tokens/s").format(rate=rate)])
+    return "\n".join([way.words, about_speed(way.tokens_per_s)])
 
 
 def holder_words(holder: Holder) -> str:

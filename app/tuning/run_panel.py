@@ -20,6 +20,7 @@ from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import Spacing, fill, hbox, vbox
 from app.widgets.labels import part_title, plain_label, say
 from app.widgets.scroller import scroller
+from app.widgets.terms import plan_tooltip
 from engine.language import tr
 
 _WIDTH = 500
@@ -164,7 +165,7 @@ class RunPanel(QFrame):
         choosing, status = self.choosing, self._running.bridge.status
         plan, told, machine = status.plan, choosing.told, choosing.machine
         say(self._now, "" if plan is None else f"{run_words(plan, status.machine)}.")
-        self._now.setToolTip("" if plan is None else "\n".join(plan.reasons))
+        self._now.setToolTip("" if plan is None else plan_tooltip(plan))
         self.modes.show_choice(choosing)
         self.drafts.show_choice(choosing)
         self._order_tabs()

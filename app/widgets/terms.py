@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.events import PlanSummary
 from engine.language import later, tr
 
 TERMS = {
@@ -13,6 +14,9 @@ TERMS = {
     later("Draft head"): later(
         "A draft that sees the target's hidden states, so it drafts better than a stand-alone"
         " model of its size."
+    ),
+    later("Lookup"): later(
+        "Drafts words that came before, in the prompt or the conversation; it costs no time."
     ),
     later("Acceptance length"): later(
         "Tokens that a verification of drafted tokens brings on average; 1 means that the draft"
@@ -50,3 +54,11 @@ TERMS = {
 def explained(label: str) -> str:
     """Return the tooltip of a label as it is shown, in the language in use; "" for other labels."""
     return next((tr(text) for term, text in TERMS.items() if tr(term) == label), "")
+
+
+def plan_tooltip(plan: PlanSummary) -> str:
+    """Return the reasons of a plan, and what the terms mean that its words use."""
+    terms = [tr("Lookup")] if plan.draft and "lookup" in plan.draft else []
+    terms += [tr("Draft head")] if plan.draft_is_head else []
+    said = [f"{term}: {explained(term)}" for term in terms]
+    return "\n".join([*plan.reasons, *said])

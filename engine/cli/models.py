@@ -11,7 +11,8 @@ from engine.cli.exit_code import ExitCode
 from engine.cli.options import add_options
 from engine.cli.output import show, table
 from engine.hub.local import bundled_models, resolve_model
-from engine.language import tr
+from engine.hub.own_drafts import drafts_here
+from engine.language import listed, tr
 from engine.language.units import file_size
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
@@ -65,11 +66,19 @@ def _models_at(path: Path) -> Iterator[LocalModel]:
             yield LocalModel.inspect(file)
 
 
+def _drafts(model: LocalModel) -> tuple[Path, ...]:
+    """Return what drafts for a model by itself: its own, or those that lie on this disk."""
+    if model.draft is not None:
+        return (model.draft,)
+    return drafts_here(model, lambda: model.tokens().ids)
+
+
 def _draft_for(model: LocalModel) -> str:
-    """Return for which target a head was made."""
+    """Return for which target a head was made, or what drafts for a model."""
     head = model.config
     if not isinstance(head, DraftOnly):
-        return ""
+        names = listed(path.name for path in _drafts(model))
+        return " (" + tr("drafts: {names}").format(names=names) + ")" if names else ""
     if not head.is_head:
         said = tr("draft for {target}").format(target=head.target) if head.target else tr("draft")
         return f" ({said})"
@@ -88,4 +97,5 @@ def _row(name: str, model: LocalModel) -> dict[str, object]:
         "bytes": model.weight_bytes,
         "head": head.kind if head else None,
         "target": head.target or None if head else None,
+        "drafts": [] if head else [str(path) for path in _drafts(model)],
     }

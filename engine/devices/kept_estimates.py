@@ -76,6 +76,11 @@ class ModelEstimates:
     version: int = VERSION
 
     @property
+    def largest_error(self) -> float:
+        """Largest size of the plans' errors; 0 before the first answer."""
+        return max((abs(load.error) for load in self.loads if load.answers), default=0.0)
+
+    @property
     def typical_error(self) -> float | None:
         """Median size of the plans' errors; None before the first answer."""
         errors = [abs(load.error) for load in self.loads if load.answers]

@@ -23,8 +23,9 @@ from engine.machine.speeds import Speeds
 from engine.model.config import ModelConfig
 from engine.model.heads.description import DraftOnly
 from engine.model.local_model import LocalModel
+from engine.model.text.shortlist import shortened
 from engine.plan.facts import ModelFacts, Wish, usual_draft
-from engine.plan.footprint import footprint, weight_count
+from engine.plan.footprint import Footprint, footprint, weight_count
 from engine.plan.memory import COMFORTABLE_CONTEXT
 from engine.plan.plan import Plan
 from engine.plan.planner import Planning
@@ -80,7 +81,7 @@ class Predictions:
         own = _facts(target)
         if own is None or not isinstance(target.config, ModelConfig):
             return None
-        other = _head(target.config, draft, target.name) or _facts(draft)
+        other = _head(target.config, draft, target.name) or _draft(draft)
         if other is None:
             return None
         alone, drafted = Wish(Mode.PLAIN, None, False, False), Wish(Mode.AUTO, None, False, True)
@@ -143,8 +144,7 @@ class Predictions:
 @cache
 def draft_facts(model: CuratedModel) -> ModelFacts:
     """Return a listed draft as it would be loaded."""
-    weights = choose_format(WeightFormat.AUTO, model.parameters)
-    return ModelFacts(model.name, in_format(model.config, weights), model.context)
+    return ModelFacts(model.name, _on_a_diet(model.config, model.parameters), model.context)
 
 
 def _badge(plan: Plan, target: ModelFacts) -> tuple[Badge, str]:
@@ -187,6 +187,21 @@ def _facts(model: LocalModel) -> ModelFacts | None:
     else:
         held = in_format(config, weights)
     return ModelFacts(model.name, held, config.max_positions)
+
+
+def _draft(model: LocalModel) -> ModelFacts | None:
+    """Return a stand-alone draft as it would be loaded."""
+    config = model.config
+    if not isinstance(config, ModelConfig):
+        return _facts(model)
+    return ModelFacts(model.name, _on_a_diet(config, weight_count(config)), config.max_positions)
+
+
+def _on_a_diet(config: ModelConfig, weights: int) -> Footprint:
+    """Return about what a draft takes that is packed for speed, with the rows of its shortlist."""
+    if choose_format(WeightFormat.AUTO, weights) is WeightFormat.F32:
+        return in_format(config, WeightFormat.F32)
+    return in_format(shortened(config), WeightFormat.Q4)
 
 
 def _quantised(model: LocalModel) -> bool:

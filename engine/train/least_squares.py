@@ -54,9 +54,9 @@ def fit_linear_fusion(
     linear.weight.copy_(found[:-1].t())
     if linear.bias is not None:
         linear.bias.copy_(found[-1])
-    for block in draft.model.layers:
-        nn.init.zeros_(block.self_attn.o_proj.weight)
-        nn.init.zeros_(block.mlp.down_proj.weight)
+    for name, parameter in draft.named_parameters():
+        if name.endswith(("o_proj.weight", "down_proj.weight")):
+            parameter.zero_()
 
 
 def _pairs(batch: Batch, embedding: Tensor) -> tuple[Tensor, Tensor]:

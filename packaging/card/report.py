@@ -25,6 +25,20 @@ def write(out: Path) -> None:
     (out / NAME).write_text(_text(found, decision), "utf-8")
 
 
+def is_fault(line: dict[str, Any]) -> bool:
+    """Tell whether something was not as it should be."""
+    match line["kind"]:
+        case "failed":
+            return True
+        case "test":
+            return bool(line["outcome"] == "failed")
+        case "placement" | "setup":
+            return not line["exact"]
+        case "logits":
+            return not line["within"]
+    return False
+
+
 def text(out: Path) -> str:
     """Return the report of an earlier run, also of one that was cut off."""
     found = results(out)

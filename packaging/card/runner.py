@@ -112,9 +112,11 @@ class Runner:
         self._tell(f"{step.name:28}     -    skipped: {why}")
 
     def _note(self, step: Step, ended: str, seconds: float) -> None:
+        said = [line for line in results(self._out) if line["step"] == step.name]
+        if ended == "ok" and any(map(report.is_fault, said)):
+            ended = "faults"
         self._check(step).emit("end", ended=ended, seconds=round(seconds, 2))
         self._failed |= ended != "ok"
-        said = [line for line in results(self._out) if line["step"] == step.name]
         words = [str(line["words"]) for line in said if line["kind"] == "words"]
         self._tell(f"{step.name:28} {seconds:6.1f} s  {ended:8} {words[-1] if words else ''}")
         report.write(self._out)

@@ -25,6 +25,8 @@ def run(check, *arguments):
     check.say("begun")
     if arguments[0] == "fails":
         raise ValueError("as planned")
+    if arguments[0] == "differs":
+        check.emit("placement", placement="all", exact=False)
     if arguments[0] == "crashes":
         os.abort()
     if arguments[0] == "hangs":
@@ -52,7 +54,7 @@ def planted(tmp_path: Path) -> Path:
     text = steps.read_text()
     begin, end = text.index("def _steps()"), text.index("def _speeds(")
     body = 'def _steps():\n    yield Step("look", "", 30, "look")\n'
-    for name in ("fails", "crashes", "hangs", "works"):
+    for name in ("fails", "crashes", "hangs", "differs", "works"):
         seconds = 2 if name == "hangs" else 30
         body += f'    yield Step("{name}", "", {seconds}, "planted", ("{name}",))\n'
     body += '    yield Step("needs", "", 30, "planted", ("works",), ("wgpu",))\n\n\n'
@@ -81,6 +83,7 @@ def test_a_step_that_fails_hangs_or_crashes_does_not_stop_the_next(
         "fails": "failed (exit code 1)",
         "crashes": "failed (ended by SIGABRT)",
         "hangs": "over its 2 s",
+        "differs": "faults",
         "works": "ok",
         "needs": "skipped: no wgpu here",
     }

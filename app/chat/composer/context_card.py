@@ -33,6 +33,8 @@ class ContextCard(QFrame):
 
     left_out = Signal()
     enlarged = Signal(int)
+    parts_asked = Signal()
+    """Only what matters of the attached files shall go along."""
     dismissed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -44,12 +46,21 @@ class ContextCard(QFrame):
         self._text = plain_label("", self)
         self.leave_out_button = self._button()
         self.leave_out_button.clicked.connect(self.left_out)
+        self.parts_button = self._button()
+        self.parts_button.setText(tr("Attach the relevant parts only"))
+        self.parts_button.setToolTip(
+            tr("Takes the passages that share most words with your question; you see which.")
+        )
+        self.parts_button.clicked.connect(self.parts_asked)
         self.enlarge_button = self._button()
         self.enlarge_button.clicked.connect(self._enlarge)
         self.dismiss_button = self._button()
         self.dismiss_button.clicked.connect(self.dismissed)
         buttons = QWidget(self)
-        offered = (self.leave_out_button, self.enlarge_button, self.dismiss_button)
+        offered = (
+            *(self.parts_button, self.leave_out_button),
+            *(self.enlarge_button, self.dismiss_button),
+        )
         FlowLayout(*offered, to=buttons, spacing=8)
         hbox(
             self._icon,
@@ -77,8 +88,8 @@ class ContextCard(QFrame):
         self._text.setText(text)
         self.setAccessibleName(f"{title} {text}")
         self.dismiss_button.setText(dismiss)
-        self.leave_out_button.hide()
-        self.enlarge_button.hide()
+        for button in (self.parts_button, self.leave_out_button, self.enlarge_button):
+            button.hide()
         self.show()
 
     def counting(self) -> None:
@@ -101,6 +112,10 @@ class ContextCard(QFrame):
         self.leave_out_button.setToolTip(
             tr("The model no longer sees them. They stay here, and you can read them.")
         )
+
+    def offer_parts(self) -> None:
+        """Offer to attach only what matters of the files."""
+        self.parts_button.show()
 
     def offer_larger(self, larger: LargerContext) -> None:
         """Offer to load the model with a larger context."""

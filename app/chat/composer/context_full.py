@@ -57,12 +57,15 @@ class ContextChoices(QObject):
         card.left_out.connect(self._leave_out)
         card.enlarged.connect(self._enlarge)
         card.dismissed.connect(self.close)
+        self.parts_asked = card.parts_asked
 
     def open(
         self,
         needed: int | None,
         unsent: Sequence[StoredMessage],
         go_on: Callable[[], None],
+        *,
+        files: bool = False,
     ) -> None:
         """Say that it does not fit, and look for ways on.
 
@@ -70,12 +73,15 @@ class ContextChoices(QObject):
             needed: tokens of a conversation that is too long; None: an answer filled the context.
             unsent: the text that comes after the messages on show.
             go_on: called once there is room.
+            files: whether there are attached files of which parts would do.
         """
         plan = self._running.status.plan
         if plan is None:
             return
         self._go_on, self._of_unsent = go_on, bool(unsent)
         self._card.open(*_words(needed, plan.context))
+        if files:
+            self._card.offer_parts()
         larger = larger_context(plan, needed or plan.context + 1)
         if larger is not None and self._running.possible:
             self._card.offer_larger(larger)

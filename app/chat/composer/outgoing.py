@@ -21,8 +21,11 @@ from app.engine_link.status import EngineStatus
 from app.history import StoredMessage
 from app.notices import report, report_failure, tell
 from app.session.attachments import (
+    MOST_BYTES,
+    MOST_FILES,
     Attachment,
     as_block,
+    folder_files,
     is_document,
     model_among,
     pasted,
@@ -30,17 +33,22 @@ from app.session.attachments import (
     with_attachments,
 )
 from app.session.message_drafts import NOTHING, Draft, MessageDrafts
+from app.session.passages import extract
 from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
 from app.widgets.file_dialog import ask_for_files
 from engine.errors import Cancelled, UserFixable
 from engine.events import RoundFinished
-from engine.language import tr
+from engine.language import number, tr, tr_count
 from engine.request import Role
 
 _PAUSE_MS = 250
 _UNSENT = -1
+_FOR_FILES = 0.6
+"""Share of the context that files may take where only parts of them go along."""
+_LETTERS_PER_TOKEN = 3
+"""Fewer than usual, so that the parts fit."""
 
 
 class Outgoing(QObject):
@@ -68,6 +76,7 @@ class Outgoing(QObject):
         self._choices = choices
         self._queue = queue
         queue.edit_asked.connect(self._edit)
+        choices.parts_asked.connect(self._take_parts)
         self._key: int | None = None
         self.attachments: list[Attachment] = []
         self._reading: dict[ReadingFile, int | None] = {}
@@ -110,6 +119,12 @@ class Outgoing(QObject):
         if model is not None:
             self.model_given.emit(model)
             return
+        folders = [path for path in paths if path.is_dir()]
+        for folder in folders:
+            key = self._key
+            take = partial(self._take_folder, key, folder)
+            in_background(self, partial(_read_folder, folder), take, self._refuse, long=True)
+        paths = [path for path in paths if path not in folders]
         texts = [path for path in paths if not is_document(path)]
         if texts:
             read = partial(_read_all, texts)
@@ -149,6 +164,23 @@ class Outgoing(QObject):
                 self._attach(key, each)
             else:
                 report(each)
+
+    def _take_folder(
+        self, key: int | None, folder: Path, read: tuple[list[Attachment], int]
+    ) -> None:
+        """Attach the text files of a folder; their sizes are seen before anything is sent."""
+        files, left_out = read
+        for each in files:
+            self._attach(key, each)
+        if not files:
+            report(
+                UserFixable(
+                    tr("“{name}” holds no text files.").format(name=folder.name),
+                    tr("Attach files with text in them."),
+                )
+            )
+        elif left_out:
+            tell(tr_count("{n} file was left out.", "{n} files were left out.", left_out))
 
     def _attach(self, key: int | None, attachment: Attachment) -> None:
         if attachment.notice:
@@ -264,7 +296,8 @@ class Outgoing(QObject):
             return
         fill = self._composer.meter.fill
         if fill is not None and self._fill_is_current and not fill.fits:
-            self._choices.open(fill.used, self._unsent(), self._send)
+            files = bool(self.attachments) and self._composer.field.has_words
+            self._choices.open(fill.used, self._unsent(), self._send, files=files)
         else:
             self._send()
 
@@ -281,6 +314,22 @@ class Outgoing(QObject):
             return
         self._choices.close()
         self._clear()
+
+    def _take_parts(self) -> None:
+        """Put what matters to the question in the place of long files; the chips say how much."""
+        fill, question = self._composer.meter.fill, self._composer.field.toPlainText()
+        if fill is None or not self.attachments:
+            return
+        letters = sum(len(each.text) for each in self.attachments)
+        others = max(fill.used - letters // _LETTERS_PER_TOKEN, 0)
+        room = max(int(fill.context * _FOR_FILES) - others, fill.context // 4) * _LETTERS_PER_TOKEN
+        key, files = self._key, tuple(self.attachments)
+
+        def taken(parts: list[Attachment]) -> None:
+            if key == self._key and tuple(self.attachments) == files:
+                self._show(parts)
+
+        in_background(self, lambda: _parts_of(files, question, room), taken, self._refuse)
 
     def _clear(self) -> None:
         self._pastes = 0
@@ -395,3 +444,35 @@ def _read_all(paths: Sequence[Path]) -> list[Attachment | UserFixable]:
         except UserFixable as error:
             read.append(error)
     return read
+
+
+def _read_folder(folder: Path) -> tuple[list[Attachment], int]:
+    """Return the text files in a folder, named from there, and how many were left out."""
+    found = folder_files(folder)
+    files: list[Attachment] = []
+    total = 0
+    for path in found[:MOST_FILES]:
+        try:
+            made = read_attachment(path)
+        except UserFixable:
+            continue
+        total += made.size
+        if total > MOST_BYTES:
+            break
+        files.append(replace(made, name=path.relative_to(folder.parent).as_posix(), notice=""))
+    return files, len(found) - len(files)
+
+
+def _parts_of(files: Sequence[Attachment], question: str, letters: int) -> list[Attachment]:
+    """Return files with only the passages that matter, each by its share of so many letters."""
+    whole = sum(len(each.text) for each in files)
+    made: list[Attachment] = []
+    for each in files:
+        room = letters * len(each.text) // max(whole, 1)
+        found = extract(each.text, question, room)
+        name = tr("{name} ({taken} of {all} passages)")
+        told = name.format(name=each.name, taken=number(found.taken), all=number(found.passages))
+        size = len(found.text.encode("utf-8", "replace"))
+        part = replace(each, name=told, text=found.text, size=size, path="", encoding="")
+        made.append(part if found.taken < found.passages else each)
+    return made

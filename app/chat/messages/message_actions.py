@@ -20,6 +20,8 @@ class Act(StrEnum):
 
     COPY = "copy"
     EDIT = "pencil"
+    REWRITE = "rewrite"
+    FORK = "fork"
     AGAIN = "refresh"
     CONTINUE = "play"
     DELETE = "trash"
@@ -52,6 +54,10 @@ class MessageRequests(QObject):
     resume = Signal()
     """Go on with the last answer."""
     edit = Signal(int, str)
+    rewrite = Signal(int, str)
+    """An answer, and its new text."""
+    fork = Signal(int)
+    """A new chat shall begin with all up to this message."""
     show_version = Signal(int, int)
     """A message, and the steps to another version."""
     delete = Signal(int)
@@ -63,6 +69,8 @@ class MessageRequests(QObject):
 _WORDS = {
     Act.COPY: later("Copy message"),
     Act.EDIT: later("Edit and send again"),
+    Act.REWRITE: later("Edit the answer"),
+    Act.FORK: later("Go on from here in a new chat"),
     Act.AGAIN: later("Regenerate"),
     Act.CONTINUE: later("Continue this answer"),
     Act.DELETE: later("Delete this message and what follows"),

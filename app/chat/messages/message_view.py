@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QLabel, QWidget
 
@@ -239,6 +240,7 @@ class AnswerMessage(MessageRow):
         return (
             (Act.COPY, Act.PLAIN),
             (Act.AGAIN, *go_on, *self.versions()),
+            (Act.REWRITE, Act.FORK),
             (Act.NUMBERS, Act.ROUNDS),
             (Act.DELETE,),
         )
@@ -249,6 +251,16 @@ class AnswerMessage(MessageRow):
             details = AnswerDetails(self.message, self.window())
             details.rounds_asked.connect(lambda: self.act(Act.ROUNDS))
             details.open()
+        elif act is Act.REWRITE:
+            from app.chat.messages.answer_editor import AnswerEditor
+
+            editor = AnswerEditor(self.message.text, self.window())
+            editor.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            rewritten = partial(self.requests.rewrite.emit, self.message.id)
+            editor.saved.connect(rewritten)
+            editor.open()
+        elif act is Act.FORK:
+            self.requests.fork.emit(self.message.id)
         elif act is Act.TINT:
             self.requests.underline.emit(not self._tinted)
         else:

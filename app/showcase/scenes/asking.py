@@ -9,7 +9,7 @@ from app.chat.composer.attachment_chips import ReadingFile
 from app.history import ChatSetup
 from app.settings.prompts import BUILT_IN_PROMPTS
 from app.showcase.scenes.shoot import Shoot, new_chat
-from app.showcase.stage import Stage, catch_up, settle
+from app.showcase.stage import Stage, catch_up, settle, wait_for
 
 _NOTES = "def main() -> None:\n    print('Hello')\n" * 30
 
@@ -53,8 +53,8 @@ def context_full(stage: Stage, shoot: Shoot) -> None:
     """Show a text longer than the context: the user chooses."""
     chat = stage.window.chat
     chat.composer.set_text("A long question. " * 3_000)
-    catch_up()
-    stage.tell()  # it has counted
+    meter = chat.composer.meter
+    wait_for(lambda: meter.fill is not None and not meter.fill.fits)
     chat.composer.send()
     stage.tell()
     catch_up()

@@ -52,6 +52,7 @@ def _compared(stage: Stage) -> None:
     verdict = Verdict(SpeedRange.around(41.8, 0.03), plain, 2.6)
     catch_up()
     model = panel.sight.model
+    model.advance()
     if model.tally is not None:
         model.verdicts[model.tally.request_id] = verdict
 

@@ -89,7 +89,7 @@ def test_the_engines_account_overrules_ours() -> None:
         "tokens/s now": "–",
         "answer average": "14.2",
         "first token": "420\u00a0ms",
-        "tokens per verification": "3.1",
+        "acceptance length": "3.3",
         "accepted": "46\u202f%",
         "tokens written": "412",
     }

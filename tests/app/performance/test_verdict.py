@@ -116,9 +116,12 @@ def test_other_programs_on_the_cpu_are_the_first_thing_said() -> None:
     tally = AnswerTally("r")
     tally.finish(replace(stats(100), tokens_per_s=40.0))
     calm = Verdict(SpeedRange.around(40, 0), SpeedRange.around(50, 0), None, 5.0)
-    busy = replace(calm, others_cpu=71.0)
+    busy, held = replace(calm, others_cpu=31.0), replace(calm, others_cpu=71.0)
     assert gain_of(tally, None, calm, None).why.startswith("Drafting costs")
-    assert gain_of(tally, None, busy, None).why.startswith("Other programs used 71")
+    for verdict, said in ((busy, "Other programs used 31"), (held, "Other programs used 71")):
+        assert gain_of(tally, None, verdict, None).counts.startswith(said)
+    assert gain_of(tally, None, busy, None).figure.startswith("0.80x")
+    assert gain_of(tally, None, held, None).figure == "40.0 tokens/s", "it says nothing"
 
 
 # -- in the window -----------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_another_encoding_can_be_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF" + bytes(range(256)) * 4, "not a text file"),
+        ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF" + bytes(range(256)) * 4, "is a picture"),
         ("half.txt", b"\xff\xfe\x00", "not a text file"),
         ("program", b"\x7fELF\0\0\0\0" * 100, "not a text file"),
         ("llama.gguf", b"GGUF", "is a model"),

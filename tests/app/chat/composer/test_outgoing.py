@@ -199,7 +199,9 @@ def test_what_is_no_text_is_refused_in_words(desk: Desk, tmp_path: Path) -> None
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     desk.chat.outgoing.attach([tmp_path / "photo.png"])
     desk.bot.waitUntil(lambda: bool(desk.banners.texts))
-    assert desk.banners.texts == ["\u201cphoto.png\u201d is not a text file."]
+    assert desk.banners.texts == [
+        "\u201cphoto.png\u201d is a picture, and the models that Duotail runs see text only."
+    ]
 
 
 def test_a_long_text_from_the_clipboard_goes_beside_the_message(desk: Desk) -> None:

@@ -10,7 +10,10 @@ from folder_models import FOLDER_TARGET
 from tiny_models import write_model
 
 from engine.backend.decoder import Decoder
+from engine.backend.native import cached_weights
+from engine.backend.native.cached_weights import CachedWeights
 from engine.backend.native.library import Format
+from engine.backend.native.packed_cache import PackedCache, settle
 from engine.backend.native.segment import NativeBackend
 from engine.model.config import ModelConfig
 from engine.model.families import open_config
@@ -74,3 +77,24 @@ def test_a_trained_models_own_weights() -> None:
     assert few.names().count(HEAD) == 1
     assert few.nbytes >= weights.nbytes
     assert few.as_floats().kind(HEAD) == "BF16"
+
+
+def test_rows_of_another_list_do_not_come_out_of_the_cache(
+    model: tuple[ModelConfig, ModelWeights], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same files, the same names and shapes, other tokens: as after a change of the list."""
+    monkeypatch.setattr(cached_weights, "JUST_NOW_S", 0.0)
+    config, weights = model
+    matrix = EMBEDDING if config.tie_word_embeddings else HEAD
+    cache, tokens = PackedCache(tmp_path / "packed"), [1, 5, 300, 7]
+    whole = Decoder.build(config, weights, NativeBackend(Format.Q8))
+    expected = whole.forward(whole.new_state(8), tokens).logits
+    for ids in (IDS, IDS + 0, np.sort(319 - IDS)):
+        few, own = shortened(config, len(ids)), Shortlisted(weights, matrix, ids)
+        listed = ids.astype(np.float32)
+        with CachedWeights(own, own.files, Format.Q8, 1 << 20, ids=listed, cache=cache) as kept:
+            built = Decoder.build(few, kept, NativeBackend(Format.Q8))
+        settle()
+        found = built.forward(built.new_state(8), tokens).logits
+        assert np.array_equal(found, expected[:, ids])
+    assert cache.usage() > 0
