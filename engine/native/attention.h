@@ -11,6 +11,15 @@
  * waiting. What is added in which order does not depend on it. */
 enum { SIDE_BY_SIDE = 4 };
 
+/* Queries whose sums fit the registers; with more of them, keys and values are better read twice. */
+enum { MOST_QUERIES = DT_ISA == 1 || DT_ISA == 3 ? 6 : 8 };
+
+/* How many sixteens of a chunk or of a head `rows` queries look at together: a power of two. */
+ALWAYS_INLINE int32_t wide_for(const int32_t rows)
+{
+    return !DT_ISA ? 1 : rows * 4 <= SIDE_BY_SIDE ? 4 : rows * 2 <= SIDE_BY_SIDE ? 2 : 1;
+}
+
 /* Every second step of the scores' sums, and of the values', takes two cache lines of the chunk and asks for
  * as many of the next chunk: left to itself, the processor waits for memory half of the time, and asked for
  * all of them by the scores alone, it waits there. */
@@ -25,7 +34,7 @@ ALWAYS_INLINE const char *fetch_lines(const char *next, int32_t step, const int3
 ALWAYS_INLINE const char *score(const uint16_t *keys, const char *next, int32_t dim, const dt_query *query, const int32_t rows,
                          const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
 {
-    v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    v16 acc[MOST_QUERIES];
     UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
     for (int32_t d = 0; d < dim; d++) {
@@ -58,8 +67,8 @@ ALWAYS_INLINE dt_span seen_by_any(const dt_span *visible, const int32_t rows)
 
 /* From scores to the shares of a chunk's keys, 0 where one is not seen, merged into (peak, total); what
  * was mixed so far is to be multiplied with `kept`, what the chunk adds with `fresh`. */
-ALWAYS_INLINE void weigh(float (*share)[DT_CHUNK], const dt_span *visible, const int32_t rows, float cap,
-                         float *peak, float *total, float *kept, float *fresh)
+static OUT_OF_LINE void weigh(float (*share)[DT_CHUNK], const dt_span *visible, int32_t rows, float cap,
+                              float *peak, float *total, float *kept, float *fresh)
 {
     for (int32_t m = 0; m < rows; m++) {
         float *mine = share[m];
@@ -89,7 +98,7 @@ ALWAYS_INLINE const char *mix(const uint16_t *values, const char *next, int32_t 
                               float (*share)[DT_CHUNK], const int32_t rows, const int32_t wide, const float *kept,
                               const float *fresh, float *const *mixed)
 {
-    v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    v16 acc[MOST_QUERIES];
     UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
     for (int32_t k = seen.from; k < seen.to; k++) {
@@ -123,13 +132,11 @@ ALWAYS_INLINE void attend_rows(
     const int32_t rows, float cap, float *peak, float *total, float *const *mixed)
 {
     const uint16_t *keys = chunk.keys, *values = chunk.values;
-    const int32_t wide = rows < SIDE_BY_SIDE ? SIDE_BY_SIDE / rows : 1;
-    float share[MOST_ROWS][DT_CHUNK], kept[MOST_ROWS], fresh[MOST_ROWS];
+    const int32_t wide = wide_for(rows);
+    float share[MOST_QUERIES][DT_CHUNK], kept[MOST_QUERIES], fresh[MOST_QUERIES];
     const dt_span seen = seen_by_any(visible, rows);
-    const int32_t end = dt_round_up(seen.to, 16);
-    int32_t k = seen.from / 16 * 16;
-    for (; k + 16 * wide <= end; k += 16 * wide) next = score(keys + k, next, dim, query, rows, wide, share, k);
-    for (; k < end; k += 16) next = score(keys + k, next, dim, query, rows, 1, share, k);
+    for (int32_t k = seen.from / (16 * wide) * 16 * wide; k < seen.to; k += 16 * wide)
+        next = score(keys + k, next, dim, query, rows, wide, share, k);
     weigh(share, visible, rows, cap, peak, total, kept, fresh);
     int32_t d = 0;
     for (; d + 16 * wide <= dim; d += 16 * wide)
@@ -137,13 +144,3 @@ ALWAYS_INLINE void attend_rows(
     for (; d < dim; d += 16) next = mix(values, next, dim, d, seen, share, rows, 1, kept, fresh, mixed);
 }
 
-static void attend_chunk(dt_chunk chunk, const void *next, int32_t dim,
-                         const dt_query *query, const dt_span *visible, int32_t rows, float cap,
-                         float *peak, float *total, float *const *mixed)
-{
-#define ATTEND(ROWS)                                                                      \
-    case ROWS:                                                                            \
-        attend_rows(chunk, next, dim, query, visible, ROWS, cap, peak, total, mixed);        \
-        break;
-    switch (rows) { FOR_ALL_ROWS(ATTEND) }
-}

@@ -4,56 +4,15 @@
  * integers: 32 * 127 * 32767 of a block of keys and 64 * 127 * 32767 of a chunk of values fit 32 bits.
  */
 
-/* The largest magnitude of x [count]; NaN where one of the numbers is none, or infinite. */
-ALWAYS_INLINE float magnitude(const float *x, int32_t count)
-{
-    v16 top = v_zero(), nothing = v_zero();
-    for (int32_t i = 0; i < count; i += 16) {
-        const v16 part = v_load(x + i);
-        nothing = v_fma(part, v_zero(), nothing); /* zero times anything is zero, but not infinity or NaN */
-        top = v_max(top, v_abs(part));
-    }
-    return v_sum(nothing) == 0 ? v_top(top) : NAN;
-}
-
-/* x [count] ~ bytes * scale, which is returned as fp16; count is a multiple of 16. */
-static uint16_t to_bytes(const float *x, int32_t count, int8_t *bytes)
-{
-    const uint16_t scale = dt_float_to_half(magnitude(x, count) / 127.0f);
-    const float step = dt_half_to_float(scale);
-    if (!(step > 0 && step < INFINITY)) { /* zeros, or with this scale no number comes of them */
-        memset(bytes, 0, (size_t)count);
-        return scale;
-    }
-    for (int32_t i = 0; i < count; i += 16) {
-        const v16 part = v_mul(v_load(x + i), v_set1(1.0f / step));
-        vi_store_bytes(bytes + i, v_round_int(v_max(v_min(part, v_set1(127.0f)), v_set1(-127.0f))));
-    }
-    return scale;
-}
-
-/* x [count] ~ words * scale, which is returned; count is a multiple of 16. */
-static float to_words(const float *x, int32_t count, int16_t *words)
-{
-    const float most = magnitude(x, count);
-    if (!(most > 0x1p-100f)) { /* too small for 32767 / most to be finite, or NaN */
-        memset(words, 0, sizeof *words * (size_t)count);
-        return most;
-    }
-    for (int32_t i = 0; i < count; i += 16)
-        vi_store_words(words + i, v_round_int(v_mul(v_load(x + i), v_set1(32767.0f / most))));
-    return most / 32767.0f;
-}
-
 /* Scores of 16 * wide keys from k on, to share[..][k..]. Per block, in ascending order, one fma. */
 ALWAYS_INLINE const char *score8(const int8_t *keys, const uint16_t *scales, const char *next, int32_t dim,
                                  const dt_query *query, const int32_t rows, const int32_t wide, float (*share)[DT_CHUNK], int32_t k)
 {
-    v16 acc[MOST_ROWS * SIDE_BY_SIDE];
+    v16 acc[MOST_QUERIES];
     UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = v_zero();
     for (int32_t from = 0; from < dim; from += DT_BLOCK, scales += DT_CHUNK) {
-        v16i sum[MOST_ROWS * SIDE_BY_SIDE];
+        v16i sum[MOST_QUERIES];
         UNROLL_SUMS
         for (int32_t i = 0; i < rows * wide; i++) sum[i] = vi_set1(0);
         const int32_t to = from + DT_BLOCK < dim ? from + DT_BLOCK : dim;
@@ -88,7 +47,7 @@ ALWAYS_INLINE const char *mix8(const int8_t *values, const char *next, int32_t d
                                int16_t (*words)[DT_CHUNK], const int32_t rows, const int32_t wide,
                                const float *kept, const float *step, float *const *mixed)
 {
-    v16i acc[MOST_ROWS * SIDE_BY_SIDE];
+    v16i acc[MOST_QUERIES];
     UNROLL_SUMS
     for (int32_t i = 0; i < rows * wide; i++) acc[i] = vi_set1(0);
     for (int32_t k = seen.from / 2 * 2; k < seen.to; k += 2) {
@@ -117,18 +76,15 @@ ALWAYS_INLINE void attend_rows8(
     dt_chunk chunk, const char *next, int32_t dim, const dt_query *query, const dt_span *visible,
     const int32_t rows, float cap, float *peak, float *total, float *const *mixed)
 {
-    const int32_t wide = rows < SIDE_BY_SIDE ? SIDE_BY_SIDE / rows : 1;
+    const int32_t wide = wide_for(rows);
     const int8_t *keys = (const int8_t *)chunk.keys, *values = (const int8_t *)chunk.values;
     const uint16_t *key_scales = chunk.keys + DT_CHUNK / 2 * dim;
     const uint16_t *value_scales = chunk.values + DT_CHUNK / 2 * dim;
-    float share[MOST_ROWS][DT_CHUNK], kept[MOST_ROWS], fresh[MOST_ROWS];
-    int16_t words[MOST_ROWS][DT_CHUNK];
+    float share[MOST_QUERIES][DT_CHUNK], kept[MOST_QUERIES], fresh[MOST_QUERIES];
+    int16_t words[MOST_QUERIES][DT_CHUNK];
     const dt_span seen = seen_by_any(visible, rows);
-    const int32_t end = dt_round_up(seen.to, 16);
-    int32_t k = seen.from / 16 * 16;
-    for (; k + 16 * wide <= end; k += 16 * wide)
+    for (int32_t k = seen.from / (16 * wide) * 16 * wide; k < seen.to; k += 16 * wide)
         next = score8(keys, key_scales, next, dim, query, rows, wide, share, k);
-    for (; k < end; k += 16) next = score8(keys, key_scales, next, dim, query, rows, 1, share, k);
     weigh(share, visible, rows, cap, peak, total, kept, fresh);
     for (int32_t m = 0; m < rows; m++) {
         float weighted[DT_CHUNK] = {0};
@@ -145,13 +101,39 @@ ALWAYS_INLINE void attend_rows8(
     for (; d < dim; d += 16) next = mix8(values, next, dim, d, seen, words, rows, 1, kept, fresh, mixed);
 }
 
-static void attend_chunk8(dt_chunk chunk, const void *next, int32_t dim,
-                          const dt_query *query, const dt_span *visible, int32_t rows, float cap,
-                          float *peak, float *total, float *const *mixed)
+/* Either, for any number of queries: one that the compiler knows keeps the sums in registers, where there are any. */
+ALWAYS_INLINE void attend(const int type, dt_chunk chunk, const char *next, int32_t dim, const dt_query *query,
+                          const dt_span *visible, int32_t all, float cap, float *peak, float *total,
+                          float *const *mixed)
 {
-#define ATTEND8(ROWS)                                                                      \
-    case ROWS:                                                                             \
-        attend_rows8(chunk, next, dim, query, visible, ROWS, cap, peak, total, mixed);        \
-        break;
-    switch (rows) { FOR_ALL_ROWS(ATTEND8) }
+#define ATTEND(ROWS)                                                                                              \
+    if (type == DT_KV_Q8)                                                                                         \
+        attend_rows8(chunk, next, dim, query + from, visible + from, ROWS, cap, peak + from, total + from, mixed + from); \
+    else attend_rows(chunk, next, dim, query + from, visible + from, ROWS, cap, peak + from, total + from, mixed + from);
+#define ATTEND_CASE(ROWS) case ROWS: if (ROWS <= MOST_QUERIES) { ATTEND(ROWS) } break;
+    for (int32_t from = 0, rows; from < all; from += rows) {
+        rows = all - from > MOST_QUERIES ? (all - from + 1) / 2 : all - from;
+#if DT_ISA
+        switch (rows) {
+            ATTEND_CASE(1) ATTEND_CASE(2) ATTEND_CASE(3) ATTEND_CASE(4)
+            ATTEND_CASE(5) ATTEND_CASE(6) ATTEND_CASE(7) ATTEND_CASE(8)
+        }
+#else
+        ATTEND(rows)
+#endif
+    }
+}
+
+static void attend_chunk(dt_chunk chunk, const void *next, int32_t dim, const dt_query *query,
+                         const dt_span *visible, int32_t rows, float cap, float *peak, float *total,
+                         float *const *mixed)
+{
+    attend(DT_KV_F16, chunk, next, dim, query, visible, rows, cap, peak, total, mixed);
+}
+
+static void attend_chunk8(dt_chunk chunk, const void *next, int32_t dim, const dt_query *query,
+                          const dt_span *visible, int32_t rows, float cap, float *peak, float *total,
+                          float *const *mixed)
+{
+    attend(DT_KV_Q8, chunk, next, dim, query, visible, rows, cap, peak, total, mixed);
 }

@@ -80,30 +80,35 @@ static const uint8_t unsigned_tables[3][16] = {
 #define OF_4_ROWS(entries) FOUR(0), FOUR(entries), FOUR(2 * entries), FOUR(3 * entries)
 static const uint8_t entry_of_row[2][64] = {{FOUR(OF_4_ROWS(4))}, {FOUR(OF_4_ROWS(8))}};
 
+/* With products of 16 bits, sums of these are multiplied with the scales of 16 columns. */
+ALWAYS_INLINE int scales_words(const int format) { return IN_WORDS && (dt_scaled_codes(format) || dt_in_halves(format)); }
+/* Whether sums of 16 columns stay apart. */
+ALWAYS_INLINE int two_sums(const int format) { return dt_in_halves(format) && !IN_WORDS; }
+
 #if IN_WORDS
-/* Sums of 16 bits are multiplied with scales instead, where each lies twice. */
+/* Each lies twice. */
 typedef v16i code_factors;
 #else
 typedef struct { v16i low, high; } code_factors; /* those tables; of few rows, the scales in `low` */
 #endif
 
 /* Tables of eight entries pay from three rows on: of fewer, the sums of 16 columns are multiplied with scales. */
-ALWAYS_INLINE int scales_sums(const int format, const int rows)
+ALWAYS_INLINE int scales_sums(const int format, const int few)
 {
-    return (DT_ISA == 1 || DT_ISA == 2) && !IN_WORDS && dt_scaled_codes(format) && dt_formats[format].bias && rows <= 2;
+    return (DT_ISA == 1 || DT_ISA == 2) && !IN_WORDS && dt_scaled_codes(format) && dt_formats[format].bias && few;
 }
 
 /* s: scales as they are stored. With a bias, products are negated, as -4 * -32 would not fit a signed byte, and
  * 128 is added where bytes are unsigned: 128 + (4 - code) * (s - 32). */
-ALWAYS_INLINE code_factors for_codes(const int format, v16i s, const int rows)
+ALWAYS_INLINE code_factors for_codes(const int format, v16i s, const int few)
 {
     const int bias = dt_formats[format].bias;
 #if IN_WORDS
-    const v16i scale = bias ? vi_sub(vi_set1(32), s) : vi_low_nibble(s);
-    (void)rows;
+    const v16i scale = dt_in_halves(format) ? s : bias ? vi_sub(vi_set1(32), s) : vi_low_nibble(s);
+    (void)few;
     return vi_pair(scale, scale);
 #else
-    if (scales_sums(format, rows)) {
+    if (scales_sums(format, few)) {
         const v16i scale = vi_add(vi_mul(s, vi_set1(-1)), vi_set1(8 * bias));
         return (code_factors){scale, scale};
     }
@@ -156,8 +161,8 @@ ALWAYS_INLINE void open_scales(const int format, const uint8_t *p, scales16 *ope
     if (dt_block_cols(format) > DT_BLOCK) dt_open_scales(format, p, opened->s);
 }
 
-/* Those of the block's columns 32 j..32 j + 31, for products with so many rows. */
-ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const int32_t j, const int rows)
+/* Those of the block's columns 32 j..32 j + 31, for products with few rows of activations or with more. */
+ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const int32_t j, const int few)
 {
     const int scales = dt_formats[format].scales;
     const uint8_t *s = opened->s;
@@ -171,13 +176,14 @@ ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const
     else if (scales >= SIX_OF_16)
         for (int h = 0; h < 2; h++) {
             const uint8_t *of = s + j * 32 + h * 16;
-            if (scales == BYTE_OF_16) f.half[h] = v_from_int(vi_from_i8(of));
-            else f.codes[h] = for_codes(format, vi_from_u8(of), rows);
+            if (scales == BYTE_OF_16 && !IN_WORDS) f.half[h] = v_from_int(vi_from_i8(of));
+            else f.codes[h] = for_codes(format, scales == BYTE_OF_16 ? vi_from_i8(of) : vi_from_u8(of), few);
             if (scales == NIBBLES_OF_16)
                 f.offset_of[h] = v_mul(opened->m, v_from_int(vi_high_nibble(vi_from_u8(of))));
         }
 #if IN_WORDS
     if (scales == SIX_OF_16) f.bias = vi_pair(vi_left(f.codes[0], 2), vi_left(f.codes[1], 2));
+    if (scales == BYTE_OF_16) f.bias = vi_pair(vi_left(f.codes[0], 5), vi_left(f.codes[1], 5));
 #endif
     return f;
 }
@@ -204,6 +210,17 @@ ALWAYS_INLINE b64 codes_for_dot(const int format, const uint8_t *p, const factor
     return code;
 }
 
+/* Codes of 32 columns, opened for many rows: in registers where there are 32 of these. NEON does not use them. */
+typedef struct { b64 of[8]; } codes32;
+
+ALWAYS_INLINE codes32 open_codes(const int format, const uint8_t *p, const factors *f)
+{
+    codes32 codes;
+UNROLL_8
+    for (int q = 0; q < 8; q++) codes.of[q] = codes_for_dot(format, p, f, q);
+    return codes;
+}
+
 /* ---- what a block adds --------------------------------------------------------------------- */
 
 /* A product with one row of activations. Where codes are multiplied with their scales, `block` is what the
@@ -214,8 +231,8 @@ typedef struct { v16 y, block; } accumulated;
  * where those have a scale of their own. The one order of it, everywhere:
  *   y = fma(c, scale * a.scale, y)
  *   y = fma(offset, a.total, y)                                             where there is an offset
- * In halves, c = half[0] * c[0] + half[1] * c[1], which is below 2^24, so that floats hold it exactly. With
- * scaled codes
+ * In halves, c = half[0] * c[0] + half[1] * c[1], which is below 2^24, so that floats hold it exactly; where
+ * sums of words are multiplied with scales, that is what c[0] is. With scaled codes
  *   block = fma(c, a.scale, block)
  *   y = fma(offset, a.of_half, y)                    of each half, where there is an offset
  *   y = fma(block, d, y)                             behind the block's last columns: end_block */
@@ -228,7 +245,7 @@ ALWAYS_INLINE void add_block(const int format, const factors *f, const v16i *c, 
         return;
     }
     v16 whole = v_from_int(c[0]);
-    if (dt_in_halves(format)) whole = v_fma(f->half[1], v_from_int(c[1]), v_mul(f->half[0], whole));
+    if (two_sums(format)) whole = v_fma(f->half[1], v_from_int(c[1]), v_mul(f->half[0], whole));
     sum->y = v_fma(whole, v_mul(f->scale, v_set1(a->scale)), sum->y);
     if (dt_has_offset(format)) sum->y = v_fma(f->offset, v_set1(a->total), sum->y);
 }
@@ -250,9 +267,9 @@ ALWAYS_INLINE void begin_sums(const int format, const factors *f, const dt_row *
     c[0] = vi_left(vi_set1(row->start), number == 128 ? 4 : number == 16 ? 1 : 0);
     if (!number) c[0] = vi_set1(0);
 #if IN_WORDS
-    if (dt_scaled_codes(format) && dt_formats[format].bias) c[0] = vi_dot_pairs(c[0], f->bias, row->less);
+    if (scales_words(format)) c[0] = dt_formats[format].bias ? vi_dot_pairs(vi_set1(0), f->bias, row->less) : vi_set1(0);
 #endif
-    if (dt_in_halves(format))
+    if (two_sums(format))
         for (int h = 0; h < 2; h++) c[h] = vi_set1(number * row->less[h]);
     (void)f;
 }
@@ -280,12 +297,12 @@ ALWAYS_INLINE int groups_in_words(const int format)
 
 #elif !IN_WORDS
 
-/* The integer dot products of `rows` activation rows with 32 columns, or with 16 and 16. A group of
- * codes is opened once for all rows, and only sums lie in registers. */
-ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
-                            int32_t lane, const int rows, v16i c[][2])
+/* The integer dot products of `rows` activation rows with 32 columns, or with 16 and 16. A group of codes serves
+ * all rows; it is opened here unless `codes` has it. Only sums lie in registers. */
+ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const codes32 *codes, const factors *f,
+                            const dt_quantised *a, int32_t lane, const int rows, v16i c[][2])
 {
-    const int scaled = scales_sums(format, rows), bias = dt_formats[format].bias;
+    const int scaled = scales_sums(format, !codes), bias = dt_formats[format].bias;
     UNROLL_16
     for (int m = 0; m < rows; m++) {
         begin_sums(format, f, &a->row[lane + m], c[m]);
@@ -293,10 +310,10 @@ ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const factors *f
     }
 UNROLL_8
     for (int q = 0; q < 8; q++) {
-        const b64 code = scaled ? codes_of(format, p, q, b_set1(0)) : codes_for_dot(format, p, f, q);
+        const b64 code = codes ? codes->of[q] : scaled ? codes_of(format, p, q, b_set1(0)) : codes_for_dot(format, p, f, q);
         UNROLL_16
         for (int m = 0; m < rows; m++) {
-            v16i *sum = c[m] + (dt_in_halves(format) || scaled ? q / 4 : 0);
+            v16i *sum = c[m] + (two_sums(format) || scaled ? q / 4 : 0);
             *sum = b_dot(*sum, code, ((const int32_t *)a->q[lane + m])[q]);
             B_NOW(*sum);
         }
@@ -309,15 +326,15 @@ UNROLL_8
 #else
 
 /* The same, by products in 16 bits. */
-ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
-                            int32_t lane, const int rows, v16i c[][2])
+ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const codes32 *codes, const factors *f,
+                            const dt_quantised *a, int32_t lane, const int rows, v16i c[][2])
 {
     const int groups = groups_in_words(format);
     b64 words[4];
     for (int m = 0; m < rows; m++) begin_sums(format, f, &a->row[lane + m], c[m]);
 UNROLL_8
     for (int q = 0; q < 8; q++) {
-        b64 code = codes_for_dot(format, p, f, q);
+        b64 code = codes ? codes->of[q] : codes_for_dot(format, p, f, q);
         B_NOW(code);
         const b64 size = signed_codes(format) ? b_size(code) : code;
         for (int m = 0; m < rows; m++) {
@@ -325,10 +342,9 @@ UNROLL_8
             const b64 pairs = b_pairs(size, signed_codes(format) ? b_sign(four, code) : four);
             words[m] = q % groups == 0 ? pairs : b_add16(words[m], pairs);
             B_NOW(words[m]);
-            v16i *sum = c[m] + (dt_in_halves(format) ? q / 4 : 0);
             if (q % groups != groups - 1) continue;
-            *sum = vi_dot_words(*sum, words[m], dt_scaled_codes(format) ? f->codes[q / 4] : vi_ones());
-            B_NOW(*sum);
+            c[m][0] = vi_dot_words(c[m][0], words[m], scales_words(format) ? f->codes[q / 4] : vi_ones());
+            B_NOW(c[m][0]);
         }
     }
 }

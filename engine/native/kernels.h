@@ -5,13 +5,8 @@
 #include "internal.h"
 #include "vector.h"
 
-enum { MOST_ROWS = 8 }; /* of activations, together; divides DT_TILE_ROWS */
-
 #define ALWAYS_INLINE DT_INLINE
-
-/* A number of rows known to the compiler keeps the sums in registers. */
-#define FOR_4_ROWS(DO) DO(1) DO(2) DO(3) DO(4)
-#define FOR_ALL_ROWS(DO) FOR_4_ROWS(DO) DO(5) DO(6) DO(7) DO(8)
+#define OUT_OF_LINE __attribute__((noinline))
 
 #include "bytes.h"
 #include "rows.h"
@@ -20,9 +15,9 @@ enum { MOST_ROWS = 8 }; /* of activations, together; divides DT_TILE_ROWS */
 #include "tiles.h"
 #else
 #include "products.h"
-#endif
 #include "attention.h"
 #include "attention8.h"
+#endif
 #include "lanes.h"
 
 const dt_kernels DT_KERNELS = {

@@ -67,7 +67,7 @@ ALWAYS_INLINE void put_sums(v16i *c, const int half, int32x4_t low, int32x4_t hi
 ALWAYS_INLINE void dot_half(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
                             int32_t lane, const int rows, const int half, v16i c[][2])
 {
-    int32x4_t low[MOST_ROWS], high[MOST_ROWS];
+    int32x4_t low[8], high[8];
     EACH_GROUP(SDOT_GROUP)
 }
 
@@ -184,7 +184,7 @@ ALWAYS_INLINE codes_by_two side_by_side(codes8 first, codes8 second)
 ALWAYS_INLINE void multiply_half(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
                                  int32_t lane, const int rows, const int half, v16i c[][2])
 {
-    int32x4_t sums[MOST_ROWS / 2][4];
+    int32x4_t sums[4][4];
     EACH_TWO_GROUPS(SMMLA_GROUPS)
 }
 
@@ -201,7 +201,7 @@ ALWAYS_INLINE void put_half(v16 *to, const int half, v16 from)
 ALWAYS_INLINE void add_half(const int format, const uint8_t *p, const factors *f, const dt_quantised *a,
                             int32_t lane, const int rows, const int half, accumulated *acc)
 {
-    v16i c[MOST_ROWS][2]; /* half of each */
+    v16i c[8][2]; /* half of each */
     factors of_half = *f; /* and the first half of its tables */
     for (int h = 0; h < 2 && half; h++) {
         code_factors *table = &of_half.codes[h];

@@ -1,75 +1,117 @@
 /* Products of packed weights with rows of activations, in vectors. Included by kernels.h. */
 
-#define FETCHES_NEXT (DT_ISA == 2)
+/* Codes are opened once for all rows, but where the compiler cannot keep sums in registers beside them: there, rows go
+ * in passes of up to five, each number of them with code of its own. */
+#if DT_ISA == 3 || defined(DT_VNNI)
+#define SHARES_CODES 0
+#else
+#define SHARES_CODES 1
+#endif
+#ifdef DT_VNNI
+enum { MOST_AT_ONCE = 5 };
+#else
+enum { MOST_AT_ONCE = DT_TILE_ROWS };
+#endif
 
-/* Rows whose sums fit the registers; and with those of two streams. */
-#if DT_ISA == 2
-#define FOR_ROWS_AT_ONCE FOR_ALL_ROWS
-enum { MOST_AT_ONCE = 8, MOST_STREAMED = 2 };
-#elif defined(DT_SMMLA) /* of many rows, pairs */
-#define FOR_ROWS_AT_ONCE(DO) FOR_4_ROWS(DO) DO(6) DO(8)
-enum { MOST_AT_ONCE = 8, MOST_STREAMED = 2 };
+/* Rows that are multiplied in two streams, each number of them by code of its own; and of more rows, those whose
+ * sums lie in registers together. */
+#if DT_ISA == 0 /* nothing is in registers anyhow */
+enum { MOST_STREAMED = 0, TOGETHER = 1, FLOATS_TOGETHER = 1 };
 #elif defined(DT_VNNI)
-#define FOR_ROWS_AT_ONCE(DO) FOR_4_ROWS(DO) DO(5)
-enum { MOST_AT_ONCE = 5, MOST_STREAMED = 2 };
+enum { MOST_STREAMED = 2, TOGETHER = 5, FLOATS_TOGETHER = 5 };
+#elif DT_ISA == 1
+enum { MOST_STREAMED = 2, TOGETHER = 2, FLOATS_TOGETHER = 4 };
+#elif DT_ISA == 2
+enum { MOST_STREAMED = 2, TOGETHER = 4, FLOATS_TOGETHER = 8 };
+#elif defined(DT_SMMLA)
+enum { MOST_STREAMED = 2, TOGETHER = 8, FLOATS_TOGETHER = 4 };
 #else
-#define FOR_ROWS_AT_ONCE FOR_4_ROWS
-enum { MOST_AT_ONCE = 4, MOST_STREAMED = 2 };
+enum { MOST_STREAMED = 2, TOGETHER = 4, FLOATS_TOGETHER = 4 };
 #endif
 
-/* Of so many rows, those that are multiplied next. */
-ALWAYS_INLINE int32_t at_once(int32_t rows)
-{
-#ifdef DT_VNNI /* four and four rather than five and three */
-    const int32_t passes = (rows + MOST_AT_ONCE - 1) / MOST_AT_ONCE;
-    return (rows + passes - 1) / passes;
+/* The second stream's activations are loaded again: kept since the first one, they would take registers from sums. */
+#if DT_ISA == 1
+#define LOAD_AGAIN(p) __asm__ volatile("" : "+r"(p))
 #else
-    if (rows >= MOST_AT_ONCE) return MOST_AT_ONCE;
-#ifdef DT_SMMLA
-    if (rows > 4) return rows / 2 * 2;
+#define LOAD_AGAIN(p) ((void)(p))
 #endif
-    return rows;
+
+/* acc [rows] + what 32 columns add. */
+ALWAYS_INLINE void add_columns(const int format, const uint8_t *p, const codes32 *codes, const factors *f,
+                               const dt_quantised *a, int32_t lane, const int rows, accumulated *acc)
+{
+#if DT_ISA == 3
+    add_rows(format, p, f, a, lane, rows, acc);
+    (void)codes;
+#else
+    v16i c[TOGETHER][2];
+    dot_rows(format, p, codes, f, a, lane, rows, c);
+    UNROLL_16
+    for (int m = 0; m < rows; m++) add_block(format, f, c[m], &a->row[lane + m], &acc[m]);
 #endif
 }
 
-/* Per 32 columns, in ascending order, what `add_block` says. y [streams][rows] of block rows that lie
- * `apart` bytes apart. What is fetched from memory lies `further` bytes further on. */
-ALWAYS_INLINE void quantised_product(const int format, const uint8_t *w, int64_t apart, int64_t further,
-                                     const dt_activations *x, int32_t first, const int streams,
-                                     const int rows, v16 *y)
+/* Per 32 columns, in ascending order, what `add_block` says. y [2][rows] of block rows that lie `apart` bytes
+ * apart. */
+ALWAYS_INLINE void streamed_product(const int format, const uint8_t *w, int64_t apart, const dt_activations *x,
+                                    int32_t first, const int rows, v16 *y)
 {
     const int32_t blocks = x->cols / DT_BLOCK, lane = first % DT_TILE_ROWS;
     const int32_t together = dt_block_cols(format) / DT_BLOCK, code_bytes = dt_code_bytes(format);
     const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;
-    accumulated acc[STREAMS * MOST_AT_ONCE];
+    accumulated acc[STREAMS * TOGETHER];
     UNROLL_16
-    for (int i = 0; i < streams * rows; i++) acc[i] = (accumulated){v_zero(), v_zero()};
+    for (int i = 0; i < STREAMS * rows; i++) acc[i] = (accumulated){v_zero(), v_zero()};
     for (int32_t b = 0; b < blocks; b += together, w += dt_block_bytes(format)) {
         scales16 opened[STREAMS];
         UNROLL_16
-        for (int s = 0; s < streams; s++)
+        for (int s = 0; s < STREAMS; s++)
             open_scales(format, w + s * apart + together * code_bytes, &opened[s]);
         for (int32_t j = 0; j < together; j++, a++)
             UNROLL_16
-            for (int s = 0; s < streams; s++) {
+            for (int s = 0; s < STREAMS; s++) {
                 const uint8_t *p = w + s * apart + j * code_bytes;
-                fetch_ahead(format, p + (FETCHES_NEXT ? further : 0));
-                const factors f = factors_of(format, &opened[s], j, rows);
-                accumulated *sums = acc + s * rows;
-#if DT_ISA == 3
-                add_rows(format, p, &f, a, lane, rows, sums);
-#else
-                v16i c[MOST_AT_ONCE][2];
-                dot_rows(format, p, &f, a, lane, rows, c);
-                UNROLL_16
-                for (int m = 0; m < rows; m++) add_block(format, &f, c[m], &a->row[lane + m], &sums[m]);
-#endif
+                fetch_ahead(format, p);
+                const factors f = factors_of(format, &opened[s], j, 1);
+                const dt_quantised *again = a;
+                LOAD_AGAIN(again);
+                add_columns(format, p, NULL, &f, again, lane, rows, acc + s * rows);
             }
         UNROLL_16
-        for (int i = 0; i < streams * rows; i++) end_block(format, &opened[i / rows], &acc[i]);
+        for (int i = 0; i < STREAMS * rows; i++) end_block(format, &opened[i / rows], &acc[i]);
     }
     UNROLL_16
-    for (int i = 0; i < streams * rows; i++) y[i] = acc[i].y;
+    for (int i = 0; i < STREAMS * rows; i++) y[i] = acc[i].y;
+}
+
+/* All rows, some of them together. */
+#define STEP_OF(DO, MOST, ROWS) for (; ROWS <= MOST && m + ROWS <= rows; m += ROWS) DO(ROWS);
+#define IN_STEPS(DO, MOST) STEP_OF(DO, MOST, 8) STEP_OF(DO, MOST, 5) STEP_OF(DO, MOST, 4) STEP_OF(DO, MOST, 3) STEP_OF(DO, MOST, 2) STEP_OF(DO, MOST, 1)
+
+/* The same with up to 16 rows and one block row, whose codes are opened once for all of them. */
+ALWAYS_INLINE void shared_product(const int format, const uint8_t *w, const dt_activations *x, int32_t first,
+                                  int32_t rows, v16 *y)
+{
+    const int32_t blocks = x->cols / DT_BLOCK, lane = first % DT_TILE_ROWS;
+    const int32_t together = dt_block_cols(format) / DT_BLOCK, code_bytes = dt_code_bytes(format);
+    const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;
+    accumulated acc[MOST_AT_ONCE];
+    for (int32_t m = 0; m < rows; m++) acc[m] = (accumulated){v_zero(), v_zero()};
+    for (int32_t b = 0; b < blocks; b += together, w += dt_block_bytes(format)) {
+        scales16 opened;
+        open_scales(format, w + together * code_bytes, &opened);
+        for (int32_t j = 0; j < together; j++, a++) {
+            const uint8_t *p = w + j * code_bytes;
+            fetch_ahead(format, p);
+            const factors f = factors_of(format, &opened, j, !SHARES_CODES);
+            const codes32 codes = open_codes(format, p, &f);
+            int32_t m = 0;
+#define ADD_COLUMNS(ROWS) add_columns(format, p, SHARES_CODES ? &codes : NULL, &f, a, lane + m, ROWS, &acc[m])
+            IN_STEPS(ADD_COLUMNS, TOGETHER)
+        }
+        for (int32_t m = 0; m < rows; m++) end_block(format, &opened, &acc[m]);
+    }
+    for (int32_t m = 0; m < rows; m++) y[m] = acc[m].y;
 }
 
 ALWAYS_INLINE v16 load_column(const int format, const uint8_t *w, int64_t k)
@@ -79,61 +121,61 @@ ALWAYS_INLINE v16 load_column(const int format, const uint8_t *w, int64_t k)
     return format == DT_BF16 ? v_load_bf16(halves) : v_load_f16(halves);
 }
 
-/* Floats: one column at a time, acc = fma(weight, x, acc). */
-ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apart,
-                                 const dt_activations *x, int32_t first, const int streams,
-                                 const int rows, v16 *y)
+/* Floats: one column at a time, acc = fma(weight, x, acc). Columns [from, to) of `streams` block rows. */
+ALWAYS_INLINE void add_floats(const int format, const uint8_t *w, int64_t apart, int32_t from, int32_t to,
+                              const float *row, int32_t stride, const int streams, const int rows, v16 *acc)
 {
-    const float *row = x->raw + (int64_t)first * x->stride;
-    v16 acc[STREAMS * MOST_AT_ONCE];
+    v16 sum[FLOATS_TOGETHER];
     UNROLL_16
-    for (int i = 0; i < streams * rows; i++) acc[i] = v_zero();
-    for (int32_t k = 0; k < x->cols; k++)
+    for (int i = 0; i < streams * rows; i++) sum[i] = acc[i];
+    for (int32_t k = from; k < to; k++)
         UNROLL_16
         for (int s = 0; s < streams; s++) {
             const v16 column = load_column(format, w + s * apart, k);
             UNROLL_16
             for (int m = 0; m < rows; m++)
-                acc[s * rows + m] =
-                    v_fma(column, v_set1(row[(int64_t)m * x->stride + k]), acc[s * rows + m]);
+                sum[s * rows + m] = v_fma(column, v_set1(row[(int64_t)m * stride + k]), sum[s * rows + m]);
         }
     UNROLL_16
-    for (int i = 0; i < streams * rows; i++) y[i] = acc[i];
+    for (int i = 0; i < streams * rows; i++) acc[i] = sum[i];
 }
 
-ALWAYS_INLINE void any_product(const int format, const uint8_t *w, int64_t apart, int64_t further,
-                               const dt_activations *x, int32_t first, const int streams,
-                               const int rows, v16 *y)
+ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apart, const dt_activations *x,
+                                 int32_t first, int32_t rows, v16 *y)
 {
-    if (dt_is_quantised(format)) quantised_product(format, w, apart, further, x, first, streams, rows, y);
-    else float_product(format, w, apart, x, first, streams, rows, y);
+    const float *row = x->raw + (int64_t)first * x->stride;
+    for (int32_t i = 0; i < DT_TILE_ROWS; i++) y[i] = v_zero();
+    if (rows == 1 && rows <= MOST_STREAMED) add_floats(format, w, apart, 0, x->cols, row, 0, STREAMS, 1, y);
+    else if (rows == 2 && rows <= MOST_STREAMED) add_floats(format, w, apart, 0, x->cols, row, x->stride, STREAMS, 2, y);
+    else
+        for (int32_t k = 0; k < x->cols; k += DT_BLOCK) {
+            int32_t m = 0;
+#define ADD_FLOATS(ROWS) \
+    add_floats(format, w, 0, k, k + DT_BLOCK, row + (int64_t)m * x->stride, x->stride, 1, ROWS, &y[m])
+            IN_STEPS(ADD_FLOATS, FLOATS_TOGETHER)
+        }
 }
 
-#if DT_ISA == 0 /* nothing is in registers anyhow */
-#define FOR_ANY_ROWS default: any_product(format, w, apart, further, x, first, streams, rows, y);
-#else
-#define CASE_OF_ROWS(ROWS)                                                                 \
-    case ROWS:                                                                             \
-        if (ROWS <= MOST_STREAMED && streams == 2) any_product(format, w, apart, further, x, first, 2, ROWS, y); \
-        else any_product(format, w, apart, further, x, first, 1, ROWS, y);                          \
-        break;
-#define FOR_ANY_ROWS FOR_ROWS_AT_ONCE(CASE_OF_ROWS)
-#endif
-#define PRODUCT(FORMAT)                                                                            \
-    static void product_##FORMAT(const uint8_t *w, int64_t apart, int64_t further, const dt_activations *x, \
-                                 int32_t first, int streams, int rows, v16 *y)                     \
-    {                                                                                              \
-        const int format = DT_##FORMAT;                                                            \
-        switch (rows) { FOR_ANY_ROWS }                                               \
+/* y [2][rows] of two block rows that lie `apart` bytes apart where rows are few, else [rows] of one. */
+#define PRODUCT(FORMAT)                                                                                \
+    static void product_##FORMAT(const uint8_t *w, int64_t apart, const dt_activations *x, int32_t first, \
+                                 int32_t rows, v16 *y)                                                 \
+    {                                                                                                  \
+        if (!dt_is_quantised(DT_##FORMAT)) float_product(DT_##FORMAT, w, apart, x, first, rows, y);    \
+        else if (rows == 1 && rows <= MOST_STREAMED) streamed_product(DT_##FORMAT, w, apart, x, first, 1, y); \
+        else if (rows == 2 && rows <= MOST_STREAMED) streamed_product(DT_##FORMAT, w, apart, x, first, 2, y); \
+        else if (MOST_AT_ONCE > 5) shared_product(DT_##FORMAT, w, x, first, rows, y);                  \
+        else if (rows == 3) shared_product(DT_##FORMAT, w, x, first, 3, y);                            \
+        else if (rows == 4) shared_product(DT_##FORMAT, w, x, first, 4, y);                            \
+        else shared_product(DT_##FORMAT, w, x, first, 5, y);                                           \
     }
 FOR_ALL_FORMATS(PRODUCT)
 
-typedef void product(const uint8_t *w, int64_t apart, int64_t further, const dt_activations *x, int32_t first,
-                     int streams, int rows, v16 *y);
+typedef void product(const uint8_t *w, int64_t apart, const dt_activations *x, int32_t first, int32_t rows, v16 *y);
 #define PRODUCT_ENTRY(FORMAT) [DT_##FORMAT] = product_##FORMAT,
 static product *const products[DT_FORMATS] = {FOR_ALL_FORMATS(PRODUCT_ENTRY)};
 
-/* The block rows [from, to) of the matrix. */
+/* The block rows [from, to) of the matrix. Of the last few of many rows, both streams read the same. */
 static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_output *out,
                      int32_t from, int32_t to)
 {
@@ -143,13 +185,11 @@ static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_
     for (int32_t nb = from; nb < from + half; nb++)
         for (int32_t first = 0, rows; first < x->rows; first += rows) {
             const int32_t left = x->rows - first, in_tile = DT_TILE_ROWS - first % DT_TILE_ROWS;
-            rows = at_once(left < in_tile ? left : in_tile);
-            const int live = nb + half < to ? streams : 1;
-            v16 y[STREAMS * MOST_AT_ONCE];
-            /* The last of several passes over a block row leaves memory idle: it fetches the next one. Two
-             * passes of 8 rows are 12 % shorter with it on Zen 4; with AVX2, whose passes are more, longer. */
-            const int64_t further = FETCHES_NEXT && first && first + rows == x->rows ? bytes : 0;
-            products[matrix->format](matrix->data + nb * bytes, half * bytes, further, x, first, live, rows, y);
+            const int32_t open = left < in_tile ? left : in_tile, passes = (open + MOST_AT_ONCE - 1) / MOST_AT_ONCE;
+            rows = (open + passes - 1) / passes;
+            const int live = streams == STREAMS && nb + half < to ? STREAMS : 1;
+            v16 y[DT_TILE_ROWS];
+            products[matrix->format](matrix->data + nb * bytes, live == STREAMS ? half * bytes : 0, x, first, rows, y);
             for (int s = 0; s < live; s++) put(matrix, out, nb + s * half, first, rows, y + s * rows);
         }
 }

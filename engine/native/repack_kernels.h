@@ -1,14 +1,14 @@
 /* From ggml's blocks to ours: the same bits in another order, 16 rows side by side.
  *
  * Included behind pack_kernels.h. Everything is done to a word of each of 16 rows at once, in plain
- * loops that compilers vectorise.
+ * loops that compilers vectorise. Formats are looked up rather than compiled in: reading a file takes longer.
  */
 
 typedef uint32_t words16[DT_LANES]; /* a word of each row */
 
 #define EACH_ROW for (int r = 0; r < DT_LANES; r++)
 
-/* Word w of the rows' blocks; `p` NULL where there is no row. */
+/* Words of the rows' blocks. */
 DT_INLINE void fetch(const uint8_t *const p[DT_LANES], int32_t offset, words16 *words, const int count)
 {
     for (int w = 0; w < count; w++) EACH_ROW memcpy(&words[w][r], p[r] + offset + w * 4, 4);
@@ -37,7 +37,7 @@ static const ggml_block ggml_blocks[DT_FORMATS] = {
 /* Nibbles: low ones of the first 16 columns, high ones of the others. In blocks of 256 columns they
  * lie otherwise: low and high nibbles of 32 bytes belong to 32 columns each, which are neighbours, or
  * with Q6_K 64 columns apart. */
-DT_INLINE void repack_fours(const int format, const uint8_t *const p[DT_LANES], int32_t j, uint8_t *out)
+static void repack_fours(int32_t format, const uint8_t *const p[DT_LANES], int32_t j, uint8_t *out)
 {
     const int32_t at = ggml_blocks[format].four;
     words16 x[8];
@@ -61,7 +61,7 @@ DT_INLINE void repack_fours(const int format, const uint8_t *const p[DT_LANES], 
 }
 
 /* Pairs: 32 bytes hold those of four times 32 columns. */
-DT_INLINE void repack_twos(const int format, const uint8_t *const p[DT_LANES], int32_t j, uint8_t *out)
+static void repack_twos(int32_t format, const uint8_t *const p[DT_LANES], int32_t j, uint8_t *out)
 {
     words16 x[8];
     fetch(p, ggml_blocks[format].two + j / 4 * 32, x, 8);
@@ -74,7 +74,7 @@ DT_INLINE void repack_twos(const int format, const uint8_t *const p[DT_LANES], i
 }
 
 /* Bits: 32 bytes hold those of eight times 32 columns, or a word those of 32, column by column. */
-DT_INLINE void repack_ones(const int format, const uint8_t *const p[DT_LANES], int32_t j, uint8_t *out)
+static void repack_ones(int32_t format, const uint8_t *const p[DT_LANES], int32_t j, uint8_t *out)
 {
     words16 x[8], all = {0};
     if (dt_formats[format].scales >= SIX_MIN) {
@@ -94,7 +94,7 @@ DT_INLINE void repack_ones(const int format, const uint8_t *const p[DT_LANES], i
     memcpy(out, all, 64);
 }
 
-DT_INLINE void repack_codes(const int format, const uint8_t *const p[DT_LANES], int32_t j, uint8_t *out)
+static void repack_codes(int32_t format, const uint8_t *const p[DT_LANES], int32_t j, uint8_t *out)
 {
     const int bits = dt_formats[format].bits;
     if (bits == 8) {
@@ -111,7 +111,7 @@ DT_INLINE void repack_codes(const int format, const uint8_t *const p[DT_LANES], 
 /* ---- scales -------------------------------------------------------------------------------- */
 
 /* fp16 scales of 16 rows; tells whether one is no number. */
-DT_INLINE int repack_halves(const uint8_t *const p[DT_LANES], int32_t offset, uint8_t *out)
+static int repack_halves(const uint8_t *const p[DT_LANES], int32_t offset, uint8_t *out)
 {
     int wrong = 0;
     EACH_ROW
@@ -125,7 +125,7 @@ DT_INLINE int repack_halves(const uint8_t *const p[DT_LANES], int32_t offset, ui
 }
 
 /* The smaller scales of one row, in formats.h's order. */
-DT_INLINE void read_scales(const int format, const uint8_t *p, uint8_t s[16])
+static void read_scales(int32_t format, const uint8_t *p, uint8_t s[16])
 {
     const int scales = dt_formats[format].scales;
     for (int i = 0; i < 4 && scales == SIX_MIN; i++) {
@@ -143,7 +143,7 @@ DT_INLINE void read_scales(const int format, const uint8_t *p, uint8_t s[16])
 }
 
 /* Tells whether a scale is no number, or so large that weights are none. */
-DT_INLINE int repack_scales(const int format, const uint8_t *const p[DT_LANES], uint8_t *out)
+static int repack_scales(int32_t format, const uint8_t *const p[DT_LANES], uint8_t *out)
 {
     const ggml_block block = ggml_blocks[format];
     int wrong = 0;
@@ -170,7 +170,7 @@ DT_INLINE int repack_scales(const int format, const uint8_t *const p[DT_LANES], 
 /* Rows that are none get zeros from here. */
 static const uint8_t no_row[256];
 
-DT_INLINE int repack_block_row(const int format, const dt_pack_job *job, int32_t index, uint8_t *out)
+static int repack_block_row(int32_t format, const dt_pack_job *job, int32_t index, uint8_t *out)
 {
     const int32_t block_cols = dt_block_cols(format), bytes = ggml_blocks[format].bytes;
     const int32_t blocks = job->cols / block_cols, codes = dt_code_bytes(format);
@@ -187,15 +187,10 @@ DT_INLINE int repack_block_row(const int format, const dt_pack_job *job, int32_t
     return wrong;
 }
 
-#define REPACK_CASE(FORMAT) \
-    case DT_##FORMAT: wrong = repack_block_row(DT_##FORMAT, job, index, out); break;
-
 static void repack(dt_pack_job *job, int32_t index)
 {
     uint8_t *out = job->out + (job->first / DT_LANES + index) * dt_block_row_bytes(job->format, job->cols);
-    int wrong = 0;
-    switch (job->format) { FOR_ALL_QUANTISED(REPACK_CASE) }
-    if (wrong) atomic_store(&job->damaged, 1);
+    if (repack_block_row(job->format, job, index, out)) atomic_store(&job->damaged, 1);
 }
 
 const dt_packers DT_PACKERS = {pack, repack};

@@ -155,3 +155,44 @@ static void to_half(const float *x, int32_t count, uint16_t *y)
 {
     for (int32_t i = 0; i < count; i += 16) v_store_f16(y + i, v_load(x + i));
 }
+
+/* The largest magnitude of x [count]; NaN where one of the numbers is none, or infinite. */
+ALWAYS_INLINE float magnitude(const float *x, int32_t count)
+{
+    v16 top = v_zero(), nothing = v_zero();
+    for (int32_t i = 0; i < count; i += 16) {
+        const v16 part = v_load(x + i);
+        nothing = v_fma(part, v_zero(), nothing); /* zero times anything is zero, but not infinity or NaN */
+        top = v_max(top, v_abs(part));
+    }
+    return v_sum(nothing) == 0 ? v_top(top) : NAN;
+}
+
+/* x [count] ~ bytes * scale, which is returned as fp16; count is a multiple of 16. */
+static uint16_t to_bytes(const float *x, int32_t count, int8_t *bytes)
+{
+    const uint16_t scale = dt_float_to_half(magnitude(x, count) / 127.0f);
+    const float step = dt_half_to_float(scale);
+    if (!(step > 0 && step < INFINITY)) { /* zeros, or with this scale no number comes of them */
+        memset(bytes, 0, (size_t)count);
+        return scale;
+    }
+    for (int32_t i = 0; i < count; i += 16) {
+        const v16 part = v_mul(v_load(x + i), v_set1(1.0f / step));
+        vi_store_bytes(bytes + i, v_round_int(v_max(v_min(part, v_set1(127.0f)), v_set1(-127.0f))));
+    }
+    return scale;
+}
+
+/* x [count] ~ words * scale, which is returned; count is a multiple of 16. */
+static float to_words(const float *x, int32_t count, int16_t *words)
+{
+    const float most = magnitude(x, count);
+    if (!(most > 0x1p-100f)) { /* too small for 32767 / most to be finite, or NaN */
+        memset(words, 0, sizeof *words * (size_t)count);
+        return most;
+    }
+    for (int32_t i = 0; i < count; i += 16)
+        vi_store_words(words + i, v_round_int(v_mul(v_load(x + i), v_set1(32767.0f / most))));
+    return most / 32767.0f;
+}

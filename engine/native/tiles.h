@@ -46,7 +46,7 @@ ALWAYS_INLINE factors next_factors(const int format, const uint8_t *w, int32_t b
 {
     const int32_t in_block = dt_block_cols(format) / DT_BLOCK, j = b % in_block;
     if (j == 0) open_scales(format, codes_at(format, w, b) + in_block * dt_code_bytes(format), opened);
-    return factors_of(format, opened, j, MOST_ROWS);
+    return factors_of(format, opened, j, 0);
 }
 
 /* The codes of the b-th 32 columns as the signed numbers that they stand for, or these times scales. */
@@ -204,4 +204,19 @@ static void multiply(const dt_matrix *matrix, const dt_activations *x, const dt_
             for (int s = 0; s < live; s++) put(matrix, out, nb + s * half, first, rows, y + s * 8);
         }
     _tile_release();
+}
+
+/* Attention is AVX-512's. */
+static void attend_chunk(dt_chunk chunk, const void *next, int32_t dim, const dt_query *query,
+                         const dt_span *visible, int32_t rows, float cap, float *peak, float *total,
+                         float *const *mixed)
+{
+    dt_kernels_avx512.attend_chunk[DT_KV_F16](chunk, next, dim, query, visible, rows, cap, peak, total, mixed);
+}
+
+static void attend_chunk8(dt_chunk chunk, const void *next, int32_t dim, const dt_query *query,
+                          const dt_span *visible, int32_t rows, float cap, float *peak, float *total,
+                          float *const *mixed)
+{
+    dt_kernels_avx512.attend_chunk[DT_KV_Q8](chunk, next, dim, query, visible, rows, cap, peak, total, mixed);
 }
