@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from engine_session import Session
 
 from engine.commands import Mode
-from engine.events import PlanReady
-from engine.machine.reached import PlacementKey
-from engine.plan.planner import Planning
+from engine.events import AnswerStats, PlanReady
+from engine.loading.load import LoadedPair
+from engine.service.placement_watch import PlacementWatch
 
 GIB = 2**30
 QUESTION = "Tell me a story about a dog and a cat"
@@ -26,18 +27,17 @@ def own_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ses
 
 
 @pytest.fixture
-def hopeful(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Predictions of placements at work are a hundred times too high."""
-    told = Planning.rate
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers take a hundred times as long as they do."""
+    told = PlacementWatch.answered
 
-    def rate(self: Planning, placement: PlacementKey) -> float | None:
-        found = told(self, placement)
-        return None if found is None else 100 * found
+    def answered(self: PlacementWatch, pair: LoadedPair, stats: AnswerStats) -> bool:
+        return told(self, pair, replace(stats, decode_seconds=100 * stats.decode_seconds))
 
-    monkeypatch.setattr(Planning, "rate", rate)
+    monkeypatch.setattr(PlacementWatch, "answered", answered)
 
 
-@pytest.mark.usefixtures("hopeful")
+@pytest.mark.usefixtures("slow")
 def test_auto_moves_and_remembers(chat_model: Path, own_session: Session) -> None:
     session = own_session
     first = session.load(chat_model, simulate_gpu=GIB).plan
@@ -57,7 +57,7 @@ def test_auto_moves_and_remembers(chat_model: Path, own_session: Session) -> Non
     assert not any("was tried" in reason for reason in first.reasons)
 
 
-@pytest.mark.usefixtures("hopeful")
+@pytest.mark.usefixtures("slow")
 def test_a_forced_mode_stays(chat_model: Path, own_session: Session) -> None:
     own_session.load(chat_model, simulate_gpu=GIB, mode=Mode.PLAIN)
     for number in range(2):
