@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from app.history.foreign_text import Words, tool_words, words_of
+from app.history.foreign_text import MessageWords, tool_words, words_of
 from app.history.message import StoredMessage
 from app.history.records import AnswerState, ChatSetup, Conversation
 from app.history.trees import Tree
@@ -54,7 +54,7 @@ class Graph:
     entries: dict[object, StoredMessage | None] = field(default_factory=dict)
     parents: dict[object, object] = field(default_factory=dict)
     thoughts: dict[object, str] = field(default_factory=dict)
-    """What was thought, and said to and by tools, in entries that are no messages."""
+    """Thoughts, and words to and by tools, of entries that are no messages."""
     left_out: int = 0
     marks: int = 0
     """References that were removed from texts."""
@@ -96,7 +96,7 @@ class Graph:
             found.insert(0, self.thoughts[above])
             above = self.parents.get(above)
         thought = "\n\n".join(filter(None, found))
-        return Words(message.text, thought).text if thought else message.text
+        return MessageWords(message.text, thought).text if thought else message.text
 
     def _parents_first(self) -> Iterator[object]:
         places = {key: place for place, key in enumerate(self.entries)}

@@ -22,7 +22,7 @@ _TOOL_PARTS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class MessageWords:
     """The words of a message.
 
     Attributes:
@@ -40,13 +40,13 @@ class Words:
         """Return both as an answer has them."""
         return f"<think>\n{self.thought}\n</think>\n\n{self.said}" if self.thought else self.said
 
-    def after(self, thought: str) -> Words:
+    def after(self, thought: str) -> MessageWords:
         """Return the words with a thought before them."""
         whole = "\n\n".join(filter(None, (thought, self.thought)))
-        return Words(self.said, whole, self.marks)
+        return MessageWords(self.said, whole, self.marks)
 
 
-def words_of(entry: Mapping[str, Any]) -> Words:
+def words_of(entry: Mapping[str, Any]) -> MessageWords:
     """Return the words of a message in whatever form: texts, parts, details, steps."""
     said: list[str] = []
     thought: list[str] = []
@@ -64,11 +64,11 @@ def words_of(entry: Mapping[str, Any]) -> Words:
     text, folded = _without_details("\n\n".join(filter(None, said)))
     text, marks = _MARK.subn("", text)
     inner = "\n\n".join(each.strip() for each in (*thought, *folded) if each.strip())
-    return Words(text, inner, marks)
+    return MessageWords(text, inner, marks)
 
 
 def _pieces(content: object) -> Iterator[tuple[bool, str]]:
-    """Whether it is a thought, and the text, of each part; pictures and the like are left out."""
+    """Yield each part's text, and whether it is a thought; pictures and the like are left out."""
     if isinstance(content, str):
         yield False, content
         return
@@ -131,7 +131,7 @@ def _attachments(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _without_details(text: str) -> tuple[str, list[str]]:
-    """What is said, and the folded parts that Open WebUI keeps within it."""
+    """The text without the folded parts that Open WebUI keeps in it, and those parts."""
     folded: list[str] = []
 
     def take(match: re.Match[str]) -> str:

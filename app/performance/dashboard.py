@@ -29,7 +29,7 @@ from app.performance.model import USUAL
 from app.performance.numbers_view import NumbersView
 from app.performance.timeline_view import TimelineView
 from app.performance.token_view import TokenView
-from app.performance.verdict import Outcome, Verdict
+from app.performance.verdict import Outcome, SpeedVerdict
 from app.theme.theme import current
 from app.widgets.boxes import vbox
 from app.widgets.fold import Fold
@@ -222,7 +222,9 @@ class Dashboard(QWidget):
         if self.findings is not None and self._known is not None:
             self._explain(self.findings, self._known, verdict)
 
-    def _explain(self, view: FindingsView, known: KnownSpeeds, verdict: Verdict | None) -> None:
+    def _explain(
+        self, view: FindingsView, known: KnownSpeeds, verdict: SpeedVerdict | None
+    ) -> None:
         slower = verdict is not None and verdict.outcome is Outcome.SLOWER
         plain = verdict.plain if verdict is not None and slower else None
         speed = None if plain is None else plain.speed

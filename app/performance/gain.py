@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from app.performance import wording
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares
-from app.performance.verdict import FEWEST, Outcome, Verdict
+from app.performance.verdict import FEWEST, Outcome, SpeedVerdict
 from engine.commands import Mode
 from engine.language import listed, number, sentences, tr, tr_count
 
@@ -64,7 +64,7 @@ class Gain:
 def gain_of(
     tally: AnswerTally | None,
     shares: Shares | None,
-    verdict: Verdict | None,
+    verdict: SpeedVerdict | None,
     mode: Mode | None,
     note: str = "",
 ) -> Gain:
@@ -113,7 +113,7 @@ def _told(gain: Gain, busy: str) -> Gain:
     return replace(gain, counts=busy.removesuffix("."), why=f"{gain.counts}.") if busy else gain
 
 
-def _busy_words(verdict: Verdict | None) -> str:
+def _busy_words(verdict: SpeedVerdict | None) -> str:
     """That other programs held the CPU is the cause, whatever else there is."""
     if verdict is None or verdict.others_cpu is None or not verdict.disturbed:
         return ""

@@ -12,7 +12,7 @@ from time import perf_counter
 from app.performance.series import Scale, Series
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Timeline
-from app.performance.verdict import Verdict
+from app.performance.verdict import SpeedVerdict
 from app.performance.wording import ABSENT, GIB, memory, percent, rate
 from app.performance.written import KindsByModel, WrittenAnswer
 from engine.events import (
@@ -137,8 +137,8 @@ class PerformanceModel:
     tally: AnswerTally | None = None
     timeline: Timeline = field(default_factory=Timeline)
     written: WrittenAnswer = field(default_factory=WrittenAnswer)
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    """What is said of the answers' speed, by request."""
+    verdicts: dict[str, SpeedVerdict] = field(default_factory=dict)
+    """The verdicts on the answers' speed, by request."""
     kinds: KindsByModel = field(default_factory=KindsByModel)
     lanes: list[GraphModel] = field(default_factory=_lanes)
     plan: PlanSummary | None = None

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from app.performance.model import PerformanceModel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import SPANS_S, Stretch, begin_of, end_of
-from app.performance.verdict import Verdict
+from app.performance.verdict import SpeedVerdict
 from engine.commands import Mode
 from engine.events import RoundFinished
 from engine.language import later, tr
@@ -128,7 +128,7 @@ class Sight(QObject):
         return plan.mode if plan is not None and self.kept is None else None
 
     @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> SpeedVerdict | None:
         """Return what is said of the speed of the answer on show."""
         answer = self.kept or self.model
         return None if self.tally is None else answer.verdicts.get(self.tally.request_id)

@@ -1,4 +1,4 @@
-"""What drafting brought to one answer: measured, with its uncertainty, and never changed. No Qt."""
+"""The verdict on an answer's drafting: measured, with its uncertainty, never changed. No Qt."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SpeedRange:
 
 
 class Outcome(StrEnum):
-    """What may be said of an answer with a draft against the same without."""
+    """The verdict on an answer with a draft against the same without."""
 
     FASTER = "faster"
     ALIKE = "alike"
@@ -50,7 +50,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SpeedVerdict:
     """The comparison of one answer with the target alone; it is kept with the answer.
 
     Attributes:
@@ -96,7 +96,7 @@ class Verdict:
         return json.dumps(asdict(self))
 
     @classmethod
-    def unpacked(cls, text: str) -> Verdict | None:
+    def unpacked(cls, text: str) -> SpeedVerdict | None:
         """Return one that the history has kept; None where it is not readable."""
         try:
             told = json.loads(text)
@@ -112,7 +112,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Pace:
+class AnswerPace:
     """Sums over the rounds of an answer, for its speed and that of its rounds without a draft.
 
     The uncertainty is twice the standard error: of a ratio of two sums for the whole, of a median

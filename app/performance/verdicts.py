@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import is_aside
-from app.performance.verdict import Pace, SpeedRange, Verdict
+from app.performance.verdict import AnswerPace, SpeedRange, SpeedVerdict
 from app.session.session import ChatSession
 from engine.commands import Load
 from engine.events import DeviceSample, Finished, FinishReason, RoundFinished
@@ -26,7 +26,7 @@ _MOST = 8
 
 @dataclass(frozen=True, slots=True)
 class _Circumstances:
-    """What a speed depends on beside the draft.
+    """The circumstances that a speed depends on, beside the draft.
 
     Attributes:
         setting: the model, how it was loaded, and where it computes.
@@ -54,7 +54,7 @@ class _Circumstances:
 class _Account:
     """One request under way."""
 
-    pace: Pace
+    pace: AnswerPace
     others: float = 0.0
     samples: int = 0
 
@@ -85,7 +85,7 @@ class Verdicts(QObject):
         self,
         bridge: EngineBridge,
         session: ChatSession,
-        into: MutableMapping[str, Verdict],
+        into: MutableMapping[str, SpeedVerdict],
         keep: Callable[[int, str], None],
         now: Callable[[], float] = time.time,
         parent: QObject | None = None,
@@ -119,7 +119,7 @@ class Verdicts(QObject):
     def _round(self, done: RoundFinished) -> None:
         account = self._accounts.get(done.request_id)
         if account is None:
-            account = self._accounts[done.request_id] = _Account(Pace())
+            account = self._accounts[done.request_id] = _Account(AnswerPace())
         account.pace.add(done)
 
     def _sampled(self, sample: DeviceSample) -> None:
@@ -143,7 +143,7 @@ class Verdicts(QObject):
             self._complete()
         elif (speed := pace.speed) is not None and event.stats.drafted:
             plain = own or self._measured(here)
-            self._pass(event.request_id, Verdict(speed, plain, pace.most, others))
+            self._pass(event.request_id, SpeedVerdict(speed, plain, pace.most, others))
             self._open = (event.request_id, here) if plain is None else None
             self.changed.emit()
 
@@ -161,7 +161,7 @@ class Verdicts(QObject):
     def _measured(self, here: _Circumstances) -> SpeedRange | None:
         return next((plain for there, plain in reversed(self._plain) if there.like(here)), None)
 
-    def _pass(self, request_id: str, verdict: Verdict) -> None:
+    def _pass(self, request_id: str, verdict: SpeedVerdict) -> None:
         self._into[request_id] = verdict
         message_id = self._messages.get(request_id)
         if message_id is not None:

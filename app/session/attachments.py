@@ -22,7 +22,7 @@ _DOCUMENTS = {".pdf", ".docx"}
 _PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif"}
 _NOT_READ = {"node_modules", "__pycache__", "venv", "build", "dist", "target"}
 MOST_FILES = 50
-"""Of a folder: more would be a wall of chips."""
+"""Most files that are taken of a folder: more would be a wall of chips."""
 _OPENING = re.compile(r"`([^`\n]+)`:\n(`{3,})[^\n`]*\n")
 
 

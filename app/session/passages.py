@@ -20,15 +20,15 @@ _PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
-    """What was taken of a text, in its order, and how much of it that is."""
+class Passages:
+    """The passages taken of a text, in its order, and how much of it they are."""
 
     text: str
     taken: int
     passages: int
 
 
-def extract(text: str, question: str, most: int) -> Extract:
+def extract(text: str, question: str, most: int) -> Passages:
     """Return the passages of a text that say most of what a question asks for.
 
     Args:
@@ -48,7 +48,7 @@ def extract(text: str, question: str, most: int) -> Extract:
             taken.add(place)
             left -= cost
     if not taken:
-        return Extract(text[:most], min(1, len(parts)), len(parts))
+        return Passages(text[:most], min(1, len(parts)), len(parts))
     pieces: list[str] = []
     before = -1
     for place in sorted(taken):
@@ -59,7 +59,7 @@ def extract(text: str, question: str, most: int) -> Extract:
         before = place
     if before < len(parts) - 1:
         pieces.append(GAP.rstrip())
-    return Extract("".join(pieces), len(taken), len(parts))
+    return Passages("".join(pieces), len(taken), len(parts))
 
 
 def passages_of(text: str) -> list[str]:

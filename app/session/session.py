@@ -63,7 +63,7 @@ class ChatSession(QObject):
     deleted = TypedSignal[str, Deletion | UndoToken]()
     """A sentence on what was deleted, and the token for `undelete`."""
     undeleted = TypedSignal[Deletion | UndoToken]()
-    """What `deleted` told of is there again."""
+    """The messages that `deleted` told of are there again."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""
 
@@ -81,7 +81,7 @@ class ChatSession(QObject):
         """True if the next answers are drafted for."""
         self.conversations = ConversationList(store, self)
         self._failure: Notice | None = None
-        """What went wrong with the last answer."""
+        """The failure of the last answer."""
         self._undoable: list[Deletion | UndoToken] = []
         self._settings = settings
         self._open = OpenConversation(store, settings, self.conversations, self._new_setup, self)
@@ -442,7 +442,7 @@ class ChatSession(QObject):
         )
 
     def _leave_failure(self) -> None:
-        """What went wrong with an answer stays with it: the answer says it, wherever one goes."""
+        """A failure stays with its answer: the answer says it, wherever one goes."""
         withdraw(self._failure)
         self._failure = None
 

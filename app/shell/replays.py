@@ -73,12 +73,12 @@ class Replays(QObject):
         from app.performance.feed import Feed
         from app.performance.replay import ReplayPage
         from app.performance.sight import Whose
-        from app.performance.verdict import Verdict
+        from app.performance.verdict import SpeedVerdict
 
         feed = Feed()
         feed.sight.whose = Whose("", message.model, message.created_at)
         feed.handle_all(events)
-        if (passed := Verdict.unpacked(verdict)) is not None:
+        if (passed := SpeedVerdict.unpacked(verdict)) is not None:
             feed.model.verdicts[recorded.request_id] = passed
         page = ReplayPage(feed, self._without)
         page.live_asked.connect(lambda: self._pages.open(PageName.PERFORMANCE))

@@ -120,11 +120,11 @@ def _account(message: StoredMessage, packed: tuple[bytes, ...], verdict: str) ->
     """Return the account of an answer; an empty one where no rounds were kept."""
     from app.performance.model import PerformanceModel
     from app.performance.recorded import RecordedAnswer
-    from app.performance.verdict import Verdict
+    from app.performance.verdict import SpeedVerdict
 
     account, recorded = PerformanceModel(), RecordedAnswer(message, packed)
     account.feed(recorded.events())
     account.advance()
-    if (passed := Verdict.unpacked(verdict)) is not None:
+    if (passed := SpeedVerdict.unpacked(verdict)) is not None:
         account.verdicts[recorded.request_id] = passed
     return account

@@ -14,7 +14,7 @@ from engine.language import tr
 
 @dataclass(frozen=True, slots=True)
 class FolderMemory:
-    """Where dialogs of a kind begin, and what to do with the folder that one was left in."""
+    """The folder in which dialogs of a kind begin, and a use for the one they were left in."""
 
     read: Callable[[str], Path | None]
     keep: Callable[[str, Path], None]

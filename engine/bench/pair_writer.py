@@ -16,7 +16,8 @@ from engine.events import FinishReason
 from engine.language import tr
 from engine.loading.load import LoadedPair
 from engine.request import ChatRequest
-from engine.speculative.drafters.drafter import CombinedDrafter, DraftContext, Drafter
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.loops import Plain, Serial
 from engine.speculative.serial_controller import SerialController
@@ -86,6 +87,10 @@ class TimedDrafter:
     def read(self, context: DraftContext, most: int) -> None:
         """See `Drafter`."""
         self.drafter.read(context, most)
+
+    def at_once(self, context: DraftContext, most: int) -> TokenTree:
+        """See `Drafter`."""
+        return self.drafter.at_once(context, most)
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """See `Drafter`."""

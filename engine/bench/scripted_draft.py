@@ -207,6 +207,11 @@ class FixedDepth(SerialController):
             return None
         return Budget(depth if self._width == 1 else self._nodes, depth, self._width)
 
+    def to_read(self, missing: int, remaining: int) -> int:
+        """Return all that is missing, at whatever price."""
+        del remaining
+        return missing
+
     def prune(self, tree: TokenTree) -> TokenTree:
         """Return the whole tree."""
         return tree

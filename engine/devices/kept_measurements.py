@@ -148,7 +148,10 @@ class _ReachedFile:
 
 
 class KeptReached:
-    """What answers reached, in one folder. Several processes may use it: the last to write wins."""
+    """The speeds that answers reached, in one folder.
+
+    Several processes may use it: the last to write wins.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or cache_subfolder("reached")

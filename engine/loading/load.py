@@ -31,7 +31,8 @@ from engine.model.text.tokenizer import Tokenizer
 from engine.plan.memory import KV_SHARE
 from engine.plan.plan import Plan
 from engine.speculative.draft_worker import ParallelDraft
-from engine.speculative.drafters.drafter import CombinedDrafter, Drafter
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import HeadDrafter, StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial

@@ -46,7 +46,7 @@ class PlacementKey:
 
     @property
     def kind(self) -> PlacementKind:
-        """What it shares with similar placements."""
+        """The part that it shares with similar placements."""
         if not self.cut and self.draft_device in ("", _CPU):
             return PlacementKind.CPU
         if not self.draft_device:
@@ -56,7 +56,7 @@ class PlacementKey:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What answers of a pair of models reached in one placement.
+    """The speed that answers of a pair of models reached in one placement.
 
     Attributes:
         models: the `engine.plan.facts.key_of` of target and draft.

@@ -12,7 +12,7 @@ _KINDS = {"enabled": True, "adaptive": None, "auto": None, "disabled": False}
 
 @dataclass(frozen=True, slots=True)
 class ThinkingWish:
-    """What a request says of thinking.
+    """The wish of a request to think.
 
     Attributes:
         on: whether to think; None: as the template has it.

@@ -52,13 +52,13 @@ class Acceptance:
         """Tokens to expect of the round; they vary less from round to round than the outcome."""
         return 1 + self.trust * self.promised
 
-    def observe(self, done: Round) -> None:
-        """Learn from a verified tree."""
-        for accepted in done.verified.accepted_by_depth:
+    def observe(self, done: Round, deep: int | None = None) -> None:
+        """Learn from a verified tree; `deep`: how far it is the draft's own, if not all of it."""
+        for accepted in done.verified.accepted_by_depth[:deep]:
             self.goes_on.add(accepted)
         if done.drafted:
             self._promised.add(self.promised)
-            self._fulfilled.add(done.accepted)
+            self._fulfilled.add(sum(done.verified.accepted_by_depth[:deep]))
 
     @property
     def means(self) -> dict[str, MeanByKind]:

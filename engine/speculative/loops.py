@@ -115,10 +115,9 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
             start = perf_counter()
             drafter.read(context, count)
             controller.has_read(count, perf_counter() - start)
-        budget = controller.next_budget(decoding.remaining - 1)
-        if budget is None:
-            tree = TokenTree.root(decoding.tokens[-1])
-        else:
+        tree = controller.alone(drafter.at_once(context, decoding.remaining - 1))
+        budget = None if tree.drafted else controller.next_budget(decoding.remaining - 1)
+        if budget is not None:
             start = perf_counter()
             tree = controller.prune(drafter.propose(context, budget))
             draft = Interval(start, perf_counter())

@@ -41,23 +41,24 @@ class Reading:
         begun: whether anything was read for this answer.
     """
 
-    __slots__ = ("_written", "begun", "pace", "share")
+    __slots__ = ("_copied", "_written", "begun", "pace", "share")
 
     def __init__(self, pace: float) -> None:
         self.pace = Mean(pace, 0.1)
         self.share = Mean(1 / USUAL_ANSWER, 2.0)
         self.begun = False
-        self._written = 0
+        self._written = self._copied = 0
 
     def begin(self) -> None:
         """Start a new answer, and learn how long the last one was."""
         if self._written:
             self.share.add(1 / self._written)
-        self._written, self.begun = 0, False
+        self._written, self._copied, self.begun = 0, 0, False
 
-    def wrote(self, tokens: int) -> None:
-        """Note tokens of the answer."""
+    def wrote(self, tokens: int, *, copied: bool) -> None:
+        """Note tokens of the answer; `copied`: lookup has drafted them, which needs no reading."""
         self._written += tokens
+        self._copied += copied * tokens
 
     def learn(self, tokens: int, seconds: float) -> None:
         """Note that so many tokens were read in so many seconds."""
@@ -96,4 +97,5 @@ class Reading:
 
     def is_due(self, missing: int, remaining: int, plain: float) -> bool:
         """Tell whether the answer is, and may still become, so long that all would be worth it."""
-        return min(self._written, remaining) * plain >= _RENT * self.price(missing)
+        own = min(self._written - self._copied, remaining)
+        return own * plain >= _RENT * self.price(missing)

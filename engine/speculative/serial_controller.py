@@ -15,12 +15,14 @@ from math import exp
 from engine.backend.round import Budget, Round
 from engine.backend.tree import TokenTree
 from engine.plan.plan import BUCKETS, USUAL, WIDTHS, Expectation
-from engine.speculative.controller import Controller, best_part, fallback_words
+from engine.speculative.controller import Controller, best_part, fallback_words, promised
 from engine.speculative.costs import Costs, Learnt, Mean, MeanByKind, VerifyCosts, capped
 from engine.speculative.reading import SHORT, Reading
 from engine.speculative.widths import Widths
 
 MAX_DEPTH = 10
+_MOST = BUCKETS[-1] - 1
+"""Nodes of a tree at most."""
 _SLACK, _SURER = 2, 1.05
 """Up to so many levels beyond the usual depth are drafted, while the path is at least so many times
 as likely to be accepted as a usual path of that depth."""
@@ -70,7 +72,8 @@ class SerialController(Controller):
         self._tokens = MeanByKind(tokens, 1.0, _FORGET_RATE)
         self._seconds = MeanByKind(seconds, 1.0, _FORGET_RATE)
         """Mean seconds of a round that drafts; `_tokens` has its tokens."""
-        self._levels = 0
+        self._levels, self._rows = 0, 1
+        """Of the present round, as far as they are the draft's; lookup adds rows of its own."""
         self._drafted = 0
         self._opening = True
         self._following = self._exploring = False
@@ -224,34 +227,48 @@ class SerialController(Controller):
 
     def prune(self, tree: TokenTree) -> TokenTree:
         """Keep as many of the best nodes as their probability of acceptance is worth their cost."""
-        self._levels = max(tree.depths)
+        self._levels = max(_drafted(tree).depths)
         least = int(self._forced or bool(self._trial))
         trust = self._acceptance.trust
-        kept = best_part(tree, self._verify.of, self._rate, trust, least=least)
-        probs = [exp(score) for score in tree.scores[1:]]
-        self._acceptance.promised = sum(probs[: kept.drafted])
-        self._widths.learn(kept.parents, probs)
+        kept = best_part(tree.best(_MOST), self._verify.of, self._rate, trust, least=least)
+        drafted = _drafted(kept)
+        self._rows, self._acceptance.promised = len(drafted), promised(drafted)
+        self._widths.learn(drafted.parents, [exp(score) for score in drafted.scores[1:]])
         return kept
+
+    def alone(self, tree: TokenTree) -> TokenTree:
+        """Return the part of a tree that nothing was paid for to verify without drafting.
+
+        No node, where drafting brings more, or the target alone.
+        """
+        if not tree.drafted or not self._verify.measured:
+            return tree.best(0)
+        rows = self._verify.of
+        kept = best_part(tree.best(_MOST), rows, self._rate, 1.0)
+        brings = 1 + promised(kept)
+        return kept if brings >= _SURER * self._rate * rows(len(kept)) else tree.best(0)
 
     def observe(self, done: Round, proposing: float) -> None:
         """Learn from a finished round; `proposing` is the seconds its tree took to draft."""
         opening, self._opening = self._opening, False
         rows, drafting = done.drafted + 1, bool(done.drafting)
         self._verify.observe(rows, done.verify.seconds, opening=opening)
-        self._reading.wrote(len(done.tokens))
+        self._reading.wrote(len(done.tokens), copied=bool(done.drafted and not drafting))
         if not drafting:
             self._account(self._verify.of(1), lost=self._loss)
             self._following = False
             self._weigh()
             return
         self._drafted += 1
-        levels, following, self._following = self._levels, self._following, True
+        levels, following = self._levels, self._following
+        # What lookup added the draft has to read before it goes on.
+        self._following = done.accepted <= levels
         if levels and (following or not self._draft.knows(self._widths.now)):
             self._learn_drafting(levels, proposing / self._verify.slowdown)
-        self._acceptance.observe(done)
-        self._kept.add(rows)
+        self._acceptance.observe(done, levels)
+        self._kept.add(self._rows)
         tokens = self._acceptance.tokens
-        seconds = self._drafting(levels) + self._verify.of(rows)
+        seconds = self._drafting(levels) + self._verify.of(self._rows)
         if not self._exploring:
             self._tokens.add(tokens)
             self._seconds.add(seconds)
@@ -305,6 +322,12 @@ class SerialController(Controller):
         super().recall(learnt)
         self._trial = _TRIAL
         self._weigh()
+
+
+def _drafted(tree: TokenTree) -> TokenTree:
+    """Return the part of a tree that a model has drafted; all of it, where none has."""
+    nodes = [node for node in range(1, len(tree)) if tree.weight(node) is not None]
+    return tree if not nodes or len(nodes) == tree.drafted else tree.arranged([0, *nodes])
 
 
 def _bucket(rows: float) -> int:

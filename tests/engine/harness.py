@@ -93,6 +93,10 @@ class OracleDrafter:
     def observe(self, committed: Sequence[int]) -> None:
         del committed
 
+    def at_once(self, context: DraftContext, most: int) -> TokenTree:
+        del most
+        return TokenTree.root(context.tokens[-1])
+
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         written = len(context.tokens) - self.prompt_length
         ahead = list(self.answer[written : written + budget.depth])

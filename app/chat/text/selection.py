@@ -1,4 +1,4 @@
-"""What is selected in a message, as text and as HTML for other programs.
+"""The selection in a message, as text and as HTML for other programs.
 
 Text has list markers, the source of formulas and no breaks made for layout only. Of a table it has
 a line for each row and a tab between cells, which spreadsheets take as cells.
@@ -19,7 +19,7 @@ from app.chat.text.regions import INVISIBLE, Property
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What is selected of a text block; of one in a table, where its cell stands."""
+    """The selected part of a text block, and in a table the place of its cell."""
 
     text: str
     goes_on: bool
@@ -99,7 +99,7 @@ def _pieces(cursor: QTextCursor) -> Iterator[_Piece]:
 
 
 def _line(block: QTextBlock, start: int, end: int) -> _Piece:
-    """What is selected of a text block outside of tables, its list marker included."""
+    """The selected part of a text block outside of tables, its list marker included."""
     text = _chosen(block, start, end)
     items = cast("QTextList | None", block.textList())
     if items is not None and start <= block.position():

@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QWidget
 
 from app.performance.panel import PerformancePanel
-from app.performance.verdict import SpeedRange, Verdict
+from app.performance.verdict import SpeedRange, SpeedVerdict
 from app.settings.model import SettingsSection
 from app.settings_page.dialog import SettingsDialog
 from app.settings_page.presets_dialog import PresetsDialog
@@ -49,7 +49,7 @@ def _compared(stage: Stage) -> None:
     panel = stage.window.performance
     assert isinstance(panel, PerformancePanel)  # noqa: S101 - the window has no other
     plain = SpeedRange.around(26.3, 0.02)
-    verdict = Verdict(SpeedRange.around(41.8, 0.03), plain, 2.6)
+    verdict = SpeedVerdict(SpeedRange.around(41.8, 0.03), plain, 2.6)
     catch_up()
     model = panel.sight.model
     model.advance()

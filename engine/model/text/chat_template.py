@@ -75,7 +75,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class TemplateChoices:
-    """What templates ask for besides the messages.
+    """The choices that templates ask for besides the messages.
 
     Attributes:
         thinking: whether to think, for templates that leave the choice.

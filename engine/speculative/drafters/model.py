@@ -90,6 +90,11 @@ class DecoderDrafter:
         state.crop(state.reusable(kept))
         self._catch_up(state, context, leave=1)
 
+    def at_once(self, context: DraftContext, most: int) -> TokenTree:
+        """Return the root alone: drafting takes the model."""
+        del most
+        return TokenTree.root(context.tokens[-1])
+
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """Return the draft's likeliest paths; the root alone once its own context is full."""
         root, state, start = context.tokens[-1], self._state, self._start

@@ -12,7 +12,7 @@ from app.performance.gain import Gain, gain_of
 from app.performance.panel import PerformancePanel
 from app.performance.tally import AnswerTally
 from app.performance.timeline import Shares
-from app.performance.verdict import SpeedRange, Verdict
+from app.performance.verdict import SpeedRange, SpeedVerdict
 from app.showcase.script import stats
 from engine.commands import Mode
 from engine.events import Failed
@@ -47,10 +47,10 @@ LOOKED_UP = Shares(1.0, 0.01, 0.9, 0.0)
 COUNTS = "101 tokens, acceptance length 3.1."
 
 
-def passed(plain: float | None, speed: float = 40.0) -> Verdict:
+def passed(plain: float | None, speed: float = 40.0) -> SpeedVerdict:
     """A verdict of exact measurements."""
     without = None if plain is None else SpeedRange.around(plain, 0)
-    return Verdict(SpeedRange.around(speed, 0), without, 3.0)
+    return SpeedVerdict(SpeedRange.around(speed, 0), without, 3.0)
 
 
 @pytest.mark.parametrize(

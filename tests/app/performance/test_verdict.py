@@ -13,7 +13,7 @@ from desk import Desk
 from app.performance.gain import gain_of
 from app.performance.panel import PerformancePanel
 from app.performance.tally import AnswerTally
-from app.performance.verdict import FEWEST, Outcome, Pace, SpeedRange, Verdict
+from app.performance.verdict import FEWEST, AnswerPace, Outcome, SpeedRange, SpeedVerdict
 from app.showcase.script import stats
 from engine.commands import Generate
 from engine.events import CalibrationProgress, DeviceSample, Finished, FinishReason, RoundFinished
@@ -39,15 +39,15 @@ def plain(count: int, each_s: float, *, request_id: str = "r") -> Iterator[Round
         yield scripted.round_finished(index, index * each_s, verify=each_s, request_id=request_id)
 
 
-def pace_of(rounds: Iterable[RoundFinished]) -> Pace:
-    pace = Pace()
+def pace_of(rounds: Iterable[RoundFinished]) -> AnswerPace:
+    pace = AnswerPace()
     for done in rounds:
         pace.add(done)
     return pace
 
 
 def test_a_draft_is_never_faster_than_the_tokens_of_a_verification() -> None:
-    verdict = Verdict(SpeedRange.around(40, 0), SpeedRange.around(10, 0), most=1.6)
+    verdict = SpeedVerdict(SpeedRange.around(40, 0), SpeedRange.around(10, 0), most=1.6)
     assert verdict.ratio == 1.6
 
 
@@ -65,15 +65,17 @@ def test_a_draft_is_never_faster_than_the_tokens_of_a_verification() -> None:
 def test_ranges_that_overlap_are_about_as_fast(
     speed: SpeedRange, without: SpeedRange | None, outcome: Outcome
 ) -> None:
-    assert Verdict(speed, without).outcome is outcome
+    assert SpeedVerdict(speed, without).outcome is outcome
 
 
 def test_a_verdict_is_read_as_it_was_kept() -> None:
-    verdict = Verdict(SpeedRange(1, 2, 3), SpeedRange(1, 1, 2), 1.5, 71.0)
-    assert Verdict.unpacked(verdict.packed) == verdict
-    assert Verdict.unpacked(Verdict(SpeedRange(1, 2, 3)).packed) == Verdict(SpeedRange(1, 2, 3))
+    verdict = SpeedVerdict(SpeedRange(1, 2, 3), SpeedRange(1, 1, 2), 1.5, 71.0)
+    assert SpeedVerdict.unpacked(verdict.packed) == verdict
+    assert SpeedVerdict.unpacked(SpeedVerdict(SpeedRange(1, 2, 3)).packed) == SpeedVerdict(
+        SpeedRange(1, 2, 3)
+    )
     for damaged in ("", "{}", "[]", '{"speed": 3}'):
-        assert Verdict.unpacked(damaged) is None
+        assert SpeedVerdict.unpacked(damaged) is None
 
 
 def test_steady_rounds_have_a_narrow_range_and_restless_ones_a_wide_one() -> None:
@@ -97,7 +99,7 @@ def test_nothing_is_said_of_a_short_answer() -> None:
     assert pace_of(plain(11, 0.1)).plain is None
     tally = AnswerTally("r")
     tally.finish(replace(stats(FEWEST - 1), tokens_per_s=40.0))
-    verdict = Verdict(SpeedRange.around(40, 0), SpeedRange.around(10, 0))
+    verdict = SpeedVerdict(SpeedRange.around(40, 0), SpeedRange.around(10, 0))
     assert gain_of(tally, None, verdict, None).bars == ()
 
 
@@ -115,7 +117,7 @@ def test_plain_rounds_tell_the_speed_without_a_draft() -> None:
 def test_other_programs_on_the_cpu_are_the_first_thing_said() -> None:
     tally = AnswerTally("r")
     tally.finish(replace(stats(100), tokens_per_s=40.0))
-    calm = Verdict(SpeedRange.around(40, 0), SpeedRange.around(50, 0), None, 5.0)
+    calm = SpeedVerdict(SpeedRange.around(40, 0), SpeedRange.around(50, 0), None, 5.0)
     busy, held = replace(calm, others_cpu=31.0), replace(calm, others_cpu=71.0)
     assert gain_of(tally, None, calm, None).why.startswith("Drafting costs")
     for verdict, said in ((busy, "Other programs used 31"), (held, "Other programs used 71")):
@@ -173,7 +175,7 @@ def measure(desk: Desk, each_s: float) -> None:
     desk.tell(*plain(30, each_s, request_id=aside), finished(aside, drafting=False))
 
 
-def verdict_of(desk: Desk, request_id: str) -> Verdict | None:
+def verdict_of(desk: Desk, request_id: str) -> SpeedVerdict | None:
     panel = desk.assembly.window.performance
     assert isinstance(panel, PerformancePanel)
     return panel.sight.model.verdicts.get(request_id)
@@ -223,7 +225,7 @@ def test_the_verdict_is_there_after_a_restart(quiet: Desk) -> None:
     answer(quiet)
     measure(quiet, 0.1)
     message = quiet.session.messages[-1]
-    kept = Verdict.unpacked(quiet.assembly.store.answers.verdict(message.id))
+    kept = SpeedVerdict.unpacked(quiet.assembly.store.answers.verdict(message.id))
     assert kept is not None
     assert kept.outcome is Outcome.FASTER
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree, chain
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import CombinedDrafter, DraftContext
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.sampler import Sampler
 
 BUDGET = Budget(nodes=8, depth=4, width=4)
@@ -33,6 +34,9 @@ class Scripted:
     def read(self, context: DraftContext, most: int) -> None:
         del context
         self.was_read.append(most)
+
+    def at_once(self, context: DraftContext, most: int) -> TokenTree:
+        raise NotImplementedError
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         self.asked += 1

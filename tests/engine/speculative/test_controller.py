@@ -192,3 +192,58 @@ def test_nothing_is_drafted_before_something_is_read() -> None:
     controller = reading_controller(pace=5.0)
     assert controller.to_read(3000, 500) == 0
     assert controller.next_budget(100) is None
+
+
+def copied(chance: float, length: int = 20) -> TokenTree:
+    """A chain that lookup proposes, every token of it as likely."""
+    scores = np.log(chance) * np.arange(1, length + 1)
+    weights = [None] * length
+    nodes = zip(range(length), range(2, 2 + length), scores.tolist(), strict=True)
+    return TokenTree.build(1, nodes, weights=weights)
+
+
+def test_what_lookup_is_sure_of_is_verified_without_drafting() -> None:
+    controller = SerialController(forced=True)
+    play(MACHINE, controller, 50)
+    assert controller.alone(copied(0.99)).drafted > 5
+    assert controller.alone(copied(0.2)).drafted == 0, "a usual round brings more"
+    assert controller.alone(TokenTree.root(1)).drafted == 0
+
+
+def test_where_drafting_does_not_pay_lookup_is_used_as_soon_as_it_does() -> None:
+    controller = SerialController()
+    play(Machine(level=0.6, verify=1.0, chance=0.2, per_row=0.1), controller, 200)
+    assert controller.fallback_reason is not None
+    assert controller.alone(copied(0.6)).drafted
+    assert not controller.alone(copied(0.02)).drafted
+
+
+def test_rows_of_lookup_behind_a_draft_are_not_the_drafts() -> None:
+    """They neither make its levels seem cheap nor its trees large."""
+    plain, cascade = SerialController(forced=True), SerialController(forced=True)
+    for controller, more in ((plain, 0), (cascade, 12)):
+        machine = Machine(level=0.3, verify=1.0, chance=0.8)
+        play(machine, controller, 60)
+        for _ in range(60):
+            budget = controller.next_budget(20)
+            assert budget is not None
+            own = chain(1, [2, 3], [-0.2, -0.4])
+            nodes = zip(own.parents[1:], own.tokens[1:], own.scores[1:], strict=True)
+            behind = [(2 + at, 9, -0.5 - 0.01 * at) for at in range(more)]
+            weights = [-0.2, -0.2, *[None] * more]
+            tree = controller.prune(TokenTree.build(1, [*nodes, *behind], weights=weights))
+            start = machine.clock
+            machine.clock = start + 0.6 + 1.0
+            done = round_of(
+                tree,
+                Interval(start, start + 0.6),
+                Interval(start + 0.6, machine.clock),
+                accepted=2,
+                offered=2 + bool(more),
+            )
+            controller.observe(done, 0.6)
+    one, other = cascade.next_budget(20), plain.next_budget(20)
+    assert one is not None
+    assert other is not None
+    assert (one.nodes, one.depth, one.width) == (other.nodes, other.depth, other.width)
+    assert cascade.acceptance == pytest.approx(plain.acceptance)

@@ -27,7 +27,8 @@ from engine.backend.torch_cpu.segment import TorchCpuBackend
 from engine.commands import WeightFormat
 from engine.machine.facts import CPU
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import CombinedDrafter, DraftContext, Drafter
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import HeadDrafter
 from engine.speculative.sampler import Sampler

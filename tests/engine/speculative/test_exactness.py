@@ -17,7 +17,8 @@ from engine.backend.prefix_cache import PrefixCache
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import SamplingParams
 from engine.speculative import decoding, loops
-from engine.speculative.drafters.drafter import CombinedDrafter, Drafter
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import StandaloneDrafter
 

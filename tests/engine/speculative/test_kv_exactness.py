@@ -21,7 +21,7 @@ from engine.backend.prefix_cache import PrefixCache
 from engine.backend.simulated.device import SimulatedDevice
 from engine.commands import KvType
 from engine.request import SamplingParams
-from engine.speculative.drafters.drafter import CombinedDrafter
+from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import HeadDrafter, StandaloneDrafter
 

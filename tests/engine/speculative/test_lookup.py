@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.backend.round import Budget
-from engine.backend.tree import TokenTree
+from engine.backend.tree import TokenTree, chain
 from engine.request import SamplingParams
 from engine.speculative.drafters.drafter import DraftContext
-from engine.speculative.drafters.lookup import BRANCHES, LONGEST, SHORTEST, LookupDrafter
+from engine.speculative.drafters.lookup import BRANCHES, MOST, SHORTEST, LookupDrafter
 from engine.speculative.sampler import Sampler
 
 BUDGET = Budget(nodes=8, depth=4, width=4)
@@ -91,12 +91,42 @@ def test_a_source_that_is_wrong_scores_lower() -> None:
     tokens = [1, 2, 3, 4] * 3
     drafter.begin(context(tokens))
     before = drafter.propose(context(tokens), BUDGET).scores[1]
-    for _ in range(10):
+    for wrong in range(50, 60):
+        drafter.begin(context(tokens))
         drafter.propose(context(tokens), BUDGET)
-        drafter.observe([])
-        drafter._proposed = (LONGEST, frozenset({99}))
-        drafter.observe([50])
+        drafter.observe([wrong])
     again = LookupDrafter()
     again._hits, again._tries = drafter._hits, drafter._tries
     again.begin(context(tokens))
     assert again.propose(context(tokens), BUDGET).scores[1] < before
+
+
+def test_a_long_match_goes_far_and_a_short_one_does_not() -> None:
+    text = list(range(100, 160))
+    drafter = LookupDrafter()
+    drafter.begin(context([*text, 1, *text[:3]]))
+    short = drafter.at_once(context([*text, 1, *text[:3]]), 50)
+    drafter.begin(context([*text, 1, *text[:20]]))
+    long = drafter.at_once(context([*text, 1, *text[:20]]), 50)
+    assert short.tokens[1:] == tuple(text[3 : 3 + short.drafted])
+    assert long.tokens[1:] == tuple(text[20 : 20 + long.drafted])
+    assert short.drafted <= 8
+    assert long.drafted == MOST
+    assert long.scores[1] > short.scores[1]
+
+
+def test_it_goes_on_behind_what_a_model_has_drafted() -> None:
+    text = list(range(100, 140))
+    drafter = LookupDrafter()
+    drafter.begin(context([*text, 1, 2]))
+    drafted = chain(2, [103, 104, 105], [-0.1, -0.2, -0.4])
+    tree = drafter.extended(drafted)
+    assert tree.tokens[:4] == drafted.tokens
+    assert tree.tokens[4:8] == (106, 107, 108, 109)
+    assert tree.parents[1:] == tuple(range(len(tree) - 1))
+    assert tree.scores[4] < -0.4
+    assert tree.weight(3) is not None
+    assert tree.weight(4) is None, "no model has drafted it"
+    unknown = chain(2, [7, 8], [-0.1, -0.2])
+    assert drafter.extended(unknown) == unknown
+    assert drafter.extended(TokenTree.root(2)).drafted == 0

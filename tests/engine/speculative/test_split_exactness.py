@@ -23,7 +23,8 @@ from engine.model.config import ModelConfig
 from engine.model.families import open_config
 from engine.model.weights.model_weights import ModelWeights
 from engine.model.weights.readable import Weights
-from engine.speculative.drafters.drafter import CombinedDrafter, Drafter
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.drafter import Drafter
 from engine.speculative.drafters.lookup import LookupDrafter
 from engine.speculative.drafters.model import StandaloneDrafter
 
