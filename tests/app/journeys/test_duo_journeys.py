@@ -166,10 +166,7 @@ def test_stopped_in_the_middle_and_asked_again(guest: Traveller) -> None:
     assert answer.stats.mode == Mode.DUO
 
 
-def test_what_cannot_draft_ahead_is_told_and_the_model_goes_on(
-    guest: Traveller, tmp_path: Path
-) -> None:
-    """Lookup cannot be chosen with it; a head is refused in words."""
+def test_lookup_cannot_be_chosen_and_a_head_drafts_ahead(guest: Traveller, tmp_path: Path) -> None:
     opened = panel(guest)
     opened.drafts.rows[DraftChoice.LOOKUP].button.click()
     duo = opened.modes.rows[Mode.DUO]
@@ -177,9 +174,15 @@ def test_what_cannot_draft_ahead_is_told_and_the_model_goes_on(
     assert "Needs a draft model" in duo.about.text()
     opened.hide()
     head = write_head(tmp_path / "my head", "dgf", LocalModel.inspect(default_target()).config)
-    before = guest.assembly.bridge.status.plan
     guest.assembly.models.running.apply(ModelProfile(Mode.DUO, head))
-    guest.until(lambda: "my head" in told(guest))
+
+    def drafts() -> bool:
+        plan = guest.assembly.bridge.status.plan
+        return plan is not None and plan.draft_is_head
+
+    guest.until(drafts)
     guest.until(lambda: guest.assembly.bridge.status.phase is Phase.READY)
-    assert guest.assembly.bridge.status.plan == before
-    assert guest.ask("Hello").message.state in WHOLE
+    answer = guest.ask("Hello").message
+    assert answer.state in WHOLE
+    assert answer.stats is not None
+    assert answer.stats.mode == Mode.DUO

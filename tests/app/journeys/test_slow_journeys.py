@@ -18,13 +18,17 @@ from app.theme.theme import Theme
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
-COMPARED = re.compile(r"[\d.,]+ tokens/s(, now| instead of) [\d.,]+.*; measured")
+COMPARED = re.compile(r"With the draft [\d.,]+ tokens/s, without it [\d.,]+ tokens/s")
 """Both speeds, whether drafting made it faster or slower."""
 QUESTION = "Tell me a long story about a dog and a cat."
 
 
 @pytest.fixture
-def guest(tmp_path: Path, theme: Theme, qtbot: QtBot) -> Iterator[Traveller]:
+def guest(
+    tmp_path: Path, theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Traveller]:
+    # Beside other tests the CPU is in others' hands, and nothing would be compared.
+    monkeypatch.setattr("app.performance.verdicts._Account.others_cpu", 0.0)
     result = Traveller(tmp_path, theme, qtbot)
     result.start_drafting()
     yield result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count, pairwise
-from pathlib import Path
 from threading import enumerate as threads
 from time import perf_counter
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 from engine_session import Session, answer_of, generate, user
 from folder_models import FOLDER_TARGET
-from head_folders import write_head
 from scripted_lanes import script_the_draft
 from stopwatch import least
 
@@ -32,8 +30,6 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
-from engine.model.config import ModelConfig
-from engine.model.local_model import LocalModel
 from engine.request import SamplingParams
 from engine.speculative.draft_cache import DraftCache
 from engine.speculative.draft_tree import DraftPace
@@ -213,14 +209,6 @@ def test_an_error_in_the_lane_is_told_and_the_next_answer_is_whole(
 def test_a_duo_needs_a_draft_model(session: Session) -> None:
     session.submit(Load(FOLDER_TARGET, DraftChoice.LOOKUP, mode=Mode.DUO, simulate_gpu=MEMORY))
     assert "draft model" in session.wait(Failed).cause
-
-
-def test_a_head_cannot_draft_beside_its_target(session: Session, tmp_path: Path) -> None:
-    config = LocalModel.inspect(FOLDER_TARGET).config
-    assert isinstance(config, ModelConfig)
-    head = write_head(tmp_path / "head", "dgf", config)
-    session.submit(Load(FOLDER_TARGET, head, mode=Mode.DUO, simulate_gpu=MEMORY))
-    assert "feature head" in session.wait(Failed).cause
 
 
 def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
