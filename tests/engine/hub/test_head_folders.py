@@ -137,6 +137,7 @@ def test_what_each_layout_says(tmp_path: Path, plain: ModelConfig) -> None:
         "our reduced dgf": Fusion("dgf", hidden, own_head=True),
         "our reduced linear": Fusion("linear", hidden, bias=True, own_head=True),
         "our reduced eagle3": Fusion("eagle3", hidden, (0, 2, LAYERS - 1), own_head=True),
+        "our borrowed rows": Fusion("dgf", hidden),
         "eagle2": Fusion("linear", hidden, bias=True, own_embedding=True),
         # What enters the layers 2, 7 // 2 and 7 - 3.
         "eagle3": Fusion("eagle3", hidden, (1, 2, 3), own_head=True),
@@ -148,7 +149,7 @@ def test_what_each_layout_says(tmp_path: Path, plain: ModelConfig) -> None:
         ),
     }
     reduced = {name for name in heads if described(tmp_path / name).config.rows == ROWS}
-    ours = {"our reduced dgf", "our reduced linear", "our reduced eagle3"}
+    ours = {"our borrowed rows", "our reduced dgf", "our reduced linear", "our reduced eagle3"}
     assert reduced == {"eagle3", "specforge", "speculators", *ours}
 
 

@@ -159,7 +159,6 @@ def test_who_puts_the_beginning(changes: dict[str, Any], adds: bool) -> None:
         {"tokenizer.ggml.pre": "from-the-future"},
         {"tokenizer.ggml.tokens": None},
         {"tokenizer.ggml.tokens": []},
-        {"tokenizer.ggml.tokens": ["a", "a"], "tokenizer.ggml.token_type": [1, 1]},
         {"tokenizer.ggml.tokens": ["a", 3]},
         {"tokenizer.ggml.token_type": [1, 2, 3]},
         {"tokenizer.ggml.token_type": ["x"]},
