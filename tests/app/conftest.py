@@ -21,6 +21,7 @@ from app.data_folder.paths import Paths
 from app.notices import Notice, board
 from app.theme.style import style_sheet
 from app.theme.theme import Theme
+from app.widgets import file_dialog
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,6 +33,15 @@ def pytest_runtest_teardown() -> Generator[None, object, object]:
     result = yield
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     return result
+
+
+_NO_FOLDERS = file_dialog.memory
+
+
+@pytest.fixture(autouse=True)
+def _folders_of_this_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dialogs ask the settings of the test's own window, not of one that is gone."""
+    monkeypatch.setattr(file_dialog, "memory", _NO_FOLDERS)
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ def test_models(duotail: Duotail, shipped: Path) -> None:
     rows = done.json["models"]
     assert {row["name"] for row in rows} == {FOLDER_TARGET.name, FOLDER_DRAFT.name}
     for row in rows:
-        assert set(row) == {"name", "title", "path", "kind", "bytes", "head", "target"}
+        known = {"name", "title", "path", "kind", "bytes", "head", "target", "drafts"}
+        assert set(row) == known
         assert Path(row["path"]) == shipped / row["name"]
     table = duotail("models")
     assert all(row["title"] in table.out for row in rows)
