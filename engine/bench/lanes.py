@@ -13,7 +13,7 @@ COLUMNS = (
     *("round", "lane", "start_ms", "end_ms", "drafted", "accepted", "committed"),
     *("useful_ms", "wasted_ms"),
 )
-"""Of the table; `lane` is "draft" or "verify"."""
+"""The columns of the table; `lane` is "draft" or "verify"."""
 
 
 def overlap(rounds: Sequence[Round]) -> float:

@@ -73,7 +73,7 @@ class SerialController(Controller):
         self._seconds = MeanByKind(seconds, 1.0, _FORGET_RATE)
         """Mean seconds of a round that drafts; `_tokens` has its tokens."""
         self._levels, self._rows = 0, 1
-        """Of the present round, as far as they are the draft's; lookup adds rows of its own."""
+        """Levels and rows that the draft gives the present round; lookup adds rows of its own."""
         self._drafted = 0
         self._opening = True
         self._following = self._exploring = False
