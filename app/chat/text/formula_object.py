@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QRect, QRectF, QSizeF
 from PySide6.QtGui import (
@@ -18,9 +19,10 @@ from PySide6.QtGui import (
     QTextFormat,
 )
 
-from app.chat.maths.formula import atoms_of
-from app.chat.maths.typeset import Box, typesetter
 from app.chat.text.regions import Property
+
+if TYPE_CHECKING:
+    from app.chat.maths.typeset import Box
 
 _KIND = QTextFormat.ObjectTypes.UserObject.value + 1
 _OBJECT = "\ufffc"
@@ -95,6 +97,9 @@ def _box(look: QTextCharFormat) -> Box:
 
 @lru_cache(maxsize=512)
 def _set(latex: str, families: tuple[str, ...], pixels: int, *, display: bool) -> Box:
+    from app.chat.maths.formula import atoms_of  # most texts have none to set
+    from app.chat.maths.typeset import typesetter
+
     return typesetter(families).set(atoms_of(latex), pixels, display=display)
 
 
