@@ -49,6 +49,11 @@ class Reading:
         self.begun = False
         self._written = self._copied = 0
 
+    @property
+    def means(self) -> dict[str, Mean]:
+        """All of its means by name."""
+        return {"reading": self.pace, "share": self.share}
+
     def begin(self) -> None:
         """Start a new answer, and learn how long the last one was."""
         if self._written:
@@ -77,7 +82,7 @@ class Reading:
         Args:
             remaining: tokens that may still be written.
             plain: seconds of a token without drafts.
-            gain: speed of drafting in plain speeds.
+            gain: speed of drafting in plain speeds; infinite: all of that time counts.
         """
         usual = 1 / (self.share.value or 1.0)
         rest = min(max(usual - self._written, self._written), remaining)

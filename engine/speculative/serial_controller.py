@@ -295,8 +295,7 @@ class SerialController(Controller):
 
     @property
     def _means(self) -> dict[str, Mean]:
-        reading = {"reading": self._reading.pace, "share": self._reading.share}
-        return {"begin": self._begin} | reading | self._widths.means
+        return {"begin": self._begin} | self._reading.means | self._widths.means
 
     @property
     def _means_by_kind(self) -> dict[str, MeanByKind]:

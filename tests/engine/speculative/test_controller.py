@@ -196,7 +196,8 @@ def test_nothing_is_drafted_before_something_is_read() -> None:
 
 def test_where_drafting_is_forced_the_end_is_read_at_any_price() -> None:
     controller = reading_controller(forced=True, pace=5.0)
-    assert 16 <= (count := controller.to_read(3000, 500)) < 100
+    count = controller.to_read(3000, 500)
+    assert 16 <= count < 100
     controller.has_read(count, count * 5.0)
     assert controller.next_budget(100) is not None
 
