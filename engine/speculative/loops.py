@@ -81,7 +81,7 @@ class Parallel:
 
     @contextmanager
     def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
-        """See `Loop`. The worker drafts from here on, beginning with what it reads of the prompt."""
+        """See `Loop`. The worker drafts from here on, behind what it reads of the prompt."""
         context = DraftContext(
             decoding.tokens, decoding.sampler, decoding.cancelled, decoding.state.features
         )
