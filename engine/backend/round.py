@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import exp
 
+from engine.backend.native.pool import CancelFlag
 from engine.backend.tree import TokenTree
 from engine.events import Interval, hull
 from engine.model.weights.readable import Floats
@@ -77,6 +78,7 @@ class VerifyRequest:
         tokens: committed tokens, the root included.
         limit: most tokens to draw.
         stop_ids: tokens that nothing follows.
+        cancel: gives the verification up once it is set, where the device looks at it.
     """
 
     nodes: Sequence[int]
@@ -84,6 +86,7 @@ class VerifyRequest:
     tokens: Sequence[int]
     limit: int
     stop_ids: Collection[int] = ()
+    cancel: CancelFlag | None = None
 
 
 Candidates = Sequence[tuple[int, float]]

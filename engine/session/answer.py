@@ -171,6 +171,7 @@ class Answer:
                 prompt.answer_start,
                 share_noise=self._share_noise,
                 account=pair.account,
+                threads=pair.plan.threads,
             ),
             stop_ids=pair.tokenizer.eos_ids,
             max_tokens=request.max_tokens,

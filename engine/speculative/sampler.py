@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Account
+from engine.backend.native.pool import shared_pool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.noise import log, noise
 from engine.backend.round import Ranking
@@ -51,6 +52,7 @@ class Sampler:
         share_noise: whether drafts rank with the target's noise; off only to measure the gain.
         native: whether the native library draws; None: where it is built.
         account: where the memory of that is entered.
+        threads: of the native draws; None: one for each core.
     """
 
     def __init__(
@@ -61,10 +63,11 @@ class Sampler:
         share_noise: bool = True,
         native: bool | None = None,
         account: Account | None = None,
+        threads: int | None = None,
     ) -> None:
         self.params = params
         self._answer_start = answer_start
-        self._share_noise, self._account = share_noise, account
+        self._share_noise, self._account, self._threads = share_noise, account, threads
         self.ranking = Ranking(params.temperature, params.seed, share_noise)
         self._wants_native = native_is_built() if native is None else native
         self._native: NativeDraws | None = None
@@ -80,6 +83,7 @@ class Sampler:
                 vocab,
                 self._answer_start,
                 share_noise=self._share_noise,
+                pool=shared_pool(self._threads),
                 account=self._account,
             )
         return self._native
