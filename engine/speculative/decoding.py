@@ -178,6 +178,8 @@ class Decoding:
             draft: when all of it was, level by level.
         """
         limit = self.remaining
+        if (constraint := self.sampler.constraint) is not None:
+            tree = constraint.pruned(tree, self.tokens)
         tree = tree.limited(limit - 1)
         start = perf_counter()
         verified = self._commit(tree, limit)
