@@ -9,6 +9,7 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.native.pool import CancelFlag
 from engine.backend.tree import TokenTree
 from engine.events import Interval, hull
 from engine.model.weights.readable import Floats
@@ -80,6 +81,7 @@ class VerifyRequest:
         tokens: committed tokens, the root included.
         limit: most tokens to draw.
         stop_ids: tokens that nothing follows.
+        cancel: gives the verification up once it is set, where the device looks at it.
     """
 
     nodes: Sequence[int]
@@ -87,6 +89,7 @@ class VerifyRequest:
     tokens: Sequence[int]
     limit: int
     stop_ids: Collection[int] = ()
+    cancel: CancelFlag | None = None
 
 
 Allowed = Callable[[Sequence[int], Sequence[int]], NDArray[np.uint32]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -105,8 +106,7 @@ class Footprint:
     def weight_bytes(self) -> int:
         """Bytes of all weights, on one device."""
         matrix = self.embedding.nbytes if self.tied else 0
-        blocks = sum(part.nbytes * count for part, count in Counter(self.blocks).items())
-        return self.embedding.nbytes + blocks + self.head.nbytes - matrix
+        return self.embedding.nbytes + int(bytes_upto(self)[-1]) + self.head.nbytes - matrix
 
     @property
     def kv_bytes_per_token(self) -> int:
@@ -177,6 +177,12 @@ class Footprint:
         if self.config is None:
             return self.kv_bytes(context, blocks)
         return cache_bytes(self.config, blocks, context + MAX_TREE)
+
+
+@lru_cache(maxsize=64)  # a plan asks dozens of times
+def bytes_upto(held: Footprint) -> NDArray[np.int64]:
+    """Return [blocks + 1]: bytes of the first 0, 1, ... blocks."""
+    return np.cumsum([0, *(part.nbytes for part in held.blocks)], dtype=np.int64)
 
 
 def weight_count(config: ModelConfig) -> int:

@@ -173,6 +173,7 @@ class Answer:
                 share_noise=self._share_noise,
                 account=pair.account,
                 constraint=constraint_of(pair, request, prompt),
+                threads=pair.plan.threads,
             ),
             stop_ids=pair.tokenizer.eos_ids,
             max_tokens=request.max_tokens,

@@ -30,8 +30,8 @@ from engine.speculative.drafters.forced import ForcedDrafter
 from engine.speculative.drafters.model import CATCH_UP_CHUNK
 from engine.speculative.head_cache import HeadCache
 
-_PATIENCE_S = 60.0
-"""Longest wait for the thread at the end of an answer: at most one forward is running."""
+_PATIENCE_S = 10.0
+"""Longest wait for the thread at the end of an answer: at most a block is being computed."""
 
 _LOOK_UP_S = 1.0
 """A resting thread wakes up this often, in case a notification was missed."""
@@ -187,7 +187,8 @@ class DraftWorker:
 
     def commit(self, tokens: Sequence[int]) -> DraftActivity:
         """Append committed tokens, and cancel a step that has become hopeless."""
-        self._tokens += tokens
+        with self._changed:
+            self._tokens += tokens
         proposals = self._propose()
         with self._changed:
             self._check()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Account
+from engine.backend.native.pool import shared_pool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.noise import log, noise
 from engine.backend.round import Ranking
@@ -53,6 +54,7 @@ class Sampler:
         native: whether the native library draws; None: where it is built.
         account: where the memory of that is entered.
         constraint: which tokens may be drawn; it comes before all other filters. None: all.
+        threads: of the native draws; None: one for each core.
     """
 
     def __init__(
@@ -64,11 +66,12 @@ class Sampler:
         native: bool | None = None,
         account: Account | None = None,
         constraint: Constraint | None = None,
+        threads: int | None = None,
     ) -> None:
         self.params = params
         self.constraint = constraint
         self._answer_start = answer_start
-        self._share_noise, self._account = share_noise, account
+        self._share_noise, self._account, self._threads = share_noise, account, threads
         self.ranking = Ranking(params.temperature, params.seed, share_noise)
         self._wants_native = native_is_built() if native is None else native
         self._native: NativeDraws | None = None
@@ -84,6 +87,7 @@ class Sampler:
                 vocab,
                 self._answer_start,
                 share_noise=self._share_noise,
+                pool=shared_pool(self._threads),
                 account=self._account,
                 allowed=self.constraint.allowed if self.constraint is not None else None,
             )

@@ -30,6 +30,7 @@ from drafting_bugs import (
     node_without_its_parent,
     orphan_parent,
     pairs_of_another_beginning,
+    target_deaf_to_a_stop,
 )
 from folder_bugs import (
     borrowed_matrices_kept_with_the_head,
@@ -524,6 +525,7 @@ BUGS: dict[str, Bug] = {
         Bug(features_left_among_rejected_nodes, ("tests/engine/backend/test_features.py",)),
         Bug(features_of_cut_tokens, ("tests/engine/backend/test_features.py",)),
         Bug(drafts_deaf_to_a_stop, (_DECODE + "test_one_call.py",)),
+        Bug(target_deaf_to_a_stop, (_DECODE + "test_stopping.py",)),
         Bug(taps_one_block_late, _FOLDERS),
         Bug(offsets_taken_for_tokens, _FOLDERS),
         Bug(borrowed_matrices_packed_again, ("tests/engine/backend/test_loans.py",)),

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from engine.errors import Absent, InvalidLogits, UserFixable
+from engine.errors import Absent, Cancelled, InvalidLogits, UserFixable
 from engine.language import listed, tr
 
 _NAME = "_native.pyd" if sys.platform == "win32" else "_native.abi3.so"
@@ -247,6 +247,8 @@ class CandidateStruct(c.Structure):
 
 def refusal(result: int) -> Exception:
     """Return the exception for a native call that did not return DT_OK."""
+    if result == CANCELLED:
+        return Cancelled()
     if result == _INVALID_LOGITS:
         return InvalidLogits("the model's output is not a number")
     if result == _LOST_WEIGHTS:
