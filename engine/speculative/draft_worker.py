@@ -27,6 +27,7 @@ from engine.speculative.costs import StepSeconds
 from engine.speculative.draft_cache import DraftCache, Settlement
 from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.drafters.forced import ForcedDrafter
 from engine.speculative.drafters.model import CATCH_UP_CHUNK
 from engine.speculative.head_cache import HeadCache
 
@@ -499,8 +500,14 @@ class ParallelDraft:
         """
         if self._last is not None and self._last.alive:
             raise RuntimeError("the draft is working for another answer")
+        forced = () if context.sampler.constraint is None else (ForcedDrafter(),)
         following = self._last = DraftWorker(
-            self._cache(context), self._others, self._step_seconds, context, pace, reads
+            self._cache(context),
+            (*forced, *self._others),
+            self._step_seconds,
+            context,
+            pace,
+            reads,
         )
         following.start()
         try:
