@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.backend.native.pool import CancelFlag
 from engine.backend.tree import TokenTree
@@ -88,6 +91,9 @@ class VerifyRequest:
     stop_ids: Collection[int] = ()
     cancel: CancelFlag | None = None
 
+
+Allowed = Callable[[Sequence[int], Sequence[int]], NDArray[np.uint32]]
+"""Which tokens may follow committed ones and a path below them: a bit each, the lowest first."""
 
 Candidates = Sequence[tuple[int, float]]
 """Tokens that may follow a node with the logs of their chances, the best first."""

@@ -201,6 +201,8 @@ class Decoding:
             Cancelled: the user stopped it; nothing of the round is committed.
         """
         limit = self.remaining
+        if (constraint := self.sampler.constraint) is not None:
+            tree = constraint.pruned(tree, self.tokens)
         tree = tree.limited(limit - 1)
         start = perf_counter()
         verified = self._commit(tree, limit)

@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 4
+ABI_VERSION = 5
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -220,8 +220,12 @@ class SamplingStruct(c.Structure):
     _fields_ = (
         *_all(c.c_double, "temperature top_p min_p repetition presence frequency"),
         ("seed", c.c_uint64),
-        *_all(c.c_int32, "top_k answer_start share_noise shift"),
+        *_all(c.c_int32, "top_k answer_start share_noise shift constrained"),
     )
+
+
+AllowedFunction = c.CFUNCTYPE(c.c_void_p, c.POINTER(c.c_int32), c.c_int32)
+"""dt_verification.allowed"""
 
 
 class VerificationStruct(c.Structure):
@@ -231,7 +235,7 @@ class VerificationStruct(c.Structure):
         *_all(c.c_int32, "nodes position limit stop_count"),
         *_all(c.c_void_p, "tokens parents stop_ids logits path drawn"),
         *_all(c.c_int32, "length accepted offered"),
-        ("chances", c.c_void_p),
+        *_all(c.c_void_p, "chances allowed"),
     )
 
 
