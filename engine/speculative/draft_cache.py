@@ -77,7 +77,7 @@ class DraftCache:
             OutOfMemory: there is no memory for a state.
         """
         state = self._state = self._pool.take(tokens)
-        state.crop(state.reusable(state.common_prefix(tokens)))
+        state.crop(state.common_prefix(tokens))
         return tokens[len(state) :]
 
     def process(self, tokens: Sequence[int], sampler: Sampler, cancel: CancelFlag) -> bool:
