@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, Purpose, Reach
 from engine.backend.native.memory import reserve
+from engine.backend.native.pool import CancelFlag
 from engine.backend.segment import SegmentCache
 from engine.backend.step import Step
 from engine.model.weights.readable import Floats
@@ -145,6 +146,7 @@ class SequenceState:
         logit_rows: Sequence[int] | None = None,
         taps: tuple[int, ...] = (),
         feeds: bool = False,
+        cancel: CancelFlag | None = None,
     ) -> Step:
         """Add nodes behind what is staged and return the forward that computes them.
 
@@ -155,6 +157,7 @@ class SequenceState:
             logit_rows: rows (0..n-1) whose logits are wanted; None is all.
             taps: blocks whose outputs are wanted.
             feeds: whether the final hidden states are wanted beside the logits.
+            cancel: gives the forward up once it is set.
 
         Raises:
             ValueError: an empty step, a parent that is not staged yet, or no slots left.
@@ -165,7 +168,7 @@ class SequenceState:
         else:
             self.adopt(tokens, parents)
         wanted = None if logit_rows is None else sorted(logit_rows)
-        return Step(tokens, self._parents, len(self._tokens), wanted, taps, feeds)
+        return Step(tokens, self._parents, len(self._tokens), wanted, taps, feeds, cancel)
 
     def adopt(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         """Add nodes behind what is staged; their keys and values are the caller's business.

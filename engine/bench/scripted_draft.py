@@ -157,6 +157,7 @@ class ScriptedDraft(Decoder):
         logit_rows: Sequence[int] | None = None,
         taps: tuple[int, ...] = (),
         features: Floats | None = None,
+        cancel: CancelFlag | None = None,
     ) -> Forward:
         """Compute nodes (see `Decoder.forward`); the script's token has the largest logit.
 
@@ -164,7 +165,13 @@ class ScriptedDraft(Decoder):
         """
         first = len(state.staged)
         done = super().forward(
-            state, tokens, parents, logit_rows=logit_rows, taps=taps, features=features
+            state,
+            tokens,
+            parents,
+            logit_rows=logit_rows,
+            taps=taps,
+            features=features,
+            cancel=cancel,
         )
         rows = range(len(tokens)) if logit_rows is None else sorted(logit_rows)
         for row, logits in zip(rows, done.logits, strict=True):

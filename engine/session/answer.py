@@ -31,6 +31,7 @@ from engine.model.text.kinds_of_text import KindsOfText
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
+from engine.session.constraining import constraint_of
 from engine.session.raw_prompt import raw_prompt
 from engine.session.repetition import RepetitionDetector
 from engine.session.tally import Tally
@@ -171,6 +172,8 @@ class Answer:
                 prompt.answer_start,
                 share_noise=self._share_noise,
                 account=pair.account,
+                constraint=constraint_of(pair, request, prompt),
+                threads=pair.plan.threads,
             ),
             stop_ids=pair.tokenizer.eos_ids,
             max_tokens=request.max_tokens,

@@ -15,6 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from engine.backend.decoder import Decoder
+from engine.backend.native.pool import CancelFlag
 from engine.backend.round import Round, Verified, VerifyRequest
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
@@ -106,7 +107,7 @@ class Decoding:
         sampler: draws the target's tokens.
         stop_ids: tokens that end the answer.
         max_tokens: most tokens to commit.
-        cancelled: asked between chunks of the prefill.
+        cancelled: asked between chunks of the prefill; a `CancelFlag` ends a forward as well.
         alternatives: how many tokens `Verified.likeliest` has at each place.
     """
 
@@ -129,6 +130,7 @@ class Decoding:
         self.sampler = sampler
         self.tokens = list(prompt)
         self.cancelled = cancelled
+        self._cancel = cancelled if isinstance(cancelled, CancelFlag) else None
         self._prompt_length = len(prompt)
         self._stop_ids = frozenset(stop_ids)
         self._alternatives = alternatives
@@ -163,7 +165,7 @@ class Decoding:
                 raise Cancelled
             piece = self.tokens[done : min(done + chunk, len(self.tokens) - 1)]
             start = perf_counter()
-            self.target.forward(self.state, piece, logit_rows=())
+            self.target.forward(self.state, piece, logit_rows=(), cancel=self._cancel)
             self.state.commit(range(len(piece)))
             pace = len(piece) / max(perf_counter() - start, 1e-6)
             chunk = min(max(16, int(pace * PREFILL_SECONDS)), MAX_PREFILL_CHUNK)
@@ -175,8 +177,13 @@ class Decoding:
         Args:
             tree: what was drafted.
             draft: when all of it was, level by level.
+
+        Raises:
+            Cancelled: the user stopped it; nothing of the round is committed.
         """
         limit = self.remaining
+        if (constraint := self.sampler.constraint) is not None:
+            tree = constraint.pruned(tree, self.tokens)
         tree = tree.limited(limit - 1)
         start = perf_counter()
         verified = self._commit(tree, limit)
@@ -193,9 +200,10 @@ class Decoding:
         target, state, stop_ids = self.target, self.state, self._stop_ids
         draws = self.sampler.native(target.config.vocab_size)
         if draws is not None and not self._alternatives:
-            request = VerifyRequest(tree.tokens, tree.parents, self.tokens, limit, stop_ids)
+            nodes, parents = tree.tokens, tree.parents
+            request = VerifyRequest(nodes, parents, self.tokens, limit, stop_ids, self._cancel)
             return target.verify(state, draws, request)
-        logits = target.forward(state, tree.tokens, tree.parents).logits
+        logits = target.forward(state, tree.tokens, tree.parents, cancel=self._cancel).logits
         verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)
         state.commit(verified.path)
         if self._alternatives:

@@ -26,11 +26,12 @@ from engine.speculative.costs import StepSeconds
 from engine.speculative.draft_cache import DraftCache, Settlement
 from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.drafters.forced import ForcedDrafter
 from engine.speculative.drafters.model import CATCH_UP_CHUNK
 from engine.speculative.head_cache import HeadCache
 
-_PATIENCE_S = 60.0
-"""Longest wait for the thread at the end of an answer: at most one forward is running."""
+_PATIENCE_S = 10.0
+"""Longest wait for the thread at the end of an answer: at most a block is being computed."""
 
 _LOOK_UP_S = 1.0
 """A resting thread wakes up this often, in case a notification was missed."""
@@ -186,7 +187,8 @@ class DraftWorker:
 
     def commit(self, tokens: Sequence[int]) -> DraftActivity:
         """Append committed tokens, and cancel a step that has become hopeless."""
-        self._tokens += tokens
+        with self._changed:
+            self._tokens += tokens
         proposals = self._propose()
         with self._changed:
             self._check()
@@ -436,8 +438,9 @@ class ParallelDraft:
         """
         if self._last is not None and self._last.alive:
             raise RuntimeError("the draft is working for another answer")
+        forced = () if context.sampler.constraint is None else (ForcedDrafter(),)
         following = self._last = DraftWorker(
-            self._cache(context), self._others, self._step_seconds, context, pace
+            self._cache(context), (*forced, *self._others), self._step_seconds, context, pace
         )
         following.start()
         try:

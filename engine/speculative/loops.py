@@ -19,7 +19,9 @@ from engine.events import Interval
 from engine.plan.plan import BUCKETS
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import DraftWorker, ParallelDraft
+from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.drafters.forced import ForcedDrafter
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.serial_controller import SerialController
 
@@ -108,6 +110,8 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
     context = DraftContext(
         decoding.tokens, decoding.sampler, decoding.cancelled, decoding.state.features
     )
+    if decoding.sampler.constraint is not None:
+        drafter = CombinedDrafter([ForcedDrafter(), drafter])
     drafter.begin(context)
     while decoding.remaining and not decoding.cancelled():
         draft = None

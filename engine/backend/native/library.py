@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from engine.errors import Absent, InvalidLogits, UserFixable
+from engine.errors import Absent, Cancelled, InvalidLogits, UserFixable
 from engine.language import listed, tr
 
 _NAME = "_native.pyd" if sys.platform == "win32" else "_native.abi3.so"
@@ -236,8 +236,12 @@ class SamplingStruct(c.Structure):
     _fields_ = (
         *_all(c.c_double, "temperature top_p min_p repetition presence frequency"),
         ("seed", c.c_uint64),
-        *_all(c.c_int32, "top_k answer_start share_noise shift"),
+        *_all(c.c_int32, "top_k answer_start share_noise shift constrained"),
     )
+
+
+AllowedFunction = c.CFUNCTYPE(c.c_void_p, c.POINTER(c.c_int32), c.c_int32)
+"""dt_verification.allowed"""
 
 
 class VerificationStruct(c.Structure):
@@ -247,7 +251,7 @@ class VerificationStruct(c.Structure):
         *_all(c.c_int32, "nodes position limit stop_count"),
         *_all(c.c_void_p, "tokens parents stop_ids logits path drawn"),
         *_all(c.c_int32, "length accepted offered"),
-        ("chances", c.c_void_p),
+        *_all(c.c_void_p, "chances allowed"),
     )
 
 
@@ -259,6 +263,8 @@ class CandidateStruct(c.Structure):
 
 def refusal(result: int) -> Exception:
     """Return the exception for a native call that did not return DT_OK."""
+    if result == CANCELLED:
+        return Cancelled()
     if result == _INVALID_LOGITS:
         return InvalidLogits("the model's output is not a number")
     if result == _LOST_WEIGHTS:

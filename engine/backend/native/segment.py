@@ -246,7 +246,7 @@ class NativeSegment(Segment):
             self._verify_call = call
         self._scratch.use(len(request.nodes))
         draws.ask(request)
-        return self._verify_call(handle, committed, draws, hidden, taps)
+        return self._verify_call(handle, committed, draws, request.cancel, hidden, taps)
 
     def expand(
         self,
@@ -272,7 +272,7 @@ class NativeSegment(Segment):
         if hidden is not None:
             hidden = np.ascontiguousarray(hidden, dtype=np.float32)
         arrays = self._arrays_for(step)
-        output = arrays.prepare(step, hidden)
+        output = arrays.prepare(step, hidden, step.cancel)
         handles = self._pool.handle, self._argument, handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):
             raise refusal(result)
