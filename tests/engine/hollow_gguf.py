@@ -10,7 +10,7 @@ from typing import Any
 import gguf
 import numpy as np
 from folder_models import FOLDER_TARGET
-from gguf_models import _add_config, add_vocabulary, _stored_name
+from gguf_models import _add_config, _stored_name, add_vocabulary
 
 from engine.model.families import parse_config
 from engine.model.tensors import expected_tensors
