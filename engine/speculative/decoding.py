@@ -137,9 +137,8 @@ class Decoding:
         room = state.context - len(prompt)
         self._end = len(prompt) + (room if max_tokens is None else min(room, max_tokens))
         self._hold: int | None = None
-        reusable = state.reusable(min(state.common_prefix(prompt), len(prompt) - 1))
-        state.crop(reusable)
-        self.reused = reusable
+        state.crop(min(state.common_prefix(prompt), len(prompt) - 1))
+        self.reused = len(state)
 
     @property
     def committed(self) -> int:
