@@ -18,7 +18,7 @@ from app.chat.maths.shapes import (
     Atoms,
     Fraction,
     Lined,
-    Matrix,
+    MathMatrix,
     Root,
     Scripts,
     Shape,
@@ -323,7 +323,7 @@ class _Reader:
         if len(rows) > 1 and not any(rows[-1]):
             rows.pop()
         cells = [[in_line(joined(cell).strip()) for cell in row] for row in rows]
-        return [Atom(_flat(cells, name), shape=Matrix(rows, name.rstrip("*")))]
+        return [Atom(_flat(cells, name), shape=MathMatrix(rows, name.rstrip("*")))]
 
 
 def _small(atoms: list[Atom], *, under: bool) -> list[Atom]:

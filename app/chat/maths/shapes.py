@@ -16,7 +16,7 @@ class Atom:
     """A piece of a formula that is spaced as one."""
 
     text: str
-    """As it is said in line."""
+    """Form in line."""
     kind: MathClass = MathClass.ORDINARY
     shape: Shape | None = None
     """None: as it is said in line."""
@@ -36,7 +36,7 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """What is under the root, and its degree, which may be empty."""
+    """A root: its contents, and its degree, which may be empty."""
 
     inner: Atoms
     degree: Atoms = ()
@@ -44,7 +44,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Scripts:
-    """What is raised and lowered behind a piece, or above and below an operator."""
+    """Parts raised and lowered behind a piece, or above and below an operator."""
 
     base: Atom
     above: Atoms = ()
@@ -69,14 +69,14 @@ class Lined:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class MathMatrix:
     """Cells by rows, in an environment of this name."""
 
     rows: Sequence[Sequence[Atoms]]
     name: str
 
 
-Shape = Fraction | Root | Scripts | Stacked | Lined | Matrix
+Shape = Fraction | Root | Scripts | Stacked | Lined | MathMatrix
 
 
 def is_flat(atoms: Atoms) -> bool:

@@ -29,7 +29,7 @@ from app.chat.maths.shapes import (
     Atoms,
     Fraction,
     Lined,
-    Matrix,
+    MathMatrix,
     Root,
     Scripts,
     Stacked,
@@ -66,7 +66,7 @@ class Letters:
 
 
 Mark = tuple[float, float, Letters | QRectF | QPainterPath]
-"""What is drawn, moved by so many pixels to the right and downwards."""
+"""Something drawn, moved by so many pixels to the right and downwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class Typesetter:
                 return self._stacked(self._row(base, style), above, below, style)
             case Lined(inner, below):
                 return self._lined(self._row(inner, style), style, below=below)
-            case Matrix() as matrix:
+            case MathMatrix() as matrix:
                 return self._matrix(matrix, style)
             case None:
                 return self._sign(atom, style)
@@ -344,7 +344,7 @@ class Typesetter:
         descent = inner.descent + (gap + 2 * rule if below else 0.0)
         return Box(inner.width, ascent, descent, (*inner.marks, (0.0, 0.0, line)))
 
-    def _matrix(self, matrix: Matrix, style: _Style) -> Box:
+    def _matrix(self, matrix: MathMatrix, style: _Style) -> Box:
         size, name = style.size, matrix.name
         aligned = name not in {"array", "cases"} and not name.endswith("matrix")
         cell = style if aligned else _Style(style.size, style.full, display=False)

@@ -37,7 +37,7 @@ Note = Callable[[int, int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class FormulaSource:
-    """What a formula was made from, and its place among the characters of the source."""
+    """The source of a formula, and its place among the characters of the text."""
 
     text: str
     start: int
