@@ -84,7 +84,7 @@ class ThoughtSplitter:
 
     @property
     def closing_tag(self) -> str:
-        """What ends the thought that is going on."""
+        """The tag that ends the thought that is going on."""
         return f"{self._last_tag[0]}/{self._last_tag[1:]}"
 
     def said_from(self, text: str) -> int:
