@@ -47,7 +47,14 @@ def test_a_day_with_files_and_second_versions(traveller: Traveller, tmp_path: Pa
     traveller.until(lambda: all("token" in each.about for each in chips.chips))
     told = {each.file.name: each.about for each in chips.chips if isinstance(each.file, Attachment)}
     assert set(told) == {"letter.docx", "page.pdf", "notes/plan.txt"}
-    assert all(" 0 token" not in about for about in told.values())
+    # One line each, without the system prompt and what the template has around a message.
+    counts = {
+        name: int(about.replace(",", "").rpartition("· ")[2].split()[0])
+        for name, about in told.items()
+    }
+    assert 4 < counts["notes/plan.txt"] < 60, told
+    assert 4 < counts["page.pdf"] < 60, told
+    assert 40 < counts["letter.docx"] < 300, told
     first = traveller.ask("Who waits?")
     assert first.text.raw_text
 

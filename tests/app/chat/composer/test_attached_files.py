@@ -7,12 +7,13 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from composing import attach, paste
+from composing import attach, paste, words
 from desk import Desk
 from PySide6.QtCore import QMimeData, QUrl
 from PySide6.QtWidgets import QFileDialog
 
 from app.chat.composer.message_field import LONG_PASTE
+from app.history import ChatSetup
 from app.session.attachments import Attachment, sent_files
 from engine.errors import Cancelled, UserFixable
 
@@ -51,6 +52,17 @@ def test_a_file_can_be_sent_alone_and_taken_away_before(desk: Desk, tmp_path: Pa
     desk.answered()
     assert "alpha" not in desk.script.requests[0].messages[0].text
     assert "beta" in desk.script.requests[0].messages[0].text
+
+
+def test_a_file_is_counted_without_the_prompt_that_comes_before_it(
+    desk: Desk, tmp_path: Path
+) -> None:
+    desk.session.set_setup(ChatSetup(system_prompt=words(100)))
+    (tmp_path / "a.txt").write_text("alpha beta\n")
+    attach(desk, tmp_path / "a.txt")
+    (chip,) = desk.chat.composer.chips.chips
+    desk.bot.waitUntil(lambda: "token" in chip.about)
+    assert chip.about.endswith(" · 1 line · 2 tokens")
 
 
 def test_what_is_no_text_is_refused_in_words(desk: Desk, tmp_path: Path) -> None:
