@@ -148,3 +148,5 @@ class ChatRequest:
     """Continue this in place of a conversation; `messages` then holds at most the begun answer."""
     alternatives: int = 0
     """How many likely tokens to tell at each place (`TokenSpan.others`); this costs time."""
+    asker: str = ""
+    """Who asks; nobody finds the cached states of another. The window's user has no name."""

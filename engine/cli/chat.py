@@ -20,6 +20,7 @@ from engine.cli.options import (
     load_command,
     sampling,
 )
+from engine.cli.terminal import harmless
 from engine.commands import Generate, Load, Stop
 from engine.errors import UserFixable
 from engine.events import (
@@ -246,6 +247,8 @@ def _shares_by_depth(stats: AnswerStats) -> list[float]:
 
 
 def _write(text: str) -> None:
+    if sys.stdout.isatty():
+        text = harmless(text)
     # Half an emoji on an ASCII terminal is not worth an abort.
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))

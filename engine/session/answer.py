@@ -164,7 +164,7 @@ class Answer:
             )
         decoding = Decoding(
             pair.target,
-            pair.states.take(prompt.ids),
+            pair.states.take(prompt.ids, request.asker),
             prompt.ids,
             Sampler(
                 request.sampling,
