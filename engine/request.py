@@ -95,6 +95,25 @@ class SamplingParams:
         )
 
 
+class GrammarKind(StrEnum):
+    """Languages that grammars are written in."""
+
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+    LARK = "lark"
+    """As llguidance extends it: `%json`, special tokens."""
+    GBNF = "gbnf"
+    """llama.cpp's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A grammar that an answer has to follow, after its thoughts if it has any."""
+
+    kind: GrammarKind
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class RawPrompt:
     """A prompt that goes to the model as it stands, without a chat template.
@@ -133,6 +152,11 @@ class ChatRequest:
 
     To continue an answer, ask as it was asked for.
     """
+    thought_tokens: int | None = None
+    """Tokens of the answer that may be thought, 1 or more; then the thought is ended for the model.
+
+    None: it thinks as long as it likes.
+    """
     effort: str | None = None
     """How much to think ("low", "high"), for templates that ask; None: their default."""
     began: date | None = None
@@ -146,6 +170,8 @@ class ChatRequest:
     """Stop an answer that keeps repeating the same passage, see `RepetitionDetector`."""
     raw: RawPrompt | None = None
     """Continue this in place of a conversation; `messages` then holds at most the begun answer."""
+    grammar: Grammar | None = None
+    """What the answer has to be; None: whatever the model writes."""
     alternatives: int = 0
     """How many likely tokens to tell at each place (`TokenSpan.others`); this costs time."""
     asker: str = ""

@@ -30,6 +30,7 @@ from drafting_bugs import (
     node_without_its_parent,
     orphan_parent,
     pairs_of_another_beginning,
+    target_deaf_to_a_stop,
 )
 from folder_bugs import (
     borrowed_matrices_kept_with_the_head,
@@ -126,6 +127,14 @@ def stale_keys_after_rejection() -> None:
     from engine.backend.torch_cpu.attention import TorchCache
 
     TorchCache.move = lambda _self, _sources, _target: None  # type: ignore[method-assign]
+
+
+def grammars_ignore_the_path() -> None:
+    """What is allowed at the root is taken to be allowed below it."""
+    from engine.speculative.constraint import Constraint
+
+    honest = Constraint.allowed
+    Constraint.allowed = lambda self, tokens, _path=(): honest(self, tokens)  # type: ignore[method-assign]
 
 
 def penalties_ignore_the_path() -> None:
@@ -493,6 +502,7 @@ BUGS: dict[str, Bug] = {
         Bug(orphan_parent, (_DECODE + "test_tree.py",)),
         Bug(penalties_ignore_the_path, _EXACT),
         Bug(noise_keyed_by_round, _EXACT),
+        Bug(grammars_ignore_the_path, (_DECODE + "test_constrained.py",)),
         Bug(products_of_any_shape, ("tests/engine/backend/test_one_arithmetic.py",)),
         Bug(positions_off_by_one, _EXACT),
         Bug(double_bos, (_MODEL + "text/test_chat_template.py",)),
@@ -516,6 +526,7 @@ BUGS: dict[str, Bug] = {
         Bug(features_left_among_rejected_nodes, ("tests/engine/backend/test_features.py",)),
         Bug(features_of_cut_tokens, ("tests/engine/backend/test_features.py",)),
         Bug(drafts_deaf_to_a_stop, (_DECODE + "test_one_call.py",)),
+        Bug(target_deaf_to_a_stop, (_DECODE + "test_stopping.py",)),
         Bug(taps_one_block_late, _FOLDERS),
         Bug(offsets_taken_for_tokens, _FOLDERS),
         Bug(borrowed_matrices_packed_again, ("tests/engine/backend/test_loans.py",)),

@@ -57,7 +57,7 @@ def test_what_a_server_says_commands_no_terminal(
     tmp_path: Path,
     terminal: bool,
 ) -> None:
-    """Escapes that set clipboard and title are shown as what they are; a pipe gets what was said."""
+    """Escapes that set clipboard and title are shown as such; a pipe gets what was said."""
     hostile = "\x1b]52;c;cm0gLXJmIH4=\x07\x1b]0;root\x07\x9b2JRain\u200d\tis\nwet"
     monkeypatch.setattr(
         server,
