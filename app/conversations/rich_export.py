@@ -61,7 +61,7 @@ def _leading_to(address: str) -> QTextCharFormat:
 
 
 def _stretches(page: QTextDocument) -> Iterator[tuple[int, int, QTextCharFormat]]:
-    """Where stretches of one format begin and end, pictures among them."""
+    """Yield stretches of one format: begin, end, format; pictures among them."""
     block = page.begin()
     while block.isValid():
         at = block.begin()
