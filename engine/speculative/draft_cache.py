@@ -82,7 +82,7 @@ class DraftCache:
         self._forget_staged()
         own = tokens[self.beginnings.start :]
         state = self._state = self._pool.take(own)
-        state.crop(state.reusable(state.common_prefix(own)))
+        state.crop(state.common_prefix(own))
         return own[len(state) :]
 
     def _forget_staged(self) -> None:

@@ -53,6 +53,7 @@ class AnthropicMessages(Dialect):
             stops(body, "stop_sequences"),
             thinking=wish.on,
             effort=wish.effort,
+            thought_tokens=wish.budget,
         )
         return CompletionRequest(chat, stream=bool(body.flag("stream")))
 

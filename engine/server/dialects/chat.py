@@ -54,6 +54,7 @@ class ChatCompletions(Dialect):
             stops(body, "stop"),
             thinking=wish.on,
             effort=wish.effort,
+            thought_tokens=wish.budget,
             alternatives=_alternatives(body) or 0,
         )
         return CompletionRequest(

@@ -49,6 +49,7 @@ class Responses(Dialect):
             stops(body, "stop"),
             thinking=wish.on,
             effort=wish.effort,
+            thought_tokens=wish.budget,
         )
         return CompletionRequest(chat, stream=bool(body.flag("stream")))
 

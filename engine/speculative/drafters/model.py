@@ -60,7 +60,7 @@ class DecoderDrafter:
         own = context.tokens[self._beginnings.start :]
         state = self._state = self._pool.take(own)
         kept = min(state.common_prefix(own), max(len(own) - 1, 0))
-        state.crop(state.reusable(kept))
+        state.crop(kept)
         self._catch_up(state, context, leave=1)
 
     def at_once(self, context: DraftContext, most: int) -> TokenTree:
@@ -75,7 +75,7 @@ class DecoderDrafter:
         depth = min(budget.depth, self._pool.context - length + 1)
         if depth < 1 or budget.nodes < 1 or length < 1 or state is None:
             return TokenTree.root(root)
-        state.crop(state.reusable(length - 1))
+        state.crop(length - 1)
         if not self._catch_up(state, context, leave=CATCH_UP_CHUNK):
             return TokenTree.root(root)
         if depth < budget.depth:
