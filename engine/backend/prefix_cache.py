@@ -8,6 +8,7 @@ there already, or how soon its answer began, would tell what others have written
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from engine.backend.decoder import Decoder
 from engine.backend.sequence import SequenceState
@@ -85,6 +86,15 @@ class PrefixCache:
 
     def _is_open_to(self, asker: str, state: SequenceState) -> bool:
         return self._states[state] == asker or not len(state)
+
+    def snapshot(self, state: SequenceState) -> None:
+        """Keep a way back to where a state is, if it needs one and there is memory for it.
+
+        So a turn that is edited, or written anew, reads only what comes behind.
+        """
+        others = self.nbytes - state.snapshot_bytes
+        with suppress(OutOfMemory, MemoryError):
+            state.snapshot(max(self.budget_bytes - others, 0))
 
     def _make_room(self, keep: SequenceState) -> bool:
         """Room for one more state beside `keep`, the least recently used ones given up for it."""

@@ -181,9 +181,10 @@ class Answer:
                 len(prompt.ids),
                 context,
             )
+        state = pair.states.take(prompt.ids, request.asker)
         decoding = Decoding(
             pair.target,
-            pair.states.take(prompt.ids, request.asker),
+            state,
             prompt.ids,
             Sampler(
                 request.sampling,
@@ -197,6 +198,7 @@ class Answer:
             max_tokens=request.max_tokens,
             cancelled=self._cancelled,
             alternatives=request.alternatives,
+            snapshot=lambda: pair.states.snapshot(state),
         )
         self._tally.prompt_tokens, self._tally.reused = len(prompt.ids), decoding.reused
         if request.thought_tokens is not None and request.raw is None:
