@@ -181,6 +181,11 @@ class ChatRequest:
 
     To continue an answer, ask as it was asked for.
     """
+    thought_tokens: int | None = None
+    """Tokens of the answer that may be thought, 1 or more; then the thought is ended for the model.
+
+    None: it thinks as long as it likes.
+    """
     effort: str | None = None
     """How much to think ("low", "high"), for templates that ask; None: their default."""
     began: date | None = None

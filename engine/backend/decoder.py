@@ -192,7 +192,8 @@ class Decoder:
         if not self.drafts_trees:
             return self.grow(state, request, cancelled)
         cancel = cancelled if isinstance(cancelled, CancelFlag) else None
-        drafted = self._last.draft(state.caches[0], len(state), state.slots, request, cancel)
+        slots = state.slots_behind(len(state) + len(request.pending))
+        drafted = self._last.draft(state.caches[0], len(state), slots, request, cancel)
         if drafted is None:
             return TokenTree.root(request.pending[-1])
         state.extend(request.pending)

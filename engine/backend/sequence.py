@@ -97,14 +97,25 @@ class SequenceState:
         self.caches = tuple(caches)
         self.features = features
         self.context = context
-        self.slots = context + tree
-        """Tokens that the caches hold at most, staged ones included."""
+        self._slots = context + tree
+        self._most_staged = min((c.most_staged for c in caches if c.most_staged), default=None)
         self._tokens: list[int] = []
         self._staged: list[int] = []
         self._parents: list[int] = []
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+    @property
+    def slots(self) -> int:
+        """Tokens that the caches hold at most by now, staged ones included."""
+        return self.slots_behind(len(self._tokens))
+
+    def slots_behind(self, length: int) -> int:
+        """Return the tokens that the caches hold at most once `length` of them are committed."""
+        if self._most_staged is None:
+            return self._slots
+        return min(self._slots, length + self._most_staged)
 
     @property
     def tokens(self) -> Sequence[int]:
@@ -177,7 +188,7 @@ class SequenceState:
     def _add(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         if not tokens:
             raise ValueError("a step needs at least one token")
-        if len(self._tokens) + len(self._staged) + len(tokens) > self.slots:
+        if len(self._tokens) + len(self._staged) + len(tokens) > self._slots:
             raise ValueError("more tokens are staged than the state has room for")
         self._staged += tokens
         self._parents += parents
@@ -289,7 +300,18 @@ class SequenceState:
     def reusable(self, prefix_length: int) -> int:
         """Return how many of the first `prefix_length` committed tokens it can go back to."""
         length = min(prefix_length, len(self._tokens))
-        return min([length, *(cache.reusable(length) for cache in self.caches)])
+        while (nearest := min((c.reusable(length) for c in self.caches), default=length)) < length:
+            length = nearest
+        return length
+
+    def snapshot(self) -> None:
+        """Keep what it takes to come back to the committed tokens; slots need nothing.
+
+        Raises:
+            OutOfMemory: there is no memory for it.
+        """
+        for cache in self.caches:
+            cache.snapshot(len(self._tokens))
 
     def common_prefix(self, tokens: Sequence[int]) -> int:
         """Length of the longest common prefix of the committed tokens and `tokens`."""
@@ -308,6 +330,12 @@ class SequenceState:
             self.features.copy_prefix(other.features, length)
 
     def crop(self, length: int) -> None:
-        """Go back to the first `length` committed tokens and forget the staged nodes."""
+        """Go back to the first `length` committed tokens, or to the nearest ones before them.
+
+        Staged nodes are forgotten.
+        """
         self.discard()
+        length = self.reusable(length)
+        for cache in self.caches:
+            cache.crop(length)
         del self._tokens[length:]

@@ -19,6 +19,7 @@ from engine.cli.options import (
     add_options,
     add_sampling_options,
     load_command,
+    one_or_more,
     sampling,
 )
 from engine.cli.prompt_text import add_prompt_options, files_text, is_interactive, prompt_text
@@ -87,6 +88,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=tr("turn thinking on or off, if the model offers the choice"),
     )
     parser.add_argument(
+        "--thinking-budget",
+        type=one_or_more,
+        metavar="TOKENS",
+        help=tr("end a thought after so many tokens; the model then answers"),
+    )
+    parser.add_argument(
         "--stop-repetition",
         action="store_true",
         help=tr("end an answer that keeps repeating the same passage"),
@@ -119,6 +126,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 tuple(arguments.stop),
                 perf_counter(),
                 arguments.think,
+                thought_tokens=arguments.thinking_budget,
                 stop_repetition=arguments.stop_repetition,
                 grammar=grammar,
             )

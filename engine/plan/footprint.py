@@ -17,14 +17,22 @@ from numpy.typing import NDArray
 from engine.backend.accelerator.sizes import cache_bytes
 from engine.backend.decoder import MAX_TREE
 from engine.backend.ledger import PAGE
-from engine.backend.native.workspace import kv_token_bytes
+from engine.backend.native.workspace import kv_token_bytes, state_bytes
 from engine.backend.sequence import NUMBER
 from engine.commands import KvType, WeightFormat
 from engine.language import later, tr
 from engine.model.config import Fusion, ModelConfig
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.other_family import OtherConfig
-from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, Shape, expected_tensors
+from engine.model.tensors import (
+    EMBEDDING,
+    FINAL_NORM,
+    HEAD,
+    HEAD_IDS,
+    UNQUANTISED,
+    Shape,
+    expected_tensors,
+)
 
 KINDS = {
     WeightFormat.Q4: "Q4_0",
@@ -86,7 +94,8 @@ class Footprint:
         blocks: as many as there are; alike ones are equal. A head's fusion lies in its first.
         head: with the final norm, and with the output matrix also where that is `embedding`.
         tied: embedding and head share one matrix, held once where both lie on one device.
-        kv_bytes_per_block: keys and values of one token in one block.
+        kv_bytes_per_block: keys and values of one token in one block that attends.
+        state_bytes: of one sequence in all blocks that keep a state instead, however long it is.
         kind: the types of stored weights in one word, as in "Q4_K_M".
         config: the model's shape; None of a model that runs through transformers.
         kv: type of keys and values on the CPU; F16 also where they are floats of 32 bits.
@@ -101,6 +110,7 @@ class Footprint:
     kind: str = ""
     config: ModelConfig | None = None
     kv: KvType = KvType.F16
+    state_bytes: int = 0
 
     @property
     def weight_bytes(self) -> int:
@@ -111,7 +121,8 @@ class Footprint:
     @property
     def kv_bytes_per_token(self) -> int:
         """KV cache bytes of one token in all blocks."""
-        return self.kv_bytes_per_block * len(self.blocks)
+        attending = self.config.attending if self.config else len(self.blocks)
+        return self.kv_bytes_per_block * attending
 
     @property
     def hidden(self) -> int:
@@ -145,10 +156,10 @@ class Footprint:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """Last tokens that each block attends to; 0: all."""
+        """Last tokens that each block attends to; 0: all. One with a state sees what it is at."""
         if self.config is None:
             return (0,) * len(self.blocks)
-        return tuple(block.window for block in self.config.blocks)
+        return tuple(1 if block.delta else block.window for block in self.config.blocks)
 
     @property
     def main_kinds(self) -> tuple[str, ...]:
@@ -165,8 +176,11 @@ class Footprint:
         return self.kind or tr(WORDS[self.format])
 
     def kv_bytes(self, context: int, blocks: int) -> int:
-        """Return the KV cache bytes of one sequence in so many blocks, with room for a tree."""
-        return self.kv_bytes_per_block * blocks * _up(context + MAX_TREE, _CHUNK)
+        """Return the bytes of one sequence's cache in so many blocks, with room for a tree."""
+        slots = _up(context + MAX_TREE, _CHUNK)
+        if self.state_bytes:  # such models are not cut
+            return (self.kv_bytes_per_token * slots + self.state_bytes) if blocks else 0
+        return self.kv_bytes_per_block * blocks * slots
 
     def feature_bytes(self, context: int) -> int:
         """Return the bytes that one sequence of the target keeps for this head, in whole pages."""
@@ -205,7 +219,7 @@ def footprint(
         kv: the type that is wished for the KV cache.
     """
     kind = KINDS[weights]
-    names = (name for name in expected_tensors(config) if not name.endswith("router.weight"))
+    names = (name for name in expected_tensors(config) if not name.endswith(UNQUANTISED))
     return _footprint(config, weights, dict.fromkeys(names, kind) | dict(lent or {}), kv=kv)
 
 
@@ -267,6 +281,7 @@ def _footprint(
         config=config,
         kind=kind,
         kv=kv,
+        state_bytes=state_bytes(config),
     )
 
 

@@ -128,7 +128,7 @@ def context_for(
             )
         return wish.context
     held = [target.footprint, *(draft.model.footprint for draft in drafts[:1])]
-    weights = sum(each.weight_bytes for each in held)
+    weights = sum(each.weight_bytes + each.state_bytes for each in held)
     per_token = sum(each.kv_bytes_per_token for each in held)
     features = sum(each.feature_bytes_per_token for each in held)
     tokens = _tokens((host_budget - weights) * KV_SHARE, per_token + features)

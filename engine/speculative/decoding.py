@@ -136,9 +136,9 @@ class Decoding:
         self._alternatives = alternatives
         room = state.context - len(prompt)
         self._end = len(prompt) + (room if max_tokens is None else min(room, max_tokens))
-        reusable = state.reusable(min(state.common_prefix(prompt), len(prompt) - 1))
-        state.crop(reusable)
-        self.reused = reusable
+        self._hold: int | None = None
+        state.crop(min(state.common_prefix(prompt), len(prompt) - 1))
+        self.reused = len(state)
 
     @property
     def committed(self) -> int:
@@ -150,10 +150,27 @@ class Decoding:
         """Most tokens that may still be committed; 0 when the answer has ended."""
         if self.committed and self.tokens[-1] in self._stop_ids:
             return 0
-        return max(self._end - len(self.tokens), 0)
+        end = self._end if self._hold is None else min(self._hold, self._end)
+        return max(end - len(self.tokens), 0)
+
+    def hold_at(self, committed: int | None) -> None:
+        """Let the rounds end at so many tokens of the answer; None: where it ends."""
+        self._hold = None if committed is None else self._prompt_length + committed
+
+    @property
+    def at_hold(self) -> bool:
+        """Tell whether the rounds have come to where `hold_at` ends them."""
+        return self._hold is not None and len(self.tokens) >= self._hold
+
+    def give(self, tokens: Sequence[int]) -> bool:
+        """Append tokens that nobody drew; `prefill` processes them. False: there is no room."""
+        if len(self.tokens) + len(tokens) >= self._end:
+            return False
+        self.tokens.extend(tokens)
+        return True
 
     def prefill(self) -> Iterator[int]:
-        """Process all of the prompt but its last token, yielding the tokens done so far.
+        """Process all tokens but the last, yielding how many are done so far.
 
         What is computed is committed at once, so an interrupted prefill is kept.
 

@@ -15,6 +15,8 @@ from app.widgets.labels import plain_label
 from engine.language import later, tr
 
 _LONGEST_ANSWER = 1_000_000
+_LENGTHS = ("max_tokens", "thought_tokens")
+"""Numbers of tokens, of which the lowest means that there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ SPECS = (
     NumberSpec("presence_penalty"),
     NumberSpec("frequency_penalty"),
     NumberSpec("max_tokens", later("no limit")),
+    NumberSpec("thought_tokens", later("no limit")),
 )
 
 
@@ -103,7 +106,7 @@ class NumberRow(QWidget):
         """The number; None for an answer of any length."""
         if isinstance(self.box, QDoubleSpinBox):
             return round(self.box.value(), self.box.decimals())
-        return self.box.value() or (None if self.spec.field == "max_tokens" else 0)
+        return self.box.value() or (None if self.spec.field in _LENGTHS else 0)
 
     def show_value(self, value: float | None) -> None:
         """Show a number without telling that it changed."""
@@ -124,7 +127,7 @@ def _box(field: str, parent: QWidget) -> QSpinBox | QDoubleSpinBox:
         real.setSingleStep(kind.step)
         return real
     whole = _WholeBox(parent)
-    longest = field == "max_tokens"
+    longest = field in _LENGTHS
     whole.setRange(0, _LONGEST_ANSWER if longest else 1000)
     whole.setSingleStep(100 if longest else 10)
     return whole

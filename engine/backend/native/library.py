@@ -120,19 +120,32 @@ class ExpertsStruct(c.Structure):
     )
 
 
+class DeltaStruct(c.Structure):
+    """dt_delta."""
+
+    _fields_ = (
+        *_all(c.c_int32, "key_heads value_heads key_dim value_dim width tiled"),
+        *_all(c.c_void_p, "convolution rate dt_bias norm"),
+    )
+
+
+PARTS = 4
+"""DT_PARTS: matrices that a block's mixer begins with."""
+
+
 class BlockStruct(c.Structure):
     """dt_block."""
 
     _fields_ = (
-        ("qkv", Matrix * 3),
+        ("in_", Matrix * PARTS),
         ("out", Matrix),
         *_all(
             c.c_void_p,
-            "qkv_bias out_bias input_norm post_norm attention_norm mlp_norm query_norm "
+            "in_bias out_bias input_norm post_norm attention_norm mlp_norm query_norm "
             "key_norm sinks",
         ),
-        ("rope", c.c_int32),
-        ("window", c.c_int32),
+        *_all(c.c_int32, "rope window gated"),
+        ("delta", DeltaStruct),
         ("mlp", Mlp),
         ("experts", ExpertsStruct),
     )
@@ -179,11 +192,14 @@ class StepStruct(c.Structure):
     """dt_step."""
 
     _fields_ = (
-        *_all(c.c_int32, "rows first_slot paths path_base path_width logit_count tap_count own"),
+        *_all(
+            c.c_int32,
+            "rows first_slot paths path_base path_width logit_count tap_count own committed staged",
+        ),
         *_all(
             c.c_void_p,
-            "tokens positions slots path_slots row_path logit_rows taps hidden_in hidden_out "
-            "logits tap_out cancel",
+            "parents tokens positions slots path_slots row_path logit_rows taps hidden_in "
+            "hidden_out logits tap_out cancel",
         ),
     )
 
@@ -322,6 +338,10 @@ def _declare(lib: c.CDLL) -> None:
         "dt_cache_touched": (i64, (at,)),
         "dt_cache_copy": (None, (at, at, i32)),
         "dt_cache_move": (None, (at, at, i32, i32)),
+        "dt_cache_past": (i32, (at,)),
+        "dt_snapshot_bytes": (i64, (c.POINTER(SegmentStruct),)),
+        "dt_snapshot": (i32, (at, c.POINTER(SegmentStruct), at, i32, at)),
+        "dt_restore": (None, (at, i32, at)),
         "dt_sampler_bytes": (i64, (at, i32)),
         "dt_sampler_new": (at, (at, i32, at)),
         "dt_sampler_commit": (None, (at, at, i32)),
@@ -375,8 +395,9 @@ class StaleLibrary(Absent):
 
 
 STRUCTURES = (
-    *(Matrix, Mlp, ExpertsStruct, BlockStruct, Rope, FusionStruct, SegmentStruct, StepStruct),
-    *(SamplingStruct, VerificationStruct, DraftingStruct, CandidateStruct),
+    *(Matrix, Mlp, ExpertsStruct, DeltaStruct, BlockStruct, Rope, FusionStruct),
+    *(SegmentStruct, StepStruct, SamplingStruct, VerificationStruct, DraftingStruct),
+    CandidateStruct,
 )
 """In the order in which dt_abi() tells their sizes."""
 

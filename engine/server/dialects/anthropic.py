@@ -57,6 +57,7 @@ class AnthropicMessages(Dialect):
             effort=wish.effort,
             grammar=wanted_grammar(body, form),
             tools=offered(body),
+            thought_tokens=wish.budget,
         )
         return CompletionRequest(chat, stream=bool(body.flag("stream")))
 

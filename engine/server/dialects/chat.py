@@ -59,6 +59,7 @@ class ChatCompletions(Dialect):
             effort=wish.effort,
             grammar=wanted_grammar(body, body.inner("response_format")),
             tools=offered(body),
+            thought_tokens=wish.budget,
             alternatives=_alternatives(body) or 0,
         )
         return CompletionRequest(

@@ -53,6 +53,7 @@ class Responses(Dialect):
             effort=wish.effort,
             grammar=wanted_grammar(body, None if form is None else form.inner("format")),
             tools=offered(body),
+            thought_tokens=wish.budget,
         )
         return CompletionRequest(chat, stream=bool(body.flag("stream")))
 

@@ -163,6 +163,25 @@ def test_how_much_to_think_is_read(members: Any) -> None:
     assert read(CHAT, **members).thinking is None
 
 
+@pytest.mark.parametrize(
+    ("members", "thinking", "budget"),
+    [
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, True, 1024),
+        ({"thinking_budget": 64}, None, 64),
+        ({"thinking_budget_tokens": 64, "reasoning_budget": 5}, None, 64),
+        ({"thinking_token_budget": 64}, None, 64),
+        ({"reasoning_budget": 0}, False, None),
+        ({"reasoning_budget": -1}, None, None),
+        ({"reasoning": {"max_tokens": 64}}, None, 64),
+        ({"chat_template_kwargs": {"thinking_budget": 64}}, None, 64),
+    ],
+)
+def test_how_long_to_think_is_read(members: Any, thinking: bool | None, budget: int | None) -> None:
+    request = read(CHAT, **members)
+    assert (request.thinking, request.thought_tokens) == (thinking, budget)
+    assert "thinking_budget" in refused(CHAT, thinking_budget=-2)["message"]
+
+
 def test_a_wish_to_think_that_means_nothing_is_refused() -> None:
     assert '"hard" as reasoning_effort' in refused(CHAT, reasoning_effort="hard")["message"]
     assert '"on" as thinking.type' in refused(CHAT, thinking={"type": "on"})["message"]
