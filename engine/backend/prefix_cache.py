@@ -7,6 +7,7 @@ prefills only what changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from engine.backend.decoder import Decoder
 from engine.backend.sequence import SequenceState
@@ -81,6 +82,15 @@ class PrefixCache:
             state.copy_prefix(best, kept)
         self._states.append(state)
         return state
+
+    def snapshot(self, state: SequenceState) -> None:
+        """Keep a way back to where a state is, if it needs one and there is memory for it.
+
+        So a turn that is edited, or written anew, reads only what comes behind.
+        """
+        others = self.nbytes - state.snapshot_bytes
+        with suppress(OutOfMemory, MemoryError):
+            state.snapshot(max(self.budget_bytes - others, 0))
 
     def _make_room(self, keep: SequenceState) -> bool:
         """Room for one more state beside `keep`, the least recently used ones given up for it."""

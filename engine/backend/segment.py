@@ -74,8 +74,16 @@ class SegmentCache(Protocol):
         """Go back to the first `slots` slots, a number that `reusable` returns."""
         ...
 
-    def snapshot(self, slots: int) -> None:
-        """Keep what it takes to come back to this many slots, all that are committed."""
+    @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of `nbytes` that snapshots take."""
+        ...
+
+    def snapshot(self, slots: int, budget: int) -> None:
+        """Keep what it takes to come back to this many slots, all that are committed.
+
+        `budget`: most bytes of all snapshots.
+        """
         ...
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
@@ -105,7 +113,12 @@ class SlotCache:
     def crop(self, slots: int) -> None:
         """Do nothing: what lies behind is written over."""
 
-    def snapshot(self, slots: int) -> None:
+    @property
+    def snapshot_bytes(self) -> int:
+        """0: there are none."""
+        return 0
+
+    def snapshot(self, slots: int, budget: int) -> None:
         """Do nothing: the slots are all there is."""
 
 

@@ -107,6 +107,11 @@ class SequenceState:
         return len(self._tokens)
 
     @property
+    def recurrent(self) -> bool:
+        """Whether it takes snapshots to go back."""
+        return self._most_staged is not None
+
+    @property
     def slots(self) -> int:
         """Tokens that the caches hold at most by now, staged ones included."""
         return self.slots_behind(len(self._tokens))
@@ -304,14 +309,22 @@ class SequenceState:
             length = nearest
         return length
 
-    def snapshot(self) -> None:
+    @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of `nbytes` that snapshots take."""
+        return sum(cache.snapshot_bytes for cache in self.caches)
+
+    def snapshot(self, budget: int) -> None:
         """Keep what it takes to come back to the committed tokens; slots need nothing.
+
+        Args:
+            budget: most bytes of snapshots in each cache; one is kept in any case.
 
         Raises:
             OutOfMemory: there is no memory for it.
         """
         for cache in self.caches:
-            cache.snapshot(len(self._tokens))
+            cache.snapshot(len(self._tokens), budget)
 
     def common_prefix(self, tokens: Sequence[int]) -> int:
         """Length of the longest common prefix of the committed tokens and `tokens`."""

@@ -75,7 +75,12 @@ class TransformersCache:
     def crop(self, slots: int) -> None:
         """Do nothing: a forward that is told of fewer tokens goes back by itself."""
 
-    def snapshot(self, slots: int) -> None:
+    @property
+    def snapshot_bytes(self) -> int:
+        """0: there are none."""
+        return 0
+
+    def snapshot(self, slots: int, budget: int) -> None:
         """Do nothing: the library's states cannot be kept."""
 
     def reusable(self, slots: int) -> int:

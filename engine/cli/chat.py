@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
-from io import TextIOWrapper
+from dataclasses import replace
 from queue import SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from engine.cli.exit_code import ExitCode, on_interrupt
 from engine.cli.grammar_option import add_grammar_options, grammar_of
+from engine.cli.interactive import InteractiveChat, read_lines
 from engine.cli.loaded import error_of, wait_for_model
 from engine.cli.options import (
     add_model_options,
@@ -24,8 +24,7 @@ from engine.cli.options import (
 )
 from engine.cli.prompt_text import add_prompt_options, files_text, is_interactive, prompt_text
 from engine.cli.terminal_text import write
-from engine.commands import Generate, Load, Stop
-from engine.errors import UserFixable
+from engine.commands import DraftChoice, Generate, Load, Stop
 from engine.events import (
     AnswerStats,
     Event,
@@ -34,7 +33,9 @@ from engine.events import (
     FinishReason,
     TextDelta,
 )
-from engine.language import sentences, tr, tr_count
+from engine.hub.local import resolve_model
+from engine.hub.starter import user_data
+from engine.language import tr
 from engine.request import ChatRequest, Message, Role
 from engine.service.engine import Engine
 
@@ -134,7 +135,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             return conversation.ask(request, show)
 
         if interactive:
-            return _converse(opening, first, ask)
+            begun = [*opening, *([Message(Role.USER, first)] if first else [])]
+            chat = InteractiveChat(ask, conversation.load, conversation.model, write, begun)
+            return chat.converse(read_lines(arguments.data or user_data()))
         finished = ask([*opening, Message(Role.USER, first)])
     finally:
         conversation.close()
@@ -157,14 +160,24 @@ class _Conversation:
     """
 
     def __init__(self, load: Load) -> None:
+        self._load = load
         self._events: SimpleQueue[Event] = SimpleQueue()
         self.engine = Engine(self._events.put, sample_devices=False)
         try:
-            self.engine.submit(load)
-            wait_for_model(self._events)
+            self.model = self._loaded(load)
         except BaseException:
             self.close()
             raise
+
+    def _loaded(self, load: Load) -> str:
+        self.engine.submit(load)
+        return wait_for_model(self._events).model_name
+
+    def load(self, name: str) -> str:
+        """Load another model and return its name; the present one stays where that fails."""
+        model = resolve_model(name)
+        self.model = self._loaded(replace(self._load, model=model, draft=DraftChoice.AUTO))
+        return self.model
 
     def close(self) -> None:
         """End the engine."""
@@ -185,34 +198,6 @@ class _Conversation:
                     if failure is not None:
                         raise error_of(failure)
                     return event
-
-
-def _converse(
-    messages: list[Message], files: str, ask: Callable[[list[Message]], Finished]
-) -> ExitCode:
-    """Answer line after line; `files` go before the first."""
-    if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # a stray byte ends no conversation
-    while True:
-        write("> ")
-        line = sys.stdin.readline()
-        if not line:
-            return ExitCode.DONE
-        if not line.strip():
-            continue
-        said, files = "\n\n".join(filter(None, (files, line.rstrip("\n")))), ""
-        messages.append(Message(Role.USER, said))
-        try:
-            finished = ask(messages)
-        except UserFixable as error:
-            write(sentences(error.cause, error.remedy) + "\n")
-            messages.pop()
-            continue
-        messages.append(Message(Role.ASSISTANT, finished.text, finished.token_ids))
-        speed = finished.stats.tokens_per_s
-        tokens = tr_count("{n} token", "{n} tokens", finished.stats.committed)
-        said = tr("{tokens}, {speed:.1f} per second").format(tokens=tokens, speed=speed or 0)
-        write(f"\n[{said}]\n")
 
 
 def _as_json(finished: Finished) -> str:

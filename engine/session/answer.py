@@ -183,9 +183,10 @@ class Answer:
                 len(prompt.ids),
                 context,
             )
+        state = pair.states.take(prompt.ids)
         decoding = Decoding(
             pair.target,
-            pair.states.take(prompt.ids),
+            state,
             prompt.ids,
             Sampler(
                 request.sampling,
@@ -199,6 +200,7 @@ class Answer:
             max_tokens=request.max_tokens,
             cancelled=self._cancelled,
             alternatives=request.alternatives,
+            snapshot=lambda: pair.states.snapshot(state),
         )
         self._tally.prompt_tokens, self._tally.reused = len(prompt.ids), decoding.reused
         if request.thought_tokens is not None and request.raw is None:

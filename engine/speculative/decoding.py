@@ -18,6 +18,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.native.pool import CancelFlag
 from engine.backend.round import Round, Verified, VerifyRequest
 from engine.backend.sequence import SequenceState
+from engine.backend.step import CHUNK
 from engine.backend.tree import TokenTree
 from engine.errors import Cancelled
 from engine.events import Interval
@@ -28,6 +29,8 @@ PREFILL_SECONDS = 0.1
 """A prefill chunk is sized to take about this long, so that a stop is obeyed at once."""
 
 MAX_PREFILL_CHUNK = 512
+OPENING = 8
+"""Tokens that a chat template may open an answer with."""
 
 
 def verify(
@@ -109,6 +112,7 @@ class Decoding:
         max_tokens: most tokens to commit.
         cancelled: asked between chunks of the prefill; a `CancelFlag` ends a forward as well.
         alternatives: how many tokens `Verified.likeliest` has at each place.
+        snapshot: keeps a way back to where the state is, see `PrefixCache.snapshot`.
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class Decoding:
         max_tokens: int | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         alternatives: int = 0,
+        snapshot: Callable[[], None] = lambda: None,
     ) -> None:
         if not prompt:
             raise ValueError("a prompt needs at least one token")
@@ -139,6 +144,8 @@ class Decoding:
         self._hold: int | None = None
         state.crop(min(state.common_prefix(prompt), len(prompt) - 1))
         self.reused = len(state)
+        self._snapshot = snapshot
+        snapshot()  # the border between two turns
 
     @property
     def committed(self) -> int:
@@ -177,17 +184,34 @@ class Decoding:
         Raises:
             Cancelled: the user stopped it.
         """
-        chunk = 16
+        chunk, end = 16, len(self.tokens) - 1
+        border = self._border(end)
+        # A state takes in the earlier parts of a longer forward at once: given up on the way, it
+        # would be behind what is committed.
+        most = CHUNK if self.state.recurrent else MAX_PREFILL_CHUNK
         while (done := len(self.state)) < len(self.tokens) - 1:
             if self.cancelled():
                 raise Cancelled
-            piece = self.tokens[done : min(done + chunk, len(self.tokens) - 1)]
+            stop = border if done < border else end
+            piece = self.tokens[done : min(done + chunk, stop)]
             start = perf_counter()
             self.target.forward(self.state, piece, logit_rows=(), cancel=self._cancel)
             self.state.commit(range(len(piece)))
             pace = len(piece) / max(perf_counter() - start, 1e-6)
-            chunk = min(max(16, int(pace * PREFILL_SECONDS)), MAX_PREFILL_CHUNK)
+            chunk = min(max(16, int(pace * PREFILL_SECONDS)), most)
+            if len(self.state) == border:
+                self._snapshot()
             yield len(self.state)
+
+    def _border(self, end: int) -> int:
+        """Return where a way back is kept, of a state that needs one: near the prompt's end.
+
+        Behind it is what opens the answer, which templates write differently once it is over.
+        Whole slices of a forward lie before it, so that it costs no more of them.
+        """
+        start = len(self.state)
+        whole = max(end - start - OPENING, 0) // CHUNK * CHUNK
+        return start + whole if self.state.recurrent else end
 
     def verify(self, tree: TokenTree, draft: Interval | None = None) -> Round:
         """Run a target forward over the tree (root included); commit what the target agrees to.

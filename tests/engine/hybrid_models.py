@@ -17,6 +17,8 @@ from safetensors.torch import load_file
 from tiny_models import reference, write_model
 from transformers import AttentionInterface
 
+from engine.model.weights.readable import Floats
+
 UNLIKE: dict[str, Any] = {
     "num_hidden_layers": 5,
     "layer_types": [
@@ -64,6 +66,12 @@ def reference_logits(folder: Path, tokens: list[int]) -> NDArray[np.float32]:
         found = model(torch.tensor([tokens]), attention_mask=masks, use_cache=False)
     logits: NDArray[np.float32] = found.logits[0].numpy()
     return logits
+
+
+def apart(got: Floats, expected: NDArray[np.float32]) -> float:
+    """Of the row that is worst."""
+    distance = np.linalg.norm(got - expected, axis=1) / np.linalg.norm(expected, axis=1)
+    return float(distance.max())
 
 
 _GGUF_LEAVES = {

@@ -59,7 +59,12 @@ class NativeCache:
     @property
     def nbytes(self) -> int:
         """Bytes reserved, and of snapshots; pages are touched as the sequence grows."""
-        return self._nbytes + len(self.snapshots) * self._snapshot_bytes
+        return self._nbytes + self.snapshot_bytes
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of `nbytes` that snapshots take."""
+        return len(self.snapshots) * self._snapshot_bytes
 
     @property
     def most_staged(self) -> int | None:
@@ -86,16 +91,25 @@ class NativeCache:
             library().dt_restore(self.handle, slots, pointer(self.snapshots.get(slots)))
         self.snapshots = {kept: own for kept, own in self.snapshots.items() if kept <= slots}
 
-    def snapshot(self, slots: int) -> None:
+    def snapshot(self, slots: int, budget: int) -> None:
         """Keep the states as they are after `slots` tokens, all that are committed.
 
-        Of many snapshots the one that is nearest to another goes.
+        Where there would be more of them than fit, the one goes that is nearest to another.
+
+        Args:
+            slots: the committed tokens.
+            budget: most bytes of all snapshots; one is kept in any case.
 
         Raises:
             OutOfMemory: there is no memory for it.
         """
         if not self._snapshot_bytes or not slots or slots in self.snapshots:
             return
+        most = min(max(budget // self._snapshot_bytes, 1), MOST_SNAPSHOTS)
+        while len(self.snapshots) >= most:
+            places = sorted(self.snapshots)
+            gaps = {place: place - before for before, place in pairwise([0, *places])}
+            del self.snapshots[min(gaps, key=lambda place: gaps[place])]
         kept: NDArray[np.uint8] = reserve(
             self._account, (self._snapshot_bytes,), purpose=Purpose.KV
         )
@@ -103,10 +117,6 @@ class NativeCache:
         if result := library().dt_snapshot(*arguments):
             raise refusal(result)
         self.snapshots[slots] = kept
-        if len(self.snapshots) > MOST_SNAPSHOTS:
-            places = sorted(self.snapshots)
-            gaps = {place: place - before for before, place in pairwise([0, *places[:-1]])}
-            del self.snapshots[min(gaps, key=lambda place: gaps[place])]
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache, a number it can go back to.

@@ -80,9 +80,14 @@ class SimulatedCache:
         """Go back to the first `slots` slots."""
         self.native.crop(slots)
 
-    def snapshot(self, slots: int) -> None:
+    @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of `nbytes` that snapshots take."""
+        return self.native.snapshot_bytes
+
+    def snapshot(self, slots: int, budget: int) -> None:
         """Keep what it takes to come back to this many slots."""
-        self.native.snapshot(slots)
+        self.native.snapshot(slots, budget)
 
     def reusable(self, slots: int) -> int:
         """Return how many of the first `slots` slots the native cache can go back to."""

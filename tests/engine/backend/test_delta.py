@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hybrid_models import reference_logits, write_hybrid
+from hybrid_models import apart, reference_logits, write_hybrid
 from native_models import native_decoder
-from test_native_families import apart
 from test_one_arithmetic import (
     LENGTH,
     after_commit_logits,
@@ -105,7 +104,7 @@ def hashes(model: Decoder, chunks: tuple[int, ...]) -> set[str]:
     found = set()
     for chunk in chunks:
         state = prefilled(model, chunk)
-        state.snapshot()
+        state.snapshot(1 << 30)
         reused = model.new_state(640)
         reused.copy_prefix(state, LENGTH)
         for each in (state, reused):
@@ -159,7 +158,7 @@ def test_a_state_does_not_go_back_without_a_snapshot(model: Decoder) -> None:
 def test_a_snapshot_is_come_back_to(model: Decoder) -> None:
     state, tokens = model.new_state(640), prompt(model)
     fed(model, state, tokens[:40], [40])
-    state.snapshot()
+    state.snapshot(1 << 30)
     expected = fed(model, state, tokens[40:80], [8])
     other = list(reversed(tokens))
     before = fed(model, model.new_state(640), [*tokens[:40], *other[:20]], [60])[40:]
@@ -178,7 +177,7 @@ def test_snapshots_are_few_and_counted(model: Decoder) -> None:
     empty, kept = state.nbytes, []
     for first, last in pairwise(range(0, 130, 10)):
         fed(model, state, tokens[first:last], [10])
-        state.snapshot()
+        state.snapshot(1 << 30)
         kept.append(state.nbytes - empty)
     assert kept[0] > 0
     assert kept[7] == kept[-1] == 8 * kept[0]

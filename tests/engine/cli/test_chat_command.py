@@ -20,7 +20,6 @@ from head_folders import write_head
 from tiny_models import write_chat_model
 
 import engine.cli.chat
-import engine.cli.prompt_text
 from engine.commands import Command, Stop
 from engine.events import Event, TextDelta
 from engine.model.families import open_config
@@ -161,25 +160,6 @@ def test_the_prompt_comes_from_standard_input(duotail: Duotail) -> None:
     given = duotail("chat", "--json", "--max-tokens", "12", "--prompt", STORY).json
     piped = duotail("chat", "--json", "--max-tokens", "12", stdin=STORY.encode() + b"\n").json
     assert piped["tokens"] == given["tokens"]
-
-
-def test_a_conversation_on_a_terminal(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.cli.prompt_text, "at_terminal", lambda: True)
-    done = duotail("chat", "--max-tokens", "8", stdin=b"Hello\n\n\xff?\nAnd you?\n")
-    assert done.code == 0
-    assert done.out.count(" per second]") == 3  # the empty line asked for nothing
-    assert done.out.endswith("> ")
-
-
-def test_a_conversation_goes_on_after_what_cannot_be_answered(
-    duotail: Duotail, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine.cli.prompt_text, "at_terminal", lambda: True)
-    lines = b"Hello\n" + b"Hi " * 500 + b"\nAnd you?\n"
-    done = duotail("chat", "--max-tokens", "4", "--context", "64", stdin=lines)
-    assert done.code == 0
-    assert done.out.count("the context holds 64") == 1
-    assert done.out.count(" per second]") == 2
 
 
 # -- what is refused -------------------------------------------------------------------------
