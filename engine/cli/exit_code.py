@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from types import FrameType
 
-from engine.cli.terminal import harmless
+from engine.cli.terminal_text import harmless
 from engine.errors import OutOfMemory, UserFixable
 from engine.events import WayOut
 from engine.language import listed, tr
