@@ -213,7 +213,7 @@ class ModelConfig:
 
     @property
     def recurrent(self) -> bool:
-        """Whether some block keeps a state, which cannot go back to where it was."""
+        """Tell whether some block keeps a state, which cannot go back to where it was."""
         return any(block.delta for block in self.blocks)
 
     @property
