@@ -69,6 +69,7 @@ from server_bugs import (
     answers_begun_anew_after_making_room,
     answers_of_others_stopped_from_the_window,
     hosts_known_by_their_beginning,
+    prompts_of_others_in_ones_own_cache,
     turns_kept_until_all_is_read,
 )
 
@@ -584,6 +585,7 @@ BUGS: dict[str, Bug] = {
         Bug(hosts_known_by_their_beginning, (_SERVER + "access.py",)),
         Bug(answers_begun_anew_after_making_room, (_SERVER + "household.py",)),
         Bug(turns_kept_until_all_is_read, (_SERVER + "queue.py",)),
+        Bug(prompts_of_others_in_ones_own_cache, (_SERVER + "server_advisories.py",)),
         Bug(
             answers_of_others_stopped_from_the_window,
             ("tests/engine/service/test_giving_way.py",),
