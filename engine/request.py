@@ -29,6 +29,35 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that an answer may ask to be called; `parameters` is the JSON schema of its arguments.
+
+    `strict`: a schema of which something is not supported is refused where the call is constrained;
+    otherwise what is not supported does not count.
+    """
+
+    name: str
+    description: str = ""
+    parameters: str = '{"type": "object", "properties": {}}'
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """The tools of a request, and how free the answer is to call them.
+
+    Attributes:
+        tools: those that may be called; the model is told of no others.
+        required: whether the answer has to be calls.
+        parallel: whether it may call more than one.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    required: bool = False
+    parallel: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation.
 
@@ -172,5 +201,9 @@ class ChatRequest:
     """Continue this in place of a conversation; `messages` then holds at most the begun answer."""
     grammar: Grammar | None = None
     """What the answer has to be; None: whatever the model writes."""
+    tools: ToolChoice = ToolChoice()
+    """What the answer may call; `engine.model.text.tool_calls` reads the calls back."""
     alternatives: int = 0
     """How many likely tokens to tell at each place (`TokenSpan.others`); this costs time."""
+    asker: str = ""
+    """Who asks; nobody finds the cached states of another. The window's user has no name."""

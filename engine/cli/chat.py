@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
@@ -12,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from engine.cli.exit_code import ExitCode, on_interrupt
+from engine.cli.grammar_option import add_grammar_options, grammar_of
 from engine.cli.interactive import InteractiveChat, read_lines
 from engine.cli.loaded import error_of, wait_for_model
 from engine.cli.options import (
@@ -22,8 +22,9 @@ from engine.cli.options import (
     one_or_more,
     sampling,
 )
+from engine.cli.prompt_text import add_prompt_options, files_text, is_interactive, prompt_text
+from engine.cli.terminal_text import write
 from engine.commands import DraftChoice, Generate, Load, Stop
-from engine.errors import UserFixable
 from engine.events import (
     AnswerStats,
     Event,
@@ -73,9 +74,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         ),
     )
     add_sampling_options(parser)
-    parser.add_argument(
-        "--prompt", metavar="TEXT", help=tr("the prompt to answer (default: standard input)")
-    )
+    add_prompt_options(parser)
     add_options(parser, "--system")
     parser.add_argument(
         "--stop",
@@ -100,6 +99,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help=tr("end an answer that keeps repeating the same passage"),
     )
+    add_grammar_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -110,10 +110,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     the exit code tells that it was interrupted.
     """
     load = None if arguments.server else load_command(arguments)
-    params = sampling(arguments)
+    params, grammar = sampling(arguments), grammar_of(arguments)
     opening = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
-    interactive = arguments.prompt is None and not arguments.json and _at_terminal()
-    first = "" if interactive else _prompt(arguments)
+    interactive = is_interactive(arguments)
+    first = files_text(arguments.file) if interactive else prompt_text(arguments)
     conversation: _Conversation | RemoteConversation
     conversation = _Conversation(load) if load else _elsewhere(arguments)
     try:
@@ -129,17 +129,19 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 arguments.think,
                 thought_tokens=arguments.thinking_budget,
                 stop_repetition=arguments.stop_repetition,
+                grammar=grammar,
             )
-            show = (lambda _: None) if arguments.json else _write
+            show = (lambda _: None) if arguments.json else write
             return conversation.ask(request, show)
 
         if interactive:
-            chat = InteractiveChat(ask, conversation.load, conversation.model, _write, opening)
+            begun = [*opening, *([Message(Role.USER, first)] if first else [])]
+            chat = InteractiveChat(ask, conversation.load, conversation.model, write, begun)
             return chat.converse(read_lines(arguments.data or user_data()))
         finished = ask([*opening, Message(Role.USER, first)])
     finally:
         conversation.close()
-    _write(_as_json(finished) if arguments.json else "\n")
+    write(_as_json(finished) if arguments.json else "\n")
     interrupted = finished.reason is FinishReason.STOPPED
     return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
 
@@ -198,31 +200,6 @@ class _Conversation:
                     return event
 
 
-def _at_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _prompt(arguments: argparse.Namespace) -> str:
-    if arguments.prompt is not None:
-        # The shell's bytes that were not UTF-8 arrive as lone surrogates.
-        raw = arguments.prompt.encode("utf-8", "surrogateescape")
-    else:
-        raw = sys.stdin.buffer.read() if sys.stdin is not None else b""
-    try:
-        text: str = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserFixable(
-            tr("The prompt is not valid UTF-8 text (byte {start}).").format(start=error.start),
-            tr("Convert it to UTF-8 and try again."),
-        ) from error
-    text = text.removesuffix("\n") if arguments.prompt is None else text
-    if not text.strip():
-        raise UserFixable(
-            tr("The prompt is empty."), tr("Give a text with --prompt or on standard input.")
-        )
-    return text
-
-
 def _as_json(finished: Finished) -> str:
     stats = finished.stats
     answer: dict[str, object] = {
@@ -241,10 +218,3 @@ def _shares_by_depth(stats: AnswerStats) -> list[float]:
     """Return accepted / drafted tokens at depth 1, 2, ..."""
     pairs = zip(stats.accepted_by_depth, stats.drafted_by_depth, strict=True)
     return [round(accepted / offered, 4) for accepted, offered in pairs if offered]
-
-
-def _write(text: str) -> None:
-    # Half an emoji on an ASCII terminal is not worth an abort.
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-    sys.stdout.flush()

@@ -57,7 +57,9 @@ def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> 
         return raw_prompt(request.raw, messages, tokenizer)
     continued = bool(messages) and messages[-1].role is Role.ASSISTANT
     today = date.today()  # noqa: DTZ011 - the user's own day
-    choices = TemplateChoices(request.thinking, request.effort, request.began or today)
+    choices = TemplateChoices(
+        request.thinking, request.effort, request.began or today, request.tools.tools
+    )
     return template.prompt(messages, tokenizer, continue_answer=continued, choices=choices)
 
 
@@ -181,7 +183,7 @@ class Answer:
                 len(prompt.ids),
                 context,
             )
-        state = pair.states.take(prompt.ids)
+        state = pair.states.take(prompt.ids, request.asker)
         decoding = Decoding(
             pair.target,
             state,

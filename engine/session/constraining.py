@@ -6,7 +6,9 @@ import json
 
 from engine.loading.load import LoadedPair
 from engine.model.text.chat_template import Prompt
+from engine.model.text.grammar import BODY
 from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.tool_style import calls_grammar, style_of
 from engine.request import ChatRequest
 from engine.speculative.constraint import Constraint
 
@@ -22,11 +24,16 @@ def constraint_of(pair: LoadedPair, request: ChatRequest, prompt: Prompt) -> Con
     Raises:
         UserFixable: the grammar cannot be used, or does not allow how the answer begins.
     """
-    if request.grammar is None:
+    grammars = [] if request.grammar is None else [request.grammar]
+    choice, template = request.tools, pair.template.source
+    if choice.tools and (grammars or choice.required):
+        calls = calls_grammar(choice, style_of(template), pair.tokenizer.control_tokens)
+        grammars = [calls] if choice.required else [*grammars, calls]
+    if not grammars:
         return None
     begun = pair.tokenizer.decode(prompt.begun[: prompt.opening])
-    rules = opening(pair.tokenizer, pair.template.source, request, begun)
-    matcher = pair.grammars.matcher(request.grammar, rules)
+    rules = opening(pair.tokenizer, template, request, begun)
+    matcher = pair.grammars.matcher(*grammars, opening=rules)
     constraint = Constraint(matcher, len(prompt.ids) - len(prompt.begun))
     constraint.allowed(prompt.ids)
     return constraint
@@ -46,13 +53,15 @@ def opening(tokenizer: Tokenizer, template: str, request: ChatRequest, begun: st
     if tokenizer.channels:
         channel, message, end, start = (_token(tokenizer, name) for name in _CHANNELS)
         thought = f'{channel} "analysis" {message} text {end} {start} "assistant"'
-        return f'start: ({thought})? {channel} "final" {message} @body\n{_TEXT}\n'
+        return f'start: ({thought})? {channel} "final" {message} {BODY}\n{_TEXT}\n'
     for opens, closes in _TAGS:
         opened = begun.startswith(opens)
         if not opened and (closes not in template or request.thinking is False):
             continue
         thought, rule = _thought(tokenizer, opens, closes)
-        start = f"start: {thought} BLANKS @body" if opened else f"start: ({thought} BLANKS)? @body"
+        start = (
+            f"start: {thought} BLANKS {BODY}" if opened else f"start: ({thought} BLANKS)? {BODY}"
+        )
         return f"{start}\n{_BLANKS}\n{rule}\n"
     return ""
 

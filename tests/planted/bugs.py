@@ -53,6 +53,7 @@ from model_bugs import (
     message_end_ends_the_answer,
     neighbours_taken_for_halves,
     norms_without_their_one,
+    rates_taken_as_stored,
     spaces_behind_control_tokens_doubled,
     window_without_the_row_itself,
 )
@@ -78,10 +79,20 @@ from planning_bugs import (
     features_take_no_memory,
 )
 from planting import everywhere
+from recurrent_bugs import (
+    accepted_rows_left_among_the_rejected,
+    convolution_over_neighbours,
+    rejected_rows_in_the_state,
+    siblings_begin_with_each_others_state,
+    states_that_do_not_go_back,
+    the_heads_block_counted,
+    value_heads_taken_for_neighbours,
+)
 from server_bugs import (
     answers_begun_anew_after_making_room,
     answers_of_others_stopped_from_the_window,
     hosts_known_by_their_beginning,
+    prompts_of_others_in_ones_own_cache,
     turns_kept_until_all_is_read,
 )
 
@@ -457,6 +468,14 @@ BUGS: dict[str, Bug] = {
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
         Bug(rows_between_stretches_nobodys, ("tests/engine/backend/test_native_pool.py",)),
+        Bug(rejected_rows_in_the_state, ("tests/engine/backend/test_delta.py",)),
+        Bug(accepted_rows_left_among_the_rejected, ("tests/engine/backend/test_delta.py",)),
+        Bug(convolution_over_neighbours, ("tests/engine/backend/test_delta.py",)),
+        Bug(siblings_begin_with_each_others_state, ("tests/engine/backend/test_delta.py",)),
+        Bug(states_that_do_not_go_back, ("tests/engine/backend/test_delta.py",)),
+        Bug(rates_taken_as_stored, ("tests/engine/loading/test_hybrid.py",)),
+        Bug(value_heads_taken_for_neighbours, ("tests/engine/loading/test_hybrid.py",)),
+        Bug(the_heads_block_counted, ("tests/engine/loading/test_hybrid.py",)),
         Bug(damaged_scales_accepted, ("tests/engine/backend/test_native_formats.py",)),
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),
@@ -487,6 +506,7 @@ BUGS: dict[str, Bug] = {
         Bug(hosts_known_by_their_beginning, (_SERVER + "access.py",)),
         Bug(answers_begun_anew_after_making_room, (_SERVER + "household.py",)),
         Bug(turns_kept_until_all_is_read, (_SERVER + "queue.py",)),
+        Bug(prompts_of_others_in_ones_own_cache, (_SERVER + "server_advisories.py",)),
         Bug(
             answers_of_others_stopped_from_the_window,
             ("tests/engine/service/test_giving_way.py",),

@@ -23,6 +23,11 @@ def neighbours_taken_for_halves() -> None:
     _places("gguf", lambda part: replace(part, pairs=0))
 
 
+def rates_taken_as_stored() -> None:
+    """The logarithm of a decay's rate is taken for the rate (Qwen3.5)."""
+    _places("safetensors", lambda part: replace(part, log_rate=False))
+
+
 def norms_without_their_one() -> None:
     """Gemma stores the factors of its norms less one."""
     _places("safetensors", lambda part: replace(part, plus_one=False))

@@ -7,7 +7,7 @@ The library is imported with the first grammar. It reads a vocabulary once, a se
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS = 256 * 1024
 """Longest text of a grammar."""
-_COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """How JSON is written: in one line, so that most of what is between values is certain."""
-_BODY = "body"
+BODY = "BODY"
+"""Stands for the grammars in the rules of an opening."""
 
 
 class GrammarCompiler:
@@ -41,13 +42,13 @@ class GrammarCompiler:
         self._vocab = vocab
         self._known: LLTokenizer | None = None
 
-    def matcher(self, grammar: Grammar, opening: str = "") -> GrammarMatcher:
-        """Return what follows an answer and tells which tokens the grammar allows next.
+    def matcher(self, *grammars: Grammar, opening: str = "") -> GrammarMatcher:
+        """Return what follows an answer and tells which tokens the grammars allow next.
 
         Args:
-            grammar: what the answer has to be.
-            opening: Lark rules for what may come before it, which end in the rule `start`
-                and name the grammar as `@body`; empty: nothing may.
+            grammars: the answer has to follow one of them.
+            opening: Lark rules for what may come before: `start` holds `BODY` in their place;
+                empty: nothing may.
 
         Raises:
             UserFixable: the grammar is wrong or too large, or asks for what is not supported.
@@ -56,10 +57,10 @@ class GrammarCompiler:
 
         if self._known is None:
             self._known = self._read_vocabulary()
-        text = _described(grammar, opening)
+        text = _described(grammars, opening)
         matcher = LLMatcher(self._known, text, log_level=0, limits=_limits())
         if matcher.is_error():
-            raise _refusal(grammar, matcher.get_error())
+            raise _refusal(grammars[0], matcher.get_error())
         return GrammarMatcher(matcher, self._vocab, self._tokenizer.eos_ids)
 
     def _read_vocabulary(self) -> LLTokenizer:
@@ -165,33 +166,39 @@ def check_grammar(grammar: Grammar) -> None:
     """
     from llguidance import LLMatcher
 
-    error = LLMatcher.validate_grammar(_described(grammar, ""), limits=_limits())
+    error = LLMatcher.validate_grammar(_described((grammar,), ""), limits=_limits())
     if error and not error.startswith("WARNING"):
         raise _refusal(grammar, error)
 
 
-def _described(grammar: Grammar, opening: str) -> str:
-    """Return a grammar in the library's own form, behind its opening."""
+def _described(grammars: Sequence[Grammar], opening: str) -> str:
+    """Return grammars in the library's own form, behind their opening."""
+    parts = [{"name": f"body_{i}", **_part(each)} for i, each in enumerate(grammars)]
+    if not opening and len(parts) == 1:
+        return json.dumps({"grammars": parts})
+    either = " | ".join(f"@body_{i}" for i in range(len(parts)))
+    first = (opening or f"start: {BODY}\n").replace(BODY, f"({either})", 1)
+    return json.dumps({"grammars": [{"lark_grammar": first}, *parts]})
+
+
+def _part(grammar: Grammar) -> dict[str, object]:
     if len(grammar.text) > MOST_CHARACTERS:
         raise UserFixable(
             tr("The grammar is longer than {count} characters.").format(count=MOST_CHARACTERS),
             tr("Make it shorter, and ask again."),
         )
-    body: dict[str, object] = {"name": _BODY}
     match grammar.kind:
         case GrammarKind.JSON_SCHEMA:
-            body["json_schema"] = _schema(grammar)
+            return {"json_schema": _schema(grammar)}
         case GrammarKind.REGEX:
             from llguidance import LLMatcher
 
             (found,) = json.loads(LLMatcher.grammar_from_regex(grammar.text))["grammars"]
-            body["lark_grammar"] = found["lark_grammar"]
-        case GrammarKind.LARK:
-            body["lark_grammar"] = grammar.text
+            return {"lark_grammar": found["lark_grammar"]}
         case GrammarKind.GBNF:
-            body["lark_grammar"] = _lark_of_gbnf(grammar)
-    first = [{"lark_grammar": opening}] if opening else []
-    return json.dumps({"grammars": [*first, body]})
+            return {"lark_grammar": _lark_of_gbnf(grammar)}
+        case GrammarKind.LARK:
+            return {"lark_grammar": grammar.text}
 
 
 def _schema(grammar: Grammar) -> object:
@@ -200,9 +207,9 @@ def _schema(grammar: Grammar) -> object:
     except (ValueError, RecursionError) as error:
         raise _refusal(grammar, str(error)) from error
     if isinstance(schema, dict):
-        return {**schema, "x-guidance": _COMPACT}
+        return {**schema, "x-guidance": COMPACT}
     if isinstance(schema, bool):
-        return {"x-guidance": _COMPACT} if schema else {"enum": []}
+        return {"x-guidance": COMPACT} if schema else {"enum": []}
     raise _refusal(grammar, "a schema is an object")
 
 

@@ -58,7 +58,7 @@ def test_drafting_in_parallel(duotail: Duotail) -> None:
     assert report["exact"] is True
     assert report["auto"]["tokens_per_s"] == report["tokens_per_s"] > 0
     assert 0 <= report["overlap"] <= 1
-    assert min(report["ttft_ms"], report["plain_ttft_ms"]) > 0
+    assert min(report["ttft_ms"], report["plain_ttft_ms"], report["serial_ttft_ms"]) > 0
     assert list(report["depths"]) == ["2"]
 
 

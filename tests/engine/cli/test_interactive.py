@@ -13,6 +13,7 @@ import pytest
 from command_line import Duotail
 
 import engine.cli.chat
+import engine.cli.prompt_text
 from engine.cli.interactive import HISTORY
 
 PATIENCE_S = 120.0
@@ -21,7 +22,7 @@ PATIENCE_S = 120.0
 def typed(monkeypatch: pytest.MonkeyPatch, lines: Iterable[str]) -> None:
     """Somebody is at the terminal and types these lines."""
     left = iter(lines)
-    monkeypatch.setattr(engine.cli.chat, "_at_terminal", lambda: True)
+    monkeypatch.setattr(engine.cli.prompt_text, "at_terminal", lambda: True)
     monkeypatch.setattr(engine.cli.chat, "read_lines", lambda _data: lambda: next(left, None))
 
 

@@ -47,7 +47,7 @@ PLENTY = machine_with(64 << 30)
         (Mode.CPU, DraftChoice.NONE, Mode.PLAIN, None),
         (Mode.AUTO, DraftChoice.LOOKUP, Mode.CPU, "lookup"),
         (Mode.PLAIN, DraftChoice.LOOKUP, Mode.PLAIN, None),
-        (Mode.AUTO, FOLDER_DRAFT, Mode.CPU, "Duotail 1M draft"),
+        (Mode.AUTO, FOLDER_DRAFT, Mode.CPU, "Duotail 1M draft + lookup"),
         (Mode.PLAIN, FOLDER_DRAFT, Mode.PLAIN, None),
     ],
 )

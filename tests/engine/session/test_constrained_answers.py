@@ -121,7 +121,9 @@ def test_thoughts_come_before_the_grammar(
     tokenizer = Tokenizer.open(FOLDER_TARGET)
     request = ChatRequest("a", (user("?"),), thinking=thinking, grammar=GRAMMARS["regex"][0])
     rules = opening(tokenizer, THINKS, request, begun)
-    matcher = GrammarCompiler(tokenizer, tokenizer.vocab_size).matcher(GRAMMARS["regex"][0], rules)
+    matcher = GrammarCompiler(tokenizer, tokenizer.vocab_size).matcher(
+        GRAMMARS["regex"][0], opening=rules
+    )
     whole = [*tokenizer.encode_text(text), min(tokenizer.eos_ids)]
     assert (matcher.fitting(whole) == len(whole)) is fits
 
