@@ -170,6 +170,15 @@ class Assembly:
             self.model_server,
         )
         self.window = MainWindow(services)
+        self._attend(running, feed, without, panel)
+        self.window.open_last()
+        self.history.tell(lambda: self.house.start_anew(safe=False))
+
+    def _attend(
+        self, running: Running, feed: Feed, without: WithoutDraft, panel: PerformancePanel
+    ) -> None:
+        """Make what looks after the window once it is there."""
+        paths = self.paths
         self._mark = LoadMark(paths.load_mark)
         self._heard = -math.inf
         """When a load last made progress."""
@@ -182,7 +191,7 @@ class Assembly:
         self.pressure = Pressure(running, self.bridge)
         PressureNotice(self.pressure)
         self.house = Housekeeping(
-            paths, self.settings, theme, self.session, self.model_server, self.window
+            paths, self.settings, self._theme, self.session, self.model_server, self.window
         )
         self.window.settings_asked.connect(self.house.show_settings)
         self.window.server_indicator.clicked.connect(self.house.show_requests)
@@ -193,8 +202,6 @@ class Assembly:
         ShownAnswer(self.store, self.session, feed, highlight, self.window)
         self.replays = Replays(self.store, self.session, self.window.pages, without, self.window)
         self.window.chat.transcript.requests.show_rounds.connect(self.replays.show)
-        self.window.open_last()
-        self.history.tell(lambda: self.house.start_anew(safe=False))
 
     def start(
         self,

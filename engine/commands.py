@@ -121,8 +121,8 @@ class Load:
 
     @property
     def allows_lookup(self) -> bool:
-        """Tell whether the conversation itself may propose tokens."""
-        return self.draft in (DraftChoice.AUTO, DraftChoice.LOOKUP)
+        """Tell whether the conversation itself may propose tokens: beside any draft."""
+        return self.draft is not DraftChoice.NONE
 
 
 class ServerKind(StrEnum):

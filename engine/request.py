@@ -29,6 +29,35 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that an answer may ask to be called; `parameters` is the JSON schema of its arguments.
+
+    `strict`: a schema of which something is not supported is refused where the call is constrained;
+    otherwise what is not supported does not count.
+    """
+
+    name: str
+    description: str = ""
+    parameters: str = '{"type": "object", "properties": {}}'
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """The tools of a request, and how free the answer is to call them.
+
+    Attributes:
+        tools: those that may be called; the model is told of no others.
+        required: whether the answer has to be calls.
+        parallel: whether it may call more than one.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    required: bool = False
+    parallel: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation.
 
@@ -95,6 +124,25 @@ class SamplingParams:
         )
 
 
+class GrammarKind(StrEnum):
+    """Languages that grammars are written in."""
+
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+    LARK = "lark"
+    """As llguidance extends it: `%json`, special tokens."""
+    GBNF = "gbnf"
+    """llama.cpp's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A grammar that an answer has to follow, after its thoughts if it has any."""
+
+    kind: GrammarKind
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class RawPrompt:
     """A prompt that goes to the model as it stands, without a chat template.
@@ -133,6 +181,11 @@ class ChatRequest:
 
     To continue an answer, ask as it was asked for.
     """
+    thought_tokens: int | None = None
+    """Tokens of the answer that may be thought, 1 or more; then the thought is ended for the model.
+
+    None: it thinks as long as it likes.
+    """
     effort: str | None = None
     """How much to think ("low", "high"), for templates that ask; None: their default."""
     began: date | None = None
@@ -146,5 +199,11 @@ class ChatRequest:
     """Stop an answer that keeps repeating the same passage, see `RepetitionDetector`."""
     raw: RawPrompt | None = None
     """Continue this in place of a conversation; `messages` then holds at most the begun answer."""
+    grammar: Grammar | None = None
+    """What the answer has to be; None: whatever the model writes."""
+    tools: ToolChoice = ToolChoice()
+    """What the answer may call; `engine.model.text.tool_calls` reads the calls back."""
     alternatives: int = 0
     """How many likely tokens to tell at each place (`TokenSpan.others`); this costs time."""
+    asker: str = ""
+    """Who asks; nobody finds the cached states of another. The window's user has no name."""

@@ -14,7 +14,8 @@ from app.widgets.painted import Painted, blend
 from app.widgets.table import Table
 from engine.bench.modes.report import ModeRow
 from engine.commands import Mode
-from engine.language import listed, number, tr
+from engine.language import listed, tr
+from engine.language.units import tokens_per_s
 
 _BAR = 16
 _AFTER = 14
@@ -127,7 +128,7 @@ class BarsView(Painted):
 
     def _value(self, row: ModeRow) -> str:
         if row.tokens_per_s is not None:
-            speed = number(row.tokens_per_s, ".1f")
+            speed = tokens_per_s(row.tokens_per_s)
             return tr("{speed} tokens/s").format(speed=speed)
         return tr("measuring") if row.mode is self._under_way else tr("waiting")
 

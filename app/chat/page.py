@@ -172,6 +172,10 @@ class ChatPage(QWidget):
         """Open the panel that says how answers are drawn."""
         self._setup.open()
 
+    def toggle_thinking(self) -> None:
+        """Turn thinking on or off, where the model leaves the choice."""
+        self._setup.toggle_thinking()
+
     def open_search(self) -> None:
         """Open the search in the conversation on show."""
         self._search.open()

@@ -17,6 +17,7 @@ from app.conversations.model import ConversationModel, Index
 from app.conversations.sections import ConversationSection, SectionKind
 from app.history import Conversation
 from app.session.conversation_list import shown_title
+from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.widgets.painting import (
@@ -33,7 +34,7 @@ from engine.language import tr
 _SIDE = 10
 _INDENT = 20
 _ICON = 16
-_FOLDER_TEXT = _INDENT + _ICON + 8
+_CHEVRON = 12
 
 
 class ConversationDelegate(QStyledItemDelegate):
@@ -126,8 +127,11 @@ class ConversationDelegate(QStyledItemDelegate):
             draw_background(painter, area, tokens.accent_soft, tokens.accent)
         middle = area.center().y() + 1
         arrow = "chevron-down" if section.is_open else "chevron-right"
-        icon(arrow, tokens.muted).paint(painter, QRect(area.left() + 5, middle - 6, 12, 12))
-        place = QRect(area.left() + _INDENT, middle - _ICON // 2, _ICON, _ICON)
+        side = scaled(_CHEVRON)
+        place = QRect(area.left() + 5, middle - side // 2, side, side)
+        icon(arrow, tokens.muted).paint(painter, place)
+        side = scaled(_ICON)
+        place = QRect(area.left() + scaled(_INDENT), middle - side // 2, side, side)
         icon("folder", tokens.muted).paint(painter, place)
         right = self._paint_more(painter, row)
         if not right:
@@ -135,7 +139,7 @@ class ConversationDelegate(QStyledItemDelegate):
             right = self._view.fontMetrics().horizontalAdvance(count) + _SIDE
             room = QRectF(area.right() - right, area.top(), right, area.height())
             draw_line(painter, room, count, font, tokens.muted)
-        room = QRectF(area).adjusted(_FOLDER_TEXT, 0, -right - 4, 0)
+        room = QRectF(area).adjusted(_folder_text(), 0, -right - 4, 0)
         draw_line(painter, room, section.title, font, tokens.text)
 
     def _paint_heading(
@@ -159,14 +163,19 @@ class ConversationDelegate(QStyledItemDelegate):
         section = self._model.section_of(index)
         in_folder = section is not None and section.key.kind is SectionKind.FOLDER
         if in_folder and isinstance(self._model.entry(index), ConversationSection):
-            return _FOLDER_TEXT
-        return _SIDE + (_INDENT if in_folder else 0)
+            return _folder_text()
+        return _SIDE + (scaled(_INDENT) if in_folder else 0)
 
     def _font(self, conversation: Conversation) -> QFont:
         font = QFont(self._view.font())
         if conversation.id == self.open_id:
             font.setWeight(QFont.Weight.DemiBold)
         return font
+
+
+def _folder_text() -> int:
+    """Return where the name of a folder begins."""
+    return scaled(_INDENT + _ICON + 8)
 
 
 def small(font: QFont) -> QFont:

@@ -11,7 +11,6 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import (
     QLabel,
-    QLineEdit,
     QListView,
     QProgressBar,
     QPushButton,
@@ -29,6 +28,7 @@ from app.history import Conversation, Hit, UndoToken
 from app.history.search_text import words_of
 from app.session.conversation_list import ConversationList
 from app.signals import TypedSignal
+from app.theme.fonts import scaled
 from app.theme.icons import IconButton, icon
 from app.theme.keys import with_keys
 from app.theme.theme import current
@@ -111,8 +111,7 @@ class Sidebar(QWidget):
     def recolour(self) -> None:
         """Draw icons in the theme's colours."""
         tokens = current()
-        self._search_icon.setIcon(icon("search", tokens.muted))
-        self._mark.setPixmap(icon("duotail", tokens.accent).pixmap(22, 22))
+        self._mark.setPixmap(icon("duotail", tokens.accent).pixmap(scaled(22), scaled(22)))
         self.new_button.setIcon(icon("plus", tokens.text))
         self.commands.recolour()
 
@@ -128,9 +127,6 @@ class Sidebar(QWidget):
         self.search.setAccessibleName(tr("Search conversations"))
         self.search.setToolTip(with_keys(tr("Search titles and messages"), "Ctrl+K"))
         self.search.setClearButtonEnabled(True)
-        self._search_icon = self.search.addAction(
-            icon("search", current().muted), QLineEdit.ActionPosition.LeadingPosition
-        )
         self._more = IconButton("more", tr("Folders, import and export"), self)
         self._empty = plain_label("", self, "muted")
         self._empty.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)

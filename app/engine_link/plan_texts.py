@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.commands import Mode
 from engine.events import PlanSummary
-from engine.language import later, listed, number, tr
+from engine.language import later, listed, number, tr, units
 from engine.machine.facts import Accelerator, Machine
 
 MODE_NAMES = {
@@ -17,7 +17,7 @@ MODE_NAMES = {
 """Names of modes in the order in which they are offered; texts for `tr`."""
 MODE_SENTENCES = {
     Mode.AUTO: later("The mode that should be fastest on this PC."),
-    Mode.DOVETAIL: later("GPU and CPU share the model's layers; draft and target take turns."),
+    Mode.DOVETAIL: later("GPU and CPU share the work; draft and target take turns."),
     Mode.CPU: later("The CPU drafts and verifies; the GPU stays free."),
     Mode.PLAIN: later("No draft: the model generates one token at a time."),
     Mode.DUO: later("The CPU drafts while the GPU verifies, both at the same time."),
@@ -26,7 +26,6 @@ NO_ACCELERATOR = later("Needs a GPU that Duotail can use; there is none here.")
 NO_DRAFT_MODEL = later("Needs a draft model: the model's own, or one that you open below.")
 _CPU_NAME = "CPU"
 """Name of the CPU in a `PlanSummary`."""
-_TWO_FIGURES = 9.95
 
 
 def mode_name(mode: str | None) -> str:
@@ -108,12 +107,7 @@ def _target(plan: PlanSummary, card: str) -> str:
 
 def about_speed(tokens_per_s: float) -> str:
     """Return a predicted speed in words."""
-    return tr("about {speed} tokens/s").format(speed=speed_words(tokens_per_s))
-
-
-def speed_words(tokens_per_s: float) -> str:
-    """Tokens per second with as many figures as mean something, without the unit."""
-    return number(tokens_per_s, ".1f" if tokens_per_s < _TWO_FIGURES else ",.0f")
+    return tr("about {speed} tokens/s").format(speed=units.tokens_per_s(tokens_per_s, about=True))
 
 
 def unbroken(text: str) -> str:

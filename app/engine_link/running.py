@@ -104,7 +104,14 @@ class Running(QObject):
         kept = self._settings.value.profiled(wanted.model)
         known = kept.with_profile(ModelProfile.of(wanted)).drafts
         found = plan.drafts_here if plan is not None else ()
-        return list(dict.fromkeys((*map(Path, known), *found)))
+        return list(dict.fromkeys((*map(Path, known), *(each.path for each in found))))
+
+    def draft_name(self, draft: Path) -> str:
+        """Return the name of a draft for people: its own, else that of its file or folder."""
+        plan = self.status.plan
+        found = plan.drafts_here if plan is not None else ()
+        own = {each.path: each.name for each in found}.get(draft) or _named_by_place(draft)
+        return self.name_of(draft, own)
 
     def kept_load(self, model: Path, draft: Path | None = None) -> Load:
         """Return the load of a model as it is kept; without a draft that is gone.
@@ -261,3 +268,11 @@ class Running(QObject):
         self._refused = refused
         self.changed.emit()
         return True
+
+
+def _named_by_place(model: Path) -> str:
+    """Return the name of a file or folder; of one in the hub's cache, that of its repository."""
+    repository = next((each.name for each in model.parents if each.name.startswith("models--")), "")
+    if repository and model.suffix != ".gguf":
+        return repository.rpartition("--")[2]
+    return (model.stem if model.suffix == ".gguf" else model.name) or str(model)

@@ -100,6 +100,7 @@ def unpack_setup(text: str | None) -> ChatSetup:
         ("seed", int),
         ("max_tokens", int),
         ("thinking", bool),
+        ("thought_tokens", int),
         ("seen_after", int),
     )
     for name, kind in optional:

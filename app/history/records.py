@@ -47,6 +47,8 @@ class ChatSetup:
     seed: int | None = None
     max_tokens: int | None = None
     thinking: bool | None = None
+    thought_tokens: int | None = None
+    """Tokens that a thought may take; None: as many as it likes."""
     seen_after: int | None = None
     """Messages up to this one are left out to make room: the model does not see them."""
     instructions: bool = True

@@ -10,7 +10,7 @@ from engine.hub.advice import Badge, DraftCandidate, Fit, Recommendation, Recomm
 from engine.hub.messages import FoundRepository, Packaging, Variant
 from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
 from engine.language import later, number, tr, tr_count
-from engine.language.units import file_size
+from engine.language.units import file_size, tokens_per_s
 
 DOT = " \N{MIDDLE DOT} "
 
@@ -65,9 +65,7 @@ def speed_words(fit: Fit) -> str:
     """Return the expected speed; empty where nobody knows."""
     if fit.slowest is None or fit.fastest is None:
         return ""
-    low, high = (
-        number(value, ".0f" if value >= 9.95 else ".1f") for value in (fit.slowest, fit.fastest)
-    )
+    low, high = (tokens_per_s(value, about=True) for value in (fit.slowest, fit.fastest))
     if low == high:
         return tr("about {speed} tokens/s").format(speed=low)
     return tr("{low}\N{EN DASH}{high} tokens/s").format(low=low, high=high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QButtonGroup, QMenu, QSizePolicy, QToolButton, QWidget
 
 from app.performance.frames import PaintedView
@@ -31,7 +31,6 @@ class Controls(QWidget):
         self.tables = IconButton("table", tr("Show as table"), self)
         self.tables.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         for each in (self.freeze, self.tables):
-            each.setIconSize(QSize(16, 16))
             row.addWidget(each)
 
     def offer(self, views: list[PaintedView]) -> None:

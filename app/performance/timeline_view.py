@@ -23,6 +23,7 @@ from app.performance.idle import Gap, gaps
 from app.performance.sight import Sight
 from app.performance.tables import of_rounds
 from app.performance.timeline import Lane, Stretch, TimelineBlock, blocks, overlaps
+from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import IconButton
 from app.theme.theme import current
 from app.theme.tokens import Tokens
@@ -81,8 +82,12 @@ class TimelineView(PaintedView):
         self.whole.clicked.connect(self.sight.fit)
         self.closer.clicked.connect(lambda: self.sight.zoom(1))
         self.farther.clicked.connect(lambda: self.sight.zoom(-1))
+        keep_sized(self, self._size_buttons)
+
+    def _size_buttons(self) -> None:
         for button in self._buttons:
-            button.setFixedSize(_BUTTON, _BUTTON)
+            button.setFixedSize(scaled(_BUTTON), scaled(_BUTTON))
+        self._place_buttons()
 
     @property
     def _buttons(self) -> tuple[IconButton, ...]:
@@ -103,14 +108,18 @@ class TimelineView(PaintedView):
     @property
     def header_height(self) -> float:
         """The buttons need a little more."""
-        return max(super().header_height, _BUTTON)
+        return max(super().header_height, scaled(_BUTTON))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """The buttons stand at the right end of the header."""
         super().resizeEvent(event)
-        left = self.width() - SIDE - len(self._buttons) * _BUTTON
+        self._place_buttons()
+
+    def _place_buttons(self) -> None:
+        side = scaled(_BUTTON)
+        left = self.width() - SIDE - len(self._buttons) * side
         for place, button in enumerate(self._buttons):
-            button.move(left + place * _BUTTON, 3)
+            button.move(left + place * side, 3)
 
     def describe(self) -> str:
         """Return where the time goes, and the round pointed at or else the newest one."""
@@ -222,7 +231,7 @@ class TimelineView(PaintedView):
             painter.drawText(below, Qt.AlignmentFlag.AlignLeft, said)
 
     def _paint_header(self, painter: QPainter, view: Stretch | None) -> None:
-        shown, taken, sight = "", float(len(self._buttons) * _BUTTON), self.sight
+        shown, taken, sight = "", float(len(self._buttons) * scaled(_BUTTON)), self.sight
         if view is not None:
             span = wording.duration(sight.span)
             shown = tr("whole answer, {time}") if sight.fits else tr("{time} of it")

@@ -102,7 +102,7 @@ class TokenView(PaintedView):
     @property
     def header_height(self) -> float:
         """The buttons need a little more."""
-        return max(super().header_height, _BUTTON + 4)
+        return max(super().header_height, scaled(_BUTTON) + 4)
 
     @property
     def area(self) -> QRectF:
@@ -143,7 +143,7 @@ class TokenView(PaintedView):
         for button in reversed(self.buttons.values()):
             width = button.sizeHint().width()
             right -= width
-            button.setGeometry(right, _TOP - 2, width, _BUTTON)
+            button.setGeometry(right, _TOP - 2, width, scaled(_BUTTON))
             right -= 2
 
     # -- what is shown ---------------------------------------------------------------------

@@ -38,7 +38,7 @@ def rate(value: float | None) -> str:
     """Tokens per second, or a length: one decimal below 100."""
     if value is None:
         return ABSENT
-    return number(value, ".1f" if value < 99.95 else ".0f")
+    return units.tokens_per_s(value)
 
 
 def percent(share: float | None) -> str:

@@ -32,6 +32,7 @@ def chat_request(
         max_tokens=setup.max_tokens,
         clicked_at=clicked_at,
         thinking=setup.thinking,
+        thought_tokens=setup.thought_tokens,
         began=None if began is None else date.fromtimestamp(began),  # noqa: DTZ012 - the user's day
     )
 

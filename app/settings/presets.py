@@ -90,6 +90,12 @@ FIELDS: dict[str, PresetField] = {
         later("For models that can think before they answer."),
         later("Model default"),
     ),
+    "thought_tokens": PresetField(
+        Whole(1, 2**31 - 1),
+        later("Thinking budget"),
+        later("In tokens. A thought that is longer is ended, and the model answers."),
+        later("no limit"),
+    ),
 }
 """All fields that a preset sets."""
 KINDS = {name: part.kind for name, part in FIELDS.items()}

@@ -26,7 +26,7 @@ class SettingsDialog(QDialog):
         vbox(self.page, to=self, margins=0)
         em = ui_font().pointSizeF()
         self.setMinimumSize(min(720, round(46 * em)), 420)
-        self.resize(min(1100, round(78 * em)), min(820, round(58 * em)))
+        self.resize(min(1100, round(84 * em)), min(820, round(58 * em)))
         self.page.sections.setFocus()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDialog, QLabel, QSlider, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDialog, QLabel, QSlider, QWidget
 
 from app.settings.kinds import Choice, Number, Prose, Switch, Whole, Word
 from app.settings.model import BY_MODEL, SPECS, SYSTEM, Settings
@@ -14,6 +14,7 @@ from app.settings.store import SettingsStore
 from app.signals import TypedSignal
 from app.theme.theme import ui_font
 from app.widgets.boxes import hbox, vbox
+from app.widgets.number_box import WholeBox
 from app.widgets.text_button import text_button
 from engine.language import LANGUAGES, number, tr
 
@@ -156,24 +157,15 @@ class NumberEditor(Editor):
             self._sample.setFont(ui_font(value))
 
 
-class _WholeBox(QSpinBox):
-    """A field for a number that leaves the mouse wheel to the page, as `_Combo` does."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
-        """Leave it to the page."""
-        event.ignore()
-
-
 class WholeEditor(Editor):
     """A field for a whole number; what is typed applies when the field is left, or at Enter."""
 
     def __init__(self, name: str, kind: Whole, parent: QWidget | None = None) -> None:
-        self._box = _WholeBox()
+        self._box = WholeBox()
         super().__init__(self._box, parent)
         self._name = name
         self._box.setRange(kind.lowest, kind.highest)
         self._box.setKeyboardTracking(False)
-        self._box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._box.valueChanged.connect(self.chosen.emit)
 
     def show_settings(self, settings: Settings) -> None:

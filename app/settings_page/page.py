@@ -146,6 +146,7 @@ class _Block(QWidget):
 
     def __init__(self, section: SettingsSection, settings: SettingsStore, parent: QWidget) -> None:
         super().__init__(parent)
+        self.hide()  # what is not seen need not be dressed yet
         self._section = tr(section.value).casefold()
         self._layout = vbox(
             plain_label(tr(section.value), self, "heading"),

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Qt
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QWidget
+from PySide6.QtCore import QSignalBlocker
+from PySide6.QtWidgets import QComboBox, QLineEdit, QPlainTextEdit, QWidget
 
 from app.settings.kinds import Number, Switch, Whole
 from app.settings.presets import FIELDS, Preset, PresetField
 from app.settings_page.named_form import NamedForm
 from app.widgets.labels import LabelledRow
+from app.widgets.number_box import RealBox
 from engine.language import tr
 
 _PROMPT_LINES = 5
@@ -60,12 +61,11 @@ class PresetForm(NamedForm[Preset]):
             control.setFixedWidth(control.fontMetrics().horizontalAdvance("m") * 13)
             self.column.addWidget(LabelledRow(tr(part.label), tr(part.about), control, self))
 
-    def _number(self, name: str, kind: Number) -> QDoubleSpinBox:
-        box = QDoubleSpinBox(self, singleStep=kind.step, decimals=2)
+    def _number(self, name: str, kind: Number) -> RealBox:
+        box = RealBox(self)
+        box.setSingleStep(kind.step)
         box.setRange(kind.lowest, kind.highest)
-        box.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         box.setMinimumHeight(self.name.sizeHint().height())
-        box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         box.valueChanged.connect(lambda value: self._set_part(name, round(value, 2)))
         self._setters[name] = box.setValue
         return box

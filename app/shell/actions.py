@@ -76,6 +76,7 @@ class WindowActions(QObject):
             _Row(tr("Show the rounds of the last answer"), "Ctrl+Shift+R", self._show_rounds),
             _Row(tr("Undo the last deletion"), "Ctrl+Z", session.undo_deletion),
             _Row(tr("Sampling"), "Ctrl+T", chat.open_setup),
+            _Row(tr("Think before answering"), "Ctrl+Shift+K", chat.toggle_thinking),
             _Row(tr("Attach files"), "Ctrl+O", chat.outgoing.ask_for_files),
             _Row(tr("Edit prompts"), "", chat.prompt_menu.manage_asked.emit),
             _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),

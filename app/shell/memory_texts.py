@@ -106,7 +106,7 @@ def error_in_words(typical: float | None) -> str:
     """Return the usual error of estimates for the present model."""
     if typical is None:
         return tr("Accuracy is known after the first response.")
-    return tr("Estimates for this model are typically off by {share}.").format(
+    return tr("Half of the estimates for this model are off by less than {share}.").format(
         share=number(typical, ".1%")
     )
 

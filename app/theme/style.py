@@ -113,14 +113,16 @@ QDialogButtonBox, QMessageBox { dialogbuttonbox-buttons-have-icons: 0; }
 """
 
 _FIELDS = """
-QLineEdit, QPlainTextEdit, QComboBox { background: $surface; color: $text;
+QLineEdit, QPlainTextEdit, QComboBox, QAbstractSpinBox { background: $surface; color: $text;
     border: 1px solid $border_strong; border-radius: ${radius}px; padding: 6px 8px;
     selection-background-color: $accent; selection-color: $on_accent; }
-QLineEdit { border-color: $border; }
-QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus {
+QLineEdit, QAbstractSpinBox { border-color: $border; }
+QLineEdit:focus, QPlainTextEdit:focus, QComboBox:focus, QAbstractSpinBox:focus {
     border: 2px solid $accent; padding: 5px 7px; }
 QFrame[look="card"] QPlainTextEdit:focus { border: none; padding: 0; }
-QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { border: none; padding: 4px 6px; }
+QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus { background: transparent;
+    border: none; padding: 0; }
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { width: 0; border: none; }
 /* A list below the box: the style's own popup hides entries behind its scroll buttons. */
 QComboBox { combobox-popup: 0; }
 QComboBox::drop-down { border: none; width: 24px; subcontrol-origin: padding;

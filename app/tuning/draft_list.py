@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Signal
@@ -12,6 +12,7 @@ from app.signals import TypedSignal
 from app.tuning.choice_row import ChoiceRow
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import hbox, vbox
+from app.widgets.terms import explained
 from app.widgets.text_button import text_button
 from engine.commands import DraftChoice, Mode
 from engine.language import later, tr
@@ -43,6 +44,7 @@ class DraftList(QWidget):
         super().__init__(parent)
         self.rows: dict[Path | DraftChoice, ChoiceRow] = {}
         self._group = QButtonGroup(self)
+        self._names: Mapping[Path, str] = {}
         self._room = 0
         self._column = vbox(spacing=4)
         self.folder_button = text_button(tr("Open a draft folder…"), self)
@@ -58,7 +60,8 @@ class DraftList(QWidget):
         """Show which one is chosen, among the model's drafts; whether there are other rows now."""
         draft, known, before = choice.profile.draft, choice.running.drafts, list(self.rows)
         own = list(dict.fromkeys([*([draft] if isinstance(draft, Path) else []), *known]))
-        self._offer([DraftChoice.AUTO, *own[:_MOST], DraftChoice.LOOKUP, DraftChoice.NONE])
+        names = {each: choice.running.draft_name(each) for each in own[:_MOST]}
+        self._offer([DraftChoice.AUTO, *names, DraftChoice.LOOKUP, DraftChoice.NONE], names)
         self.rows[draft].button.setChecked(True)
         told = choice.told
         if draft is DraftChoice.AUTO and told is not None and told.plan is not None:
@@ -77,9 +80,10 @@ class DraftList(QWidget):
         for row in self.rows.values():
             row.fit(width)
 
-    def _offer(self, choices: Sequence[Path | DraftChoice]) -> None:
-        if list(self.rows) == list(choices):
+    def _offer(self, choices: Sequence[Path | DraftChoice], names: Mapping[Path, str]) -> None:
+        if list(self.rows) == list(choices) and names == self._names:
             return
+        self._names = names
         for row in self.rows.values():
             self._group.removeButton(row.button)
             self._column.removeWidget(row)
@@ -89,11 +93,12 @@ class DraftList(QWidget):
 
     def _row(self, choice: Path | DraftChoice) -> ChoiceRow:
         if isinstance(choice, Path):
-            row = ChoiceRow(choice.name or str(choice), "", self)
+            row = ChoiceRow(self._names[choice], "", self)
             row.button.setToolTip(str(choice))
         else:
             label, about = _CHOICES[choice]
             row = ChoiceRow(tr(label), tr(about) if about else "", self)
+            row.setToolTip(explained(tr("Lookup")) if choice is DraftChoice.LOOKUP else "")
         self._group.addButton(row.button)
         self._column.addWidget(row)
         row.button.clicked.connect(lambda _=False: self.chosen.emit(choice))

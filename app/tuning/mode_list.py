@@ -67,6 +67,8 @@ class ModeList(QWidget):
         if card and draft in (DraftChoice.LOOKUP, DraftChoice.NONE):
             missing = NO_DRAFT_MODEL
         self._offer(Mode.DUO, missing, chosen=mode is Mode.DUO)
+        if not card:
+            self.rows[Mode.CPU].say(tr("The CPU drafts and verifies."))
         self._hide_others(card=card, mode=mode)
         points = {curve.mode: curve.at(choice.profile.vram) for curve in curves}
         for each, row in self.rows.items():

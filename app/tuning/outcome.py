@@ -11,13 +11,13 @@ from app.engine_link.plan_texts import (
     kind_of_card,
     mode_name,
     short_run_words,
-    speed_words,
 )
 from app.settings.profiles import ModelProfile
 from engine.commands import KvType, Mode
 from engine.events import PlanSummary, Previewed
 from engine.events.models import Curve, CurvePoint
 from engine.language import later, listed, number, sentences, tr
+from engine.language.units import tokens_per_s
 from engine.machine.facts import Machine
 
 BITS = {KvType.F16: later("16 bits"), KvType.Q8: later("8 bits")}
@@ -110,7 +110,8 @@ def changes(now: LoadOutcome, then: LoadOutcome, machine: Machine | None) -> str
     if not parts and not _faster(now, then):
         return ""
     if now.tokens_per_s and then.tokens_per_s:
-        before, after = speed_words(now.tokens_per_s), speed_words(then.tokens_per_s)
+        before = tokens_per_s(now.tokens_per_s, about=True)
+        after = tokens_per_s(then.tokens_per_s, about=True)
         if before == after:
             parts.append(tr("about as fast ({speed} tokens/s)").format(speed=after))
         else:
@@ -136,12 +137,15 @@ def now_words(
     said = tr("Now: {how}.").format(how=short_run_words(plan, machine))
     if measured is not None and predicted:
         speeds = tr("About {predicted} tokens/s predicted, {measured} measured.").format(
-            predicted=speed_words(predicted), measured=speed_words(measured.tokens_per_s)
+            predicted=tokens_per_s(predicted, about=True),
+            measured=tokens_per_s(measured.tokens_per_s),
         )
     elif measured is not None:
-        speeds = tr("{speed} tokens/s measured.").format(speed=speed_words(measured.tokens_per_s))
+        speeds = tr("{speed} tokens/s measured.").format(speed=tokens_per_s(measured.tokens_per_s))
     elif predicted:
-        speeds = tr("About {speed} tokens/s predicted.").format(speed=speed_words(predicted))
+        speeds = tr("About {speed} tokens/s predicted.").format(
+            speed=tokens_per_s(predicted, about=True)
+        )
     else:
         speeds = ""
     return sentences(said, speeds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.engine_link.plan_texts import about_speed
+from app.widgets.terms import explained
 from engine.errors import UserFixable
 from engine.events import Failed, FailureKind, WayOut
 from engine.language import listed, sentences, tr
@@ -80,3 +81,5 @@ def _needed(needed: DeviceMemory) -> Iterator[str]:
     ):
         if nbytes:
             yield line.format(purpose=purpose, size=memory(nbytes))
+            if meaning := explained(purpose):
+                yield f"    {meaning}"

@@ -19,6 +19,7 @@ from app.tuning.refusal_notice import RefusalNotice
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import Spacing, fill, hbox, vbox
 from app.widgets.labels import part_title, plain_label, say
+from app.widgets.popover import place_popup
 from app.widgets.scroller import scroller
 from app.widgets.terms import plan_tooltip
 from engine.language import tr
@@ -26,8 +27,6 @@ from engine.language import tr
 _WIDTH = 500
 _MARGIN = 18
 _FRAME = 4
-_NEAR = 8
-"""Distance from the edges of the screen."""
 
 
 class RunPanel(QFrame):
@@ -90,7 +89,7 @@ class RunPanel(QFrame):
         )
 
     def open_below(self, place: QPoint) -> None:
-        """Open with the upper right corner at `place`, in screen coordinates, within the screen."""
+        """Open with the upper right corner at `place`, in screen coordinates."""
         self._anchor, self._before = place, self.choosing.profile
         self.choosing.watch(self, watching=True)
         self._show_state()
@@ -192,14 +191,10 @@ class RunPanel(QFrame):
             QWidget.setTabOrder(first, second)
 
     def _fit(self) -> None:
-        """Take the height of the content, as far as the screen goes."""
+        """Take the height of the content, as far as the window goes."""
         self._inside.ensurePolished()
         foot = self._foot.sizeHint().height() + 8
         if not self.refusal.isHidden():
             foot += self.refusal.heightForWidth(self.width() - 2 * _MARGIN - 2)
         wanted = self._inside.heightForWidth(self.width() - 2) + foot + _FRAME
-        screen = self.screen().availableGeometry()
-        height = min(wanted, screen.bottom() - self._anchor.y() - _NEAR)
-        self.setFixedHeight(height)
-        left = max(self._anchor.x() - self.width(), screen.left() + _NEAR)
-        self.move(min(left, screen.right() - self.width() - _NEAR), self._anchor.y())
+        place_popup(self, self._anchor, wanted, above=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtWidgets import QToolButton, QWidget
 
+from app.theme.fonts import keep_sized, scaled
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.widgets.boxes import hbox, vbox
@@ -28,7 +29,9 @@ class Fold(QWidget):
         self.button = QToolButton(self, toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.button.setText(title)
         self.button.setProperty("look", "quiet")
-        self.button.setIconSize(QSize(_ARROW, _ARROW))
+        keep_sized(
+            self.button, lambda: self.button.setIconSize(QSize(scaled(_ARROW), scaled(_ARROW)))
+        )
         self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.body = QWidget(self)
         self.column = vbox(to=self.body, margins=0)

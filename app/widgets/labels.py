@@ -10,6 +10,9 @@ from app.widgets.boxes import hbox, vbox
 
 _SIDE_BY_SIDE = 28
 """Narrower than so many letters "m", the control goes below the texts."""
+_TEXTS = 0.54
+"""Share of the width that texts take, the same in every row."""
+_APART = 20
 
 
 class LabelledRow(QFrame):
@@ -28,7 +31,7 @@ class LabelledRow(QFrame):
         self._texts = vbox(self.label, self.about, spacing=2)
         self.controls = hbox(control, spacing=8)
         self._layout = hbox(
-            (self._texts, 1), self.controls, to=self, spacing=20, margins=(0, 12, 0, 12)
+            (self._texts, 1), self.controls, to=self, spacing=_APART, margins=(0, 12, 0, 12)
         )
 
     def says(self, words: list[str]) -> bool:
@@ -38,12 +41,14 @@ class LabelledRow(QFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Side by side or one above the other."""
         super().resizeEvent(event)
-        narrow = self._wide or self.width() < _SIDE_BY_SIDE * self.fontMetrics().horizontalAdvance(
-            "m"
-        )
+        narrowest = _SIDE_BY_SIDE * self.fontMetrics().horizontalAdvance("m")
+        spare = 0 if self.width() < narrowest else round(self.width() * (1 - _TEXTS))
+        control = self.controls.sizeHint().width() + _APART
+        narrow = self._wide or control > spare
+        self._texts.setContentsMargins(0, 0, spare if narrow else spare - control, 0)
         direction = QBoxLayout.Direction
         self._layout.setDirection(direction.TopToBottom if narrow else direction.LeftToRight)
-        self._layout.setSpacing(8 if narrow else 20)
+        self._layout.setSpacing(8 if narrow else _APART)
         aside = Qt.AlignmentFlag.AlignLeft if narrow and not self._wide else Qt.AlignmentFlag(0)
         self._layout.setAlignment(self.controls, aside)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtCore import QEvent, QRect, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QLineEdit, QWidget
 
+from app.theme.fonts import keep_sized, scaled
+from app.theme.icons import icon
+from app.theme.theme import current
 from app.widgets.escape import claims_escape
+
+_ICON = 16
+_LEFT = 9
 
 
 class SearchField(QLineEdit):
@@ -14,6 +20,20 @@ class SearchField(QLineEdit):
 
     down_asked = Signal()
     open_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        keep_sized(self, lambda: self.setTextMargins(scaled(_ICON) + 4, 0, 0, 0))
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """The glass before the text: icons that Qt puts there do not grow with it."""
+        super().paintEvent(event)
+        side = scaled(_ICON)
+        left = self.width() - _LEFT - side if self.isRightToLeft() else _LEFT
+        place = QRect(left, (self.height() - side) // 2, side, side)
+        painter = QPainter(self)
+        icon("search", current().muted).paint(painter, place)
+        painter.end()
 
     def event(self, event: QEvent) -> bool:
         """Escape is ours while there is something to clear, before it stops an answer."""

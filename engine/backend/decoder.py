@@ -24,6 +24,7 @@ from engine.backend.round import (
 from engine.backend.segment import Backend, Segment, Share
 from engine.backend.sequence import ROOT, FeatureStore, SequenceState
 from engine.backend.tree import TokenTree
+from engine.errors import Cancelled
 from engine.model.config import Fusion, ModelConfig
 from engine.model.other_family import OtherConfig
 from engine.model.tensors import HEAD_IDS
@@ -191,7 +192,8 @@ class Decoder:
         if not self.drafts_trees:
             return self.grow(state, request, cancelled)
         cancel = cancelled if isinstance(cancelled, CancelFlag) else None
-        drafted = self._last.draft(state.caches[0], len(state), state.slots, request, cancel)
+        slots = state.slots_behind(len(state) + len(request.pending))
+        drafted = self._last.draft(state.caches[0], len(state), slots, request, cancel)
         if drafted is None:
             return TokenTree.root(request.pending[-1])
         state.extend(request.pending)
@@ -343,6 +345,7 @@ class Decoder:
         Raises:
             ValueError: the state has no room.
             InvalidLogits: the logits at a node of the path are not finite.
+            Cancelled: the request's flag is set; nothing is committed.
         """
         committed, cache, hidden = len(state), state.caches[-1], None
         nodes = request.nodes
@@ -351,11 +354,14 @@ class Decoder:
         feeds, tapped = self._feeds, dict[int, Floats]()
         if before := self.segments[:-1]:
             state.discard()
-            step = state.stage(nodes, request.parents, taps=feeds.taps if feeds else ())
+            taps = feeds.taps if feeds else ()
+            step = state.stage(nodes, request.parents, taps=taps, cancel=request.cancel)
             for segment, own in zip(before, state.caches, strict=False):
                 output = segment.run(step, own, hidden)
                 hidden = output.hidden
                 tapped |= output.taps
+                if request.cancel:
+                    raise Cancelled
         verified, found = self._last.verify(
             cache, committed, draws, request, hidden=hidden, taps=self._last_taps
         )
@@ -399,18 +405,26 @@ class Decoder:
         logit_rows: Sequence[int] | None = None,
         taps: tuple[int, ...] = (),
         features: Floats | None = None,
+        cancel: CancelFlag | None = None,
     ) -> Forward:
         """Stage n tokens behind what is staged in `state` and compute them; see `stage`.
 
         `features`, fp32 [n, fusion.width]: what a head takes beside the tokens.
+
+        Raises:
+            Cancelled: the flag is set; the tokens stay staged.
         """
         if self._feeds is not None:
             taps = tuple(dict.fromkeys((*taps, *self._feeds.taps)))
         feeds = self._feeds is not None and not self._feeds.taps
-        step = state.stage(tokens, parents, logit_rows=logit_rows, taps=taps, feeds=feeds)
+        step = state.stage(
+            tokens, parents, logit_rows=logit_rows, taps=taps, feeds=feeds, cancel=cancel
+        )
         output = self.segments[0].run(step, state.caches[0], features)
         tapped = output.taps
         for segment, cache in zip(self.segments[1:], state.caches[1:], strict=True):
+            if cancel:
+                raise Cancelled
             output = segment.run(step, cache, output.hidden)
             tapped |= output.taps
         if output.logits is None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from math import exp
 
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.backend.native.pool import CancelFlag
 from engine.backend.tree import TokenTree
 from engine.events import Interval, hull
 from engine.model.weights.readable import Floats
@@ -77,6 +81,7 @@ class VerifyRequest:
         tokens: committed tokens, the root included.
         limit: most tokens to draw.
         stop_ids: tokens that nothing follows.
+        cancel: gives the verification up once it is set, where the device looks at it.
     """
 
     nodes: Sequence[int]
@@ -84,7 +89,11 @@ class VerifyRequest:
     tokens: Sequence[int]
     limit: int
     stop_ids: Collection[int] = ()
+    cancel: CancelFlag | None = None
 
+
+Allowed = Callable[[Sequence[int], Sequence[int]], NDArray[np.uint32]]
+"""Which tokens may follow committed ones and a path below them: a bit each, the lowest first."""
 
 Candidates = Sequence[tuple[int, float]]
 """Tokens that may follow a node with the logs of their chances, the best first."""

@@ -51,7 +51,12 @@ class SegmentOutput:
 
 
 class SegmentCache(Protocol):
-    """Keys and values of one sequence in one segment, at addresses that never move."""
+    """Keys, values and states of one sequence in one segment, at addresses that never move."""
+
+    @property
+    def most_staged(self) -> int | None:
+        """Nodes that may be staged at a time; None: as many as there are slots."""
+        ...
 
     @property
     def nbytes(self) -> int:
@@ -59,7 +64,26 @@ class SegmentCache(Protocol):
         ...
 
     def reusable(self, slots: int) -> int:
-        """Return how many of the first `slots` slots it can go back to; recurrent memory cannot."""
+        """Return how many of the first `slots` slots it can go back to.
+
+        A state cannot go back behind what went into it, but to a snapshot.
+        """
+        ...
+
+    def crop(self, slots: int) -> None:
+        """Go back to the first `slots` slots, a number that `reusable` returns."""
+        ...
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of `nbytes` that snapshots take."""
+        ...
+
+    def snapshot(self, slots: int, budget: int) -> None:
+        """Keep what it takes to come back to this many slots, all that are committed.
+
+        `budget`: most bytes of all snapshots.
+        """
         ...
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
@@ -72,6 +96,30 @@ class SegmentCache(Protocol):
         They ascend, and each is at or behind its destination; or all lie before the target.
         """
         ...
+
+
+class SlotCache:
+    """A cache whose slots stand by themselves: it can go back to any, and is told nothing."""
+
+    @property
+    def most_staged(self) -> int | None:
+        """None: as many nodes as there are slots."""
+        return None
+
+    def reusable(self, slots: int) -> int:
+        """Return `slots`."""
+        return slots
+
+    def crop(self, slots: int) -> None:
+        """Do nothing: what lies behind is written over."""
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """0: there are none."""
+        return 0
+
+    def snapshot(self, slots: int, budget: int) -> None:
+        """Do nothing: the slots are all there is."""
 
 
 CacheT = TypeVar("CacheT")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, Purpose, Reach
 from engine.backend.native.memory import reserve
+from engine.backend.native.pool import CancelFlag
 from engine.backend.segment import SegmentCache
 from engine.backend.step import Step
 from engine.model.weights.readable import Floats
@@ -96,14 +97,30 @@ class SequenceState:
         self.caches = tuple(caches)
         self.features = features
         self.context = context
-        self.slots = context + tree
-        """Tokens that the caches hold at most, staged ones included."""
+        self._slots = context + tree
+        self._most_staged = min((c.most_staged for c in caches if c.most_staged), default=None)
         self._tokens: list[int] = []
         self._staged: list[int] = []
         self._parents: list[int] = []
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+    @property
+    def recurrent(self) -> bool:
+        """Tell whether it takes snapshots to go back."""
+        return self._most_staged is not None
+
+    @property
+    def slots(self) -> int:
+        """Tokens that the caches hold at most by now, staged ones included."""
+        return self.slots_behind(len(self._tokens))
+
+    def slots_behind(self, length: int) -> int:
+        """Return the tokens that the caches hold at most once `length` of them are committed."""
+        if self._most_staged is None:
+            return self._slots
+        return min(self._slots, length + self._most_staged)
 
     @property
     def tokens(self) -> Sequence[int]:
@@ -134,6 +151,7 @@ class SequenceState:
         logit_rows: Sequence[int] | None = None,
         taps: tuple[int, ...] = (),
         feeds: bool = False,
+        cancel: CancelFlag | None = None,
     ) -> Step:
         """Add nodes behind what is staged and return the forward that computes them.
 
@@ -144,6 +162,7 @@ class SequenceState:
             logit_rows: rows (0..n-1) whose logits are wanted; None is all.
             taps: blocks whose outputs are wanted.
             feeds: whether the final hidden states are wanted beside the logits.
+            cancel: gives the forward up once it is set.
 
         Raises:
             ValueError: an empty step, a parent that is not staged yet, or no slots left.
@@ -154,7 +173,7 @@ class SequenceState:
         else:
             self.adopt(tokens, parents)
         wanted = None if logit_rows is None else sorted(logit_rows)
-        return Step(tokens, self._parents, len(self._tokens), wanted, taps, feeds)
+        return Step(tokens, self._parents, len(self._tokens), wanted, taps, feeds, cancel)
 
     def adopt(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         """Add nodes behind what is staged; their keys and values are the caller's business.
@@ -174,7 +193,7 @@ class SequenceState:
     def _add(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         if not tokens:
             raise ValueError("a step needs at least one token")
-        if len(self._tokens) + len(self._staged) + len(tokens) > self.slots:
+        if len(self._tokens) + len(self._staged) + len(tokens) > self._slots:
             raise ValueError("more tokens are staged than the state has room for")
         self._staged += tokens
         self._parents += parents
@@ -286,7 +305,26 @@ class SequenceState:
     def reusable(self, prefix_length: int) -> int:
         """Return how many of the first `prefix_length` committed tokens it can go back to."""
         length = min(prefix_length, len(self._tokens))
-        return min([length, *(cache.reusable(length) for cache in self.caches)])
+        while (nearest := min((c.reusable(length) for c in self.caches), default=length)) < length:
+            length = nearest
+        return length
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of `nbytes` that snapshots take."""
+        return sum(cache.snapshot_bytes for cache in self.caches)
+
+    def snapshot(self, budget: int) -> None:
+        """Keep what it takes to come back to the committed tokens; slots need nothing.
+
+        Args:
+            budget: most bytes of snapshots in each cache; one is kept in any case.
+
+        Raises:
+            OutOfMemory: there is no memory for it.
+        """
+        for cache in self.caches:
+            cache.snapshot(len(self._tokens), budget)
 
     def common_prefix(self, tokens: Sequence[int]) -> int:
         """Length of the longest common prefix of the committed tokens and `tokens`."""
@@ -305,6 +343,12 @@ class SequenceState:
             self.features.copy_prefix(other.features, length)
 
     def crop(self, length: int) -> None:
-        """Go back to the first `length` committed tokens and forget the staged nodes."""
+        """Go back to the first `length` committed tokens, or to the nearest ones before them.
+
+        Staged nodes are forgotten.
+        """
         self.discard()
+        length = self.reusable(length)
+        for cache in self.caches:
+            cache.crop(length)
         del self._tokens[length:]

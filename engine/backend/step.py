@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.backend.native.pool import CancelFlag
+
 CHUNK = 64
 """Attention walks the keys by position in fixed chunks of this many, always from position 0."""
 
@@ -46,6 +48,7 @@ class Step:
         logit_rows: the rows whose logits are wanted, ascending; None is all.
         taps: blocks whose output hidden states are wanted.
         feeds: whether the last segment's hidden states are wanted beside its logits.
+        cancel: gives the forward up once it is set, where the device looks at it.
     """
 
     tokens: Sequence[int]
@@ -54,6 +57,7 @@ class Step:
     logit_rows: Sequence[int] | None = None
     taps: tuple[int, ...] = ()
     feeds: bool = False
+    cancel: CancelFlag | None = None
 
     @property
     def first(self) -> int:

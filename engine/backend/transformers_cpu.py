@@ -67,6 +67,22 @@ class TransformersCache:
         """Bytes that it takes at most."""
         return self._nbytes
 
+    @property
+    def most_staged(self) -> int | None:
+        """None: as many nodes as there are slots."""
+        return None
+
+    def crop(self, slots: int) -> None:
+        """Do nothing: a forward that is told of fewer tokens goes back by itself."""
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """0: there are none."""
+        return 0
+
+    def snapshot(self, slots: int, budget: int) -> None:
+        """Do nothing: the library's states cannot be kept."""
+
     def reusable(self, slots: int) -> int:
         """Return how many of the first `slots` tokens it can go back to.
 

@@ -112,6 +112,14 @@ class TokenTree:
             return self.weights[node]
         return self.scores[node] - self.scores[self.parents[node]]
 
+    def path_to(self, node: int) -> list[int]:
+        """The nodes from below the root down to `node`."""
+        path: list[int] = []
+        while node > 0:
+            path.append(node)
+            node = self.parents[node]
+        return path[::-1]
+
     def likeliest_below(self, node: int) -> tuple[int, ...]:
         """The tokens below `node` when the best child is taken at every step."""
         tokens: list[int] = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from engine.model.config import ModelConfig
 from engine.model.gguf.header import KIND_OF_NAME
-from engine.model.tensors import EMBEDDING, HEAD, expected_tensors
+from engine.model.tensors import EMBEDDING, HEAD, UNQUANTISED, expected_tensors
 
 UNIFORM = {
     kind.lower(): kind
@@ -113,8 +113,8 @@ def tensor_kinds(config: ModelConfig, wanted: str) -> dict[str, str]:
 
 
 def _kind(config: ModelConfig, wanted: str, name: str, cols: int) -> str:
-    if name.endswith("mlp.router.weight"):
-        return "F32"  # small, and it decides
+    if name.endswith(UNQUANTISED):
+        return "F32"  # small, and much hangs on it
     recipe = RECIPES.get(wanted)
     if recipe is None:
         return fitting(UNIFORM[wanted], cols)

@@ -105,6 +105,7 @@ class ScriptedDraft(Decoder):
         self._trees = trees
         head = isinstance(draft.config, ModelConfig) and draft.config.fusion is not None
         self._ahead = 2 if head else 1  # positions from a row to what it proposes
+        self._shift = 0  # tokens before the first that it has read
 
     def draft(
         self,
@@ -116,7 +117,8 @@ class ScriptedDraft(Decoder):
         script, budget = self.script, request.budget
         if not self._trees:
             budget = replace(budget, nodes=min(budget.nodes, budget.depth), width=1)
-        position = len(state) + len(request.pending) - 1 + self._ahead
+        self._shift = request.ranking.shift
+        position = self._shift + len(state) + len(request.pending) - 1 + self._ahead
         # The floor is meant for the script's probabilities, which the model knows nothing of.
         own = replace(budget, depth=script.depth(budget), floor=0.0)
         tree = super().draft(state, replace(request, budget=own), cancelled)
@@ -136,6 +138,7 @@ class ScriptedDraft(Decoder):
         cancel: CancelFlag | None = None,
     ) -> Expanded | None:
         """Rank candidates (see `Decoder.expand_head`) behind the script's token, the best."""
+        self._shift = ranking.shift
         first, script = len(state.staged), self.script
         found = super().expand_head(
             state, tokens, parents, wanted, features, ranking, width, cancel
@@ -143,7 +146,7 @@ class ScriptedDraft(Decoder):
         if found is None:
             return None
         scripted = [
-            _behind(script, _position(state, first + row) + self._ahead, own)[:width]
+            _behind(script, self._place(state, first + row), own)[:width]
             for row, own in zip(wanted, found.candidates, strict=True)
         ]
         return replace(found, candidates=scripted)
@@ -157,6 +160,7 @@ class ScriptedDraft(Decoder):
         logit_rows: Sequence[int] | None = None,
         taps: tuple[int, ...] = (),
         features: Floats | None = None,
+        cancel: CancelFlag | None = None,
     ) -> Forward:
         """Compute nodes (see `Decoder.forward`); the script's token has the largest logit.
 
@@ -164,12 +168,22 @@ class ScriptedDraft(Decoder):
         """
         first = len(state.staged)
         done = super().forward(
-            state, tokens, parents, logit_rows=logit_rows, taps=taps, features=features
+            state,
+            tokens,
+            parents,
+            logit_rows=logit_rows,
+            taps=taps,
+            features=features,
+            cancel=cancel,
         )
         rows = range(len(tokens)) if logit_rows is None else sorted(logit_rows)
         for row, logits in zip(rows, done.logits, strict=True):
-            self._favour(logits, _position(state, first + row) + self._ahead)
+            self._favour(logits, self._place(state, first + row))
         return done
+
+    def _place(self, state: SequenceState, node: int) -> int:
+        """Return the place in the text of what a staged node proposes."""
+        return self._shift + _position(state, node) + self._ahead
 
     def _favour(self, logits: Floats, position: int) -> None:
         """Raise the logit of the script's token to its probability, at least above all others."""
@@ -277,7 +291,7 @@ def _behind(script: Script, position: int, own: Candidates) -> Candidates:
 
 
 def _position(state: SequenceState, node: int) -> int:
-    """Return the position in the sequence of a staged node."""
+    """Return the position of a staged node in what the draft has read."""
     position = len(state)
     while (node := state.parents[node]) != ROOT:
         position += 1

@@ -10,7 +10,7 @@ from time import perf_counter
 from engine.backend.decoder import Decoder
 from engine.backend.native.workspace import WIDTH
 from engine.backend.prefix_cache import PrefixCache
-from engine.backend.round import Round
+from engine.backend.round import Budget, Round
 from engine.bench.forward import CONTEXT, prompt
 from engine.bench.harness import acceptance_length, plain_share
 from engine.bench.scripted_draft import FixedDepth, Script, ScriptedDraft
@@ -24,7 +24,7 @@ from engine.request import SamplingParams
 from engine.session.tally import Tally
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import ParallelDraft
-from engine.speculative.drafters.drafter import Drafter
+from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.drafters.model import HeadDrafter, StandaloneDrafter
 from engine.speculative.loops import Loop, Parallel, Plain, Serial
 from engine.speculative.parallel_controller import ParallelController
@@ -86,6 +86,22 @@ class Speed:
     acceptance_length: float | None
     accepted: float | None
     plain_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """Seconds from an unread prompt to the first token.
+
+    Attributes:
+        plain: of the target alone.
+        drafting: where the mode drafts.
+        in_turns: of serial speculation as it is usually done; None for a feature head, which has
+            nothing to read before the target has.
+    """
+
+    plain: float
+    drafting: float | None = None
+    in_turns: float | None = None
 
 
 @dataclass(slots=True)
@@ -191,22 +207,51 @@ class ShapeAnswers:
         """The rounds of the last answer that the mode's strategy wrote; empty without a draft."""
         return () if self._auto is None else tuple(self._auto.rounds)
 
-    def first_token_seconds(self) -> tuple[float, float | None]:
-        """Seconds from a prompt nobody has read to its first token: plain, and with the draft.
+    def first_token_seconds(self) -> FirstToken:
+        """Time the first token behind prompts that nobody has read.
 
-        Prefixes that the draft keeps are those of the same prompt, so it is given another one.
+        Prefixes that the draft keeps are those of the same prompt, so each is another one.
         """
-        loops = [Plain(), *([] if self._auto is None else [self._auto.loop])]
-        found = [self._first_token(loop, place) for place, loop in enumerate(loops, 1)]
-        return found[0], found[1] if len(found) > 1 else None
+        plain = self._first_token(Plain(), 1)
+        if self._draft is None or self._auto is None:
+            return FirstToken(plain)
+        own = self._first_token(self._auto.loop, 2)
+        config = self._draft.config
+        head = isinstance(config, ModelConfig) and config.fusion is not None
+        return FirstToken(plain, own, None if head else self._in_turns(self._draft, 3))
 
-    def _first_token(self, loop: Loop, other: int) -> float:
+    def _in_turns(self, draft: ScriptedDraft, other: int) -> float:
+        """Seconds to the first token of serial speculation as it is usually done.
+
+        Target and draft read the prompt one after the other, and a chain is drafted before the
+        target verifies for the first time: the baseline of arXiv 2503.00784.
+        """
+        decoding = self._unread(other)
+        drafter = StandaloneDrafter(draft, PrefixCache(draft, self._options.context))
+        context = DraftContext(decoding.tokens, decoding.sampler, decoding.cancelled)
+        depth = self._options.depths[0] if self._options.depths else 1
+        started = perf_counter()
+        for _ in decoding.prefill():
+            pass
+        drafter.begin(context)
+        drafter.read(context, len(decoding.tokens))
+        decoding.verify(drafter.propose(context, Budget(depth, depth, 1)))
+        spent = perf_counter() - started
+        self._state.crop(0)
+        return spent
+
+    def _unread(self, other: int) -> Decoding:
+        """An answer to a prompt that is not the measured one."""
         vocab = self._target.config.vocab_size
         asked = [(token + other) % vocab for token in self._prompt]
         self._state.crop(0)
-        decoding = Decoding(
-            self._target, self._state, asked, Sampler(SamplingParams()), max_tokens=2
+        most = 2 + max(self._options.depths, default=0)
+        return Decoding(
+            self._target, self._state, asked, Sampler(SamplingParams()), max_tokens=most
         )
+
+    def _first_token(self, loop: Loop, other: int) -> float:
+        decoding = self._unread(other)
         started = perf_counter()
         with loop.rounds(decoding) as rounds:
             for _ in decoding.prefill():

@@ -18,7 +18,7 @@ from engine.bench.peer.process import find_interpreter
 from engine.bench.peer.side import PeerSettings, llama_cpp
 from engine.bench.random_model import SMALL, RandomModel, RandomPair, random_draft
 from engine.bench.recipes import SHAPE_FORMAT
-from engine.bench.shape_answers import ShapeAnswers, ShapeOptions, Speed
+from engine.bench.shape_answers import FirstToken, ShapeAnswers, ShapeOptions, Speed
 from engine.bench.shapes import draft_shape, shape
 from engine.commands import ALL_LAYERS, Mode, WeightFormat
 from engine.devices.memory import (
@@ -217,7 +217,7 @@ class ShapeSpeed:
         auto: what the controller chose; None where the plan drafts nothing.
         memory: by device.
         rounds: of the last answer that it wrote.
-        first_token: from an unread prompt to the first token: plain, and where the mode drafts.
+        first_token: from an unread prompt to the first token.
     """
 
     plan: Plan
@@ -231,7 +231,7 @@ class ShapeSpeed:
     memory: dict[str, MemoryUse]
     signature: str
     rounds: Sequence[Round]
-    first_token: tuple[float, float | None]
+    first_token: FirstToken
     peer: PeerSpeed | None = None
 
     @property

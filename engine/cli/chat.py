@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
-from io import TextIOWrapper
+from dataclasses import replace
 from queue import SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from engine.cli.exit_code import ExitCode, on_interrupt
+from engine.cli.grammar_option import add_grammar_options, grammar_of
+from engine.cli.interactive import InteractiveChat, read_lines
 from engine.cli.loaded import error_of, wait_for_model
 from engine.cli.options import (
     add_model_options,
     add_options,
     add_sampling_options,
     load_command,
+    one_or_more,
     sampling,
 )
-from engine.commands import Generate, Load, Stop
-from engine.errors import UserFixable
+from engine.cli.prompt_text import add_prompt_options, files_text, is_interactive, prompt_text
+from engine.cli.terminal_text import write
+from engine.commands import DraftChoice, Generate, Load, Stop
 from engine.events import (
     AnswerStats,
     Event,
@@ -30,7 +33,9 @@ from engine.events import (
     FinishReason,
     TextDelta,
 )
-from engine.language import sentences, tr, tr_count
+from engine.hub.local import resolve_model
+from engine.hub.starter import user_data
+from engine.language import tr
 from engine.request import ChatRequest, Message, Role
 from engine.service.engine import Engine
 
@@ -69,9 +74,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         ),
     )
     add_sampling_options(parser)
-    parser.add_argument(
-        "--prompt", metavar="TEXT", help=tr("the prompt to answer (default: standard input)")
-    )
+    add_prompt_options(parser)
     add_options(parser, "--system")
     parser.add_argument(
         "--stop",
@@ -86,10 +89,17 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=tr("turn thinking on or off, if the model offers the choice"),
     )
     parser.add_argument(
+        "--thinking-budget",
+        type=one_or_more,
+        metavar="TOKENS",
+        help=tr("end a thought after so many tokens; the model then answers"),
+    )
+    parser.add_argument(
         "--stop-repetition",
         action="store_true",
         help=tr("end an answer that keeps repeating the same passage"),
     )
+    add_grammar_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -100,10 +110,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     the exit code tells that it was interrupted.
     """
     load = None if arguments.server else load_command(arguments)
-    params = sampling(arguments)
+    params, grammar = sampling(arguments), grammar_of(arguments)
     opening = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
-    interactive = arguments.prompt is None and not arguments.json and _at_terminal()
-    first = "" if interactive else _prompt(arguments)
+    interactive = is_interactive(arguments)
+    first = files_text(arguments.file) if interactive else prompt_text(arguments)
     conversation: _Conversation | RemoteConversation
     conversation = _Conversation(load) if load else _elsewhere(arguments)
     try:
@@ -117,17 +127,21 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 tuple(arguments.stop),
                 perf_counter(),
                 arguments.think,
+                thought_tokens=arguments.thinking_budget,
                 stop_repetition=arguments.stop_repetition,
+                grammar=grammar,
             )
-            show = (lambda _: None) if arguments.json else _write
+            show = (lambda _: None) if arguments.json else write
             return conversation.ask(request, show)
 
         if interactive:
-            return _converse(opening, ask)
+            begun = [*opening, *([Message(Role.USER, first)] if first else [])]
+            chat = InteractiveChat(ask, conversation.load, conversation.model, write, begun)
+            return chat.converse(read_lines(arguments.data or user_data()))
         finished = ask([*opening, Message(Role.USER, first)])
     finally:
         conversation.close()
-    _write(_as_json(finished) if arguments.json else "\n")
+    write(_as_json(finished) if arguments.json else "\n")
     interrupted = finished.reason is FinishReason.STOPPED
     return ExitCode.INTERRUPTED if interrupted else ExitCode.DONE
 
@@ -146,14 +160,24 @@ class _Conversation:
     """
 
     def __init__(self, load: Load) -> None:
+        self._load = load
         self._events: SimpleQueue[Event] = SimpleQueue()
         self.engine = Engine(self._events.put, sample_devices=False)
         try:
-            self.engine.submit(load)
-            wait_for_model(self._events)
+            self.model = self._loaded(load)
         except BaseException:
             self.close()
             raise
+
+    def _loaded(self, load: Load) -> str:
+        self.engine.submit(load)
+        return wait_for_model(self._events).model_name
+
+    def load(self, name: str) -> str:
+        """Load another model and return its name; the present one stays where that fails."""
+        model = resolve_model(name)
+        self.model = self._loaded(replace(self._load, model=model, draft=DraftChoice.AUTO))
+        return self.model
 
     def close(self) -> None:
         """End the engine."""
@@ -176,55 +200,6 @@ class _Conversation:
                     return event
 
 
-def _converse(messages: list[Message], ask: Callable[[list[Message]], Finished]) -> ExitCode:
-    if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # a stray byte ends no conversation
-    while True:
-        _write("> ")
-        line = sys.stdin.readline()
-        if not line:
-            return ExitCode.DONE
-        if not line.strip():
-            continue
-        messages.append(Message(Role.USER, line.rstrip("\n")))
-        try:
-            finished = ask(messages)
-        except UserFixable as error:
-            _write(sentences(error.cause, error.remedy) + "\n")
-            messages.pop()
-            continue
-        messages.append(Message(Role.ASSISTANT, finished.text, finished.token_ids))
-        speed = finished.stats.tokens_per_s
-        tokens = tr_count("{n} token", "{n} tokens", finished.stats.committed)
-        said = tr("{tokens}, {speed:.1f} per second").format(tokens=tokens, speed=speed or 0)
-        _write(f"\n[{said}]\n")
-
-
-def _at_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _prompt(arguments: argparse.Namespace) -> str:
-    if arguments.prompt is not None:
-        # The shell's bytes that were not UTF-8 arrive as lone surrogates.
-        raw = arguments.prompt.encode("utf-8", "surrogateescape")
-    else:
-        raw = sys.stdin.buffer.read() if sys.stdin is not None else b""
-    try:
-        text: str = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserFixable(
-            tr("The prompt is not valid UTF-8 text (byte {start}).").format(start=error.start),
-            tr("Convert it to UTF-8 and try again."),
-        ) from error
-    text = text.removesuffix("\n") if arguments.prompt is None else text
-    if not text.strip():
-        raise UserFixable(
-            tr("The prompt is empty."), tr("Give a text with --prompt or on standard input.")
-        )
-    return text
-
-
 def _as_json(finished: Finished) -> str:
     stats = finished.stats
     answer: dict[str, object] = {
@@ -243,10 +218,3 @@ def _shares_by_depth(stats: AnswerStats) -> list[float]:
     """Return accepted / drafted tokens at depth 1, 2, ..."""
     pairs = zip(stats.accepted_by_depth, stats.drafted_by_depth, strict=True)
     return [round(accepted / offered, 4) for accepted, offered in pairs if offered]
-
-
-def _write(text: str) -> None:
-    # Half an emoji on an ASCII terminal is not worth an abort.
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-    sys.stdout.flush()

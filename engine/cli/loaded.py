@@ -19,6 +19,8 @@ def wait_for_model(events: SimpleQueue[Event]) -> PlanReady:
     while True:
         event = events.get()
         if isinstance(event, PlanReady):
+            if failure is not None:  # the model before stays
+                raise error_of(failure)
             return event
         if isinstance(event, Failed):
             failure = event

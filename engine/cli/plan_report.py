@@ -83,7 +83,7 @@ def estimate_lines(known: ModelEstimates | None) -> Iterator[str]:
         return
     yield ""
     if known.typical_error is not None:
-        said = tr("Estimates for this model are typically off by {share}.")
+        said = tr("Half of the estimates for this model are off by less than {share}.")
         yield said.format(share=number(known.typical_error, ".1%"))
     heads = tr("predicted"), tr("allocated"), tr("difference"), tr("system")
     rows = [row for load in known.loads[:MOST_LOADS] for row in _load(load)]

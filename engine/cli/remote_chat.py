@@ -39,7 +39,18 @@ class RemoteConversation:
     def __init__(self, arguments: argparse.Namespace) -> None:
         address = ServerAddress.typed(arguments.server)
         self._key = os.environ.get(KEY_VARIABLE) or ServerKeys().key(address.url)
+        self._address = address
         self._place = _run(_found(address, self._key, arguments.model))
+
+    @property
+    def model(self) -> str:
+        """Name of the model that answers."""
+        return self._place.model
+
+    def load(self, name: str) -> str:
+        """Have another model of the server answer; return its name."""
+        self._place = _run(_found(self._address, self._key, name))
+        return self.model
 
     def ask(self, request: ChatRequest, show: Callable[[str], None]) -> Finished:
         """Wait for an answer; `show` gets its pieces. Raises UserFixable where it failed."""

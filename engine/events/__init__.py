@@ -33,6 +33,7 @@ from engine.events.measurements import (
 )
 from engine.events.models import (
     Connected,
+    DraftHere,
     LoadProgress,
     MachineFound,
     PlanReady,
@@ -53,6 +54,7 @@ __all__ = [
     "Counted",
     "DeviceHeld",
     "DeviceSample",
+    "DraftHere",
     "Event",
     "Failed",
     "FailureKind",

@@ -111,10 +111,18 @@ class PlanSummary:
     """Type of keys and values on the CPU."""
     sampling: SamplingParams | None = None
     """Sampling that the model's own files recommend; None where they recommend none."""
-    drafts_here: tuple[Path, ...] = ()
+    drafts_here: tuple[DraftHere, ...] = ()
     """Models and heads on this disk that were found to draft for it, the most promising first."""
     host: str = ""
     """Server that computes, as in "192.168.1.5:8000"; "" where this computer's engine does."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftHere:
+    """A draft on this disk, with its name for people."""
+
+    path: Path
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from engine.model.gguf.config import is_runnable
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.json_object import JsonObject
 from engine.model.other_family import OtherConfig, is_other, read_other
-from engine.model.tensors import expected_tensors
+from engine.model.tensors import UNQUANTISED, expected_tensors
 from engine.plan.facts import ModelFacts
 from engine.plan.footprint import (
     Footprint,
@@ -136,7 +136,7 @@ def of_stored(config: ModelConfig, variant: str, weight_bytes: int) -> Footprint
     native = kind if kind in NATIVE_KINDS else "F32"
 
     def stored(part: ModelConfig) -> Footprint:
-        names = (name for name in expected_tensors(part) if not name.endswith("router.weight"))
+        names = (name for name in expected_tensors(part) if not name.endswith(UNQUANTISED))
         return stored_footprint(part, dict.fromkeys(names, native), variant)
 
     held = _whole(config, stored)

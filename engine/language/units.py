@@ -37,6 +37,16 @@ def duration(span: float) -> str:
     return seconds(span) if span < 59.95 else minutes(span / 60)
 
 
+def tokens_per_s(speed: float, *, about: bool = False) -> str:
+    """Return a speed without its unit, in the figures that mean something.
+
+    Args:
+        speed: tokens per second.
+        about: whether it is only predicted.
+    """
+    return number(speed, ".1f" if speed < (9.95 if about else 99.95) else ",.0f")
+
+
 def gibibytes(value: float, spec: str = ".1f") -> str:
     """Return a size in GiB, with its unit."""
     return _of(later("{n} GiB"), value, spec)

@@ -141,7 +141,6 @@ def _cached(weights: StreamedWeights, model: InspectedModel) -> AbstractContextM
     apart = set(borrowed_tensors(config)) if isinstance(config, ModelConfig) else set()
     if isinstance(model.weights, Repacked):
         fmt = Format.Q4
-        apart |= set(model.weights.names()) - set(model.weights.kinds)
     if fmt is None or nbytes < WORTH_KEEPING or isinstance(config, OtherConfig):
         return nullcontext(weights)
     ids = model.weights.float32(HEAD_IDS) if config.rows else None

@@ -55,7 +55,6 @@ class DeviceManager:
         self._simulated: Callable[[], SimulatedDevice | None] = lambda: None
         self._kept = KeptSpeeds()
         self._adapters = AdapterChecks()
-        self._untried = False
         self.estimates = KeptEstimates()
         """Memory that models held before; later plans go by it."""
         self.learnt = KeptLearnt()
@@ -90,7 +89,7 @@ class DeviceManager:
             if is_installed() and (adapters or machine.accelerators):
                 check = self._check(machine, make=adapters)
                 listed = with_adapters(machine.accelerators, machine.host, check)
-                machine = replace(machine, accelerators=listed)
+                machine = replace(machine, accelerators=listed, untried=check is None)
         else:
             machine = Machine(probe_host(), (self._simulation(simulate_gpu),))
         if device is not None:
@@ -104,7 +103,6 @@ class DeviceManager:
         check = self._adapters.find(machine.accelerators)
         if check is None and make:
             check = self._adapters.make(machine.accelerators, self._cancelled)
-        self._untried = check is None
         return check
 
     def speeds(self, machine: Machine) -> Speeds:
@@ -113,7 +111,7 @@ class DeviceManager:
         With cards that WebGPU was not tried on, not all is measured yet.
         """
         found = self._kept.find(machine, default_threads()) or Speeds({})
-        if self._untried:
+        if machine.untried:
             found = replace(found, measured=False)
         return _with_declared(found, machine)
 

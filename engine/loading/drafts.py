@@ -33,6 +33,9 @@ from engine.plan.footprint import (
     KINDS,
 )
 
+WORTH_PACKING = 16 << 20
+"""Bytes of weights from which on a draft is packed anew: smaller ones stay in caches."""
+
 
 def drafts_of(
     choice: Path | DraftChoice, target: InspectedModel, tokenizer: Tokenizer, memory_available: int
@@ -73,7 +76,8 @@ def on_a_diet(
 ) -> InspectedModel:
     """Return a draft as it is fastest: output rows for few tokens, a whole model in fewer bits.
 
-    What was trained to draft stays in the formats that it was packed in.
+    What was trained to draft stays in the formats that it was packed in, and so does what a
+    processor's caches hold: fewer bits would save nothing there.
 
     Args:
         draft: as it would be loaded by itself.
@@ -92,6 +96,8 @@ def on_a_diet(
         weights = Shortlisted(draft.weights, matrix, ids)
         draft = replace(draft, config=short, lent=lent, weights=weights)
     if isinstance(draft.model.config, DraftOnly) or draft.format is WeightFormat.F32:
+        return draft
+    if draft.facts.footprint.weight_bytes < WORTH_PACKING:
         return draft
     repacked = Repacked(draft.weights, fewer_bits(draft.weights))
     return replace(draft, format=WeightFormat.STORED, weights=repacked)

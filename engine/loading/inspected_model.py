@@ -139,6 +139,11 @@ def own_model(
         raise alone(model.name, config)
     quantised = model.gguf is not None or model.kind == "MXFP4"  # gpt-oss in safetensors
     fmt = choose_format(wish, weight_count(config), quantised=quantised)
+    if fmt is WeightFormat.F32 and config.recurrent:
+        raise NotPossible(
+            tr("Models with recurrent states need Duotail's native CPU backend."),
+            tr("Choose another format than f32; if there is no other, install a C compiler."),
+        )
     native = NATIVE_KINDS if fmt is WeightFormat.STORED else ()
     return config, model.own_weights(config, native), fmt
 

@@ -111,13 +111,14 @@ class Inspection:
 
 
 def _that_serves(machine: Machine, models: Sequence[InspectedModel]) -> Machine:
-    """Return the machine, its WebGPU devices unusable where they cannot run these models."""
+    """Return the machine, its devices unusable where they cannot run these models."""
     configs = [model.config for model in models if isinstance(model.config, ModelConfig)]
     reason = next(filter(None, map(why_not_served, configs)), "")
+    anywhere = any(config.recurrent for config in configs)
     return replace(
         machine,
         accelerators=tuple(
-            replace(found, unusable=found.unusable or reason) if found.webgpu else found
+            replace(found, unusable=found.unusable or reason) if found.webgpu or anywhere else found
             for found in machine.accelerators
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import clear_frames
 
@@ -27,6 +27,7 @@ from engine.machine.facts import CPU, Machine
 from engine.machine.memory import DeviceMemory
 from engine.model.config import ModelConfig
 from engine.model.text.chat_template import ChatTemplate
+from engine.model.text.grammar import GrammarCompiler
 from engine.model.text.tokenizer import Tokenizer
 from engine.plan.memory import KV_SHARE
 from engine.plan.plan import Plan
@@ -103,6 +104,7 @@ class LoadedPair:
         loop: how answers are decoded, and what it has learnt.
         plan: what was planned; `summary`: the same in the words of events.
         identity: of the models, their places and the machine, by which that is kept on disk.
+        grammars: compiles those that answers have to follow.
     """
 
     command: Load
@@ -115,6 +117,10 @@ class LoadedPair:
     summary: PlanSummary
     devices: Devices
     identity: str = ""
+    grammars: GrammarCompiler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.grammars = GrammarCompiler(self.tokenizer, self.target.config.vocab_size)
 
     @property
     def path(self) -> Path:

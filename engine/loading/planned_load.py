@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.commands import ALL_LAYERS, Load, Mode
 from engine.errors import OutOfMemory
-from engine.events import PlanSummary, WayOut
+from engine.events import DraftHere, PlanSummary, WayOut
 from engine.language import sentences
 from engine.loading.alternatives import LoadFacts, alternatives
 from engine.loading.inspected_model import InspectedModel
@@ -81,7 +81,9 @@ class PlannedLoad:
             head_on_gpu=plan.head_on_gpu,
             kv=target.footprint.kv,
             sampling=inspection.target.model.sampling(),
-            drafts_here=tuple(draft.model.path for draft in inspection.drafts),
+            drafts_here=tuple(
+                DraftHere(each.model.path, each.model.name) for each in inspection.drafts
+            ),
         )
 
 

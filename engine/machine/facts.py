@@ -156,11 +156,13 @@ class Machine:
 
     Attributes:
         reached: speeds of answers on this machine, the newest first.
+        untried: whether there are cards that WebGPU was not tried on yet.
     """
 
     host: Host
     accelerators: tuple[Accelerator, ...] = field(default=())
     reached: tuple[Reached, ...] = field(default=())
+    untried: bool = False
 
     @property
     def usable(self) -> tuple[Accelerator, ...]:

@@ -57,6 +57,7 @@ class Experts:
         normalise: the weights of the chosen ones sum to 1 (softmax over them alone); otherwise they
             are their shares of the softmax over all.
         bias: router and experts have biases.
+        shared: one more expert of this size serves every token, times the sigmoid of a gate.
     """
 
     count: int
@@ -64,6 +65,40 @@ class Experts:
     intermediate_size: int
     normalise: bool
     bias: bool = False
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A gated delta layer (arXiv 2412.06464): a state takes the place of keys and values.
+
+    Each value head has a state [key_dim, value_dim] in float32, of a size that does not grow with
+    the text. engine/native/delta.c has the equations.
+
+    Attributes:
+        key_heads, value_heads: heads of queries and keys, and a multiple of them of values.
+        key_dim, value_dim: numbers of a head.
+        width: tokens that the convolution before it sees, the newest included.
+        tiled: value head j goes with key head j modulo their count, as llama.cpp's files have it;
+            otherwise neighbours share a key head.
+    """
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    width: int
+    tiled: bool = False
+
+    @property
+    def channels(self) -> int:
+        """Numbers of queries, keys and values together, which go through the convolution."""
+        return 2 * self.key_heads * self.key_dim + self.mixed
+
+    @property
+    def mixed(self) -> int:
+        """Numbers that the heads put out."""
+        return self.value_heads * self.value_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +109,16 @@ class BlockConfig:
         rope: how positions are rotated; None where they are not (SmolLM3's every fourth block).
         window: a row attends to this many last positions of its path, its own included; 0: to all.
         experts: None for a dense feed-forward.
+        gated: each head of the queries is followed by a gate: what it attends to is multiplied by
+            the gate's sigmoid.
+        delta: in place of attention; None where the block attends.
     """
 
     rope: RopeConfig | None
     window: int = 0
     experts: Experts | None = None
+    gated: bool = False
+    delta: Delta | None = None
 
 
 FusionKind = Literal["dgf", "linear", "eagle3"]
@@ -170,6 +210,16 @@ class ModelConfig:
     def head_rows(self) -> int:
         """Tokens that there are logits for."""
         return self.rows or self.vocab_size
+
+    @property
+    def recurrent(self) -> bool:
+        """Tell whether some block keeps a state, which cannot go back to where it was."""
+        return any(block.delta for block in self.blocks)
+
+    @property
+    def attending(self) -> int:
+        """Number of blocks with keys and values."""
+        return sum(block.delta is None for block in self.blocks)
 
     @property
     def num_layers(self) -> int:

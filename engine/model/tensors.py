@@ -6,7 +6,7 @@ The names are those of Hugging Face's Llama; those of a feature head's first lay
 
 from __future__ import annotations
 
-from engine.model.config import BlockConfig, Fusion, ModelConfig
+from engine.model.config import BlockConfig, Delta, Fusion, ModelConfig
 
 EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
@@ -20,6 +20,12 @@ Whole numbers, ascending; as all tensors it is read as fp32, which holds them ex
 
 Shape = tuple[int, ...]
 
+UNQUANTISED = (
+    *("router.weight", "shared_expert_gate.weight"),
+    *("in_proj_a.weight", "in_proj_b.weight", "conv1d.weight"),
+)
+"""Ends of the names of matrices that are never quantised here: small ones that much hangs on."""
+
 
 def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
     """Return the shapes of a model's tensors, by name.
@@ -30,7 +36,8 @@ def expected_tensors(config: ModelConfig) -> dict[str, Shape]:
     tensors: dict[str, Shape] = {EMBEDDING: (config.vocab_size, config.hidden_size)}
     for index, block in enumerate(config.blocks):
         prefix = f"model.layers.{index}."
-        for name, shape in (_attention(config) | _feed_forward(config, block)).items():
+        mixer = _attention(config, block) if block.delta is None else _delta(config, block.delta)
+        for name, shape in (mixer | _feed_forward(config, block)).items():
             tensors[prefix + name] = shape
     tensors[FINAL_NORM] = (config.hidden_size,)
     if not config.tie_word_embeddings:
@@ -96,19 +103,41 @@ def segment_tensors(
     return {name: shape for name, shape in every if name in ends or name.startswith(inside)}
 
 
-def _attention(config: ModelConfig) -> dict[str, Shape]:
-    """Attention and the norms around it."""
-    hidden, dim = config.hidden_size, config.head_dim
-    queries, keys = config.num_heads * dim, config.num_kv_heads * dim
+def _norms(config: ModelConfig) -> dict[str, Shape]:
+    """Return the norms around a block's halves."""
     norms = ["input_layernorm", "post_attention_layernorm"]
     if config.output_norms:
         norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
-    tensors: dict[str, Shape] = {f"{name}.weight": (hidden,) for name in norms}
+    return {f"{name}.weight": (config.hidden_size,) for name in norms}
+
+
+def _delta(config: ModelConfig, delta: Delta) -> dict[str, Shape]:
+    """Return a gated delta layer and the norms around it; `rate` is -exp(A_log)."""
+    hidden, heads = config.hidden_size, delta.value_heads
+    return _norms(config) | {
+        "linear_attn.in_proj_qkv.weight": (delta.channels, hidden),
+        "linear_attn.in_proj_b.weight": (heads, hidden),
+        "linear_attn.in_proj_a.weight": (heads, hidden),
+        "linear_attn.in_proj_z.weight": (delta.mixed, hidden),
+        "linear_attn.conv1d.weight": (delta.channels, delta.width),
+        "linear_attn.rate": (heads,),
+        "linear_attn.dt_bias": (heads,),
+        "linear_attn.norm.weight": (delta.value_dim,),
+        "linear_attn.out_proj.weight": (hidden, delta.mixed),
+    }
+
+
+def _attention(config: ModelConfig, block: BlockConfig) -> dict[str, Shape]:
+    """Attention and the norms around it; where it is gated, the query of a head, then its gate."""
+    hidden, dim = config.hidden_size, config.head_dim
+    queries, keys = config.num_heads * dim, config.num_kv_heads * dim
+    tensors = _norms(config)
     if config.qk_norm:
         tensors |= {f"self_attn.{name}_norm.weight": (dim,) for name in "qk"}
     if config.sinks:
         tensors["self_attn.sinks"] = (config.num_heads,)
-    for name, rows in (("q", queries), ("k", keys), ("v", keys)):
+    asked = queries * (2 if block.gated else 1)
+    for name, rows in (("q", asked), ("k", keys), ("v", keys)):
         tensors |= _linear(f"self_attn.{name}_proj", rows, hidden, config.qkv_bias)
     return tensors | _linear("self_attn.o_proj", hidden, queries, config.attention_out_bias)
 
@@ -121,6 +150,9 @@ def _feed_forward(config: ModelConfig, block: BlockConfig) -> dict[str, Shape]:
     for expert in range(experts.count):
         prefix = f"mlp.experts.{expert}"
         tensors |= _gated(prefix, hidden, experts.intermediate_size, experts.bias)
+    if experts.shared:
+        tensors |= _linear("mlp.shared_expert_gate", 1, hidden, bias=False)
+        tensors |= _gated("mlp.shared_expert", hidden, experts.intermediate_size, bias=False)
     return tensors
 
 

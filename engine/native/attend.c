@@ -79,7 +79,7 @@ static void place_row(void *context, int32_t row)
     const int32_t slot = slots ? slots[f->start + row] : f->step->first_slot + f->start + row;
     const rotation at = at_position(f, f->step->positions[f->start + row]);
     const float *in = f->qkv + (int64_t)row * f->qkv_cols;
-    for (int32_t h = 0; h < s->heads; h++, in += dim) {
+    for (int32_t h = 0; h < s->heads; h++, in += block->gated ? 2 * dim : dim) {
         const int64_t index = (int64_t)row * s->heads + h;
         float *query = f->query + index * padded;
         turn(f, in, block->query_norm, at, s->attention_scale, query);
@@ -89,11 +89,11 @@ static void place_row(void *context, int32_t row)
     float turned[MOST_DIM] = {0};
     for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
         turn(f, in, block->key_norm, at, 1.0f, turned);
-        put_key(f, turned, dt_chunk_of(f->cache, f->block_index, h, slot / DT_CHUNK).keys, slot % DT_CHUNK);
+        put_key(f, turned, dt_chunk_of(f->cache, f->kv_block, h, slot / DT_CHUNK).keys, slot % DT_CHUNK);
     }
     for (int32_t h = 0; h < s->kv_heads; h++, in += dim) {
         memcpy(turned, in, sizeof(float) * (size_t)dim);
-        put_value(f, turned, dt_chunk_of(f->cache, f->block_index, h, slot / DT_CHUNK).values, slot % DT_CHUNK);
+        put_value(f, turned, dt_chunk_of(f->cache, f->kv_block, h, slot / DT_CHUNK).values, slot % DT_CHUNK);
     }
 }
 
@@ -103,7 +103,7 @@ static void gather(const forward *f, int32_t head, const int32_t *slots, dt_span
 {
     const int32_t end = dt_round_up(looked_at.to, DT_LANES);
     for (int32_t k = looked_at.from / DT_LANES * DT_LANES; k < end; k++)
-        dt_copy_slot(f->cache, dt_chunk_of(f->cache, f->block_index, head, slots[k] / DT_CHUNK),
+        dt_copy_slot(f->cache, dt_chunk_of(f->cache, f->kv_block, head, slots[k] / DT_CHUNK),
                      slots[k] % DT_CHUNK, chunk, k);
 }
 
@@ -178,7 +178,7 @@ static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk
         const int32_t *slots = step->path_slots + (int64_t)b->path[from] * step->path_width + behind;
         if (lies_whole(slots, seen)) {
             const int32_t whole = slots[seen.from] / DT_CHUNK;
-            attend_batch_chunk(f, b, from, to, chunk, dt_chunk_of(f->cache, f->block_index, head, whole));
+            attend_batch_chunk(f, b, from, to, chunk, dt_chunk_of(f->cache, f->kv_block, head, whole));
             continue;
         }
         gather(f, head, slots, seen, gathered);
@@ -189,7 +189,7 @@ static void attend_paths(const forward *f, batch *b, int32_t head, int32_t chunk
 static void attend_batch(const forward *f, batch *b, int32_t head, int32_t chunk)
 {
     if (f->step->paths && chunk * DT_CHUNK >= f->step->path_base) attend_paths(f, b, head, chunk);
-    else attend_batch_chunk(f, b, 0, b->count, chunk, dt_chunk_of(f->cache, f->block_index, head, chunk));
+    else attend_batch_chunk(f, b, 0, b->count, chunk, dt_chunk_of(f->cache, f->kv_block, head, chunk));
 }
 
 /* A query of a group: its row, and its head. */
@@ -222,6 +222,15 @@ static dt_span begin_batch(const forward *f, batch *b, const group *rows, int32_
     return all;
 }
 
+/* out * sigmoid(gate), where a head has a gate behind its query. */
+static void gate_head(const forward *f, asker by, float *out)
+{
+    const int32_t dim = f->segment->head_dim;
+    const float *gate = f->qkv + (int64_t)by.row * f->qkv_cols + (2 * by.head + 1) * dim;
+    float nothing[MOST_DIM] = {0};
+    f->kernels->blend(gate, out, nothing, dim, out);
+}
+
 /* Queries [from, to) of a group: chunk after chunk, at which all of them look while it is near. */
 static void attend_queries(const forward *f, const group *rows, int32_t head, int32_t from, int32_t to)
 {
@@ -243,6 +252,7 @@ static void attend_queries(const forward *f, const group *rows, int32_t head, in
         float *out = f->mixed + (int64_t)by.row * f->mixed_cols + by.head * s->head_dim;
         for (int32_t d = 0; d < s->head_dim; d++)
             out[d] = b->mixed[i % QUERIES][d] / b->total[i % QUERIES];
+        if (f->segment->block[f->block_index].gated) gate_head(f, by, out);
     }
 }
 

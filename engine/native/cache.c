@@ -17,10 +17,18 @@ enum { HUGE_PAGE = 2 << 20 };
 /* A cache without its memory. */
 static dt_cache describe(const dt_segment *segment)
 {
+    int32_t layers = 0;
+    size_t state_bytes = 0;
+    for (int32_t i = 0; i < segment->blocks; i++) {
+        if (!segment->block[i].delta.key_heads) continue;
+        layers++, state_bytes += (size_t)dt_delta_bytes(&segment->block[i].delta);
+    }
     const int32_t dim = dt_round_up(segment->head_dim, DT_LANES);
     const int integers = segment->kv_type == DT_KV_Q8;
     return (dt_cache){
-        .blocks = segment->blocks,
+        .blocks = segment->blocks - layers,
+        .layers = layers,
+        .state_bytes = state_bytes,
         .kv_heads = segment->kv_heads,
         .dim = dim,
         .type = segment->kv_type,
@@ -36,6 +44,24 @@ static size_t bytes_of(const dt_cache *cache, int32_t slots)
     return heads * halves * (size_t)dt_round_up(slots, DT_CHUNK) * sizeof(uint16_t);
 }
 
+/* The memory of a described cache; 0 where there is none. Without blocks (an embedding alone, or a head) it has none. */
+static int allocate(dt_cache *cache, const dt_segment *segment)
+{
+    if (cache->bytes && !(cache->data = dt_pages_new(cache->bytes))) return 0;
+    if (!cache->layers) return 1;
+    cache->layer = calloc((size_t)cache->layers, sizeof *cache->layer);
+    cache->states = dt_pages_new(cache->state_bytes);
+    if (!cache->layer || !cache->states) return 0;
+    uint8_t *place = cache->states;
+    for (int32_t i = 0, layer = 0; i < segment->blocks; i++) {
+        const dt_delta *delta = &segment->block[i].delta;
+        if (!delta->key_heads) continue;
+        cache->layer[layer++] = dt_delta_begin(delta, place);
+        place += dt_delta_bytes(delta);
+    }
+    return 1;
+}
+
 dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
 {
     dt_cache *cache = malloc(sizeof *cache);
@@ -45,10 +71,8 @@ dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots)
     }
     *cache = describe(segment);
     cache->bytes = bytes_of(cache, slots);
-    if (!cache->bytes) return cache; /* no blocks: an embedding alone, or a head */
-    cache->data = dt_pages_new(cache->bytes);
-    if (cache->data) return cache;
-    free(cache);
+    if (allocate(cache, segment)) return cache;
+    dt_cache_free(cache);
     return NULL;
 }
 
@@ -56,26 +80,52 @@ void dt_cache_free(dt_cache *cache)
 {
     if (!cache) return;
     if (cache->data) dt_pages_free(cache->data, cache->bytes);
+    if (cache->states) dt_pages_free(cache->states, cache->state_bytes);
+    free(cache->layer);
     free(cache);
 }
 
 int64_t dt_cache_bytes(const dt_segment *segment, int32_t slots)
 {
     const dt_cache cache = describe(segment);
-    return (int64_t)bytes_of(&cache, slots);
+    return (int64_t)(bytes_of(&cache, slots) + cache.state_bytes);
 }
 
 int64_t dt_cache_touched(const dt_cache *cache)
 {
     const size_t written = (bytes_of(cache, cache->extent) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    return (int64_t)(written < cache->bytes ? written : cache->bytes);
+    const size_t states = cache->extent ? cache->state_bytes : 0;
+    return (int64_t)((written < cache->bytes ? written : cache->bytes) + states);
 }
 
 void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots)
 {
-    if (!cache->data) return;
-    memcpy(cache->data, other->data, bytes_of(cache, slots));
+    if (cache->data) memcpy(cache->data, other->data, bytes_of(cache, slots));
+    for (int32_t i = 0; i < cache->layers; i++) dt_delta_copy(&cache->layer[i], &other->layer[i]);
     dt_extend(cache, slots);
+}
+
+int32_t dt_cache_past(const dt_cache *cache)
+{
+    int32_t past = 0;
+    for (int32_t i = 0; i < cache->layers; i++) past = cache->layer[i].past > past ? cache->layer[i].past : past;
+    return past;
+}
+
+int64_t dt_snapshot_bytes(const dt_segment *segment)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < segment->blocks; i++)
+        if (segment->block[i].delta.key_heads) bytes += dt_delta_snapshot_bytes(&segment->block[i].delta);
+    return bytes;
+}
+
+void dt_restore(dt_cache *cache, int32_t committed, const uint8_t *from)
+{
+    for (int32_t i = 0; i < cache->layers; i++) {
+        dt_delta_load(&cache->layer[i], committed, from);
+        if (from) from += dt_delta_snapshot_bytes(&cache->layer[i].shape);
+    }
 }
 
 void dt_copy_slot(const dt_cache *cache, dt_chunk from, int32_t slot, dt_chunk to, int32_t target)
@@ -96,6 +146,7 @@ void dt_copy_slot(const dt_cache *cache, dt_chunk from, int32_t slot, dt_chunk t
 void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target)
 {
     dt_extend(cache, target + count);
+    for (int32_t i = 0; i < cache->layers; i++) dt_delta_move(&cache->layer[i], sources, count, target);
     for (int32_t block = 0; block < cache->blocks; block++)
         for (int32_t head = 0; head < cache->kv_heads; head++)
             for (int32_t i = 0; i < count; i++) {

@@ -1,14 +1,17 @@
 #ifndef DUOTAIL_CACHE_H
 #define DUOTAIL_CACHE_H
 
-#include "internal.h"
+#include "delta.h"
 
 struct dt_cache {
-    int32_t blocks, kv_heads, dim; /* dim is padded to DT_LANES */
+    int32_t blocks, kv_heads, dim; /* blocks that attend; dim is padded to DT_LANES */
     int32_t type, key_halves, value_halves; /* DT_KV_...; 16 bits that a slot takes of a head */
     int32_t extent; /* slots from 0 on that were written by now */
-    size_t bytes;
+    size_t bytes, state_bytes;
     uint16_t *data;
+    int32_t layers; /* blocks with a state */
+    dt_delta_state *layer;
+    uint8_t *states;
 };
 
 static inline void dt_extend(dt_cache *cache, int32_t slots)

@@ -64,7 +64,7 @@ static int32_t catch_up(draft *d)
     const int32_t rows = d->to->pending, last = rows - 1;
     for (int32_t row = 0; row < rows; row++) d->positions[row] = d->to->committed + row;
     const dt_step step = {
-        .rows = rows, .first_slot = d->to->committed, .logit_count = 1, .tokens = d->to->tokens,
+        .rows = rows, .first_slot = d->to->committed, .committed = d->to->committed, .logit_count = 1, .tokens = d->to->tokens,
         .positions = d->positions, .logit_rows = &last, .hidden_out = d->hidden, .logits = d->logits,
         .hidden_in = d->to->features, .cancel = d->to->cancel,
     };

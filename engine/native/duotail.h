@@ -50,23 +50,39 @@ typedef struct {
 enum { DT_SILU = 0, DT_GELU_TANH = 1, DT_SWIGLU_OAI = 2, DT_ACTIVATIONS = 3 };
 
 /* A choice of `used` out of `count` experts, made per row. The shares of the chosen ones are a softmax
- * over them alone if `normalise`, else over all. */
+ * over them alone if `normalise`, else over all. One more expert behind them is `shared` by all rows, its
+ * share the sigmoid of one more row of the router, which may be a matrix of its own. */
 typedef struct {
-    dt_matrix router;
+    dt_matrix router[2];
     const float *router_bias;
     const dt_mlp *expert;
-    int32_t count, used, intermediate, normalise;
+    int32_t count, used, intermediate, normalise, shared;
 } dt_experts;
 
-/* One decoder block; NULL where the model lacks a bias, norm or sinks. */
+/* A gated delta layer, which mixes tokens by a state instead of keys and values: delta.c has the equations.
+ * key_heads is 0 in a block that attends. */
 typedef struct {
-    dt_matrix qkv[3], out;
-    const float *qkv_bias, *out_bias;
+    int32_t key_heads, value_heads, key_dim, value_dim, width; /* width: tokens that a convolution sees */
+    int32_t tiled;                     /* value head j goes with key head j % key_heads, not j / (how many each) */
+    const float *convolution;          /* [width][channels], the oldest first; padded by DT_LANES to read */
+    const float *rate, *dt_bias;       /* [value_heads]; rate: -exp(A_log) */
+    const float *norm;                 /* [value_dim]; padded to DT_BLOCK as all norms */
+} dt_delta;
+
+enum { DT_PARTS = 4 }; /* matrices that a block's mixer begins with */
+
+/* One decoder block; NULL where the model lacks a bias, norm or sinks. `in` is what its mixer begins with:
+ * queries, keys and values; or of a delta layer q|k|v, then beta, alpha and the gate. */
+typedef struct {
+    dt_matrix in[DT_PARTS], out;
+    const float *in_bias, *out_bias;
     const float *input_norm, *post_norm;    /* of what attention and feed-forward get; NULL: as it is */
     const float *attention_norm, *mlp_norm; /* of what they add */
     const float *query_norm, *key_norm;     /* of each head, [head_dim] */
     const float *sinks;                     /* [heads] logits that take part in the softmax and add nothing */
     int32_t rope, window;                   /* one of the segment's, or -1; positions seen, or 0 for all */
+    int32_t gated;                          /* each head's query is followed by a gate of what it attends to */
+    dt_delta delta;
     dt_mlp mlp;
     dt_experts experts;                     /* instead of mlp, unless count is 0 */
 } dt_block;
@@ -110,11 +126,13 @@ typedef struct {
 } dt_segment;
 
 /* One forward over n rows; see engine.backend.segment.Step. paths == 0 means a chain. `slots` says where the
- * rows' own keys and values go; NULL: to first_slot and the slots behind it. */
+ * rows' own keys and values go; NULL: to first_slot and the slots behind it. Delta layers ask for the parents:
+ * [staged + rows], as dt_forward_tree has them; NULL for a chain behind the committed tokens. */
 typedef struct {
     int32_t rows, first_slot, paths, path_base, path_width, logit_count, tap_count;
     int32_t own; /* a feature head: hidden_in is what it put out itself, [rows, hidden] */
-    const int32_t *tokens, *positions, *slots, *path_slots, *row_path, *logit_rows, *taps;
+    int32_t committed, staged;
+    const int32_t *parents, *tokens, *positions, *slots, *path_slots, *row_path, *logit_rows, *taps;
     const float *hidden_in; /* [rows, hidden], NULL for the first segment; [rows, width] for a head */
     float *hidden_out;      /* [rows, hidden] */
     float *logits;          /* [logit_count, vocab] or NULL */
@@ -126,10 +144,10 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 4 };
+enum { DT_ABI_VERSION = 6 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
- * dt_matrix, dt_mlp, dt_experts, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,
+ * dt_matrix, dt_mlp, dt_experts, dt_delta, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,
  * dt_verification, dt_drafting and dt_candidate. A caller that has others must not call anything else. */
 DT_API const int32_t *dt_abi(void);
 
@@ -149,13 +167,23 @@ DT_API void dt_pool_free(dt_pool *pool);
 DT_API int64_t dt_packed_bytes(int32_t format, int32_t rows, int32_t cols);
 DT_API void dt_unpack_row(const dt_matrix *matrix, int32_t row, float *out);
 
-/* Keys and values of one sequence, of the segment's kv_type, zeroed lazily by the system. */
+/* Keys and values of one sequence, of the segment's kv_type, and the states of its delta layers; zeroed lazily
+ * by the system. A state belongs to the first tokens; what came behind is kept row by row, for as many rows as
+ * a forward computes together, and goes into the state when a forward is told that it is committed. */
 DT_API dt_cache *dt_cache_new(const dt_segment *segment, int32_t slots);
 DT_API void dt_cache_free(dt_cache *cache);
 DT_API int64_t dt_cache_bytes(const dt_segment *segment, int32_t slots);
 DT_API int64_t dt_cache_touched(const dt_cache *cache); /* of them, by now */
 DT_API void dt_cache_copy(dt_cache *cache, const dt_cache *other, int32_t slots);
 DT_API void dt_cache_move(dt_cache *cache, const int32_t *sources, int32_t count, int32_t target);
+
+/* Delta layers: the tokens that the states are past, which no forward and no copy can go back behind. A snapshot
+ * is the states at `committed` tokens, dt_snapshot_bytes of them; NULL is the state of an empty sequence.
+ * dt_snapshot returns what dt_forward does. */
+DT_API int32_t dt_cache_past(const dt_cache *cache);
+DT_API int64_t dt_snapshot_bytes(const dt_segment *segment);
+DT_API int32_t dt_snapshot(dt_pool *pool, const dt_segment *segment, dt_cache *cache, int32_t committed, uint8_t *to);
+DT_API void dt_restore(dt_cache *cache, int32_t committed, const uint8_t *from);
 
 /* Scratch memory of a forward over so many rows; longer ones take no more than DT_MOST_ROWS do. */
 DT_API int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows);

@@ -5,6 +5,7 @@
  */
 #include "draw.h"
 
+#include <float.h>
 #include <math.h>
 
 /* ---- order --------------------------------------------------------------------------------- */
@@ -136,10 +137,12 @@ static int32_t reach(const int32_t *weight, int32_t count, int64_t sum, double w
     return taken;
 }
 
-/* room->ordered: the `k` best tokens. Returns how many of them top-p leaves. */
+/* room->ordered: the `k` best tokens, if there are so many. Returns how many of them top-p leaves. */
 static int32_t top_k_then_top_p(dt_pool *pool, slice_job *job, int32_t k, double top_p)
 {
-    in_order(pool, job, top_k_floor(job->room, job->vocab, k), INFINITY);
+    const float low = fmaxf(top_k_floor(job->room, job->vocab, k), -FLT_MAX); /* what is forbidden does not count */
+    const int32_t count = in_order(pool, job, low, INFINITY);
+    if (count < k) k = count;
     if (top_p == 1) return k;
     const int64_t total = weigh(job, k);
     return reach(job->room->weight, k, 0, top_p * (double)total);

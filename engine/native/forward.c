@@ -65,20 +65,48 @@ static void feed_forward(forward *f, const dt_mlp *mlp, dt_output out, dt_matric
     dt_project(f, &mlp->down, 1, f->act, f->rows, f->inner, out);
 }
 
-static void run_block(forward *f, int32_t index)
+/* Numbers that a block's mixer puts out, and that it begins with. */
+static int32_t mixed_width(const dt_segment *s, const dt_block *block)
+{
+    const dt_delta *d = &block->delta;
+    return d->key_heads ? d->value_heads * d->value_dim : s->heads * s->head_dim;
+}
+
+static int32_t in_width(const dt_segment *s, const dt_block *block)
+{
+    const dt_delta *d = &block->delta;
+    if (d->key_heads) return 2 * d->key_heads * d->key_dim + 2 * d->value_heads * (1 + d->value_dim);
+    return (s->heads * (block->gated ? 2 : 1) + 2 * s->kv_heads) * s->head_dim;
+}
+
+/* qkv to mixed, by attention or by a state. */
+static int32_t mix(forward *f, const dt_block *block)
+{
+    const int32_t width = mixed_width(f->segment, block);
+    f->mixed_cols = dt_round_up(width, DT_BLOCK);
+    for (int32_t row = 0; row < f->rows && width < f->mixed_cols; row++)
+        memset(f->mixed + (int64_t)row * f->mixed_cols + width, 0, sizeof(float) * (size_t)(f->mixed_cols - width));
+    if (block->delta.key_heads) return dt_mix_by_state(f, block, &f->cache->layer[f->delta_layer++]);
+    dt_attend(f);
+    f->kv_block++;
+    return DT_OK;
+}
+
+static int32_t run_block(forward *f, int32_t index)
 {
     const dt_segment *s = f->segment;
     const dt_block *block = &s->block[index];
-    const dt_matrices next = index + 1 < s->blocks ? (dt_matrices){block[1].qkv, 3} : (dt_matrices){&s->head, 1};
+    const dt_matrices next =
+        index + 1 < s->blocks ? (dt_matrices){block[1].in, DT_PARTS} : (dt_matrices){&s->head, 1};
     f->block_index = index;
     const int wide = index == 0 && dt_attends_wide(f->segment);
     float *in = wide ? f->wide : block->input_norm ? f->normed : f->x;
     const int32_t cols = wide ? f->wide_cols : f->hidden;
-    if (in == f->normed) norm(f, block->input_norm, block->qkv, 3);
-    else dt_prepare(f, block->qkv, 3, in, f->rows, cols, 0);
+    if (in == f->normed) norm(f, block->input_norm, block->in, DT_PARTS);
+    else dt_prepare(f, block->in, DT_PARTS, in, f->rows, cols, 0);
     f->next = (dt_matrices){&block->out, 1};
-    dt_project(f, block->qkv, 3, in, f->rows, cols, (dt_output){f->qkv, block->qkv_bias, f->qkv_cols, 0});
-    dt_attend(f);
+    dt_project(f, block->in, DT_PARTS, in, f->rows, cols, (dt_output){f->qkv, block->in_bias, f->qkv_cols, 0});
+    if (mix(f, block)) return DT_BAD_ARGUMENT;
     dt_prepare(f, &block->out, 1, f->mixed, f->rows, f->mixed_cols, 0);
     f->next = (dt_matrices){block->mlp.gate_up, 2};
     dt_project(f, &block->out, 1, f->mixed, f->rows, f->mixed_cols,
@@ -88,6 +116,7 @@ static void run_block(forward *f, int32_t index)
     if (block->experts.count) dt_moe(f, &block->experts, to_stream(f, block->mlp_norm, NULL));
     else feed_forward(f, &block->mlp, to_stream(f, block->mlp_norm, block->mlp.down_bias), next);
     add_normed(f, block->mlp_norm);
+    return DT_OK;
 }
 
 static void enter(forward *f)
@@ -154,8 +183,9 @@ static int32_t finish(forward *f, int32_t done)
     return done + wanted;
 }
 
-/* Lays the scratch memory of slices of so many rows out; returns its size, also without any. */
-static int64_t lay_out(forward *f, int32_t rows, uint8_t *base)
+/* Lays the scratch memory of slices of so many rows out; returns its size, also without any. As many bytes of it
+ * as `zeroed` says have to be zero. */
+static int64_t lay_out(forward *f, int32_t rows, uint8_t *base, int64_t *zeroed)
 {
     const int32_t most = f->inner > f->hidden ? f->inner : f->hidden;
     int32_t cols = most > f->mixed_cols ? most : f->mixed_cols;
@@ -177,7 +207,9 @@ static int64_t lay_out(forward *f, int32_t rows, uint8_t *base)
     }
     f->spread = dt_lay(base, &used, dt_spread_bytes(cols), 1);
     f->quantised = dt_lay(base, &used, groups * (cols / DT_BLOCK), sizeof(dt_quantised));
-    return used + dt_lay_out_mixture(f, rows, base ? base + used : NULL);
+    used += dt_lay_out_mixture(f, rows, base ? base + used : NULL);
+    *zeroed = used;
+    return used + dt_lay_out_walk(f, rows, base ? base + used : NULL);
 }
 
 /* A forward as far as its segment tells. */
@@ -185,7 +217,7 @@ static forward of_segment(const dt_segment *segment)
 {
     const dt_fusion *fusion = segment->fusion;
     const int32_t beside = fusion && fusion->kind == DT_LINEAR ? fusion->width : segment->hidden;
-    return (forward){
+    forward f = {
         .feature_cols = fusion ? dt_round_up(fusion->width, DT_BLOCK) : 0,
         .wide_cols = fusion ? dt_round_up(segment->hidden + beside, DT_BLOCK) : 0,
         .segment = segment,
@@ -195,12 +227,19 @@ static forward of_segment(const dt_segment *segment)
         .qkv_cols = (segment->heads + 2 * segment->kv_heads) * segment->head_dim,
         .dim = dt_round_up(segment->head_dim, DT_LANES),
     };
+    for (int32_t i = 0; i < segment->blocks; i++) {
+        const int32_t in = in_width(segment, &segment->block[i]), mixed = mixed_width(segment, &segment->block[i]);
+        f.qkv_cols = in > f.qkv_cols ? in : f.qkv_cols;
+        f.mixed_cols = mixed > f.mixed_cols ? dt_round_up(mixed, DT_BLOCK) : f.mixed_cols;
+    }
+    return f;
 }
 
 int64_t dt_scratch_bytes(const dt_segment *segment, int32_t rows)
 {
     forward f = of_segment(segment);
-    return lay_out(&f, rows < SLICE ? rows : SLICE, NULL);
+    int64_t zeroed;
+    return lay_out(&f, rows < SLICE ? rows : SLICE, NULL, &zeroed);
 }
 
 int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, const dt_step *step)
@@ -210,10 +249,11 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
     if (f.dim > MOST_DIM || (segment->fusion && !step->hidden_in)) return DT_BAD_ARGUMENT;
     if (!segment->blocks) f.mixed_cols = f.inner = f.qkv_cols = 0; /* an embedding alone, or a head */
     const int32_t most = step->rows < SLICE ? step->rows : SLICE;
-    const int64_t bytes = lay_out(&f, most, NULL);
+    int64_t zeroed;
+    const int64_t bytes = lay_out(&f, most, NULL, &zeroed);
     if (bytes > segment->scratch_bytes) return DT_NO_MEMORY;
-    memset(segment->scratch, 0, (size_t)bytes);
-    lay_out(&f, most, segment->scratch);
+    memset(segment->scratch, 0, (size_t)zeroed);
+    lay_out(&f, most, segment->scratch, &zeroed);
     for (int32_t row = 0; step->slots && row < step->rows; row++) dt_extend(cache, step->slots[row] + 1);
     if (!step->slots) dt_extend(cache, step->first_slot + step->rows);
     int32_t done = 0;
@@ -222,9 +262,11 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         if (segment->fusion) dt_fuse(&f);
         else enter(&f);
         dt_group_rows(&f);
+        f.kv_block = f.delta_layer = 0;
+        if (dt_plan_walk(&f)) return DT_BAD_ARGUMENT;
         for (int32_t block = 0; block < segment->blocks; block++) {
             if (step->cancel && *step->cancel) return DT_CANCELLED;
-            run_block(&f, block);
+            if (run_block(&f, block)) return DT_BAD_ARGUMENT;
             for (int32_t tap = 0; tap < step->tap_count; tap++)
                 if (step->taps[tap] == block)
                     leave(&f, step->tap_out + (int64_t)tap * step->rows * segment->hidden);
@@ -234,4 +276,24 @@ int32_t dt_forward(dt_pool *pool, const dt_segment *segment, dt_cache *cache, co
         leave(&f, step->hidden_out);
     }
     return dt_lost_pages() ? DT_LOST_WEIGHTS : DT_OK;
+}
+
+int32_t dt_snapshot(dt_pool *pool, const dt_segment *segment, dt_cache *cache, int32_t committed, uint8_t *to)
+{
+    const dt_step step = {.committed = committed};
+    forward f = of_segment(segment);
+    int64_t zeroed;
+    f.pool = pool, f.kernels = dt_active()->forward, f.step = &step, f.cache = cache;
+    if (lay_out(&f, 1, NULL, &zeroed) > segment->scratch_bytes) return DT_NO_MEMORY;
+    lay_out(&f, 1, segment->scratch, &zeroed);
+    if (dt_plan_walk(&f)) return DT_BAD_ARGUMENT;
+    for (int32_t i = 0; i < segment->blocks; i++) {
+        const dt_block *block = &segment->block[i];
+        dt_delta_state *state = &cache->layer[f.delta_layer];
+        if (!block->delta.key_heads) continue;
+        if (dt_mix_by_state(&f, block, state)) return DT_BAD_ARGUMENT;
+        dt_delta_save(state, to);
+        to += dt_delta_snapshot_bytes(&block->delta), f.delta_layer++;
+    }
+    return DT_OK;
 }

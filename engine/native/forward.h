@@ -3,11 +3,12 @@
 #define DUOTAIL_FORWARD_H
 
 #include "cache.h"
+#include "delta.h"
 
 enum {
     SLICE = DT_MOST_ROWS, /* a longer prefill goes in slices */
     MOST_DIM = 512,       /* of a head */
-    MOST_PARTS = 3,       /* matrices with one output */
+    MOST_PARTS = DT_PARTS, /* matrices with one output */
 };
 
 /* Rows of one slice that attend together. */
@@ -22,6 +23,9 @@ typedef struct {
 /* Where rows of a slice go among experts. */
 typedef struct dt_mixture dt_mixture;
 
+/* How a slice's rows go through the states of delta layers. */
+typedef struct dt_walk dt_walk;
+
 typedef struct {
     dt_pool *pool;
     const dt_kernels *kernels;
@@ -31,6 +35,7 @@ typedef struct {
     int32_t start, rows;                 /* the slice */
     int32_t hidden, mixed_cols, inner;   /* padded to DT_BLOCK */
     int32_t qkv_cols, dim, block_index;
+    int32_t kv_block, delta_layer;       /* the block among those that attend, and among the others */
     int32_t feature_cols, wide_cols;     /* padded too; 0 but for feature heads */
     float *x, *normed, *qkv, *query, *mixed, *gate_up, *act; /* [SLICE][...] */
     float *attended, *scales; /* [SLICE][heads]: of [dim] what was mixed; of queries as words */
@@ -43,6 +48,7 @@ typedef struct {
     int32_t group_count;
     dt_matrices next;                    /* the product after the one that comes, if that is known */
     dt_mixture *mixture;                 /* NULL where no block has experts */
+    dt_walk *walk;                       /* NULL where all blocks attend */
 } forward;
 
 /* ---- project.c ------------------------------------------------------------------------------ */
@@ -91,6 +97,19 @@ void dt_group_rows(forward *f);
 
 /* Keys and values of the slice into the cache, then qkv to mixed. */
 void dt_attend(forward *f);
+
+/* ---- delta.c -------------------------------------------------------------------------------- */
+
+/* Lays f->walk out for slices of so many rows, if the segment has delta layers; returns its size, also without
+ * memory. Nothing of it has to be zero. */
+int64_t dt_lay_out_walk(forward *f, int32_t rows, uint8_t *base);
+
+/* How the slice's rows hang together; DT_BAD_ARGUMENT where a state cannot follow them: more rows of a tree than
+ * are kept, or several sequences. Once per slice. */
+int32_t dt_plan_walk(forward *f);
+
+/* qkv to mixed, as dt_attend does. DT_BAD_ARGUMENT where the state is past tokens that are not committed. */
+int32_t dt_mix_by_state(forward *f, const dt_block *block, dt_delta_state *state);
 
 /* ---- experts.c ------------------------------------------------------------------------------ */
 

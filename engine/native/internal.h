@@ -68,6 +68,13 @@ typedef struct {
     void (*blend)(const float *gate, const float *a, const float *b, int32_t count, float *y);
     void (*gated[DT_ACTIVATIONS])(const float *gate, const float *up, int32_t count, float *y);
     void (*exponentials)(float *x, int32_t count);
+    void (*convolve)(const float *const *rows, int32_t width, const float *weights, int32_t stride, int32_t count,
+                     int32_t padded, float *y);
+    void (*unit)(float *x, int32_t count, float scale);
+    void (*delta_gates)(const float *beta, const float *alpha, const float *rate, const float *bias, int32_t count,
+                        float *share, float *decay);
+    void (*delta_step)(const float *from, float *to, int32_t dim, const float *key, const float *query, float decay,
+                       float share, const float *value, float *out);
     void (*softcap)(float *x, int32_t count, float cap);
     void (*to_half)(const float *x, int32_t count, uint16_t *y);
     uint16_t (*to_bytes)(const float *x, int32_t count, int8_t *bytes);

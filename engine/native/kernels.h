@@ -10,6 +10,7 @@
 
 #include "bytes.h"
 #include "rows.h"
+#include "delta_rows.h"
 #include "blocks.h"
 #ifdef DT_AMX
 #include "tiles.h"
@@ -21,6 +22,6 @@
 #include "lanes.h"
 
 const dt_kernels DT_KERNELS = {
-    quantise, multiply, rms_norm, silu, blend, {gated_silu, gated_gelu_tanh, gated_swiglu_oai}, exponentials, softcap,
-    to_half, to_bytes, to_words, {attend_chunk, attend_chunk8}, lanes,
+    quantise, multiply, rms_norm, silu, blend, {gated_silu, gated_gelu_tanh, gated_swiglu_oai}, exponentials,
+    convolve, unit, delta_gates, delta_step, softcap, to_half, to_bytes, to_words, {attend_chunk, attend_chunk8}, lanes,
 };

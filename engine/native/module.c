@@ -16,8 +16,8 @@ const char dt_sources[] = "duotail sources " DT_SOURCES;
 #endif
 
 #define SIZES                                                                                      \
-    sizeof(dt_matrix), sizeof(dt_mlp), sizeof(dt_experts), sizeof(dt_block), sizeof(dt_rope),      \
-        sizeof(dt_fusion), sizeof(dt_segment), sizeof(dt_step), sizeof(dt_sampling),               \
+    sizeof(dt_matrix), sizeof(dt_mlp), sizeof(dt_experts), sizeof(dt_delta), sizeof(dt_block),     \
+        sizeof(dt_rope), sizeof(dt_fusion), sizeof(dt_segment), sizeof(dt_step), sizeof(dt_sampling),               \
         sizeof(dt_verification), sizeof(dt_drafting), sizeof(dt_candidate)
 
 const int32_t *dt_abi(void)

@@ -1,4 +1,4 @@
-/* The target's draws: penalties, filters, noise, and the walk down a tree. */
+/* The target's draws: what is allowed, penalties, filters, noise, and the walk down a tree. */
 #include "draw.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ struct dt_sampler {
     heard *heard;                   /* [vocab] entries, those of a slice's tokens at its start */
     int32_t known[DT_MOST_SLICES];  /* entries in use per slice */
     int32_t *place;                 /* [vocab] number of a token's entry + 1; 0: not heard */
-    float *row;                     /* [vocab] penalised logits */
+    float *row;                     /* [vocab] logits after the grammar and the penalties */
     dt_room room;
 };
 
@@ -26,8 +26,8 @@ static int64_t lay_out(dt_sampler *s, uint8_t *base)
     dt_room *room = &s->room;
     int64_t used = 0;
     dt_lay(base, &used, 1, sizeof *s);
+    if (s->penalised || s->sampling.constrained) s->row = dt_lay(base, &used, padded, sizeof *s->row);
     if (s->penalised) {
-        s->row = dt_lay(base, &used, padded, sizeof *s->row);
         s->place = dt_lay(base, &used, padded, sizeof *s->place);
         s->heard = dt_lay(base, &used, padded, sizeof *s->heard);
     }
@@ -111,16 +111,31 @@ void dt_sampler_clear(dt_sampler *s)
 typedef struct {
     dt_sampler *s;
     const float *logits;
-} penalty_job;
+    const uint32_t *allowed; /* NULL: every token is */
+} shaping_job;
 
-/* The slice's logits after the penalties, rounded to fp32. */
-static void penalise_slice(void *context, int32_t slice)
+/* -infinity in place of the logits [from, to) that are not allowed; `from` is a multiple of 32. */
+static void forbid(float *row, const uint32_t *allowed, int32_t from, int32_t to)
 {
-    const penalty_job *job = context;
+    for (int32_t word = from; word < to; word += 32) {
+        const uint32_t bits = allowed[word / 32];
+        const int32_t count = to - word < 32 ? to - word : 32;
+        if (bits == UINT32_MAX) continue;
+        for (int32_t i = 0; i < count; i++)
+            if (!(bits >> i & 1)) row[word + i] = -INFINITY;
+    }
+}
+
+/* The slice's logits after the grammar and the penalties, rounded to fp32. */
+static void shape_slice(void *context, int32_t slice)
+{
+    const shaping_job *job = context;
     const dt_sampler *s = job->s;
     const dt_sampling *sampling = &s->sampling;
     const int32_t from = dt_slice_start(slice, s->vocab), to = dt_slice_start(slice + 1, s->vocab);
     memcpy(s->row + from, job->logits + from, (size_t)(to - from) * sizeof *s->row);
+    if (job->allowed) forbid(s->row, job->allowed, from, to);
+    if (!s->penalised) return;
     for (const heard *entry = s->heard + from, *end = entry + s->known[slice]; entry < end; entry++) {
         double score = s->row[entry->token];
         score = score > 0 ? score / sampling->repetition : score * sampling->repetition;
@@ -132,12 +147,13 @@ static void penalise_slice(void *context, int32_t slice)
 /* ---- draws --------------------------------------------------------------------------------- */
 
 /* The target's token at `position`, or DT_INVALID_LOGITS; `top` is the best of what it was drawn from. */
-static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, int32_t position, float *top)
+static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, const uint32_t *allowed, int32_t position,
+                    float *top)
 {
     const dt_sampling *sampling = &s->sampling;
-    if (s->penalised) {
-        penalty_job job = {s, row};
-        dt_run_slices(pool, penalise_slice, &job, s->vocab);
+    if (s->penalised || allowed) {
+        shaping_job job = {s, row, allowed};
+        dt_run_slices(pool, shape_slice, &job, s->vocab);
         row = s->row;
     }
     const dt_peak peak = dt_find_peak(pool, row, s->vocab, s->room.tops);
@@ -157,12 +173,12 @@ static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, int32_t posi
     return dt_find_best(pool, &search, s->vocab);
 }
 
-/* What the logits alone give two tokens (b: -1 for none); penalties, filters and temperature do not
- * count. `top` is the best logit where nothing is penalised. */
+/* What the logits alone give two tokens (b: -1 for none); grammar, penalties, filters and temperature do not
+ * count. `top` is the best logit where nothing is penalised or forbidden. */
 static void weigh_up(dt_pool *pool, const dt_sampler *s, const float *row, float top, int32_t a, int32_t b,
                      float chance[2])
 {
-    if (s->penalised) top = dt_find_peak(pool, row, s->vocab, NULL).value;
+    if (s->row) top = dt_find_peak(pool, row, s->vocab, NULL).value;
     const double mass = dt_find_mass(pool, row, s->vocab, top) * 0x1p30;
     const int known = b >= 0 && b < s->vocab;
     const float logits[2] = {row[a], known ? row[b] : -INFINITY};
@@ -199,8 +215,13 @@ int32_t dt_verify(dt_pool *pool, dt_sampler *s, dt_verification *v)
     v->accepted = v->offered = 0;
     for (;;) {
         const float *row = v->logits + (int64_t)node * s->vocab;
+        const uint32_t *allowed = NULL;
+        if (s->sampling.constrained && !(allowed = v->allowed(v->drawn, length))) {
+            status = DT_BAD_ARGUMENT;
+            break;
+        }
         float top;
-        const int32_t token = draw(pool, s, row, v->position + length, &top);
+        const int32_t token = draw(pool, s, row, allowed, v->position + length, &top);
         if (token < 0) {
             status = token;
             break;

@@ -8,7 +8,7 @@
 
 #include "duotail.h"
 
-/* Result beside those of duotail.h: NaN among the logits, or no finite best one. */
+/* Result beside those of duotail.h: NaN among the logits, or no finite best one that is allowed. */
 enum { DT_INVALID_LOGITS = -4 };
 
 /* How tokens are drawn; see engine.request.SamplingParams. temperature == 0: the best one. */
@@ -19,6 +19,7 @@ typedef struct {
     int32_t answer_start; /* position from which presence and frequency penalties count tokens */
     int32_t share_noise;  /* whether dt_rank adds the noise of the draws */
     int32_t shift;        /* dt_rank adds it to positions: tokens before those that a draft has read */
+    int32_t constrained;  /* whether verifications say which tokens are allowed */
 } dt_sampling;
 
 /* Most tokens that dt_rank gives for a row, and most tokens of a vocabulary. */
@@ -62,6 +63,9 @@ typedef struct {
     int32_t length, accepted, offered;          /* out: of both; drafted draws; depths on offer */
     float *chances; /* out, [nodes + 1]: softmax(logits) of each draw and, behind the last one, of the first
                      * token drafted in its place if it is none of those, else -1. NULL: not wanted */
+    /* Of a constrained sampler: the tokens that may follow `drawn` [length], a bit each, the lowest first, valid
+     * until the next call; at least one. NULL ends the verification: it has failed. */
+    const uint32_t *(*allowed)(const int32_t *drawn, int32_t length);
 } dt_verification;
 
 /* Returns DT_OK, DT_BAD_ARGUMENT or DT_INVALID_LOGITS. `pool` may be NULL. */

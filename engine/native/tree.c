@@ -70,6 +70,7 @@ int32_t dt_forward_tree(dt_pool *pool, const dt_segment *segment, dt_cache *cach
     int32_t *leaves = memory + 2 * count, *positions = memory + 3 * count, *slots = NULL;
     dt_step step = *rows;
     step.first_slot = committed + staged, step.paths = 0, step.positions = positions;
+    step.committed = committed, step.staged = staged, step.parents = parents;
     int32_t result = measure(&n) ? DT_OK : DT_BAD_ARGUMENT;
     for (int32_t row = 0; row < step.rows && !result; row++)
         positions[row] = committed + n.depth[staged + row];

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -16,14 +17,22 @@ from numpy.typing import NDArray
 from engine.backend.accelerator.sizes import cache_bytes
 from engine.backend.decoder import MAX_TREE
 from engine.backend.ledger import PAGE
-from engine.backend.native.workspace import kv_token_bytes
+from engine.backend.native.workspace import kv_token_bytes, state_bytes
 from engine.backend.sequence import NUMBER
 from engine.commands import KvType, WeightFormat
 from engine.language import later, tr
 from engine.model.config import Fusion, ModelConfig
 from engine.model.gguf.header import KIND_OF_NAME
 from engine.model.other_family import OtherConfig
-from engine.model.tensors import EMBEDDING, FINAL_NORM, HEAD, HEAD_IDS, Shape, expected_tensors
+from engine.model.tensors import (
+    EMBEDDING,
+    FINAL_NORM,
+    HEAD,
+    HEAD_IDS,
+    UNQUANTISED,
+    Shape,
+    expected_tensors,
+)
 
 KINDS = {
     WeightFormat.Q4: "Q4_0",
@@ -85,7 +94,8 @@ class Footprint:
         blocks: as many as there are; alike ones are equal. A head's fusion lies in its first.
         head: with the final norm, and with the output matrix also where that is `embedding`.
         tied: embedding and head share one matrix, held once where both lie on one device.
-        kv_bytes_per_block: keys and values of one token in one block.
+        kv_bytes_per_block: keys and values of one token in one block that attends.
+        state_bytes: of one sequence in all blocks that keep a state instead, however long it is.
         kind: the types of stored weights in one word, as in "Q4_K_M".
         config: the model's shape; None of a model that runs through transformers.
         kv: type of keys and values on the CPU; F16 also where they are floats of 32 bits.
@@ -100,18 +110,19 @@ class Footprint:
     kind: str = ""
     config: ModelConfig | None = None
     kv: KvType = KvType.F16
+    state_bytes: int = 0
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of all weights, on one device."""
         matrix = self.embedding.nbytes if self.tied else 0
-        blocks = sum(part.nbytes * count for part, count in Counter(self.blocks).items())
-        return self.embedding.nbytes + blocks + self.head.nbytes - matrix
+        return self.embedding.nbytes + int(bytes_upto(self)[-1]) + self.head.nbytes - matrix
 
     @property
     def kv_bytes_per_token(self) -> int:
         """KV cache bytes of one token in all blocks."""
-        return self.kv_bytes_per_block * len(self.blocks)
+        attending = self.config.attending if self.config else len(self.blocks)
+        return self.kv_bytes_per_block * attending
 
     @property
     def hidden(self) -> int:
@@ -145,10 +156,10 @@ class Footprint:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """Last tokens that each block attends to; 0: all."""
+        """Last tokens that each block attends to; 0: all. One with a state sees what it is at."""
         if self.config is None:
             return (0,) * len(self.blocks)
-        return tuple(block.window for block in self.config.blocks)
+        return tuple(1 if block.delta else block.window for block in self.config.blocks)
 
     @property
     def main_kinds(self) -> tuple[str, ...]:
@@ -165,8 +176,11 @@ class Footprint:
         return self.kind or tr(WORDS[self.format])
 
     def kv_bytes(self, context: int, blocks: int) -> int:
-        """Return the KV cache bytes of one sequence in so many blocks, with room for a tree."""
-        return self.kv_bytes_per_block * blocks * _up(context + MAX_TREE, _CHUNK)
+        """Return the bytes of one sequence's cache in so many blocks, with room for a tree."""
+        slots = _up(context + MAX_TREE, _CHUNK)
+        if self.state_bytes:  # such models are not cut
+            return (self.kv_bytes_per_token * slots + self.state_bytes) if blocks else 0
+        return self.kv_bytes_per_block * blocks * slots
 
     def feature_bytes(self, context: int) -> int:
         """Return the bytes that one sequence of the target keeps for this head, in whole pages."""
@@ -177,6 +191,12 @@ class Footprint:
         if self.config is None:
             return self.kv_bytes(context, blocks)
         return cache_bytes(self.config, blocks, context + MAX_TREE)
+
+
+@lru_cache(maxsize=64)  # a plan asks dozens of times
+def bytes_upto(held: Footprint) -> NDArray[np.int64]:
+    """Return [blocks + 1]: bytes of the first 0, 1, ... blocks."""
+    return np.cumsum([0, *(part.nbytes for part in held.blocks)], dtype=np.int64)
 
 
 def weight_count(config: ModelConfig) -> int:
@@ -199,7 +219,7 @@ def footprint(
         kv: the type that is wished for the KV cache.
     """
     kind = KINDS[weights]
-    names = (name for name in expected_tensors(config) if not name.endswith("router.weight"))
+    names = (name for name in expected_tensors(config) if not name.endswith(UNQUANTISED))
     return _footprint(config, weights, dict.fromkeys(names, kind) | dict(lent or {}), kv=kv)
 
 
@@ -243,9 +263,10 @@ def _footprint(
     parts: dict[str, Counter[tuple[str, bool]]] = {}
     for name, shape in expected_tensors(config).items():
         place, experts = _place(name), ".experts." in name
-        stored = kinds.get(name, "F32") if len(shape) == 2 else "F32"
+        vector = len(shape) == 1 or name.endswith("conv1d.weight")
+        stored = "F32" if vector else kinds.get(name, "F32")
         parts.setdefault(place, Counter())[stored, experts] += held_bytes(
-            stored, shape, padded=not portable
+            stored, shape, padded=not (portable or vector)
         )
     if config.tie_word_embeddings:
         parts[HEAD] = parts.get(HEAD, Counter()) + parts[EMBEDDING]
@@ -261,6 +282,7 @@ def _footprint(
         config=config,
         kind=kind,
         kv=kv,
+        state_bytes=state_bytes(config),
     )
 
 

@@ -36,7 +36,7 @@ from engine.machine.facts import Accelerator, Vendor
 from engine.machine.memory import device_reserve
 from engine.model.config import ModelConfig
 from engine.plan.facts import HEAD_WIDTH, DraftFacts, ModelFacts, Wish
-from engine.plan.footprint import Footprint
+from engine.plan.footprint import Footprint, bytes_upto
 
 Bytes = NDArray[np.int64]
 Taps = tuple[Bytes, Bytes]
@@ -128,7 +128,7 @@ def context_for(
             )
         return wish.context
     held = [target.footprint, *(draft.model.footprint for draft in drafts[:1])]
-    weights = sum(each.weight_bytes for each in held)
+    weights = sum(each.weight_bytes + each.state_bytes for each in held)
     per_token = sum(each.kv_bytes_per_token for each in held)
     features = sum(each.feature_bytes_per_token for each in held)
     tokens = _tokens((host_budget - weights) * KV_SHARE, per_token + features)
@@ -210,7 +210,7 @@ def together(first: PlannedMemory, second: PlannedMemory | None) -> Bytes:
 @lru_cache(maxsize=_KEPT)
 def on_cpu(held: Footprint, context: int, *, alone: bool) -> PlannedMemory:
     """Return the memory of a target on the CPU; `alone`: no accelerator, so only cut 0."""
-    blocks, count = _cumulated(held), len(held.blocks)
+    blocks, count = bytes_upto(held), len(held.blocks)
     embedding = held.embedding.nbytes
     rest = blocks[-1] - blocks + held.head.nbytes + (0 if held.tied else embedding)
     kv = [held.kv_bytes(context, count - cut) for cut in range(count + 1)]
@@ -226,7 +226,7 @@ def on_cpu(held: Footprint, context: int, *, alone: bool) -> PlannedMemory:
 @lru_cache(maxsize=_KEPT)
 def on_accelerator(held: Footprint, context: int, found: Accelerator) -> PlannedMemory:
     """Return the memory of a target on an accelerator."""
-    blocks, count = _cumulated(held), len(held.blocks)
+    blocks, count = bytes_upto(held), len(held.blocks)
     kv = [_kv_bytes(held, context, cut, found) if cut else 0 for cut in range(count + 1)]
     some, whole = (_room(held, context, found, heads=heads) for heads in (False, True))
     rooms = [_NO_ROOM, *[some] * count, whole]
@@ -284,22 +284,13 @@ def tap_rooms(target: Footprint, head: Footprint, cuts: int, found: Accelerator 
 
     On a real accelerator these outputs go through memory that all outputs share.
     """
-    taps = np.array(head.fusion.taps if head.fusion else (), dtype=np.int64)
-    there = [int((taps < cut).sum()) for cut in range(cuts)]
-    here = [len(taps) - count for count in there]
-    if target.config is None or found is None or not found.takes_core:
-        there = [0] * cuts
-    if target.config is None:
+    if target.config is None or head.fusion is None:
         return NOTHING.own, NOTHING.own
-    on_host, on_device = (
-        [_native_tap_room(target.config, count) for count in counts] for counts in (here, there)
-    )
-    return np.array(on_host, dtype=np.int64), np.array(on_device, dtype=np.int64)
-
-
-def _cumulated(held: Footprint) -> Bytes:
-    """[blocks + 1]: bytes of the first 0, 1, ... blocks."""
-    return np.cumsum([0, *(part.nbytes for part in held.blocks)], dtype=np.int64)
+    there = np.searchsorted(np.sort(head.fusion.taps), np.arange(cuts))
+    rooms = [_native_tap_room(target.config, taps) for taps in range(len(head.fusion.taps) + 1)]
+    room_of = np.array(rooms, dtype=np.int64)
+    shared = found is None or not found.takes_core
+    return room_of[len(rooms) - 1 - there], room_of[0 * there if shared else there]
 
 
 # ---- working memory ----------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from engine.commands import Connect, ServerKind
 from engine.errors import NotPossible
 from engine.language import tr
 from engine.model.text.thinking import AnswerPart, parts, pieces_of
-from engine.request import ChatRequest, Role, SamplingParams
+from engine.request import ChatRequest, Grammar, GrammarKind, Role, SamplingParams
 
 Json = dict[str, object]
 
@@ -26,7 +28,8 @@ def payload(request: ChatRequest, place: Connect) -> Json:
     Thoughts of earlier answers stay here, as chat templates leave them out.
 
     Raises:
-        NotPossible: the server cannot go on with an answer that was begun.
+        NotPossible: the server cannot go on with an answer that was begun, or takes no such
+            grammar.
     """
     body: Json = {
         "model": place.model,
@@ -41,6 +44,8 @@ def payload(request: ChatRequest, place: Connect) -> Json:
         body["stop"] = list(request.stop)
     if place.kind is ServerKind.LLAMA_SERVER:
         body["timings_per_token"] = True
+    if request.grammar is not None:
+        body |= _constraint(request.grammar, place.kind)
     if request.thinking is not None:
         body |= _thinking(place.kind, think=request.thinking)
     if request.messages and request.messages[-1].role is Role.ASSISTANT:
@@ -78,6 +83,23 @@ def _sampling(sampling: SamplingParams, kind: ServerKind) -> Json:
             name = "repeat_penalty" if of_llama else "repetition_penalty"
             told[name] = sampling.repetition_penalty
     return told
+
+
+def _constraint(grammar: Grammar, kind: ServerKind) -> Json:
+    """Return what has the answer follow a grammar."""
+    if grammar.kind is GrammarKind.JSON_SCHEMA:
+        form = {"name": "answer", "strict": True, "schema": json.loads(grammar.text)}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+    if kind is ServerKind.DUOTAIL and grammar.kind is not GrammarKind.REGEX:
+        return {"grammar": grammar.text}
+    if kind is ServerKind.LLAMA_SERVER and grammar.kind is GrammarKind.GBNF:
+        return {"grammar": grammar.text}
+    if kind in _VLLM_LIKE and grammar.kind is not GrammarKind.REGEX:
+        return {"structured_outputs": {"grammar": grammar.text}}
+    raise NotPossible(
+        tr("This server takes no grammar of this kind."),
+        tr("Use a JSON schema, or a model on this computer."),
+    )
 
 
 def _thinking(kind: ServerKind, *, think: bool) -> Json:

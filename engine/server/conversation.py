@@ -24,22 +24,6 @@ _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _MOST_MESSAGES = 10_000
 
 
-def check_tool_choice(body: Members) -> None:
-    """Refuse a request whose answer must call a tool.
-
-    Tools that the model may call are no reason to refuse: Open WebUI offers some in every request.
-    Here it calls none of them and answers in words.
-
-    Raises:
-        ApiError: it must call one.
-    """
-    for name in ("tool_choice", "function_call"):
-        choice = body.raw(name)
-        kind = choice.get("type", "function") if isinstance(choice, dict) else choice
-        if kind not in (None, "auto", "none"):
-            raise body.unsupported(name)
-
-
 def messages(turns: Sequence[Members]) -> tuple[Message, ...]:
     """Return the messages of a conversation.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -20,8 +20,9 @@ from engine.events import (
     RoundFinished,
     TextDelta,
 )
-from engine.request import ChatRequest, Message, Role
+from engine.request import ChatRequest, Message, Role, ToolCall
 from engine.server.api_error import ApiError, from_failure, no_model
+from engine.server.calls import CallReader
 from engine.server.completion_request import CompletionRequest
 from engine.server.dispatcher import Dispatcher
 from engine.server.joined_stats import joined_stats
@@ -49,6 +50,11 @@ class Completion:
     def content(self) -> str:
         """Text that is meant for the user."""
         return "".join(delta.text for delta in self.deltas if not delta.reasoning)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools that it calls."""
+        return tuple(delta.call for delta in self.deltas if delta.call is not None)
 
     @property
     def reasoning(self) -> str:
@@ -79,7 +85,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._heard = _HEARD | RoundFinished if request.progress else _HEARD
-        self._parser = ReasoningParser(request.chat)
+        self._parser, self._calls = ReasoningParser(request.chat), CallReader(request.chat.tools)
         self._stats: AnswerStats | None = None
         self._deltas: list[CompletionDelta] = []
         self._failure: Failed | None = None
@@ -137,8 +143,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         while event is not None:
             match event:
                 case TextDelta():
-                    for delta in self._parser.feed(tokens_in(event)):
-                        self._deltas.append(delta)
+                    for delta in self._read(self._parser.feed(tokens_in(event))):
                         yield delta
                 case RoundFinished():
                     progress.add(event)
@@ -149,12 +154,24 @@ class Generation(AbstractAsyncContextManager["Generation"]):
                     self._failure = event
                 case Finished():
                     self._check(event)
-                    for delta in self._parser.finish():
-                        self._deltas.append(delta)
+                    for delta in (*self._read(self._parser.finish()), *self._last()):
                         yield delta
                     yield Completion(tuple(self._deltas), event)
                     return
             event = await self._events.get()
+
+    def _read(self, deltas: Iterable[CompletionDelta]) -> Iterator[CompletionDelta]:
+        """Yield deltas with the calls among them."""
+        for found in deltas:
+            for delta in self._calls.feed(found):
+                self._deltas.append(delta)
+                yield delta
+
+    def _last(self) -> Iterator[CompletionDelta]:
+        """Yield what might have become a call."""
+        for delta in self._calls.finish():
+            self._deltas.append(delta)
+            yield delta
 
     def _ask(self, chat: ChatRequest) -> None:
         self._chat = chat

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from engine.events import TokenSpan
 from engine.model.text.thinking import AnswerPart, ThoughtSplitter
-from engine.request import ChatRequest, Role
+from engine.request import ChatRequest, Role, ToolCall
 
 Token = tuple[str, TokenSpan]
 """What a token wrote, and its span."""
@@ -23,11 +23,13 @@ class CompletionDelta:
         text: of it.
         reasoning: whether it is thought, not said.
         tokens: those that wrote it.
+        call: a call of a tool in place of a text.
     """
 
     text: str
     reasoning: bool
     tokens: tuple[Token, ...] = ()
+    call: ToolCall | None = None
 
 
 class ReasoningParser:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import count
 from operator import attrgetter
 from time import perf_counter
 
@@ -31,9 +32,11 @@ from engine.model.text.kinds_of_text import KindsOfText
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import ChatRequest, Role
+from engine.session.constraining import constraint_of
 from engine.session.raw_prompt import raw_prompt
 from engine.session.repetition import RepetitionDetector
 from engine.session.tally import Tally
+from engine.session.thought_budget import ThoughtBudget
 from engine.speculative.decoding import Decoding
 from engine.speculative.loops import Loop, Plain
 from engine.speculative.sampler import Sampler
@@ -54,7 +57,9 @@ def read(request: ChatRequest, template: ChatTemplate, tokenizer: Tokenizer) -> 
         return raw_prompt(request.raw, messages, tokenizer)
     continued = bool(messages) and messages[-1].role is Role.ASSISTANT
     today = date.today()  # noqa: DTZ011 - the user's own day
-    choices = TemplateChoices(request.thinking, request.effort, request.began or today)
+    choices = TemplateChoices(
+        request.thinking, request.effort, request.began or today, request.tools.tools
+    )
     return template.prompt(messages, tokenizer, continue_answer=continued, choices=choices)
 
 
@@ -96,6 +101,8 @@ class Answer:
         self._opening: tuple[int, ...] = ()
         self._repetition = RepetitionDetector(self._text_of) if request.stop_repetition else None
         self._repeats = False
+        self._thoughts: ThoughtBudget | None = None
+        self._indices = count()
         self.stats: AnswerStats | None = None
         """Its statistics, once it has ended."""
 
@@ -110,7 +117,14 @@ class Answer:
             loop = self._pair.loop if self._request.drafting else Plain()
             self._turn(loop)
             with loop.rounds(decoding) as rounds:
+                self._progress(decoding.reused)
+                for processed in decoding.prefill():
+                    self._progress(processed)
                 self._decode(decoding, loop, rounds)
+            while self._goes_on():
+                with loop.rounds(decoding) as rounds:
+                    deque(decoding.prefill(), maxlen=0)
+                    self._decode(decoding, loop, rounds)
         except Cancelled:
             pass
         except BaseException:
@@ -124,18 +138,25 @@ class Answer:
             loop.controller.turn_to(self._kinds.now)
 
     def _decode(self, decoding: Decoding, loop: Loop, rounds: Iterator[Round]) -> None:
-        """Prefill and decode until the answer ends, repeats itself or a stop string comes up."""
-        self._progress(decoding.reused)
-        for processed in decoding.prefill():
-            self._progress(processed)
+        """Decode until the rounds end, the answer repeats itself or a stop string comes up."""
         self._transfers(perf_counter())  # the prompt's are nobody's
-        for index, done in enumerate(rounds):
+        for done in rounds:
             counted, released = self._take(done)
             self._turn(loop)
+            index = next(self._indices)
             self._tally.add(done, counted, first=index == 0)
             self._announce(decoding, index, done, counted, released)
             if self._stream.stopped or self._repeats:
                 return
+
+    def _goes_on(self) -> bool:
+        """Tell whether the answer goes on behind a thought that had to end; end it."""
+        if self._thoughts is None or self._stream.stopped or self._repeats:
+            return False
+        ending = self._thoughts.end()
+        if ending:
+            self._show(self._open() + self._put(ending))
+        return ending is not None
 
     def give_up(self) -> None:
         """Close the answer after an error, with what was written before it."""
@@ -162,22 +183,32 @@ class Answer:
                 len(prompt.ids),
                 context,
             )
+        state = pair.states.take(prompt.ids, request.asker)
         decoding = Decoding(
             pair.target,
-            pair.states.take(prompt.ids),
+            state,
             prompt.ids,
             Sampler(
                 request.sampling,
                 prompt.answer_start,
                 share_noise=self._share_noise,
                 account=pair.account,
+                constraint=constraint_of(pair, request, prompt),
+                threads=pair.plan.threads,
             ),
             stop_ids=pair.tokenizer.eos_ids,
             max_tokens=request.max_tokens,
             cancelled=self._cancelled,
             alternatives=request.alternatives,
+            snapshot=lambda: pair.states.snapshot(state),
         )
         self._tally.prompt_tokens, self._tally.reused = len(prompt.ids), decoding.reused
+        if request.thought_tokens is not None and request.raw is None:
+            written = len(prompt.begun) - prompt.opening
+            self._thoughts = ThoughtBudget(
+                decoding, request.thought_tokens, written, pair.tokenizer
+            )
+            self._thoughts.feed(request.messages[-1].text if written else "")
         return decoding
 
     def _prompt(self) -> Prompt:
@@ -236,10 +267,14 @@ class Answer:
     def _open(self) -> Released:
         """Release what the template has begun the answer with; nothing the second time."""
         opening, self._opening = self._opening, ()
+        return self._put(opening) if opening else NOTHING
+
+    def _put(self, tokens: tuple[int, ...]) -> Released:
+        """Release tokens that nobody drew."""
         if self._request.alternatives:
-            self._others.extend(() for _ in opening)
-        self._ids += opening
-        return self._stream.open(opening) if opening else NOTHING
+            self._others.extend(() for _ in tokens)
+        self._ids += tokens
+        return self._stream.open(tokens)
 
     def _named(self, found: Sequence[tuple[int, float]]) -> tuple[Alternative, ...]:
         """Return tokens and their probabilities with their texts."""
@@ -259,6 +294,8 @@ class Answer:
         if released.spans:
             self._text.append(released.text)
             self._kinds.feed(released.text)
+            if self._thoughts is not None:
+                self._thoughts.feed(released.text)
             self._emit(TextDelta(perf_counter(), self._request.id, released.text, released.spans))
 
     def _announce(
@@ -318,9 +355,9 @@ class Answer:
             return FinishReason.STOP
         if decoding.remaining:
             return FinishReason.STOPPED
-        if decoding.committed == self._request.max_tokens:
-            return FinishReason.LENGTH
-        return FinishReason.CONTEXT
+        room = decoding.state.context - self._tally.prompt_tokens
+        limited = self._request.max_tokens is not None and self._request.max_tokens <= room
+        return FinishReason.LENGTH if limited else FinishReason.CONTEXT
 
     def _finish(self, reason: FinishReason) -> None:
         final = reason is FinishReason.STOP

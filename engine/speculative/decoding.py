@@ -15,8 +15,10 @@ from time import perf_counter
 import numpy as np
 
 from engine.backend.decoder import Decoder
+from engine.backend.native.pool import CancelFlag
 from engine.backend.round import Round, Verified, VerifyRequest
 from engine.backend.sequence import SequenceState
+from engine.backend.step import CHUNK
 from engine.backend.tree import TokenTree
 from engine.errors import Cancelled
 from engine.events import Interval
@@ -27,6 +29,8 @@ PREFILL_SECONDS = 0.1
 """A prefill chunk is sized to take about this long, so that a stop is obeyed at once."""
 
 MAX_PREFILL_CHUNK = 512
+OPENING = 8
+"""Tokens that a chat template may open an answer with."""
 
 
 def verify(
@@ -106,8 +110,9 @@ class Decoding:
         sampler: draws the target's tokens.
         stop_ids: tokens that end the answer.
         max_tokens: most tokens to commit.
-        cancelled: asked between chunks of the prefill.
+        cancelled: asked between chunks of the prefill; a `CancelFlag` ends a forward as well.
         alternatives: how many tokens `Verified.likeliest` has at each place.
+        snapshot: keeps a way back to where the state is, see `PrefixCache.snapshot`.
     """
 
     def __init__(
@@ -121,6 +126,7 @@ class Decoding:
         max_tokens: int | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         alternatives: int = 0,
+        snapshot: Callable[[], None] = lambda: None,
     ) -> None:
         if not prompt:
             raise ValueError("a prompt needs at least one token")
@@ -129,14 +135,17 @@ class Decoding:
         self.sampler = sampler
         self.tokens = list(prompt)
         self.cancelled = cancelled
+        self._cancel = cancelled if isinstance(cancelled, CancelFlag) else None
         self._prompt_length = len(prompt)
         self._stop_ids = frozenset(stop_ids)
         self._alternatives = alternatives
         room = state.context - len(prompt)
         self._end = len(prompt) + (room if max_tokens is None else min(room, max_tokens))
-        reusable = state.reusable(min(state.common_prefix(prompt), len(prompt) - 1))
-        state.crop(reusable)
-        self.reused = reusable
+        self._hold: int | None = None
+        state.crop(min(state.common_prefix(prompt), len(prompt) - 1))
+        self.reused = len(state)
+        self._snapshot = snapshot
+        snapshot()  # the border between two turns
 
     @property
     def committed(self) -> int:
@@ -148,27 +157,61 @@ class Decoding:
         """Most tokens that may still be committed; 0 when the answer has ended."""
         if self.committed and self.tokens[-1] in self._stop_ids:
             return 0
-        return max(self._end - len(self.tokens), 0)
+        end = self._end if self._hold is None else min(self._hold, self._end)
+        return max(end - len(self.tokens), 0)
+
+    def hold_at(self, committed: int | None) -> None:
+        """Let the rounds end at so many tokens of the answer; None: where it ends."""
+        self._hold = None if committed is None else self._prompt_length + committed
+
+    @property
+    def at_hold(self) -> bool:
+        """Tell whether the rounds have come to where `hold_at` ends them."""
+        return self._hold is not None and len(self.tokens) >= self._hold
+
+    def give(self, tokens: Sequence[int]) -> bool:
+        """Append tokens that nobody drew; `prefill` processes them. False: there is no room."""
+        if len(self.tokens) + len(tokens) >= self._end:
+            return False
+        self.tokens.extend(tokens)
+        return True
 
     def prefill(self) -> Iterator[int]:
-        """Process all of the prompt but its last token, yielding the tokens done so far.
+        """Process all tokens but the last, yielding how many are done so far.
 
         What is computed is committed at once, so an interrupted prefill is kept.
 
         Raises:
             Cancelled: the user stopped it.
         """
-        chunk = 16
+        chunk, end = 16, len(self.tokens) - 1
+        border = self._border(end)
+        # A state takes in the earlier parts of a longer forward at once: given up on the way, it
+        # would be behind what is committed.
+        most = CHUNK if self.state.recurrent else MAX_PREFILL_CHUNK
         while (done := len(self.state)) < len(self.tokens) - 1:
             if self.cancelled():
                 raise Cancelled
-            piece = self.tokens[done : min(done + chunk, len(self.tokens) - 1)]
+            stop = border if done < border else end
+            piece = self.tokens[done : min(done + chunk, stop)]
             start = perf_counter()
-            self.target.forward(self.state, piece, logit_rows=())
+            self.target.forward(self.state, piece, logit_rows=(), cancel=self._cancel)
             self.state.commit(range(len(piece)))
             pace = len(piece) / max(perf_counter() - start, 1e-6)
-            chunk = min(max(16, int(pace * PREFILL_SECONDS)), MAX_PREFILL_CHUNK)
+            chunk = min(max(16, int(pace * PREFILL_SECONDS)), most)
+            if len(self.state) == border:
+                self._snapshot()
             yield len(self.state)
+
+    def _border(self, end: int) -> int:
+        """Return where a way back is kept, of a state that needs one: near the prompt's end.
+
+        Behind it is what opens the answer, which templates write differently once it is over.
+        Whole slices of a forward lie before it, so that it costs no more of them.
+        """
+        start = len(self.state)
+        whole = max(end - start - OPENING, 0) // CHUNK * CHUNK
+        return start + whole if self.state.recurrent else end
 
     def verify(self, tree: TokenTree, draft: Interval | None = None) -> Round:
         """Run a target forward over the tree (root included); commit what the target agrees to.
@@ -176,8 +219,13 @@ class Decoding:
         Args:
             tree: what was drafted.
             draft: when all of it was, level by level.
+
+        Raises:
+            Cancelled: the user stopped it; nothing of the round is committed.
         """
         limit = self.remaining
+        if (constraint := self.sampler.constraint) is not None:
+            tree = constraint.pruned(tree, self.tokens)
         tree = tree.limited(limit - 1)
         start = perf_counter()
         verified = self._commit(tree, limit)
@@ -194,9 +242,10 @@ class Decoding:
         target, state, stop_ids = self.target, self.state, self._stop_ids
         draws = self.sampler.native(target.config.vocab_size)
         if draws is not None and not self._alternatives:
-            request = VerifyRequest(tree.tokens, tree.parents, self.tokens, limit, stop_ids)
+            nodes, parents = tree.tokens, tree.parents
+            request = VerifyRequest(nodes, parents, self.tokens, limit, stop_ids, self._cancel)
             return target.verify(state, draws, request)
-        logits = target.forward(state, tree.tokens, tree.parents).logits
+        logits = target.forward(state, tree.tokens, tree.parents, cancel=self._cancel).logits
         verified = verify(tree, logits, self.sampler, self.tokens, limit=limit, stop_ids=stop_ids)
         state.commit(verified.path)
         if self._alternatives:

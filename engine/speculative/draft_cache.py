@@ -13,9 +13,9 @@ from itertools import takewhile
 
 from engine.backend.decoder import MAX_TREE, Decoder
 from engine.backend.native.pool import CancelFlag
-from engine.backend.prefix_cache import PrefixCache
-from engine.backend.round import Candidates
+from engine.backend.round import Candidates, Ranking
 from engine.backend.sequence import ROOT, SequenceState
+from engine.speculative.beginnings import Beginnings
 from engine.speculative.draft_tree import DraftStep, Node
 from engine.speculative.sampler import Sampler
 
@@ -54,12 +54,13 @@ class DraftCache:
 
     Args:
         draft: the draft model.
-        pool: keeps its states.
+        beginnings: where it begins to read, answer after answer.
     """
 
-    def __init__(self, draft: Decoder, pool: PrefixCache) -> None:
+    def __init__(self, draft: Decoder, beginnings: Beginnings) -> None:
         self._draft = draft
-        self._pool = pool
+        self.beginnings = beginnings
+        self._pool = beginnings.pool
         self._state: SequenceState | None = None
         self._staged: list[Node | None] = []  # as the state's; None for one computed once more
         self._positions: list[int] = []  # of the staged nodes
@@ -68,7 +69,9 @@ class DraftCache:
     # -- the committed tokens ------------------------------------------------------------------
 
     def begin(self, tokens: Sequence[int]) -> Sequence[int]:
-        """Take the kept state that shares the longest prefix; return the tokens that it lacks.
+        """Take the kept state that shares most of what it is to read; return the tokens it lacks.
+
+        What was staged is forgotten: it was computed behind another beginning.
 
         Args:
             tokens: all committed tokens before the root.
@@ -76,22 +79,44 @@ class DraftCache:
         Raises:
             OutOfMemory: there is no memory for a state.
         """
-        state = self._state = self._pool.take(tokens)
-        state.crop(state.reusable(state.common_prefix(tokens)))
-        return tokens[len(state) :]
+        self._forget_staged()
+        own = tokens[self.beginnings.start :]
+        state = self._state = self._pool.take(own)
+        state.crop(state.common_prefix(own))
+        return own[len(state) :]
+
+    def _forget_staged(self) -> None:
+        if self._state is not None:
+            self._state.discard()
+        for node in self._staged:
+            if node is not None:
+                node.staged = None
+        self._staged, self._positions = [], []
 
     def process(self, tokens: Sequence[int], sampler: Sampler, cancel: CancelFlag) -> bool:
         """Commit tokens that follow those of the state, unless cancelled; nothing may be staged."""
         state, rows = self._own, range(len(tokens))
-        parents, ranking = [row - 1 for row in rows], sampler.ranking
+        parents, ranking = [row - 1 for row in rows], self._ranking(sampler)
         if self._draft.expand(state, tokens, parents, (), ranking, BRANCHES, cancel) is None:
             return False
         state.commit(rows)
         return True
 
     def has_room(self, position: int) -> bool:
-        """Tell whether a token at `position` fits into the draft's context."""
+        """Tell whether a token fits into the draft's context, at a position that it counts."""
         return position < self._pool.context
+
+    def reaches(self, length: int) -> bool:
+        """Tell whether the root fits in, which is the last of so many committed tokens."""
+        return self.has_room(length - 1 - self.beginnings.shift)
+
+    @property
+    def begun(self) -> bool:
+        """Tell whether it has a state."""
+        return self._state is not None
+
+    def _ranking(self, sampler: Sampler) -> Ranking:
+        return self.beginnings.shifted(sampler.ranking)
 
     def end(self, path: Sequence[Node]) -> None:
         """End the answer; the keys of committed tokens are kept for the next one.
@@ -127,7 +152,7 @@ class DraftCache:
         wanted = sorted({index[node] for node in nodes if node in index})
         tokens = [node.token for node in rows]
         found = self._draft.expand(
-            state, tokens, parents, wanted, sampler.ranking, BRANCHES, cancel
+            state, tokens, parents, wanted, self._ranking(sampler), BRANCHES, cancel
         )
         if found is None:
             return None

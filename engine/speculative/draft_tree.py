@@ -289,6 +289,11 @@ class DraftTree:
             self._full = max(_MANY, 2 * len(self._open))
         return known
 
+    def forget_path(self) -> None:
+        """Forget the committed nodes before the root: they are read anew as tokens."""
+        self.path.clear()
+        self.root.parent = None
+
     def take_merit(self) -> Merit:
         """Return and reset the useful and wasted seconds since the last call."""
         taken, self.merit = self.merit, Merit()

@@ -22,21 +22,26 @@ from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.events import Interval
 from engine.model.config import ModelConfig
+from engine.speculative.beginnings import Beginnings
 from engine.speculative.costs import StepSeconds
 from engine.speculative.draft_cache import DraftCache, Settlement
 from engine.speculative.draft_tree import DraftPace, DraftStep, DraftTree, Node
 from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.drafters.forced import ForcedDrafter
 from engine.speculative.drafters.model import CATCH_UP_CHUNK
 from engine.speculative.head_cache import HeadCache
 
-_PATIENCE_S = 60.0
-"""Longest wait for the thread at the end of an answer: at most one forward is running."""
+_PATIENCE_S = 10.0
+"""Longest wait for the thread at the end of an answer: at most a block is being computed."""
 
 _LOOK_UP_S = 1.0
 """A resting thread wakes up this often, in case a notification was missed."""
 
 AT_ONCE = DraftPace()
 """Pace to begin with the prompt beside the target."""
+
+ALL = 1 << 40
+"""More tokens than there are to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class DraftWorker:
         step_seconds: StepSeconds,
         context: DraftContext,
         pace: DraftPace | None = AT_ONCE,
+        reads: int = ALL,
     ) -> None:
         self._model = model
         self._head = model if isinstance(model, HeadCache) else None
@@ -103,12 +109,17 @@ class DraftWorker:
         self._cramped = self._settled = self._full = False  # no room for a step
         self._renewing = False  # a head has to forget what it computed from its own outputs
         self._over = False  # the draft's context has ended
-        self._missing: Sequence[int] = ()  # tokens of the prompt
+        self._committed = len(self._tokens)
+        self._wish: int | None = None  # place of the first token that is to be read
+        if reads:
+            self._wish = max(self._committed - reads, 0)
+        self._missing: Sequence[int] = ()  # tokens that are being read
         self._began = 0.0  # when the running step did; 0: none runs
         self._given_up = 0.0  # when the running step became hopeless; 0: it is not
         self._span = 0.0  # since when step has followed step; 0: at rest
         self._spans: list[Interval] = []
         self._times: list[tuple[int, float]] = []
+        self._read_times: list[tuple[int, float]] = []
         self._error: BaseException | None = None
         self._told = False
         self._version = self._seen = 0
@@ -134,6 +145,31 @@ class DraftWorker:
         with self._changed:
             self._check()
             return self._ready and not self._over
+
+    @property
+    def missing(self) -> int:
+        """Tokens to read before it drafts as well as it can; 0 while it reads any."""
+        with self._changed:
+            self._check()
+            busy = self._wish is not None or self._missing
+            return 0 if busy else self._model.beginnings.missing(self._committed)
+
+    @property
+    def begun(self) -> bool:
+        """True once it has read something, or was told to."""
+        with self._changed:
+            return self._wish is not None or self._model.begun
+
+    def read(self, most: int) -> None:
+        """Have what is missing read, or where that is more than `most` tokens, the last ones only.
+
+        What is drafted stays on offer meanwhile.
+        """
+        with self._changed:
+            self._check()
+            self._wish, self._ready = max(self._committed - most, 0), False
+            self._cancel.set()
+            self._changed.notify_all()
 
     def outlook(self) -> Outlook:
         """Return what there is to wait for."""
@@ -186,11 +222,13 @@ class DraftWorker:
 
     def commit(self, tokens: Sequence[int]) -> DraftActivity:
         """Append committed tokens, and cancel a step that has become hopeless."""
-        self._tokens += tokens
+        with self._changed:
+            self._tokens += tokens
         proposals = self._propose()
         with self._changed:
             self._check()
             speculation = self._speculation
+            self._committed += len(tokens)
             hit = speculation.advance(tokens)
             if (step := speculation.step) is not None and step.hopeless:
                 self._cancel.set()
@@ -211,6 +249,12 @@ class DraftWorker:
         with self._changed:
             self._check()
             times, self._times = self._times, []
+            return times
+
+    def reading_times(self) -> list[tuple[int, float]]:
+        """Return the pieces that were read since the last call: (tokens, seconds)."""
+        with self._changed:
+            times, self._read_times = self._read_times, []
             return times
 
     def _propose(self) -> list[TokenTree]:
@@ -289,8 +333,6 @@ class DraftWorker:
             other.begin(replace(self._context, tokens=prompt))
         with self._changed:
             self._observed = len(prompt)
-        if self._model.has_room(len(prompt) - 1):
-            self._missing = self._model.begin(prompt[:-1])
 
     def _next(self) -> Callable[[], None] | None:
         """Wait for something to do and return it; None at the end of the answer."""
@@ -304,10 +346,16 @@ class DraftWorker:
 
     def _work(self) -> Callable[[], None] | None:
         pace, model, speculation = self._pace, self._model, self._speculation
-        self._over = self._over or not model.has_room(len(self._tokens) - 1)
+        if model.begun:
+            self._over = self._over or not model.reaches(self._committed)
         if pace is None or self._over:
             return None
         self._cancel.clear()
+        if self._wish is not None:
+            self._end_span()
+            return partial(self._read, self._wish)
+        if not model.begun:
+            return None
         self._renew()
         if (behind := self._catching_up()) is not None:
             self._ready = False
@@ -346,10 +394,24 @@ class DraftWorker:
             return partial(self._settle, self._model.settlement(path))
         return partial(self._follow, path[:CATCH_UP_CHUNK])
 
+    def _read(self, first: int) -> None:
+        """Begin to read; committed nodes count among the tokens from here on."""
+        with self._changed:
+            tokens = self._tokens[: self._committed]
+            if not self._model.beginnings.choose(len(tokens), len(tokens) - first):
+                self._wish, self._over = None, not self._model.begun
+                return
+            self._speculation.forget_path()
+        missing = self._model.begin(tokens[:-1])
+        with self._changed:
+            self._missing, self._wish = missing, None
+
     def _catch_up(self) -> None:
-        piece = self._missing[:CATCH_UP_CHUNK]
+        piece, begun = self._missing[:CATCH_UP_CHUNK], perf_counter()
         if self._model.process(piece, self._sampler, self._cancel):
             self._missing = self._missing[len(piece) :]
+            with self._changed:
+                self._read_times.append((len(piece), perf_counter() - begun))
 
     def _follow(self, nodes: list[Node]) -> None:
         tokens = [node.token for node in nodes]
@@ -409,6 +471,7 @@ class ParallelDraft:
 
     def __init__(self, draft: Decoder, pool: PrefixCache, others: Sequence[Drafter] = ()) -> None:
         self._draft, self._pool = draft, pool
+        self._beginnings = Beginnings(pool, skipped=int(_is_head(draft)))
         self._others = tuple(others)
         self._step_seconds = StepSeconds()
         self._last: DraftWorker | None = None
@@ -421,7 +484,7 @@ class ParallelDraft:
 
     @contextmanager
     def worker(
-        self, context: DraftContext, pace: DraftPace | None = AT_ONCE
+        self, context: DraftContext, pace: DraftPace | None = AT_ONCE, reads: int = ALL
     ) -> Iterator[DraftWorker]:
         """Draft for one answer, beginning with its prompt, until the block ends.
 
@@ -430,14 +493,21 @@ class ParallelDraft:
         Args:
             context: the answer.
             pace: to begin with; None: nothing is done before there is one.
+            reads: so many of the prompt's last tokens are read then; 0: none before it is told.
 
         Raises:
             RuntimeError: the draft works for another answer already.
         """
         if self._last is not None and self._last.alive:
             raise RuntimeError("the draft is working for another answer")
+        forced = () if context.sampler.constraint is None else (ForcedDrafter(),)
         following = self._last = DraftWorker(
-            self._cache(context), self._others, self._step_seconds, context, pace
+            self._cache(context),
+            (*forced, *self._others),
+            self._step_seconds,
+            context,
+            pace,
+            reads,
         )
         following.start()
         try:
@@ -449,14 +519,16 @@ class ParallelDraft:
         following.check()
 
     def _cache(self, context: DraftContext) -> DraftCache:
-        if not _is_head(self._draft):
-            return DraftCache(self._draft, self._pool)
-        if context.features is None:
-            raise ValueError("a feature head drafts from the target's features")
-        if self._first != context.tokens[0]:  # it shapes features, but is in no state of a head
+        head = _is_head(self._draft)
+        if head and self._first != context.tokens[0]:  # it shapes features, but is in no state
             self._first = context.tokens[0]
             self._pool.empty()
-        return HeadCache(self._draft, self._pool, context.features)
+        self._beginnings.begin(context.tokens)
+        if not head:
+            return DraftCache(self._draft, self._beginnings)
+        if context.features is None:
+            raise ValueError("a feature head drafts from the target's features")
+        return HeadCache(self._draft, self._beginnings, context.features)
 
 
 def _is_head(draft: Decoder) -> bool:

@@ -13,10 +13,10 @@ import numpy as np
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.pool import CancelFlag
-from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Expanded
 from engine.backend.sequence import ROOT, FeatureStore
 from engine.model.weights.readable import Floats
+from engine.speculative.beginnings import Beginnings
 from engine.speculative.draft_cache import BRANCHES, Computed, DraftCache, Settlement
 from engine.speculative.draft_tree import DraftStep, Node
 from engine.speculative.sampler import Sampler
@@ -30,19 +30,19 @@ class HeadCache(DraftCache):
 
     Args:
         head: the draft.
-        pool: keeps its states.
+        beginnings: where it begins to read, answer after answer.
         features: the target's, of all committed tokens but the root.
     """
 
-    def __init__(self, head: Decoder, pool: PrefixCache, features: FeatureStore) -> None:
-        super().__init__(head, pool)
+    def __init__(self, head: Decoder, beginnings: Beginnings, features: FeatureStore) -> None:
+        super().__init__(head, beginnings)
         self._features = features
         self._first = True  # the sequence's first token is still to come
 
     def begin(self, tokens: Sequence[int]) -> Sequence[int]:
         """See `DraftCache`."""
         self._first = not tokens
-        return super().begin(tokens[1:])
+        return super().begin(tokens)
 
     def process(self, tokens: Sequence[int], sampler: Sampler, cancel: CancelFlag) -> bool:
         """See `DraftCache`."""
@@ -78,7 +78,8 @@ class HeadCache(DraftCache):
         if not tokens:
             return Expanded([], np.empty((0, 0), dtype=np.float32))
         state, count = self._own, len(tokens)
-        known = self._features.rows(len(state), len(state) + count)
+        before = self.beginnings.shift + len(state)
+        known = self._features.rows(before, before + count)
         rows = [count - 1] if wanted else []
         found = self._expand(tokens, range(-1, count - 1), rows, known, sampler, cancel)
         if found is not None:
@@ -122,7 +123,7 @@ class HeadCache(DraftCache):
         cancel: CancelFlag,
     ) -> Expanded | None:
         return self._draft.expand_head(
-            self._own, tokens, parents, wanted, features, sampler.ranking, BRANCHES, cancel
+            self._own, tokens, parents, wanted, features, self._ranking(sampler), BRANCHES, cancel
         )
 
     def renew(self, path: Sequence[Node]) -> int:
@@ -131,11 +132,7 @@ class HeadCache(DraftCache):
         Returns:
             How many of the first committed nodes of `path` are among the state's tokens.
         """
-        self._own.discard()
-        for node in self._staged:
-            if node is not None:
-                node.staged = None
-        self._staged, self._positions = [], []
+        self._forget_staged()
         return len(self.settlement(path).passed)
 
     @property

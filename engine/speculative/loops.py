@@ -19,7 +19,9 @@ from engine.events import Interval
 from engine.plan.plan import BUCKETS
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_worker import DraftWorker, ParallelDraft
+from engine.speculative.drafters.combined import CombinedDrafter
 from engine.speculative.drafters.drafter import DraftContext, Drafter
+from engine.speculative.drafters.forced import ForcedDrafter
 from engine.speculative.parallel_controller import ParallelController
 from engine.speculative.serial_controller import SerialController
 
@@ -81,14 +83,16 @@ class Parallel:
 
     @contextmanager
     def rounds(self, decoding: Decoding) -> Iterator[Iterator[Round]]:
-        """See `Loop`. The worker drafts from here on, beginning with the prompt."""
+        """See `Loop`. The worker drafts from here on, behind what it reads of the prompt."""
         context = DraftContext(
             decoding.tokens, decoding.sampler, decoding.cancelled, decoding.state.features
         )
         beside = self.reads_beside and self.draft.reads_alone
         begins = beside and not decoding.cancelled()
         pace = self.controller.pace(ready=False) if begins else None
-        with self.draft.worker(context, pace) as worker:
+        with self.draft.worker(context, pace, reads=0) as worker:
+            if begins:
+                _read(worker, self.controller, decoding.remaining)
             yield parallel(decoding, worker, self.controller)
 
 
@@ -108,6 +112,8 @@ def serial(decoding: Decoding, drafter: Drafter, controller: SerialController) -
     context = DraftContext(
         decoding.tokens, decoding.sampler, decoding.cancelled, decoding.state.features
     )
+    if decoding.sampler.constraint is not None:
+        drafter = CombinedDrafter([ForcedDrafter(), drafter])
     drafter.begin(context)
     while decoding.remaining and not decoding.cancelled():
         draft = None
@@ -138,7 +144,8 @@ def parallel(
     worker what it has committed. It waits for a step of the draft where that is worth more than the
     time, and otherwise goes on with what is there (the paper's P rounds). The draft begins behind
     the first round at the latest; before, where reading the prompt beside the target costs the
-    first token no time. Where the user has stopped the answer nothing is verified any more.
+    first token no time. Where the user has stopped the answer nothing is verified any more. A
+    worker that reads more of the prompt goes on drafting afterwards; the target does not wait.
     """
     controller.begin()
     first = True
@@ -156,10 +163,18 @@ def parallel(
             done = decoding.verify(tree)
         lately = worker.commit(done.tokens)
         controller.observe(done, perf_counter() - start, worker.step_times(), ready=ready)
+        _read(worker, controller, decoding.remaining)
         if first:
             worker.set_pace(controller.pace(ready=False))
         first = False
         yield replace(done, drafting=lately.drafting, useful=lately.useful, wasted=lately.wasted)
+
+
+def _read(worker: DraftWorker, controller: ParallelController, remaining: int) -> None:
+    """Learn how fast the draft reads, and let it read more where that pays."""
+    controller.has_read(worker.reading_times())
+    if count := controller.to_read(worker.missing, remaining, begun=worker.begun):
+        worker.read(count)
 
 
 def _wait(decoding: Decoding, worker: DraftWorker, controller: ParallelController) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 
 from engine.backend.round import Round
 from engine.backend.tree import TokenTree
@@ -21,10 +22,14 @@ from engine.plan.plan import (
 )
 from engine.speculative import pacing
 from engine.speculative.controller import Controller, best_part, fallback_words, promised
-from engine.speculative.costs import Costs
+from engine.speculative.costs import Costs, Mean
 from engine.speculative.draft_tree import DraftPace
 from engine.speculative.draft_worker import Outlook
+from engine.speculative.reading import Reading
 from engine.speculative.strategies import DraftingStrategy, StrategyBandit
+
+_GOES_WELL = 1.2
+"""A draft that has read the end only, and brings so many plain speeds, need not read the rest."""
 
 
 class ParallelController(Controller):
@@ -51,6 +56,8 @@ class ParallelController(Controller):
         allowed += [] if ahead else [DraftingStrategy.SERIAL]
         allowed += [] if self._forced else [DraftingStrategy.PLAIN]
         self._bandit = StrategyBandit(allowed)
+        # Nothing known: then it reads all.
+        self._reading = Reading(expected.levels[-1] / WIDTHS[len(steps) - 1] if expected else 0.0)
         self._opening, self._verified = True, 0
 
     @property
@@ -83,6 +90,33 @@ class ParallelController(Controller):
         """Start a new answer."""
         super().begin()
         self._opening = True
+        self._reading.begin()
+
+    def to_read(self, missing: int, remaining: int, *, begun: bool) -> int:
+        """Return how many tokens the draft should read now, the last of those that are missing.
+
+        Reading takes the target no time here. It takes the draft's, which drafts nothing meanwhile:
+        so all is read where that is a small part of the answer's time, else the end, and the rest
+        once the answer is long, unless drafting goes well without.
+
+        Args:
+            missing: tokens that the draft has to read before it drafts as well as it can.
+            remaining: tokens that may still be written.
+            begun: whether it has read anything for this answer.
+        """
+        if not missing:
+            return 0
+        reading, plain = self._reading, self._verify.of(1)
+        if not begun:
+            saves = reading.saves(remaining, plain, inf)
+            return reading.to_begin(missing, saves, plain, forced=self._forced)
+        well = self._bandit.rate * plain >= _GOES_WELL
+        return missing if not well and reading.is_due(missing, remaining, plain) else 0
+
+    def has_read(self, pieces: Iterable[tuple[int, float]]) -> None:
+        """Learn from pieces of the prompt that the draft has read: tokens, seconds."""
+        for tokens, seconds in pieces:
+            self._reading.learn(tokens, seconds)
 
     def pace(self, *, ready: bool) -> DraftPace | None:
         """Return how the draft worker should go on; None to rest.
@@ -131,6 +165,7 @@ class ParallelController(Controller):
         if not opening or not self._verified:
             self._verify.add(done.drafted + 1, done.verify.seconds)
         self._verified += 1
+        self._reading.wrote(len(done.tokens), copied=False)
         if opening:  # after a prompt a forward is slower than others
             return
         tokens = 1.0
@@ -139,3 +174,7 @@ class ParallelController(Controller):
             tokens = self._acceptance.tokens
         if ready or self._bandit.now is DraftingStrategy.PLAIN:
             self._bandit.learn(tokens, seconds, self._verify.of(1))
+
+    @property
+    def _means(self) -> dict[str, Mean]:
+        return self._reading.means

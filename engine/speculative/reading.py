@@ -17,7 +17,7 @@ USUAL_ANSWER = 60.0
 LEAST = 16
 """Fewer tokens than this are not worth beginning with."""
 SHORT = 48
-"""So many are read at once where drafting was asked for."""
+"""At least so many are read where drafting was asked for."""
 _ALL, _SOME = 0.25, 0.125
 """Share of what drafting should save in the rest of an answer that reading may take: reading
 everything, and reading the end only."""
@@ -49,6 +49,11 @@ class Reading:
         self.begun = False
         self._written = self._copied = 0
 
+    @property
+    def means(self) -> dict[str, Mean]:
+        """All of its means by name."""
+        return {"reading": self.pace, "share": self.share}
+
     def begin(self) -> None:
         """Start a new answer, and learn how long the last one was."""
         if self._written:
@@ -77,21 +82,28 @@ class Reading:
         Args:
             remaining: tokens that may still be written.
             plain: seconds of a token without drafts.
-            gain: speed of drafting in plain speeds.
+            gain: speed of drafting in plain speeds; infinite: all of that time counts.
         """
         usual = 1 / (self.share.value or 1.0)
         rest = min(max(usual - self._written, self._written), remaining)
         return max(1 - 1 / gain, _LEAST_SAVED) * plain * rest
 
-    def affords_all(self, missing: int, saves: float) -> bool:
-        """Tell whether to read everything, given what drafting `saves`."""
-        return self.price(missing) <= _ALL * saves
+    def to_begin(self, missing: int, saves: float, plain: float, *, forced: bool) -> int:
+        """Return how many of the missing tokens to begin with: all, the last ones, or none so far.
 
-    def end(self, missing: int, saves: float, plain: float) -> int:
-        """Return how many of the last tokens to read; 0: the answer is too short so far."""
+        Args:
+            missing: tokens that are not read.
+            saves: seconds that drafting should save.
+            plain: seconds of a token without drafts.
+            forced: whether it has to draft, however short the answer is so far.
+        """
         pace = self.pace.value or 1e-9
+        if missing * pace <= _ALL * saves:
+            return missing
         affords = int(_SOME * saves / pace)
-        if affords < LEAST:
+        if forced:
+            affords = max(affords, SHORT)
+        elif affords < LEAST:
             affords = LEAST if self._written * plain >= 2 * self.price(LEAST) else 0
         return min(affords, missing)
 

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from engine.backend.cpu import native_is_built
 from engine.backend.ledger import Account
+from engine.backend.native.pool import shared_pool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.noise import log, noise
 from engine.backend.round import Ranking
 from engine.errors import InvalidLogits
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
+from engine.speculative.constraint import Constraint, mask
 
 _NOISE_SPAN = 27.0
 """More than the noise of any two tokens can differ."""
@@ -51,6 +53,8 @@ class Sampler:
         share_noise: whether drafts rank with the target's noise; off only to measure the gain.
         native: whether the native library draws; None: where it is built.
         account: where the memory of that is entered.
+        constraint: which tokens may be drawn; it comes before all other filters. None: all.
+        threads: of the native draws; None: one for each core.
     """
 
     def __init__(
@@ -61,10 +65,13 @@ class Sampler:
         share_noise: bool = True,
         native: bool | None = None,
         account: Account | None = None,
+        constraint: Constraint | None = None,
+        threads: int | None = None,
     ) -> None:
         self.params = params
+        self.constraint = constraint
         self._answer_start = answer_start
-        self._share_noise, self._account = share_noise, account
+        self._share_noise, self._account, self._threads = share_noise, account, threads
         self.ranking = Ranking(params.temperature, params.seed, share_noise)
         self._wants_native = native_is_built() if native is None else native
         self._native: NativeDraws | None = None
@@ -80,7 +87,9 @@ class Sampler:
                 vocab,
                 self._answer_start,
                 share_noise=self._share_noise,
+                pool=shared_pool(self._threads),
                 account=self._account,
+                allowed=self.constraint.allowed if self.constraint is not None else None,
             )
         return self._native
 
@@ -94,9 +103,13 @@ class Sampler:
 
         Raises:
             InvalidLogits: the logits are not finite.
+            UserFixable: the grammar is too much work.
         """
         if (native := self.native(len(logits))) is not None:
             return native.draw(logits, [*tokens, *path] if path else tokens)
+        if self.constraint is not None:
+            allowed = mask(self.constraint.allowed(tokens, path), len(logits))
+            logits = np.where(allowed, logits, np.float32(-np.inf))
         row = self._penalise(logits, tokens, path) if self.params.penalised else logits
         best = int(row.argmax())
         if not np.isfinite(row[best]):

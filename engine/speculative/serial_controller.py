@@ -17,7 +17,7 @@ from engine.backend.tree import TokenTree
 from engine.plan.plan import BUCKETS, USUAL, WIDTHS, Expectation
 from engine.speculative.controller import Controller, best_part, fallback_words, promised
 from engine.speculative.costs import Costs, Learnt, Mean, MeanByKind, VerifyCosts, capped
-from engine.speculative.reading import SHORT, Reading
+from engine.speculative.reading import Reading
 from engine.speculative.widths import Widths
 
 MAX_DEPTH = 10
@@ -99,8 +99,8 @@ class SerialController(Controller):
     def to_read(self, missing: int, remaining: int) -> int:
         """Return how many tokens the draft should read now, the last of those that are missing.
 
-        A draft that has read a part only drafts as long as that pays, also where drafting is
-        forced: the rest is not read before the answer is long enough, see `reading`.
+        Where reading all of them does not pay, that is their end, and the rest once the answer is
+        long enough, see `reading`. Where drafting is forced at least the end is read at once.
 
         Args:
             missing: tokens that the draft has to read before it drafts as well as it can.
@@ -113,14 +113,12 @@ class SerialController(Controller):
         if not reading.begun:
             self._set_partly(False)
             saves = reading.saves(remaining, plain, self._gain)
-            if self._forced and missing <= SHORT:
-                return missing
-            if reading.affords_all(missing, saves):
-                return missing if self._forced or self._worth_a_trial(missing) else 0
-            self._set_partly(True)
-            count = reading.end(missing, saves, plain)
-            if count and self._worth_a_trial(count):
+            count = reading.to_begin(missing, saves, plain, forced=self._forced)
+            self._set_partly(count < missing)
+            if count and (self._forced or self._worth_a_trial(count)):
                 return count
+            if count == missing:
+                return 0
         if self._pays or not reading.is_due(missing, remaining, plain):
             return 0
         self._set_partly(False)
@@ -152,8 +150,7 @@ class SerialController(Controller):
             most_depth: longest path that could still be committed.
         """
         self._on_credit = False
-        always = self._forced and not self._partly
-        if most_depth < 1 or not self._ready or (not always and self._is_plain()):
+        if most_depth < 1 or not self._ready or (not self._forced and self._is_plain()):
             return None
         width = self._widths.next(self._drafted)
         worth, goes_on = self._level_worth(width), self._acceptance.goes_on.value
@@ -298,8 +295,7 @@ class SerialController(Controller):
 
     @property
     def _means(self) -> dict[str, Mean]:
-        reading = {"reading": self._reading.pace, "share": self._reading.share}
-        return {"begin": self._begin} | reading | self._widths.means
+        return {"begin": self._begin} | self._reading.means | self._widths.means
 
     @property
     def _means_by_kind(self) -> dict[str, MeanByKind]:

@@ -184,7 +184,7 @@ def _setups(found: Found) -> Iterator[str]:
     if lines:
         yield from _table(
             "set-up", "stack", "plain/s", "tokens/s", "speed-up", "over the CPU", "planned/s",
-            "on the card", "overlap", "first token, of plain", "exact",
+            "on the card", "overlap", "first token, of plain", "of serial speculation", "exact",
         )  # fmt: skip
     alone = {
         line["stack"]: line["plain_tokens_per_s"]
@@ -205,6 +205,7 @@ def _setups(found: Found) -> Iterator[str]:
             line["plan"].get("layers_on_gpu", ""),
             "" if overlap is None else f"{overlap:.2f}",
             f"{first / line['plain_ttft_ms']:.2f}" if first else "",
+            f"{first / serial:.2f}" if first and (serial := line.get("serial_ttft_ms")) else "",
             "yes" if line["exact"] else "NO",
         )
 

@@ -46,7 +46,7 @@ def write_gguf(
     split = {"split_max_tensors": parts} if parts else {}
     writer = gguf.GGUFWriter(file, "llama", **split)
     _add_config(writer, config)
-    _add_vocabulary(writer, folder)
+    add_vocabulary(writer, folder)
     for key, value in more.items():
         writer.add_string(key, value) if isinstance(value, str) else writer.add_uint32(key, value)
     for name, tensor in load_file(folder / "model.safetensors").items():
@@ -74,7 +74,7 @@ def _add_config(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_vocab_size(config["vocab_size"])
 
 
-def _add_vocabulary(writer: gguf.GGUFWriter, folder: Path) -> None:
+def add_vocabulary(writer: gguf.GGUFWriter, folder: Path) -> None:
     described = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     vocabulary = described["model"]["vocab"]

@@ -12,6 +12,7 @@ from engine.backend.round import Budget, Round
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
+from engine.speculative.constraint import Constraint
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
 from engine.speculative.loops import plain, serial
@@ -136,13 +137,15 @@ def decode(
     max_tokens: int | None = 48,
     stop_ids: Sequence[int] = (),
     context: int = 512,
+    constraint: Constraint | None = None,
+    native: bool | None = None,
 ) -> Run:
     """Decode with one loop, from a fresh state unless one is given."""
     decoding = Decoding(
         target,
         state or target.new_state(context),
         list(prompt),
-        Sampler(sampling, len(prompt)),
+        Sampler(sampling, len(prompt), constraint=constraint, native=native),
         stop_ids=stop_ids,
         max_tokens=max_tokens,
     )

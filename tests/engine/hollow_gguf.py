@@ -10,7 +10,7 @@ from typing import Any
 import gguf
 import numpy as np
 from folder_models import FOLDER_TARGET
-from gguf_models import _add_config, _add_vocabulary, _stored_name
+from gguf_models import _add_config, _stored_name, add_vocabulary
 
 from engine.model.families import parse_config
 from engine.model.tensors import expected_tensors
@@ -22,7 +22,7 @@ def write_hollow_gguf(file: Path, config: dict[str, Any]) -> Path:
     """A Llama of this shape in F16 that talks with a trained model's tokenizer and template."""
     writer = gguf.GGUFWriter(file, "llama")
     _add_config(writer, config)
-    _add_vocabulary(writer, FOLDER_TARGET)
+    add_vocabulary(writer, FOLDER_TARGET)
     end = 0
     for name, shape in expected_tensors(parse_config(config)).items():
         kind = np.dtype(np.float16 if len(shape) > 1 else np.float32)

@@ -16,6 +16,7 @@ from engine.backend.round import Round
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
 from engine.request import SamplingParams
+from engine.speculative.constraint import Constraint
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_tree import DraftPace
 from engine.speculative.draft_worker import AT_ONCE, DraftWorker, Outlook, ParallelDraft
@@ -94,6 +95,7 @@ def run(
     answer_start: int | None = None,
     written: list[int] | None = None,
     prepared: Callable[[], object] = lambda: None,
+    constraint: Constraint | None = None,
 ) -> ParallelRun:
     """Decode with the parallel loop.
 
@@ -104,7 +106,11 @@ def run(
         target,
         state or target.new_state(context),
         list(prompt),
-        Sampler(sampling, len(prompt) if answer_start is None else answer_start),
+        Sampler(
+            sampling,
+            len(prompt) if answer_start is None else answer_start,
+            constraint=constraint,
+        ),
         stop_ids=stop_ids,
         max_tokens=max_tokens,
         cancelled=cancelled,

@@ -111,11 +111,16 @@ def at_rest(following: DraftWorker) -> None:
 
 
 def assert_right(
-    model: Decoder, tokens: Sequence[int], params: SamplingParams, tree: TokenTree
+    model: Decoder,
+    tokens: Sequence[int],
+    params: SamplingParams,
+    tree: TokenTree,
+    before: int = 0,
 ) -> int:
     """Every computed node has the candidates that a fresh state finds; how many nodes those are.
 
-    `model` must be one that the lane does not compute with at the moment.
+    `model` must be one that the lane does not compute with at the moment. It has not read so many
+    tokens `before` these.
     """
     sampler, computed, below = Sampler(params), 0, tree.children()
     paths: list[list[int]] = [[]]
@@ -128,7 +133,7 @@ def assert_right(
         text = [*tokens, *paths[node]]
         state = model.new_state(len(text))
         logits = model.forward(state, text, logit_rows=(len(text) - 1,)).logits
-        expected = likeliest(rank(logits, len(text), sampler.ranking), [0.0], BRANCHES)
+        expected = likeliest(rank(logits, before + len(text), sampler.ranking), [0.0], BRANCHES)
         found = {tree.tokens[child]: tree.scores[child] for child in children.values()}
         wanted = {token: tree.scores[node] + weight for _, token, weight in expected}
         assert found.keys() <= wanted.keys()

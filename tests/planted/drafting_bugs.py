@@ -111,6 +111,19 @@ def orphan_parent() -> None:
     TokenTree.build = build  # type: ignore[method-assign]
 
 
+def target_deaf_to_a_stop() -> None:
+    """A forward of the target runs to its end, however long it takes."""
+    from engine.speculative.decoding import Decoding
+
+    honest = Decoding.__init__
+
+    def deaf(self: Any, *arguments: Any, **named: Any) -> None:
+        honest(self, *arguments, **named)
+        self._cancel = None
+
+    Decoding.__init__ = deaf  # type: ignore[method-assign]
+
+
 def drafts_deaf_to_a_stop() -> None:
     """The native call that drafts a whole tree is not told of the user's stop."""
     from engine.backend.native.calls import DraftCall

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QMenu, QScrollArea, QSizePolicy, Q
 from app.session.attachments import Attachment
 from app.session.encodings import ENCODINGS
 from app.signals import TypedSignal
+from app.theme.fonts import scaled
 from app.theme.icons import IconButton, icon
 from app.theme.theme import current
 from app.widgets.boxes import hbox, vbox
@@ -113,11 +114,13 @@ class AttachmentChip(QFrame):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Recolour with the theme."""
         super().changeEvent(event)
-        if event.type() is QEvent.Type.PaletteChange and hasattr(self, "_remove"):
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and hasattr(
+            self, "_remove"
+        ):
             self._recolour()
 
     def _recolour(self) -> None:
-        self._icon.setPixmap(icon("file", current().muted).pixmap(18, 18))
+        self._icon.setPixmap(icon("file", current().muted).pixmap(scaled(18), scaled(18)))
 
     @staticmethod
     def _shortened(label: QLabel, name: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
 
+from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.theme import current
 from app.widgets.boxes import Spacing, hbox, vbox
@@ -133,7 +134,9 @@ class ContextCard(QFrame):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Recolour with the theme."""
         super().changeEvent(event)
-        if event.type() is QEvent.Type.PaletteChange and hasattr(self, "_icon"):
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and hasattr(
+            self, "_icon"
+        ):
             self._recolour()
 
     def _enlarge(self) -> None:
@@ -141,4 +144,4 @@ class ContextCard(QFrame):
             self.enlarged.emit(self._larger.tokens)
 
     def _recolour(self) -> None:
-        self._icon.setPixmap(icon("warning", current().warning).pixmap(20, 20))
+        self._icon.setPixmap(icon("warning", current().warning).pixmap(scaled(20), scaled(20)))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from app.chat.maths.layout import MathBox
 from app.chat.maths.scripts import plain
+from app.chat.maths.shapes import Atom, Fraction
 from app.chat.maths.symbols import FRACTIONS, MathClass
 
 _ONE = (MathClass.ORDINARY, MathClass.CLOSING, MathClass.FRACTION)
@@ -26,25 +25,16 @@ _FACTORS = {MathClass.ORDINARY, MathClass.FRACTION, MathClass.OPENING, MathClass
 """Classes that make a product with what is before them."""
 
 
-@dataclass(slots=True)
-class Atom:
-    """A piece of a formula that is spaced as one."""
-
-    text: str
-    kind: MathClass = MathClass.ORDINARY
-    lines: MathBox | None = None
-    """Form on several lines, for matrices and the like."""
-
-
 def fraction(over: list[Atom], under: list[Atom]) -> Atom:
-    """Return a fraction in line."""
+    """Return a fraction."""
+    shape = Fraction(over, under)
     known = FRACTIONS.get((joined(over).strip(), joined(under).strip()))
     if known is not None:
-        return Atom(known)
+        return Atom(known, shape=shape)
     below = enclosed_unless_one(under)
     if not below.startswith("(") and not is_single(plain(below)):
         below = f"({below})"
-    return Atom(f"{enclosed_unless_one(over)}/{below}", MathClass.FRACTION)
+    return Atom(f"{enclosed_unless_one(over)}/{below}", MathClass.FRACTION, shape)
 
 
 def is_single(text: str) -> bool:
@@ -82,13 +72,14 @@ def joined(atoms: Sequence[Atom], *, tight: bool = False) -> str:
         if not tight and before is not None and _apart(before, atom, parts):
             parts.append(" ")
         parts.append(text)
-        if not tight and after is not None and _is_infix(atom, before):
+        if not tight and after is not None and is_infix(atom, before):
             parts.append(" ")
         before = atom
     return re.sub(" (?= )", "", "".join(parts)) if not tight else "".join(parts)
 
 
-def _is_infix(atom: Atom, before: Atom | None) -> bool:
+def is_infix(atom: Atom, before: Atom | None) -> bool:
+    """Return whether a sign stands between two things, rather than before one."""
     if atom.kind in {MathClass.RELATION, MathClass.PUNCTUATION}:
         return True
     return atom.kind is MathClass.BINARY and before is not None and before.kind in _ONE

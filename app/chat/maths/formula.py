@@ -1,18 +1,29 @@
-"""Formulas in LaTeX as readable text: Greek, signs, raised and lowered letters, fractions in line.
+"""Formulas in LaTeX, read into atoms: each has a text in line, and a shape where it needs one.
 
-Not a typesetter: `\\frac{a+b}{c}` becomes "(a + b)/c". What is not known stays as it was typed.
-Letters that are variables come as Unicode's slanted letters; `runs` tells them apart again.
+In line `\\frac{a+b}{c}` is "(a + b)/c"; `typeset` sets it as people write it. What is not known
+stays as it was typed. Letters that are variables come as Unicode's slanted letters; `runs` tells
+them apart again.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.chat.maths.atoms import Atom, enclosed_unless_one, fraction, is_single, joined
-from app.chat.maths.layout import MathBox, aligned, beside, enclosed
+from app.chat.maths.atoms import enclosed_unless_one, fraction, is_single, joined
 from app.chat.maths.scripts import in_line, plain, scripts, shifted, without_marks
+from app.chat.maths.shapes import (
+    Atom,
+    Atoms,
+    Fraction,
+    Lined,
+    MathMatrix,
+    Root,
+    Scripts,
+    Shape,
+    Stacked,
+)
 from app.chat.maths.symbols import (
     ACCENTS,
     ALPHABETS,
@@ -32,16 +43,33 @@ from app.chat.maths.symbols import (
 _TOKEN = re.compile(r"\\(?:begin|end)\{[a-zA-Z]+\*?\}|\\[a-zA-Z]+\*?|\\.|\s+|.", re.DOTALL)
 _DEEPEST = 24
 _VARIABLES = re.compile("[\U0001d434-\U0001d467\u210e]+")
+_WIDE = {
+    "hat": "^",
+    "widehat": "^",
+    "bar": "\u2014",
+    "vec": "\u2192",
+    "dot": "\u00b7",
+    "ddot": "\u00b7\u00b7",
+    "tilde": "~",
+    "widetilde": "~",
+    "check": "\u02c7",
+    "breve": "\u02d8",
+    "acute": "\u00b4",
+    "grave": "`",
+    "mathring": "\u02da",
+}
+"""Signs above more than one letter."""
 _ROOTS = {"": "\u221a", "3": "\u221b", "4": "\u221c"}
 
 
-def render(latex: str, *, display: bool = False) -> str:
-    """The formula as text; on several lines, where `display` allows them."""
-    reader = _Reader(latex, display=display)
-    atoms = reader.everything()
-    if any(atom.lines is not None for atom in atoms):
-        return "\n".join(beside(_parts(atoms)).rows)
-    return joined(atoms).strip()
+def atoms_of(latex: str) -> list[Atom]:
+    """Read a formula."""
+    return _Reader(latex).everything()
+
+
+def render(latex: str) -> str:
+    """The formula as text in line."""
+    return joined(atoms_of(latex)).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +98,10 @@ def runs(text: str) -> Iterator[Run]:
 class _Reader:
     """Reads the tokens of one formula from left to right, each once."""
 
-    def __init__(self, latex: str, *, display: bool) -> None:
+    def __init__(self, latex: str) -> None:
         self._tokens = list(_TOKEN.findall(without_marks(latex)))
         self._at = 0
         self._depth = 0
-        self._several = display
-        """True if what is read now may take several lines."""
 
     def everything(self) -> list[Atom]:
         """Return all atoms; a bracket that closes nothing is shown."""
@@ -109,21 +135,26 @@ class _Reader:
             if token in {"^", "_"}:
                 self._script(atoms, token)
             elif token == "'":
-                self._attach(atoms, "\u2032")
+                self._attach(atoms, "\u2032", above=[Atom("\u2032")])
             else:
                 atoms += self._atom(token)
         return atoms
 
-    def _attach(self, atoms: list[Atom], text: str) -> None:
+    def _attach(
+        self, atoms: list[Atom], text: str, *, above: Atoms = (), below: Atoms = ()
+    ) -> None:
         base = atoms.pop() if atoms else Atom("")
+        shape = base.shape if isinstance(base.shape, Scripts) else Scripts(base)
+        shape = replace(shape, above=[*shape.above, *above], below=[*shape.below, *below])
         if base.kind is MathClass.FRACTION:
             base = Atom(f"({base.text})")
         kind = MathClass.ORDINARY if base.kind is MathClass.SPACE else base.kind
-        atoms.append(Atom(base.text + text, kind))
+        atoms.append(Atom(base.text + text, kind, shape))
 
     def _script(self, atoms: list[Atom], token: str) -> None:
         forms = SUPERSCRIPTS if token == "^" else SUBSCRIPTS
-        styled = joined(self._argument(), tight=True)
+        argument = self._argument()
+        styled = joined(argument, tight=True)
         text = plain(styled)
         if not text:
             return
@@ -133,7 +164,8 @@ class _Reader:
             raised = "".join(forms[character] for character in text).replace(" ", "")
         else:
             raised = shifted(styled, raised=token == "^")
-        self._attach(atoms, raised)
+        above, below = (argument, ()) if token == "^" else ((), argument)
+        self._attach(atoms, raised, above=above, below=below)
 
     def _argument(self) -> list[Atom]:
         """Parse the argument of a command: a group in braces or the next sign."""
@@ -141,11 +173,8 @@ class _Reader:
         token = self._peek()
         if not token or token == "}" or token.startswith("\\end{"):
             return []
-        several, self._several = self._several, False
         self._at += 1
-        atoms = self._atom(token) if token not in {"^", "_"} else [Atom(token)]
-        self._several = several
-        return atoms
+        return self._atom(token) if token not in {"^", "_"} else [Atom(token)]
 
     def _group(self) -> list[Atom]:
         """Parse what is between braces; the opening one has been read."""
@@ -212,7 +241,7 @@ class _Reader:
             if name in TRANSPARENT:
                 return self._argument()
             if name in ACCENTS:
-                return [Atom(_accented(joined(self._argument(), tight=True), name))]
+                return [_accented(self._argument(), name)]
             return self._rare(token, name)
         finally:
             self._depth -= 1
@@ -222,8 +251,9 @@ class _Reader:
             case "sqrt":
                 return [self._root()]
             case "binom" | "dbinom" | "tbinom":
-                over, under = joined(self._argument()), joined(self._argument())
-                return [Atom(f"({over} choose {under})")]
+                over, under = self._argument(), self._argument()
+                said = f"({joined(over)} choose {joined(under)})"
+                return [Atom(said, shape=Fraction(over, under, line=False))]
             case "not":
                 sign, *rest = self._argument() or [Atom("")]
                 return [Atom(NEGATED.get(sign.text, sign.text + "\u0338"), sign.kind), *rest]
@@ -236,11 +266,17 @@ class _Reader:
                 return []
             case "overset" | "stackrel" | "underset":
                 small, base = self._argument(), self._argument()
-                return [*base, *_small(small, under=name == "underset")]
+                low = name == "underset"
+                shape = Stacked(base, below=small) if low else Stacked(base, small)
+                kind = base[0].kind if len(base) == 1 else MathClass.ORDINARY
+                said = joined([*base, *_small(small, under=low)], tight=True)
+                return [Atom(said, kind, shape)]
             case "xrightarrow" | "xleftarrow":
-                words = joined(self._argument(), tight=True)
-                arrow = f"\u2014{words}\u2192" if name == "xrightarrow" else f"\u2190{words}\u2014"
-                return [Atom(arrow, MathClass.RELATION)]
+                small = self._argument()
+                words, right = joined(small, tight=True), name == "xrightarrow"
+                said = f"\u2014{words}\u2192" if right else f"\u2190{words}\u2014"
+                shape = Stacked([Atom("\u27f6" if right else "\u27f5")], small)
+                return [Atom(said, MathClass.RELATION, shape)]
             case "\\":
                 return [Atom(" ", MathClass.SPACE)]
             case _ if self._peek() == "{":
@@ -250,19 +286,22 @@ class _Reader:
                 return [Atom(token)]
 
     def _root(self) -> Atom:
-        degree = ""
+        above: list[Atom] = []
         self._skip_space()
         if self._peek() == "[":
             self._at += 1
-            degree = plain(joined(self._sequence(("]",)), tight=True))
+            above = self._sequence(("]",))
             self._at += self._peek() == "]"
-        inner = enclosed_unless_one(self._argument())
+        degree = plain(joined(above, tight=True))
+        under = self._argument()
+        shape = Root(under, above)
+        inner = enclosed_unless_one(under)
         if not inner.startswith("(") and not is_single(plain(inner)):
             inner = f"({inner})"
         if degree in _ROOTS:
-            return Atom(_ROOTS[degree] + inner)
+            return Atom(_ROOTS[degree] + inner, shape=shape)
         raised = "".join(SUPERSCRIPTS.get(character, character) for character in degree)
-        return Atom(raised + _ROOTS[""] + inner)
+        return Atom(raised + _ROOTS[""] + inner, shape=shape)
 
     def _environment(self, name: str) -> list[Atom]:
         if self._depth >= _DEEPEST:
@@ -270,26 +309,21 @@ class _Reader:
         self._depth += 1
         if name in {"array", "alignat", "alignat*"}:
             self._raw()  # its columns
-        several = self._several
-        rows = [[""]]
+        rows: list[list[Atoms]] = [[]]
         while True:
-            atoms = self._sequence(("&", "\\\\", "\\cr"))
-            rows[-1][-1] = in_line(joined(atoms).strip())
+            rows[-1].append(self._sequence(("&", "\\\\", "\\cr")))
             stop = self._next()
-            if stop == "&":
-                rows[-1].append("")
-            elif stop in {"\\\\", "\\cr"}:
-                rows.append([""])
-            else:
+            if stop in {"\\\\", "\\cr"}:
+                rows.append([])
+            elif stop != "&":
                 break
         if stop == "}":
             self._at -= 1
         self._depth -= 1
-        if len(rows) > 1 and rows[-1] == [""]:
+        if len(rows) > 1 and not any(rows[-1]):
             rows.pop()
-        lines = _laid_out(rows, name)
-        flat = _flat(rows, name)
-        return [Atom(flat, lines=lines if several and len(rows) > 1 else None)]
+        cells = [[in_line(joined(cell).strip()) for cell in row] for row in rows]
+        return [Atom(_flat(cells, name), shape=MathMatrix(rows, name.rstrip("*")))]
 
 
 def _small(atoms: list[Atom], *, under: bool) -> list[Atom]:
@@ -311,33 +345,16 @@ def _variable(letter: str) -> str:
     return letter
 
 
-def _accented(text: str, name: str) -> str:
-    mark = ACCENTS[name]
-    if name in {"overline", "underline"} or len(text) == 1:
-        return "".join(character + mark for character in text)
-    return f"{name.removeprefix('wide')}({text})"
-
-
-def _parts(atoms: Sequence[Atom]) -> Iterator[MathBox]:
-    """Yield the boxes that are put side by side in a formula of several lines."""
-    line: list[Atom] = []
-    for atom in atoms:
-        if atom.lines is None:
-            line.append(atom)
-            continue
-        if line:
-            yield MathBox([in_line(joined([*line, Atom("")]))])
-            line = []
-        yield atom.lines
-    if line:
-        yield MathBox([in_line(joined([Atom(""), *line]))])
-
-
-def _laid_out(rows: list[list[str]], name: str) -> MathBox:
-    name = name.rstrip("*")
-    if name == "array" or name.endswith("matrix") or name == "cases":
-        return enclosed(rows, name)
-    return aligned(rows)
+def _accented(atoms: Atoms, name: str) -> Atom:
+    text, mark = joined(atoms, tight=True), ACCENTS[name]
+    shape: Shape | None = None
+    if name in {"overline", "underline"}:
+        shape = Lined(atoms, below=name == "underline") if len(text) > 1 else None
+    elif len(text) > 1:
+        return Atom(
+            f"{name.removeprefix('wide')}({text})", shape=Stacked(atoms, [Atom(_WIDE[name])])
+        )
+    return Atom("".join(character + mark for character in text), shape=shape)
 
 
 def _flat(rows: list[list[str]], name: str) -> str:

@@ -9,7 +9,7 @@ from app.engine_link.plan_texts import mode_name
 from app.history import AnswerState, StoredMessage
 from engine.events import AnswerStats
 from engine.language import later, listed, number, tr, tr_count
-from engine.language.units import duration
+from engine.language.units import duration, tokens_per_s
 from engine.request import SamplingParams
 
 _IN_TOOLTIP = 6
@@ -75,12 +75,10 @@ def _speeds(stats: AnswerStats) -> list[tuple[str, str]]:
     )
     lines = [(tr("Tokens written"), number(stats.committed)), (tr("Prompt"), prompt)]
     if stats.host_tokens_per_s is not None:
-        own = tr("{speed} tokens/s").format(speed=number(stats.host_tokens_per_s, ".1f"))
+        own = _speed(stats.host_tokens_per_s)
         lines.insert(0, (tr("Speed, as the server tells it"), own))
     if stats.tokens_per_s is not None:
-        lines.insert(
-            0, (tr("Speed"), tr("{speed} tokens/s").format(speed=number(stats.tokens_per_s, ".1f")))
-        )
+        lines.insert(0, (tr("Speed"), _speed(stats.tokens_per_s)))
     if stats.ttft_s is not None:
         lines.append((tr("First token after"), duration(stats.ttft_s)))
     lines.append((tr("Total time"), duration(stats.seconds)))
@@ -89,8 +87,8 @@ def _speeds(stats: AnswerStats) -> list[tuple[str, str]]:
     return lines
 
 
-def _speed(tokens_per_s: float) -> str:
-    return tr("{speed} tokens/s").format(speed=number(tokens_per_s, ".1f"))
+def _speed(value: float) -> str:
+    return tr("{speed} tokens/s").format(speed=tokens_per_s(value))
 
 
 def _drafting(stats: AnswerStats) -> list[tuple[str, str]]:

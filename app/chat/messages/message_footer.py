@@ -10,10 +10,11 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QToolButton, QWidget
 
 from app.chat.messages.message_actions import Act
+from app.theme.fonts import scaled
 from app.theme.icons import IconButton
 from engine.language import tr
 
-FOOTER = 32
+_LINE = 32
 _BUTTON = 30
 _APART = 2
 _INSET = 8
@@ -35,6 +36,11 @@ class FooterState:
     """The action that is a switch, where it is on."""
     buttons: tuple[tuple[Act, str], ...] = ()
     """Actions that are always there, as words."""
+
+
+def footer_height() -> int:
+    """Return the height of the line, which grows with the text."""
+    return scaled(_LINE)
 
 
 class Footer(QWidget):
@@ -164,24 +170,24 @@ class Footer(QWidget):
             right = self._put(part, right, self._version_width(part))
         for button in reversed(self._buttons):
             right = self._put(button, right, button.sizeHint().width())
-        room = right - len(self._state.acts) * (_BUTTON + _APART) - 2 * _INSET
+        room = right - len(self._state.acts) * (scaled(_BUTTON) + _APART) - 2 * _INSET
         for icon in reversed([button for button in self._icons if not button.isHidden()]):
-            right = self._put(icon, right, _BUTTON)
+            right = self._put(icon, right, scaled(_BUTTON))
         if self._numbers is not None:
             self._numbers.setText(_fitting(self._numbers, self._state.numbers, room))
             words = self._numbers.fontMetrics().horizontalAdvance(self._numbers.text())
             width = words + 2 * _INSET if words else 0
-            self._numbers.setGeometry(self._mirrored(QRect(-_INSET, 1, width, _BUTTON)))
+            self._numbers.setGeometry(self._mirrored(QRect(-_INSET, 1, width, scaled(_BUTTON))))
 
     def _version_width(self, part: QWidget) -> int:
         """Return a width that is the same for every version, so that the arrows stay."""
         if not isinstance(part, QLabel):
-            return _BUTTON
+            return scaled(_BUTTON)
         widest = len(str(self._state.versions))
         return part.fontMetrics().horizontalAdvance(f"{'0' * widest} / {'0' * widest}") + 8
 
     def _put(self, part: QWidget, right: int, width: int) -> int:
-        part.setGeometry(self._mirrored(QRect(right - width, 1, width, _BUTTON)))
+        part.setGeometry(self._mirrored(QRect(right - width, 1, width, scaled(_BUTTON))))
         return right - width - _APART
 
     def _mirrored(self, area: QRect) -> QRect:
@@ -191,7 +197,7 @@ class Footer(QWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Return the size of one line."""
-        return QSize(200, FOOTER)
+        return QSize(200, footer_height())
 
 
 def _fitting(button: QToolButton, parts: Sequence[str], room: int) -> str:

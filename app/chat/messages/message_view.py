@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from app.chat.messages.answer_details import AnswerDetails
 from app.chat.messages.answer_texts import answer_details, answer_note, answer_numbers
 from app.chat.messages.message_actions import Act, MessageRequests
-from app.chat.messages.message_footer import FOOTER, FooterState
+from app.chat.messages.message_footer import FooterState, footer_height
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
 from app.chat.messages.user_message import UserMessage
 from app.history import AnswerState, StoredMessage
@@ -76,8 +76,8 @@ class AnswerMessage(MessageRow):
             self._note.setGeometry(0, y, width, self._note.heightForWidth(width))
             y += self._note.height() + BELOW
         # The footer keeps its room while the answer is written: the end does not jump when it ends.
-        self.footer.setGeometry(0, y, width, FOOTER)
-        return self.above_divider(width, y + FOOTER + GAP)
+        self.footer.setGeometry(0, y, width, footer_height())
+        return self.above_divider(width, y + footer_height() + GAP)
 
     # -- an answer being written ---------------------------------------------------------------
 

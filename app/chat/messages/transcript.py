@@ -13,7 +13,7 @@ from app.chat.messages.column import TOP, Column
 from app.chat.messages.edge_scroll import EdgeScroll
 from app.chat.messages.message_actions import MessageRequests
 from app.chat.messages.message_focus import MessageFocus
-from app.chat.messages.message_footer import FOOTER
+from app.chat.messages.message_footer import footer_height
 from app.chat.messages.message_row import GAP
 from app.chat.messages.message_view import AnswerMessage, Bubble
 from app.chat.messages.user_message import BUBBLE_EDGE, UserMessage
@@ -262,7 +262,7 @@ class Transcript(Column):
         metrics = QFontMetricsF(ui_font())
         per_line = max(int(width / metrics.averageCharWidth()), 8)
         line = int(metrics.height() * 1.4)
-        around = FOOTER + max(GAP, 2 * BUBBLE_EDGE)
+        around = footer_height() + max(GAP, 2 * BUBBLE_EDGE)
         return [
             around + line * (1 + len(text) // per_line + text.count("\n"))
             for text in map(_unfolded, self._messages[first:])
@@ -272,7 +272,7 @@ class Transcript(Column):
         """Paint a bubble without words, or bars in place of lines."""
         tokens = current()
         painter.setPen(Qt.PenStyle.NoPen)
-        area.setHeight(area.height() - FOOTER)
+        area.setHeight(area.height() - footer_height())
         if self._messages[index].role is not Role.ASSISTANT:
             painter.setBrush(QColor(tokens.bubble))
             area.setLeft(area.right() - area.width() // 2)

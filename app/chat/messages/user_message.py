@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QWidget
 from app.chat.messages.attached_file import AttachedFile
 from app.chat.messages.message_actions import Act, MessageRequests
 from app.chat.messages.message_editor import MessageEditor
-from app.chat.messages.message_footer import FOOTER, FooterState
+from app.chat.messages.message_footer import FooterState, footer_height
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
 from app.chat.text.source_map import utf16_length
 from app.history import StoredMessage
@@ -88,8 +88,8 @@ class UserMessage(MessageRow):
         left = 0 if self.isRightToLeft() else width - outer
         height = y + BUBBLE_EDGE
         self._bubble.setGeometry(left, 0, outer, height)
-        self.footer.setGeometry(0, height + BELOW, width, FOOTER)
-        return self.above_divider(width, height + BELOW + FOOTER)
+        self.footer.setGeometry(0, height + BELOW, width, footer_height())
+        return self.above_divider(width, height + BELOW + footer_height())
 
     def update_parts(self) -> None:
         """Versions and actions of a question."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QSpinBox, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from app.settings.kinds import Number
 from app.settings.presets import FIELDS
 from app.theme.fonts import keep_sized, scaled
 from app.widgets.labels import plain_label
+from app.widgets.number_box import RealBox, WholeBox
 from engine.language import later, tr
 
 _LONGEST_ANSWER = 1_000_000
+_LENGTHS = ("max_tokens", "thought_tokens")
+"""Numbers of tokens, of which the lowest means that there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +46,8 @@ SPECS = (
     NumberSpec("presence_penalty"),
     NumberSpec("frequency_penalty"),
     NumberSpec("max_tokens", later("no limit")),
+    NumberSpec("thought_tokens", later("no limit")),
 )
-
-
-class _WholeBox(QSpinBox):
-    """The wheel scrolls the panel unless the field is in use."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
-
-
-class _RealBox(QDoubleSpinBox):
-    """The wheel scrolls the panel unless the field is in use."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
-        if self.hasFocus():
-            super().wheelEvent(event)
-        else:
-            event.ignore()
 
 
 class NumberRow(QWidget):
@@ -77,8 +60,6 @@ class NumberRow(QWidget):
         self.spec = spec
         self.box = _box(spec.field, self)
         self.box.valueChanged.connect(lambda _: self.changed.emit())
-        self.box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.box.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
         self.box.setAlignment(Qt.AlignmentFlag.AlignRight)
         keep_sized(self.box, lambda: self.box.setFixedSize(scaled(104), scaled(32)))
         self.box.setAccessibleName(spec.label)
@@ -101,30 +82,29 @@ class NumberRow(QWidget):
     @property
     def value(self) -> float | int | None:
         """The number; None for an answer of any length."""
-        if isinstance(self.box, QDoubleSpinBox):
+        if isinstance(self.box, RealBox):
             return round(self.box.value(), self.box.decimals())
-        return self.box.value() or (None if self.spec.field == "max_tokens" else 0)
+        return self.box.value() or (None if self.spec.field in _LENGTHS else 0)
 
     def show_value(self, value: float | None) -> None:
         """Show a number without telling that it changed."""
         self.box.blockSignals(True)
-        if isinstance(self.box, QDoubleSpinBox):
+        if isinstance(self.box, RealBox):
             self.box.setValue(float(value or 0))
         else:
             self.box.setValue(round(value or 0))
         self.box.blockSignals(False)
 
 
-def _box(field: str, parent: QWidget) -> QSpinBox | QDoubleSpinBox:
+def _box(field: str, parent: QWidget) -> WholeBox | RealBox:
     kind = FIELDS[field].kind
     if isinstance(kind, Number):
-        real = _RealBox(parent)
-        real.setDecimals(2)
+        real = RealBox(parent)
         real.setRange(kind.lowest, kind.highest)
         real.setSingleStep(kind.step)
         return real
-    whole = _WholeBox(parent)
-    longest = field == "max_tokens"
+    whole = WholeBox(parent)
+    longest = field in _LENGTHS
     whole.setRange(0, _LONGEST_ANSWER if longest else 1000)
     whole.setSingleStep(100 if longest else 10)
     return whole

@@ -85,6 +85,11 @@ class SetupControl(QObject):
         """The panel knows nothing of what was left out to make room."""
         self._session.set_setup(replace(setup, seen_after=self._session.setup.seen_after))
 
+    def toggle_thinking(self) -> None:
+        """Turn thinking on or off, where the model leaves the choice."""
+        if self._composer.think_button.isVisible():
+            self._composer.think_button.click()
+
     def _think(self, on: bool) -> None:
         self._session.set_setup(replace(self._session.setup, thinking=on))
 

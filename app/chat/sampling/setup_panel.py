@@ -8,7 +8,6 @@ from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QFontMetrics, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
-    QDoubleSpinBox,
     QFrame,
     QLabel,
     QLineEdit,
@@ -29,6 +28,8 @@ from app.theme.fonts import keep_sized, scaled
 from app.theme.theme import ui_font
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.labels import plain_label
+from app.widgets.number_box import RealBox
+from app.widgets.popover import place_popup
 from app.widgets.scroller import scroller
 from engine.language import tr
 
@@ -53,7 +54,7 @@ class SetupPanel(QFrame):
         self._settings = Settings()
         self.presets = PresetBar(self)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
-        self._number = QDoubleSpinBox(self)
+        self._number = RealBox(self)
         self._words = plain_label("", self, "small")
         self._fixed = QCheckBox(tr("Same seed for every answer"), self)
         self._seed = QLineEdit(self)
@@ -76,7 +77,6 @@ class SetupPanel(QFrame):
         self._number.setDecimals(2)
         self._number.setAccessibleName(tr("Temperature, as a number"))
         self._number.lineEdit().setAccessibleName(tr("Temperature, as a number"))
-        self._number.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)
         self._seed.setAccessibleName(tr("Seed"))
         self._seed.setMaxLength(len(str(LARGEST_SEED)))
         self.prompt.setAccessibleName(tr("System prompt"))
@@ -152,7 +152,7 @@ class SetupPanel(QFrame):
         self._show(setup)
 
     def open_above(self, place: QPoint) -> None:
-        """Open with the lower left corner at `place`, in screen coordinates, within the screen."""
+        """Open with the lower left corner at `place`, in screen coordinates."""
         self._anchor = place
         self._fit()
         self.show()
@@ -243,16 +243,11 @@ class SetupPanel(QFrame):
         self._fit()
 
     def _fit(self) -> None:
-        """Take the height of the content, as far as the screen goes."""
+        """Take the height of the content, as far as the window goes."""
         self._inside.ensurePolished()
         wanted = self._inside.heightForWidth(self.width() - 2) + 2
-        screen = self.screen().availableGeometry()
-        height = min(wanted, screen.height() - 16)
-        self.setFixedHeight(height)
         place = getattr(self, "_anchor", self.pos() + QPoint(0, self.height()))
-        top = max(place.y() - height, screen.top() + 8)
-        left = max(min(place.x(), screen.right() - self.width() - 8), screen.left() + 8)
-        self.move(left, top)
+        place_popup(self, place, wanted, above=True)
 
 
 def _title(text: str, buddy: QWidget) -> QLabel:

@@ -18,6 +18,7 @@ _NAMES = {
     "presence_penalty": later("presence penalty {value}"),
     "frequency_penalty": later("frequency penalty {value}"),
     "max_tokens": later("at most {value} tokens"),
+    "thought_tokens": later("at most {value} tokens of thought"),
     "instructions": later("without custom instructions"),
 }
 """Names of the settings, in the order in which they are told."""
@@ -66,6 +67,10 @@ def _part(name: str, value: object) -> str:
     if name == "system_prompt" and not value:
         return tr("no system prompt")
     if value is None:
-        return {"seed": tr("a new seed each time"), "max_tokens": tr("no limit")}[name]
+        return {
+            "seed": tr("a new seed each time"),
+            "max_tokens": tr("no limit"),
+            "thought_tokens": tr("thoughts of any length"),
+        }[name]
     shown = number(value, "g") if isinstance(value, float) else f"{value}"
     return tr(_NAMES[name]).format(value=shown)

@@ -3,9 +3,9 @@
 markdown-it tells lines, not columns. Its inline parser is asked here where it stands whenever it
 writes a token; from that the exact place of the token's text follows.
 
-Beside Chinese, Japanese and Korean characters, `*` and `~` mark more than CommonMark allows: these
-languages put no space between a word and the punctuation that is marked with it, as in
-`**注意：**请`. Text in other scripts is read as CommonMark reads it.
+Beside Chinese, Japanese and Korean characters, `*`, `~` and `_` mark more than CommonMark allows:
+these languages put no space between a word and the punctuation that is marked with it, or another
+word, as in `**注意：**请` and `这是_重点_文字`. Text in other scripts is read as in CommonMark.
 """
 
 from __future__ import annotations
@@ -53,11 +53,13 @@ class _State(StateInline):
         before = self.src[start - 1] if start else " "
         end = start + found.length
         after = self.src[end] if end < self.posMax else " "
-        if not canSplitWord or not (_is_cjk(before) or _is_cjk(after)):
+        if not (_is_cjk(before) or _is_cjk(after)):
             return found
-        return Scanned(
-            can_open=_flanks(after, before), can_close=_flanks(before, after), length=found.length
-        )
+        opens, closes = _flanks(after, before), _flanks(before, after)
+        if not canSplitWord:  # an underscore: it stays part of a name such as `变量_x`
+            opens = opens and (found.can_open or (_is_cjk(before) and _is_cjk(after)))
+            closes = closes and (found.can_close or (_is_cjk(before) and _is_cjk(after)))
+        return Scanned(can_open=opens, can_close=closes, length=found.length)
 
 
 def _flanks(inner: str, outer: str) -> bool:

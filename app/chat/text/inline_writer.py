@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QFont, QTextCharFormat, QTextCursor
 
-from app.chat.maths.formula import render, runs
-from app.chat.maths.layout import width
+from app.chat.maths.atoms import joined
+from app.chat.maths.formula import atoms_of, runs
+from app.chat.maths.shapes import is_flat
 from app.chat.text.dialect import CELL, parser
+from app.chat.text.formula_object import insert_formula
 from app.chat.text.lines import SourcePlaces
 from app.chat.text.regions import Property
 from app.chat.text.source_map import utf16_length
@@ -30,6 +33,15 @@ _SHIFTS = {
 
 Note = Callable[[int, int, int, int], None]
 """Takes a document position, a length there, and the start and end of the source shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaSource:
+    """The source of a formula, and its place among the characters of the text."""
+
+    text: str
+    start: int
+    end: int
 
 
 class InlineWriter:
@@ -70,27 +82,29 @@ class InlineWriter:
     def formula(
         self,
         cursor: QTextCursor,
-        text: str,
+        latex: str,
         style: QTextCharFormat,
-        source: str,
-        start: int,
-        end: int,
+        source: FormulaSource,
+        *,
+        display: bool = False,
     ) -> None:
-        """Write a formula, its variables slanted.
+        """Write a formula: as text with its variables slanted, or painted where that is too little.
 
-        It is made from `source`, which stands from `start` to `end`.
+        `display`: it stands on lines of its own.
         """
-        several = "\n" in text
-        upright = self._look.code() if several else self._look.maths(style)
-        upright.setProperty(Property.SOURCE, source)
-        slanted = QTextCharFormat(upright)
-        slanted.setFontItalic(True)
-        position = cursor.position()
-        for run in runs(_padded(text) if several else text):
-            look = QTextCharFormat(slanted if run.variable else upright)
-            look.setVerticalAlignment(_SHIFTS[run.shift])
-            cursor.insertText(run.text, look)
-        self._note(position, cursor.position() - position, start, end)
+        upright = self._look.maths(style)
+        upright.setProperty(Property.SOURCE, source.text)
+        position, atoms = cursor.position(), atoms_of(latex)
+        if is_flat(atoms):
+            slanted = QTextCharFormat(upright)
+            slanted.setFontItalic(True)
+            for run in runs(joined(atoms).strip()):
+                look = QTextCharFormat(slanted if run.variable else upright)
+                look.setVerticalAlignment(_SHIFTS[run.shift])
+                cursor.insertText(run.text, look)
+        else:
+            insert_formula(cursor, latex, upright, display=display)
+        self._note(position, cursor.position() - position, source.start, source.end)
 
     def _token(
         self, cursor: QTextCursor, token: Token, placed: SourcePlaces, start: int, end: int
@@ -106,8 +120,8 @@ class InlineWriter:
                 stretches = list(placed.stretches(start, end))
                 first = stretches[0][2] if stretches else 0
                 last = stretches[-1][2] + stretches[-1][1] - stretches[-1][0] if stretches else 0
-                text = render(token.content)
-                self.formula(cursor, text, style, token.markup, first, last)
+                source = FormulaSource(token.markup, first, last)
+                self.formula(cursor, token.content, style, source)
             case "image":
                 address = str(token.attrGet("src") or "")
                 shown = token.content or address
@@ -142,13 +156,6 @@ class InlineWriter:
         elif stretches:
             first, last, source = stretches[-1]
             self._note(position, length, stretches[0][2], source + last - first)
-
-
-def _padded(text: str) -> str:
-    """Lines made equally long, so that they stay below each other when centred."""
-    lines = text.split("\n")
-    wide = max(map(width, lines))
-    return LINE_SEPARATOR.join(line + "\u00a0" * (wide - width(line)) for line in lines)
 
 
 def _styled(style: QTextCharFormat, token: Token) -> QTextCharFormat:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextListFormat
 
-from app.chat.maths.formula import render
 from app.chat.text.dialect import blocks_only
-from app.chat.text.inline_writer import InlineWriter
+from app.chat.text.inline_writer import FormulaSource, InlineWriter
 from app.chat.text.lines import SourceLines, SourcePlaces
 from app.chat.text.markdown import MarkdownBlock
 from app.chat.text.regions import INVISIBLE, Region, RegionKind
@@ -179,14 +178,12 @@ class ProseWriter:
         first, last = token.map or (0, 1)
         start, end = self._lines.span(first, last)
         self._bare_marker()
-        text, source = render(token.content, display=True), self._block.source[start:end]
+        source = FormulaSource(self._block.source[start:end], start, end)
         style = self._look.line()
         style.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        if "\n" in text:  # brackets that go on below each other leave no gap
-            single = QTextBlockFormat.LineHeightTypes.SingleHeight
-            style.setLineHeight(0, single.value)
         self._start("formula", style)
-        self._inline.formula(self._cursor, text, self._look.text(), source, start, end)
+        look = self._look.text()
+        self._inline.formula(self._cursor, token.content, look, source, display=True)
 
     def _code(self, token: Token) -> None:
         self._bare_marker()

@@ -22,6 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from app.chat.text.backdrop import is_code, paint_region, region_box
+from app.chat.text.formula_object import paint_formulas
 from app.chat.text.highlight import CodeColours, load_lexer
 from app.chat.text.line_boxes import BlockLines
 from app.chat.text.markdown import BlockKind, MarkdownBlock
@@ -72,6 +73,7 @@ class TextView(TextSurface):
         self._marks = Marks() if within is None else within.marks
         self._source = MessageSource()
         scale = QUIET if within else 1.0
+        paint_formulas(self.document(), self)
         self._writer = DocumentWriter(self.document(), self._source.offsets, scale)
         self._colours = CodeColours(self.document())
         self._overlay = OverlayPainter(self.document(), self._marks)

@@ -20,12 +20,12 @@ from app.tuning.budget.axis import Axis, round_step
 from app.tuning.budget.legend import Entry, PlacedEntry, height_of, paint_legend, placed
 from app.tuning.budget.model import BudgetModel, MeasuredPoint
 from app.tuning.budget.tables import of_curve
-from app.tuning.budget.wording import curve_words, measured_words, sentence, speed
+from app.tuning.budget.wording import curve_words, measured_words, sentence
 from app.widgets.painted import SIDE, TOP, Painted, ground, hatch
 from app.widgets.table import Table
 from engine.events.models import Curve
 from engine.language import number, tr
-from engine.language.units import memory
+from engine.language.units import memory, tokens_per_s
 
 _LINES = 9
 """Height of the plot, in lines of small type."""
@@ -288,7 +288,7 @@ class CurveView(Painted):
         painter.setPen(QPen(QColor(tokens.surface), 2))
         painter.setBrush(QColor(tokens.accent))
         painter.drawEllipse(spot, _DOT + 2, _DOT + 2)
-        words = speed(point.tokens_per_s)
+        words = tokens_per_s(point.tokens_per_s, about=True)
         metrics = self.title_metrics
         width = metrics.horizontalAdvance(words)
         left = spot.x() - 10 - width

@@ -9,7 +9,7 @@ from app.tuning.budget.model import GIB, BudgetModel, MeasuredPoint
 from app.widgets.memory_parts import MemoryPart, Stack
 from engine.events.models import Curve, CurvePoint
 from engine.language import listed, number, sentences, tr
-from engine.language.units import gibibytes, memory
+from engine.language.units import gibibytes, memory, tokens_per_s
 from engine.machine.facts import CPU, Accelerator, Machine
 
 _HARDLY = 1.01
@@ -24,11 +24,6 @@ def card_words(card: Accelerator | None) -> str:
     return tr("the GPU")
 
 
-def speed(value: float) -> str:
-    """Tokens per second, without the unit."""
-    return number(value, ".1f" if value < 9.95 else ",.0f")
-
-
 def sentence(model: BudgetModel, budget: int | None) -> str:
     """Return the result of a budget, or of Auto, in words."""
     point = model.at(budget)
@@ -41,9 +36,9 @@ def sentence(model: BudgetModel, budget: int | None) -> str:
     return tr("{layers}, {size}, about {speed} tokens/s ({low} to {high})").format(
         layers=listed(parts),
         size=size_words(point.vram),
-        speed=speed(point.tokens_per_s),
-        low=speed(low),
-        high=speed(high),
+        speed=tokens_per_s(point.tokens_per_s, about=True),
+        low=tokens_per_s(low, about=True),
+        high=tokens_per_s(high, about=True),
     )
 
 
@@ -95,10 +90,10 @@ def _idle_words(model: BudgetModel, at: CurvePoint, rival: Curve) -> str:
     ).format(
         wished=mode_name(model.main.mode),
         mode=mode_name(at.mode),
-        speed=speed(at.tokens_per_s),
+        speed=tokens_per_s(at.tokens_per_s, about=True),
         rival=mode_name(rival.mode),
         size=size_words(best.vram),
-        other=speed(best.tokens_per_s),
+        other=tokens_per_s(best.tokens_per_s, about=True),
     )
 
 
@@ -190,7 +185,7 @@ def measured_words(seen: MeasuredPoint) -> str:
     """Return the description of a measured dot."""
     return tr("Measured {when}: {speed} tokens/s with {size}, {mode}").format(
         when=seen.when_words,
-        speed=speed(seen.tokens_per_s),
+        speed=tokens_per_s(seen.tokens_per_s),
         size=size_words(seen.vram),
         mode=mode_name(seen.mode),
     )
@@ -202,14 +197,15 @@ def curve_words(model: BudgetModel) -> str:
         return sentence(model, None)
     first, last = model.points[0], model.at(model.steps[model.last]) or model.points[-1]
     said = tr("From about {slow} tokens/s with {little} to {fast} with {much}.").format(
-        slow=speed(first.tokens_per_s),
+        slow=tokens_per_s(first.tokens_per_s, about=True),
         little=size_words(first.vram),
-        fast=speed(last.tokens_per_s),
+        fast=tokens_per_s(last.tokens_per_s, about=True),
         much=size_words(last.vram),
     )
     others = [
         tr("{mode}: up to {speed} tokens/s.").format(
-            mode=mode_name(curve.mode), speed=speed(curve.points[-1].tokens_per_s)
+            mode=mode_name(curve.mode),
+            speed=tokens_per_s(curve.points[-1].tokens_per_s, about=True),
         )
         for curve in model.curves[1:]
         if curve.points

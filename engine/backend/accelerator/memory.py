@@ -10,7 +10,7 @@ import torch
 
 from engine.backend.accelerator.driver import Driver, in_words
 from engine.backend.ledger import Account, Allocation, Purpose
-from engine.backend.segment import SegmentCache, own_cache
+from engine.backend.segment import SegmentCache, SlotCache, own_cache
 from engine.backend.step import CHUNK
 
 
@@ -129,7 +129,7 @@ class Recordings:
             self._known.popitem(last=False)
 
 
-class DeviceCache:
+class DeviceCache(SlotCache):
     """[blocks, keys and values, chunks, kv heads, CHUNK, head dim].
 
     Slot s lies in chunk s // CHUNK at offset s % CHUNK. A last chunk takes what padding rows write.
@@ -161,10 +161,6 @@ class DeviceCache:
     def values(self, block: int) -> torch.Tensor:
         """[chunks + 1, kv heads, CHUNK, head dim] of one block."""
         return self._data[block, 1]
-
-    def reusable(self, slots: int) -> int:
-        """Return `slots`: every slot stands by itself."""
-        return slots
 
     def first(self, chunks: int) -> torch.Tensor:
         """The first chunks of all blocks."""

@@ -5,6 +5,8 @@ Plain arithmetic, without torch. Weights take what they take in their files.
 
 from __future__ import annotations
 
+from functools import cache
+
 from engine.backend.drafted_levels import DRAFT_LEVELS
 from engine.backend.step import CHUNK
 from engine.model.config import ModelConfig
@@ -56,10 +58,14 @@ def segment_bytes(config: ModelConfig, blocks: range, slots: int) -> int:
     """Bytes that a segment keeps beside its weights: rotation tables and input buffers."""
     own = [config.blocks[index].rope for index in blocks]
     tables = sum(slots * rope.dim * _FLOAT for rope in set(own) if rope is not None)
-    width = given_width(config)
+    return tables + _frames_bytes(given_width(config))
+
+
+@cache  # a plan asks for every context and cut
+def _frames_bytes(width: int) -> int:
+    """Bytes of all input buffers of a segment whose rows begin with so many numbers."""
     frames = [frame_bytes(bucket, 0, width) for bucket in BUCKETS]
-    frames += [frame_bytes(n, TAIL, width) for n in BUCKETS if n <= FEW_ROWS]
-    return tables + sum(frames)
+    return sum(frames) + sum(frame_bytes(n, TAIL, width) for n in BUCKETS if n <= FEW_ROWS)
 
 
 def given_width(config: ModelConfig) -> int:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, Purpose
 from engine.backend.native.library import (
+    PARTS,
     BlockStruct,
+    DeltaStruct,
     ExpertsStruct,
     Format,
     FusionKind,
@@ -21,12 +23,12 @@ from engine.backend.native.library import (
     Mlp,
     library,
 )
-from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
+from engine.backend.native.matrix import EMPTY, LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
 from engine.backend.shared import Borrowed, Shared
+from engine.model.config import BlockConfig, Delta, Fusion, ModelConfig, RopeConfig
 from engine.model.config import Experts as ExpertsConfig
-from engine.model.config import Fusion, ModelConfig, RopeConfig
 from engine.model.weights.readable import Floats, Readable, Weights
 
 VECTOR = 32
@@ -72,23 +74,55 @@ class BlockPacker:
 
     def block(self, index: int) -> BlockStruct:
         """A whole decoder block."""
-        prefix, config, own = f"model.layers.{index}.", self._config, self._config.blocks[index]
-        qkv = [f"{prefix}self_attn.{part}_proj" for part in "qkv"]
-        out = f"{prefix}self_attn.o_proj"
-        block = BlockStruct(
-            qkv=(Matrix * 3)(*self._parts(qkv)),
-            out=self.matrix(f"{out}.weight"),
-            qkv_bias=self._bias(config.qkv_bias, qkv),
-            out_bias=self._bias(config.attention_out_bias, [out]),
-            rope=-1 if own.rope is None else self._rope(own.rope),
-            window=own.window,
-        )
+        prefix, own = f"model.layers.{index}.", self._config.blocks[index]
+        if own.delta is None:
+            block = self._attention(f"{prefix}self_attn.", own)
+        else:
+            block = self._delta(f"{prefix}linear_attn.", own.delta)
         self._norms(block, index)
         if own.experts is None:
             block.mlp = self._mlp(f"{prefix}mlp.")
         else:
             block.experts = self._mixture(f"{prefix}mlp.", own.experts)
         return block
+
+    def _attention(self, prefix: str, own: BlockConfig) -> BlockStruct:
+        config, out = self._config, f"{prefix}o_proj"
+        qkv = [f"{prefix}{part}_proj" for part in "qkv"]
+        return BlockStruct(
+            in_=(Matrix * PARTS)(*self._parts(qkv)),
+            out=self.matrix(f"{out}.weight"),
+            in_bias=self._bias(config.qkv_bias, qkv),
+            out_bias=self._bias(config.attention_out_bias, [out]),
+            rope=-1 if own.rope is None else self._rope(own.rope),
+            window=own.window,
+            gated=own.gated,
+        )
+
+    def _delta(self, prefix: str, delta: Delta) -> BlockStruct:
+        """Pack a gated delta layer; what decides about its memory is never quantised here."""
+        qkv, z = (f"{prefix}in_proj_{part}.weight" for part in ("qkv", "z"))
+        gates = [self._unquantised(f"{prefix}in_proj_{part}.weight") for part in "ba"]
+        weights = self._weights.float32(f"{prefix}conv1d.weight").T
+        padding = np.zeros(LANES, dtype=np.float32)
+        struct = DeltaStruct(
+            key_heads=delta.key_heads,
+            value_heads=delta.value_heads,
+            key_dim=delta.key_dim,
+            value_dim=delta.value_dim,
+            width=delta.width,
+            tiled=delta.tiled,
+            convolution=self._keep([weights.ravel(), padding]),
+            rate=self.vector(f"{prefix}rate"),
+            dt_bias=self.vector(f"{prefix}dt_bias"),
+            norm=self.vector(f"{prefix}norm.weight"),
+        )
+        return BlockStruct(
+            in_=(Matrix * PARTS)(self.matrix(qkv), *gates, self.matrix(z)),
+            out=self.matrix(f"{prefix}out_proj.weight"),
+            rope=-1,
+            delta=struct,
+        )
 
     def _norms(self, block: BlockStruct, index: int) -> None:
         config, prefix = self._config, f"model.layers.{index}."
@@ -101,11 +135,12 @@ class BlockPacker:
             names["mlp_norm"] = "post_feedforward_layernorm"
         else:
             names["post_norm"] = "post_attention_layernorm"
-        if config.qk_norm:
+        attends = config.blocks[index].delta is None
+        if config.qk_norm and attends:
             names |= {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
         for field, name in names.items():
             setattr(block, field, self.vector(f"{prefix}{name}.weight"))
-        if config.sinks:
+        if config.sinks and attends:
             block.sinks = self.vector(f"{prefix}self_attn.sinks")
 
     def _rope(self, rope: RopeConfig) -> int:
@@ -132,24 +167,29 @@ class BlockPacker:
         experts = [f"{prefix}experts.{expert}." for expert in range(config.count)]
         gate_up = [[f"{expert}gate_proj", f"{expert}up_proj"] for expert in experts]
         down = [[f"{expert}down_proj"] for expert in experts]
-        mlps = (Mlp * config.count)()
+        mlps = (Mlp * (config.count + config.shared))()
         parts = self._stack(gate_up, inner), self._stack(down, hidden)
-        for mlp, both, (last,) in zip(mlps, *parts, strict=True):
+        for mlp, both, (last,) in zip(mlps[: config.count], *parts, strict=True):
             mlp.gate_up, mlp.down = (Matrix * 2)(*both), last
         if config.bias:
             starts = self._biases(chain(*gate_up)), self._biases(chain(*down))
             for index, mlp in enumerate(mlps):
                 mlp.gate_up_bias = starts[0] + index * 2 * inner * c.sizeof(c.c_float)
                 mlp.down_bias = starts[1] + index * hidden * c.sizeof(c.c_float)
+        routers = [self._unquantised(f"{router}.weight"), EMPTY]
+        if config.shared:
+            routers[1] = self._unquantised(f"{prefix}shared_expert_gate.weight")
+            mlps[config.count] = self._mlp(f"{prefix}shared_expert.")
         self.experts.append(mlps)
         return ExpertsStruct(
-            router=self._router(f"{router}.weight"),
+            router=(Matrix * 2)(*routers),
             router_bias=self._bias(config.bias, [router]),
             expert=mlps,
             count=config.count,
             used=config.used,
             intermediate=inner,
             normalise=config.normalise,
+            shared=config.shared,
         )
 
     def _stack(self, experts: Sequence[Sequence[str]], rows: int) -> list[list[Matrix]]:
@@ -166,8 +206,8 @@ class BlockPacker:
         starts = (whole.data + index * step for index in range(len(experts)))
         return [[Matrix(start, whole.format, height, whole.cols)] for start in starts]
 
-    def _router(self, name: str) -> Matrix:
-        """Pack a router, never quantised here: it is small, and its choices are all or nothing."""
+    def _unquantised(self, name: str) -> Matrix:
+        """Pack a matrix as it is stored, such as a router: small, its choices all or nothing."""
         kind = self._weights.kind(name) if isinstance(self._weights, Readable) else ""
         return self._pack([name], NATIVE_KINDS.get(kind, Format.F32))
 

@@ -289,6 +289,7 @@ class VerifyCall:
         cache: int,
         committed: int,
         draws: NativeDraws,
+        cancel: CancelFlag | None,
         hidden: Floats | None,
         taps: tuple[int, ...] | None,
     ) -> tuple[Verified, SegmentOutput | None]:
@@ -298,6 +299,7 @@ class VerifyCall:
             cache: handle of the sequence's.
             committed: tokens of it whose keys the cache holds.
             draws: the target's, and the tree.
+            cancel: gives the verification up.
             hidden: what the segment before made of the tree; None where there is none.
             taps: blocks whose outputs are wanted beside the hidden states; None: nothing is.
         """
@@ -309,6 +311,7 @@ class VerifyCall:
         self._logits_rows.extend(count)
         step.rows = step.logit_count = count
         step.hidden_in = pointer(hidden)
+        step.cancel = None if cancel is None else cancel.address
         step.tokens, asked.logits = asked.tokens, self._logits_at
         tapped = self._taps.prepare(step, taps or (), count, self._rows)
         after = cache, self._argument, committed, draws.handle, draws.argument

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from engine.errors import Absent, InvalidLogits, UserFixable
+from engine.errors import Absent, Cancelled, InvalidLogits, UserFixable
 from engine.language import listed, tr
 
 _NAME = "_native.pyd" if sys.platform == "win32" else "_native.abi3.so"
@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 4
+ABI_VERSION = 6
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -113,26 +113,39 @@ class ExpertsStruct(c.Structure):
     """dt_experts."""
 
     _fields_ = (
-        ("router", Matrix),
+        ("router", Matrix * 2),
         ("router_bias", c.c_void_p),
         ("expert", c.POINTER(Mlp)),
-        *_all(c.c_int32, "count used intermediate normalise"),
+        *_all(c.c_int32, "count used intermediate normalise shared"),
     )
+
+
+class DeltaStruct(c.Structure):
+    """dt_delta."""
+
+    _fields_ = (
+        *_all(c.c_int32, "key_heads value_heads key_dim value_dim width tiled"),
+        *_all(c.c_void_p, "convolution rate dt_bias norm"),
+    )
+
+
+PARTS = 4
+"""DT_PARTS: matrices that a block's mixer begins with."""
 
 
 class BlockStruct(c.Structure):
     """dt_block."""
 
     _fields_ = (
-        ("qkv", Matrix * 3),
+        ("in_", Matrix * PARTS),
         ("out", Matrix),
         *_all(
             c.c_void_p,
-            "qkv_bias out_bias input_norm post_norm attention_norm mlp_norm query_norm "
+            "in_bias out_bias input_norm post_norm attention_norm mlp_norm query_norm "
             "key_norm sinks",
         ),
-        ("rope", c.c_int32),
-        ("window", c.c_int32),
+        *_all(c.c_int32, "rope window gated"),
+        ("delta", DeltaStruct),
         ("mlp", Mlp),
         ("experts", ExpertsStruct),
     )
@@ -179,11 +192,14 @@ class StepStruct(c.Structure):
     """dt_step."""
 
     _fields_ = (
-        *_all(c.c_int32, "rows first_slot paths path_base path_width logit_count tap_count own"),
+        *_all(
+            c.c_int32,
+            "rows first_slot paths path_base path_width logit_count tap_count own committed staged",
+        ),
         *_all(
             c.c_void_p,
-            "tokens positions slots path_slots row_path logit_rows taps hidden_in hidden_out "
-            "logits tap_out cancel",
+            "parents tokens positions slots path_slots row_path logit_rows taps hidden_in "
+            "hidden_out logits tap_out cancel",
         ),
     )
 
@@ -220,8 +236,12 @@ class SamplingStruct(c.Structure):
     _fields_ = (
         *_all(c.c_double, "temperature top_p min_p repetition presence frequency"),
         ("seed", c.c_uint64),
-        *_all(c.c_int32, "top_k answer_start share_noise shift"),
+        *_all(c.c_int32, "top_k answer_start share_noise shift constrained"),
     )
+
+
+AllowedFunction = c.CFUNCTYPE(c.c_void_p, c.POINTER(c.c_int32), c.c_int32)
+"""dt_verification.allowed"""
 
 
 class VerificationStruct(c.Structure):
@@ -231,7 +251,7 @@ class VerificationStruct(c.Structure):
         *_all(c.c_int32, "nodes position limit stop_count"),
         *_all(c.c_void_p, "tokens parents stop_ids logits path drawn"),
         *_all(c.c_int32, "length accepted offered"),
-        ("chances", c.c_void_p),
+        *_all(c.c_void_p, "chances allowed"),
     )
 
 
@@ -243,6 +263,8 @@ class CandidateStruct(c.Structure):
 
 def refusal(result: int) -> Exception:
     """Return the exception for a native call that did not return DT_OK."""
+    if result == CANCELLED:
+        return Cancelled()
     if result == _INVALID_LOGITS:
         return InvalidLogits("the model's output is not a number")
     if result == _LOST_WEIGHTS:
@@ -316,6 +338,10 @@ def _declare(lib: c.CDLL) -> None:
         "dt_cache_touched": (i64, (at,)),
         "dt_cache_copy": (None, (at, at, i32)),
         "dt_cache_move": (None, (at, at, i32, i32)),
+        "dt_cache_past": (i32, (at,)),
+        "dt_snapshot_bytes": (i64, (c.POINTER(SegmentStruct),)),
+        "dt_snapshot": (i32, (at, c.POINTER(SegmentStruct), at, i32, at)),
+        "dt_restore": (None, (at, i32, at)),
         "dt_sampler_bytes": (i64, (at, i32)),
         "dt_sampler_new": (at, (at, i32, at)),
         "dt_sampler_commit": (None, (at, at, i32)),
@@ -369,8 +395,9 @@ class StaleLibrary(Absent):
 
 
 STRUCTURES = (
-    *(Matrix, Mlp, ExpertsStruct, BlockStruct, Rope, FusionStruct, SegmentStruct, StepStruct),
-    *(SamplingStruct, VerificationStruct, DraftingStruct, CandidateStruct),
+    *(Matrix, Mlp, ExpertsStruct, DeltaStruct, BlockStruct, Rope, FusionStruct),
+    *(SegmentStruct, StepStruct, SamplingStruct, VerificationStruct, DraftingStruct),
+    CandidateStruct,
 )
 """In the order in which dt_abi() tells their sizes."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes as c
 import weakref
 from collections.abc import Callable
-from functools import cache
+from threading import Lock
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
 from engine.backend.native.library import library
 from engine.machine.cores import default_threads
@@ -25,10 +26,21 @@ class ThreadPool:
         weakref.finalize(self, library().dt_pool_free, self.handle)
 
 
-@cache
+_pools: WeakValueDictionary[int, ThreadPool] = WeakValueDictionary()
+_looking = Lock()
+
+
 def shared_pool(threads: int | None = None) -> ThreadPool:
-    """Return the one pool for target and draft; None: `default_threads`."""
-    return ThreadPool(threads) if threads else shared_pool(default_threads())
+    """Return the one pool of so many threads, which ends with its last user.
+
+    None: `default_threads`.
+    """
+    count = threads or default_threads()
+    with _looking:
+        pool = _pools.get(count)
+        if pool is None:
+            pool = _pools[count] = ThreadPool(count)
+    return pool
 
 
 class CancelFlag:

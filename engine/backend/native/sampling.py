@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, unlimited
 from engine.backend.native.library import (
+    AllowedFunction,
     SamplingStruct,
     VerificationStruct,
     library,
@@ -18,7 +20,7 @@ from engine.backend.native.library import (
 )
 from engine.backend.native.memory import reserve
 from engine.backend.native.pool import ThreadPool, shared_pool
-from engine.backend.round import Verified, VerifyRequest
+from engine.backend.round import Allowed, Verified, VerifyRequest
 from engine.model.weights.readable import Floats
 from engine.request import SamplingParams
 
@@ -41,9 +43,11 @@ class NativeDraws:
         share_noise: whether `rank` adds the noise of the draws.
         pool: threads; None: those that all models share.
         account: where its memory is entered.
+        allowed: which tokens may be drawn; None: all.
 
     Attributes:
         penalised: whether what was said changes logits.
+        constrained: whether only some tokens are allowed.
     """
 
     def __init__(
@@ -55,8 +59,10 @@ class NativeDraws:
         share_noise: bool = True,
         pool: ThreadPool | None = None,
         account: Account | None = None,
+        allowed: Allowed | None = None,
     ) -> None:
         self.vocab = vocab
+        self.constrained = allowed is not None
         self.struct = SamplingStruct(
             temperature=params.temperature,
             top_p=params.top_p,
@@ -68,6 +74,7 @@ class NativeDraws:
             top_k=min(params.top_k, vocab),
             answer_start=min(answer_start, 2**31 - 1),
             share_noise=share_noise,
+            constrained=self.constrained,
         )
         self._pool = pool or shared_pool()
         nbytes = library().dt_sampler_bytes(c.byref(self.struct), vocab)
@@ -85,6 +92,22 @@ class NativeDraws:
         self.argument = c.byref(self.asked)
         """The verification, for native calls."""
         self._room(_FEW_NODES)
+        self._tokens: Sequence[int] = ()
+        self._failure: BaseException | None = None
+        if allowed is not None:
+            self._ask_which = AllowedFunction(partial(self._tell_allowed, allowed))
+            self.asked.allowed = c.cast(self._ask_which, c.c_void_p)
+
+    def _tell_allowed(
+        self, allowed: Allowed, drawn: c._Pointer[c.c_int32], length: int
+    ) -> int | None:
+        """Answer the native library: where the bits of the allowed tokens are."""
+        try:
+            self._bits = allowed(self._tokens, drawn[:length])
+        except BaseException as failure:  # noqa: BLE001  # raised once the call is over
+            self._failure = failure
+            return None
+        return pointer(self._bits)
 
     def heard(self, tokens: Sequence[int]) -> NDArray[np.uint32]:
         """Return, by token, 4 times how often the answer has it, and 1 more if it was said."""
@@ -122,6 +145,7 @@ class NativeDraws:
     def ask(self, request: VerifyRequest) -> None:
         """Write down what is verified, all but the logits."""
         count, tokens, stop_ids = len(request.nodes), request.tokens, request.stop_ids
+        self._tokens = tokens
         if count > len(self._nodes):
             self._room(2 * count)
         if self.penalised:
@@ -138,6 +162,9 @@ class NativeDraws:
         Raises:
             InvalidLogits: the logits at a node of the path are not finite.
         """
+        if (failure := self._failure) is not None:
+            self._failure = None
+            raise failure
         if result:
             raise refusal(result)
         call = self.asked

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ctypes as c
-import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.backend.ledger import Account, Purpose, unlimited
+from engine.backend.ledger import Account, unlimited
 from engine.backend.native.blocks import BlockPacker, pack_fusion
+from engine.backend.native.cache import NativeCache
 from engine.backend.native.calls import DraftCall, ExpandCall, StepArrays, VerifyCall
 from engine.backend.native.library import (
     Activation,
@@ -95,53 +95,6 @@ class NativeBackend:
         return NativeSegment(
             config, packer, blocks, self._pool, self._account, self._kv, embed=embed, head=head
         )
-
-
-class NativeCache:
-    """Keys and values of one sequence, owned by the library; `kv` is their type."""
-
-    def __init__(self, segment: SegmentStruct, slots: int, account: Account) -> None:
-        self.kv = NativeKv(segment.kv_type)
-        self._nbytes: int = library().dt_cache_bytes(segment, slots)
-        self.handle = 0
-        here = weakref.ref(self)
-        entry = account.take(Purpose.KV, self._nbytes, lambda: _touched(here()))
-        entry.lasts_as_long_as(self)
-        self.handle = library().dt_cache_new(segment, slots)
-        if not self.handle:
-            entry.release()
-            raise MemoryError("no memory for keys and values")
-        weakref.finalize(self, library().dt_cache_free, self.handle)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes reserved; pages are touched as the sequence grows."""
-        return self._nbytes
-
-    def reusable(self, slots: int) -> int:
-        """Return `slots`: every slot stands by itself."""
-        return slots
-
-    def copy_prefix(self, other: SegmentCache, slots: int) -> None:
-        """Take over the first `slots` slots of another cache.
-
-        Raises:
-            TypeError: its keys and values are of another type.
-        """
-        source = own_cache(other, NativeCache)
-        if source.kv != self.kv:
-            raise TypeError("the caches hold keys and values of different types")
-        library().dt_cache_copy(self.handle, source.handle, slots)
-
-    def move(self, sources: Sequence[int], target: int) -> None:
-        """Copy the slots `sources` to target, target + 1, ..."""
-        if self._nbytes:
-            slots = (c.c_int32 * len(sources))(*sources)
-            library().dt_cache_move(self.handle, slots, len(slots), target)
-
-
-def _touched(cache: NativeCache | None) -> int:
-    return int(library().dt_cache_touched(cache.handle)) if cache and cache.handle else 0
 
 
 class NativeSegment(Segment):
@@ -251,7 +204,7 @@ class NativeSegment(Segment):
     def new_cache(self, slots: int) -> NativeCache:
         """An empty cache with room for `slots` tokens."""
         self._ropes.reach(slots)
-        return NativeCache(self._struct, slots, self._account)
+        return NativeCache(self._struct, slots, self._pool, self._account)
 
     def draft(
         self,
@@ -293,7 +246,7 @@ class NativeSegment(Segment):
             self._verify_call = call
         self._scratch.use(len(request.nodes))
         draws.ask(request)
-        return self._verify_call(handle, committed, draws, hidden, taps)
+        return self._verify_call(handle, committed, draws, request.cancel, hidden, taps)
 
     def expand(
         self,
@@ -319,7 +272,7 @@ class NativeSegment(Segment):
         if hidden is not None:
             hidden = np.ascontiguousarray(hidden, dtype=np.float32)
         arrays = self._arrays_for(step)
-        output = arrays.prepare(step, hidden)
+        output = arrays.prepare(step, hidden, step.cancel)
         handles = self._pool.handle, self._argument, handle
         if result := library().dt_forward_tree(*handles, *arrays.arguments):
             raise refusal(result)

@@ -6,6 +6,7 @@ The library computes sizes from shapes, without weights. Where it was not built 
 from __future__ import annotations
 
 import ctypes as c
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -112,6 +113,17 @@ def kv_token_bytes(heads: int, dim: int, kv: KvType) -> int:
     return heads * (2 * padded + (key_scales + 1) * _HALF)
 
 
+def state_bytes(config: ModelConfig) -> int:
+    """Bytes of one sequence's states, and of the rows kept behind them, in all blocks with one."""
+    if not config.recurrent or not _is_built():
+        return 0
+    counts = Counter(block for block in config.blocks if block.delta)
+    return sum(
+        count * int(library().dt_cache_bytes(c.byref(_segment_of(config, [block])), 1))
+        for block, count in counts.items()
+    )
+
+
 def rows_bytes(rows: int, width: int) -> int:
     """An array of floats on pages of its own."""
     return _pages(rows * width * _FLOAT)
@@ -127,13 +139,20 @@ def _is_built() -> bool:
 
 def _segment_of(config: ModelConfig, blocks: Sequence[BlockConfig]) -> SegmentStruct:
     """A segment's shape, as far as the library looks at it to say what it allocates."""
-    mixtures = list({block.experts for block in blocks if block.experts is not None})
-    structs = (BlockStruct * len(mixtures))()  # blocks without experts take nothing of their own
-    for struct, experts in zip(structs, mixtures, strict=True):
-        struct.experts.count, struct.experts.used = experts.count, experts.used
-        struct.experts.intermediate = experts.intermediate_size
+    kinds = list({(block.experts, block.gated, block.delta) for block in blocks})
+    structs = (BlockStruct * len(kinds))()  # alike blocks take nothing of their own
+    for struct, (experts, gated, delta) in zip(structs, kinds, strict=True):
+        struct.gated = gated
+        if experts is not None:
+            struct.experts.count, struct.experts.used = experts.count, experts.used
+            struct.experts.intermediate = experts.intermediate_size
+            struct.experts.shared = experts.shared
+        if delta is not None:
+            struct.delta.key_heads, struct.delta.value_heads = delta.key_heads, delta.value_heads
+            struct.delta.key_dim, struct.delta.value_dim = delta.key_dim, delta.value_dim
+            struct.delta.width = delta.width
     segment = SegmentStruct(
-        blocks=len(mixtures),
+        blocks=len(kinds),
         hidden=config.hidden_size,
         intermediate=config.intermediate_size,
         heads=config.num_heads,

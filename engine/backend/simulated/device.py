@@ -9,9 +9,10 @@ from dataclasses import replace
 from engine.backend.cpu import NATIVE_FORMATS, native_is_built
 from engine.backend.device import Transfers
 from engine.backend.ledger import Account, Ledger, Purpose
+from engine.backend.native.cache import NativeCache
 from engine.backend.native.pool import CancelFlag, ThreadPool
 from engine.backend.native.sampling import NativeDraws
-from engine.backend.native.segment import NativeBackend, NativeCache, NativeSegment
+from engine.backend.native.segment import NativeBackend, NativeSegment
 from engine.backend.round import Drafted, DraftRequest, Verified, VerifyRequest
 from engine.backend.segment import Segment, SegmentCache, SegmentOutput, features_are_own, own_cache
 from engine.backend.shared import Loan
@@ -69,6 +70,24 @@ class SimulatedCache:
     def nbytes(self) -> int:
         """Bytes reserved."""
         return self.native.nbytes
+
+    @property
+    def most_staged(self) -> int | None:
+        """Nodes that may be staged at a time."""
+        return self.native.most_staged
+
+    def crop(self, slots: int) -> None:
+        """Go back to the first `slots` slots."""
+        self.native.crop(slots)
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """Bytes of `nbytes` that snapshots take."""
+        return self.native.snapshot_bytes
+
+    def snapshot(self, slots: int, budget: int) -> None:
+        """Keep what it takes to come back to this many slots."""
+        self.native.snapshot(slots, budget)
 
     def reusable(self, slots: int) -> int:
         """Return how many of the first `slots` slots the native cache can go back to."""

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from engine.backend.ledger import Account, Purpose, Reach
-from engine.backend.segment import SegmentCache, own_cache
+from engine.backend.segment import SegmentCache, SlotCache, own_cache
 from engine.backend.step import CHUNK, Ints
 from engine.backend.torch_layers import (
     Attention,
@@ -20,7 +20,7 @@ from engine.backend.torch_layers import (
 )
 
 
-class TorchCache:
+class TorchCache(SlotCache):
     """fp32 keys and values, [blocks, 2, chunks, kv heads, CHUNK, head dim].
 
     Slot s lies in chunk s // CHUNK at offset s % CHUNK. The memory comes zeroed from the system
@@ -71,10 +71,6 @@ class TorchCache:
             place[0].copy_(keys[piece].transpose(0, 1))
             place[1].copy_(values[piece].transpose(0, 1))
             done += take
-
-    def reusable(self, slots: int) -> int:
-        """Return `slots`: every slot stands by itself."""
-        return slots
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache."""

@@ -54,6 +54,8 @@ class DeviceDraws:
         hot = struct.temperature
         count, start = len(request.nodes), struct.answer_start
         unusual = start > len(request.tokens) or not _COLDEST <= struct.repetition <= _HOTTEST
+        if draws.constrained:
+            return None
         if draws.penalised and (count > LOGIT_ROWS or unusual):
             return None
         if hot and not _COLDEST <= hot <= _HOTTEST:

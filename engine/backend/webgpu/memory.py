@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from engine.backend.ledger import Account, Purpose
-from engine.backend.segment import SegmentCache, own_cache
+from engine.backend.segment import SegmentCache, SlotCache, own_cache
 from engine.backend.step import CHUNK
 from engine.backend.webgpu.gpu import Buffer, Gpu, Group
 from engine.backend.webgpu.sizes import cache_bytes, moved_bytes, padded_head
@@ -18,7 +18,7 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 
 
-class GpuCache:
+class GpuCache(SlotCache):
     """Keys [chunks, kv heads, dim / 8, CHUNK, 8], values [chunks, kv heads, CHUNK, dim] of blocks.
 
     Numbers are fp16. Slot s lies in chunk s // CHUNK at offset s % CHUNK; heads are padded to whole
@@ -64,10 +64,6 @@ class GpuCache:
     def nbytes(self) -> int:
         """Bytes held."""
         return self._nbytes
-
-    def reusable(self, slots: int) -> int:
-        """Return `slots`: every slot stands by itself."""
-        return slots
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         """Take over the first `slots` slots of another cache."""

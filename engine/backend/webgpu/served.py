@@ -15,6 +15,8 @@ MOST_EXPERTS = 256
 
 def why_not_served(config: ModelConfig) -> str:
     """Return why WebGPU does not run a model; empty where it does."""
+    if config.recurrent:
+        return tr("Duotail runs models with recurrent states on the CPU only")
     experts = max((block.experts.count for block in config.blocks if block.experts), default=0)
     fusion = config.fusion
     odd = fusion is not None and fusion.kind == "eagle3" and config.hidden_size % 8

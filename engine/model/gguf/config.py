@@ -15,6 +15,7 @@ from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.families import read_config
 from engine.model.families.common import unsupported
+from engine.model.families.qwen3_5 import TILED
 from engine.model.gguf.file import GgufFile, language_model
 from engine.model.json_object import JsonObject
 from engine.model.weights.stored import damaged
@@ -146,7 +147,9 @@ def _shape(model: _Model) -> Members:
         raise unsupported(tr("its keys and values have different sizes"))
     return {
         "hidden_size": model.whole("embedding_length"),
-        "intermediate_size": model.whole("feed_forward_length"),
+        "intermediate_size": model.optional_whole("feed_forward_length", 1)
+        or model.optional_whole("expert_feed_forward_length", 1)
+        or model.whole("feed_forward_length"),
         "num_hidden_layers": model.blocks,
         "num_attention_heads": heads,
         "num_key_value_heads": model.optional_whole("attention.head_count_kv", 1) or heads,
@@ -293,6 +296,35 @@ def _inner(model: _Model) -> int:
     return inner or together // model.whole("expert_used_count")
 
 
+def _qwen35(model: _Model) -> Members:
+    """Blocks with states and blocks that attend; the blocks of an MTP head are counted as well."""
+    count = model.blocks - (model.optional_whole("nextn_predict_layers", 0, _MAX_BLOCKS) or 0)
+    stated = model.file.metadata.items(model.key("attention.recurrent_layers"))[:count]
+    every = model.optional_whole("full_attention_interval", 1) or 4
+    states = [bool(flag) for flag in stated] or [bool((i + 1) % every) for i in range(count)]
+    value_heads = model.whole("ssm.time_step_rank")
+    return _biases(model) | {
+        "num_hidden_layers": count,
+        "layer_types": ["linear_attention" if own else "full_attention" for own in states],
+        "linear_conv_kernel_dim": model.whole("ssm.conv_kernel"),
+        "linear_key_head_dim": model.whole("ssm.state_size"),
+        "linear_value_head_dim": model.whole("ssm.inner_size") // value_heads,
+        "linear_num_key_heads": model.whole("ssm.group_count"),
+        "linear_num_value_heads": value_heads,
+        TILED: True,
+    }
+
+
+def _qwen35_moe(model: _Model) -> Members:
+    """Experts in all blocks, whose weights sum to 1, and one that all tokens share."""
+    return _qwen35(model) | {
+        "num_experts": model.whole("expert_count"),
+        "num_experts_per_tok": model.whole("expert_used_count"),
+        "moe_intermediate_size": _inner(model),
+        "shared_expert_intermediate_size": model.whole("expert_shared_feed_forward_length"),
+    }
+
+
 def _smollm3(model: _Model) -> Members:
     """Every fourth block knows no positions."""
     return {**_biases(model), "no_rope_layer_interval": 4, "use_sliding_window": False}
@@ -375,6 +407,8 @@ _FAMILIES: dict[str, tuple[str, Callable[[_Model], Members]]] = {
     "qwen2": ("qwen2", lambda _: {"use_sliding_window": False}),
     "qwen3": ("qwen3", _qwen3),
     "qwen3moe": ("qwen3_moe", _qwen3_moe),
+    "qwen35": ("qwen3_5_text", _qwen35),
+    "qwen35moe": ("qwen3_5_moe_text", _qwen35_moe),
     "smollm3": ("smollm3", _smollm3),
     "phi3": ("phi3", _phi3),
     "gemma2": ("gemma2", _gemma2),

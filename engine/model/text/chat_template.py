@@ -34,6 +34,7 @@ from engine.model.text.template_source import (
 from engine.model.text.template_traits import TemplateTraits, text_parts
 from engine.model.text.thinking import parts
 from engine.model.text.tokenizer import Tokenizer
+from engine.model.text.tool_style import described, tools_in_words
 from engine.model.text.turns import (
     arguments,
     merged,
@@ -42,7 +43,7 @@ from engine.model.text.turns import (
     tools_as_text,
     user_first,
 )
-from engine.request import Message, Role
+from engine.request import Message, Role, Tool
 
 THINK, THOUGHT = "<think>", "</think>"
 _OPENED = re.compile(r"(?:<think(?:ing)?>|\[THINK\])\s*\Z")
@@ -81,11 +82,13 @@ class TemplateChoices:
         thinking: whether to think, for templates that leave the choice.
         effort: how much, for templates that ask ("low", "high").
         day: the date for templates that want one.
+        tools: those that the answer may call.
     """
 
     thinking: bool | None = None
     effort: str | None = None
     day: date = UNDATED
+    tools: tuple[Tool, ...] = ()
 
 
 class ChatTemplate:
@@ -198,9 +201,11 @@ class ChatTemplate:
         """The prompt for a new answer, `begun` by the template alone."""
         render = partial(self._template.render, switches=self._switches(choices), today=choices.day)
         objection: TemplateFailure | None = None
+        tools = choices.tools if self._traits_offer(choices.tools) else ()
+        messages = messages if tools else tools_in_words(messages, choices.tools)
         for turns in self._forms(messages):
             try:
-                ids, opening = self._turn_ids(turns, tokenizer, render)
+                ids, opening = self._turn_ids(turns, tokenizer, render, tools)
             except TemplateFailure as failure:
                 objection = objection or failure
                 continue
@@ -215,6 +220,10 @@ class ChatTemplate:
             tr("Start a new conversation, or choose another model."),
             str(objection),
         ) from objection
+
+    def _traits_offer(self, tools: Sequence[Tool]) -> bool:
+        """Tell whether there are tools, and the template has a place for them."""
+        return bool(tools) and self._traits.offers
 
     def _switches(self, choices: TemplateChoices) -> dict[str, object]:
         switches: dict[str, object] = {}
@@ -240,7 +249,11 @@ class ChatTemplate:
         return system_as_user(turns) if leads and not self._traits.system else turns
 
     def _turn_ids(
-        self, turns: Sequence[Message], tokenizer: Tokenizer, render: Callable[..., str]
+        self,
+        turns: Sequence[Message],
+        tokenizer: Tokenizer,
+        render: Callable[..., str],
+        tools: Sequence[Tool],
     ) -> tuple[list[int], tuple[int, ...]]:
         """Render with a mark for each answer whose ids are known, and put the ids in there.
 
@@ -248,7 +261,11 @@ class ChatTemplate:
         come those at their end that open a think block.
         """
         texts = [turn.text + "".join(call.arguments for call in turn.calls) for turn in turns]
+        texts += [tool.description + tool.parameters for tool in tools]
         placeholders = Placeholders(tokenizer.control_tokens, [*texts, self._template.source])
+        if tools:
+            told = [described(tool, placeholders.hide_json) for tool in tools]
+            render = partial(render, tools=told)
         marks: dict[str, Sequence[int]] = {}
         marked: list[dict[str, object]] = []
         plain: list[dict[str, object]] = []

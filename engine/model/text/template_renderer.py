@@ -77,7 +77,6 @@ def render(
     try:
         text = _compiled(source).render(
             messages=messages,
-            tools=None,
             documents=None,
             strftime_now=partial(_strftime, date.fromisoformat(today)),
             **names,

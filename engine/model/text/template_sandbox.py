@@ -67,6 +67,7 @@ class SandboxedTemplate:
         add_generation_prompt: bool,
         switches: Mapping[str, object] | None = None,
         today: date = UNDATED,
+        tools: Sequence[Mapping[str, object]] | None = None,
     ) -> str:
         """Return the conversation as text; any thread may ask.
 
@@ -75,15 +76,17 @@ class SandboxedTemplate:
             add_generation_prompt: whether the text ends with the beginning of an answer.
             switches: further variables of the template.
             today: the date for templates that ask for one.
+            tools: those that the model may call, in OpenAI's form.
 
         Raises:
             TemplateFailure: the template objects to the conversation, in its own words.
             UserFixable: it takes too long, grows or writes too much.
         """
-        length = len(json.dumps(messages, ensure_ascii=False))
+        length = len(json.dumps([messages, tools], ensure_ascii=False))
         most = _CHARACTERS + _CHARACTERS_PER_CHARACTER * length
         limits = SandboxLimits(SECONDS, characters=most)
-        names = {**self._names, **(switches or {}), "add_generation_prompt": add_generation_prompt}
+        names = {**self._names, **(switches or {}), "tools": tools}
+        names["add_generation_prompt"] = add_generation_prompt
         said = _within(
             limits, template_renderer.render, self.source, messages, names, today.isoformat()
         )

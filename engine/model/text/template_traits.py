@@ -35,6 +35,15 @@ class TemplateTraits:
         )
 
     @cached_property
+    def offers(self) -> bool:
+        """Tell whether it tells the model which tools there are."""
+        function = {"name": PROBE, "description": _OTHER, "parameters": {"type": "object"}}
+        tools = [{"type": "function", "function": function}]
+        return self._shows(
+            {"role": "user", "content": self._content("a")}, also=_OTHER, tools=tools
+        )
+
+    @cached_property
     def tools(self) -> bool:
         """Tell whether it renders calls of tools and their results."""
         function = {"name": _OTHER, "arguments": {"a": "b"}}
@@ -49,10 +58,15 @@ class TemplateTraits:
     def _content(self, text: str) -> object:
         return text_parts(text) if self.parts else text
 
-    def _shows(self, *messages: Mapping[str, object], also: str = "") -> bool:
+    def _shows(
+        self,
+        *messages: Mapping[str, object],
+        also: str = "",
+        tools: Sequence[Mapping[str, object]] | None = None,
+    ) -> bool:
         """Return whether the probe is to be seen in the rendered messages."""
         try:
-            text = self._template.render(messages, add_generation_prompt=True)
+            text = self._template.render(messages, add_generation_prompt=True, tools=tools)
         except TemplateFailure:
             return False
         return PROBE in text and also in text

@@ -70,6 +70,7 @@ class ThoughtSplitter:
     def __init__(self, *, inside: bool = False) -> None:
         self._inside = inside
         self._opened = inside
+        self._last_tag = "<think>"
         self._mentioned = 0  # opening tags within lines of speech whose closing ones are to come
         self._held = ""
         self._line = ""
@@ -80,6 +81,11 @@ class ThoughtSplitter:
     def inside(self) -> bool:
         """Tell whether what comes next is thought, as far as it is decided."""
         return self._inside
+
+    @property
+    def closing_tag(self) -> str:
+        """The tag that ends the thought that is going on."""
+        return f"{self._last_tag[0]}/{self._last_tag[1:]}"
 
     def said_from(self, text: str) -> int:
         """Return where in the next stretch of text the thought that is going on ends.
@@ -162,6 +168,7 @@ class ThoughtSplitter:
         closing = AnswerPart.CLOSING if self._inside else AnswerPart.CLOSING_ALL
         part = closing if _closes(match) else AnswerPart.OPENING
         self._inside, self._opened = part is AnswerPart.OPENING, True
+        self._last_tag = match[0]
         self._line, self._ticks, self._mentioned = "", 0, 0
         return Piece(part, match[0])
 

@@ -11,7 +11,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.config import ModelConfig
 from engine.model.tensors import EMBEDDING, Shape, expected_tensors
-from engine.model.weights.parts import PLACES, FileKind, StoredPart
+from engine.model.weights.parts import PLACES, QWEN3_5, FileKind, StoredPart
 from engine.model.weights.reader import BYTES, TensorReader, check_readable
 from engine.model.weights.safetensors_folder import SafetensorsFolder
 
@@ -19,7 +19,7 @@ _MOST_EXPERTS = 1 << 16
 _TEXT = ("language_model.", "model.language_model.")
 """Beginnings of the text part's names in a model that sees pictures: published, and as
 transformers 5 saves it."""
-_PICTURES = ("vision_tower.", "multi_modal_projector.")
+_PICTURES = ("vision_tower.", "multi_modal_projector.", "visual.")
 _TOWERS = ("v.", "a.", "mm.")
 """Beginnings of GGUF names of what sees or hears, which Ollama's files keep beside the text."""
 _POSITIONS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
@@ -62,8 +62,17 @@ def layout(
             continue
         if config.tie_word_embeddings and name.endswith(HEADS):
             continue
+        if name.startswith(_own_head(config)):
+            continue
         raise unmentioned(name, where)
     return found
+
+
+def _own_head(config: ModelConfig) -> tuple[str, ...]:
+    """Return how tensors begin that are of a head which drafts for this very model (MTP)."""
+    if config.family not in QWEN3_5:
+        return ()
+    return "mtp.", "model.mtp.", f"blk.{config.num_layers}."
 
 
 def mismatch(what: str, where: str) -> UserFixable:

@@ -86,7 +86,8 @@ class RandomWeights:
         if name == HEAD_IDS:
             return spread_ids(extents[0], self._vocab)
         if len(extents) == 1:
-            return np.full(extents, 1.0 if "norm" in name else 0.01, dtype=np.float32)
+            usual = -0.1 if name.endswith(".rate") else 1.0 if "norm" in name else 0.01
+            return np.full(extents, usual, dtype=np.float32)
         return np.concatenate([widened(part, self._kinds[name]) for part in self._rows(name)])
 
     def stretches(self, name: str) -> Iterator[Stretch]:

@@ -280,6 +280,8 @@ def _vector(found: FoundPart) -> NDArray[np.float32]:
     values = values[first :: part.step][: part.shape[0]]
     if part.pairs:
         values = _unpaired(values[:, None], len(values) // part.pairs)[:, 0]
+    if part.log_rate:
+        values = -np.exp(values)
     return np.array(values + 1 if part.plus_one else values, dtype=np.float32, order="C")
 
 

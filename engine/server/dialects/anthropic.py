@@ -1,20 +1,23 @@
-"""Anthropic's messages, in the part that chat clients use: text in, text and thinking out."""
+"""Anthropic's messages: text, tools and their results in; text, thinking and calls out."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from engine.events import FinishReason
-from engine.request import ChatRequest, Message, Role, SamplingParams
+from engine.request import ChatRequest, Message, Role, SamplingParams, ToolCall
 from engine.server.api_error import ApiError
 from engine.server.completion_request import CompletionRequest, length, sampling, stops
-from engine.server.conversation import check_tool_choice, content, messages
+from engine.server.conversation import content, messages
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_of_message
 from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.reasoning import CompletionDelta
+from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
+from engine.server.tools import offered
 
 _ROLES = ("user", "assistant")
 
@@ -23,18 +26,17 @@ class AnthropicMessages(Dialect):
     """`/v1/messages`; its streams are blocks of content, one after the other."""
 
     _index = -1
-    _reasoning = False
-    """Number and kind of the block that is being streamed."""
+    _kind = ""
+    """Number of the last block that was streamed, and its kind while it goes on."""
 
     @staticmethod
     def parse(
         body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
-        check_tool_choice(body)
         body.only("mcp_servers", [])
-        if (wanted := body.inner("output_config")) is not None:
-            wanted.only("format")
+        wanted = body.inner("output_config")
+        form = body.inner("output_format") if wanted is None else wanted.inner("format")
         most = length(body, "max_tokens")
         if most is None:
             raise body.wrong("max_tokens", "a whole number of 1 or more")
@@ -53,6 +55,9 @@ class AnthropicMessages(Dialect):
             stops(body, "stop_sequences"),
             thinking=wish.on,
             effort=wish.effort,
+            grammar=wanted_grammar(body, form),
+            tools=offered(body),
+            thought_tokens=wish.budget,
         )
         return CompletionRequest(chat, stream=bool(body.flag("stream")))
 
@@ -63,8 +68,10 @@ class AnthropicMessages(Dialect):
 
     def response(self, completion: Completion) -> Json:
         """Return a completion as one object."""
-        blocks = [_block(completion.reasoning, reasoning=True)] if completion.reasoning else []
-        blocks.append(_block(completion.content, reasoning=False))
+        blocks = [_block("thinking", completion.reasoning)] if completion.reasoning else []
+        if completion.content or not completion.calls:
+            blocks.append(_block("text", completion.content))
+        blocks += [_call(call) | {"input": json.loads(call.arguments)} for call in completion.calls]
         return self._head() | self._stop(completion) | {
             "content": blocks,
             "usage": usage_of_message(completion),
@@ -79,17 +86,22 @@ class AnthropicMessages(Dialect):
 
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
         """Yield a stretch of the completion, behind the beginning of a block where one begins."""
-        if self._index < 0 or delta.reasoning is not self._reasoning:
+        if delta.call is not None:
+            yield from self._open("tool_use", _call(delta.call))
+            told = {"type": "input_json_delta", "partial_json": delta.call.arguments}
+            yield self._event("content_block_delta", index=self._index, delta=told)
             yield from self._close()
-            yield from self._open(reasoning=delta.reasoning)
+            return
         kind = "thinking" if delta.reasoning else "text"
+        if kind != self._kind:
+            yield from self._open(kind, _block(kind, ""))
         told = {"type": f"{kind}_delta", kind: delta.text}
         yield self._event("content_block_delta", index=self._index, delta=told)
 
     def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""
         if self._index < 0:
-            yield from self._open(reasoning=False)
+            yield from self._open("text", _block("text", ""))
         yield from self._close()
         usage = usage_of_message(completion)
         yield self._event("message_delta", delta=self._stop(completion), usage=usage)
@@ -99,14 +111,15 @@ class AnthropicMessages(Dialect):
         """Yield why it ended before its time."""
         yield sse(self.error(error), "error")
 
-    def _open(self, *, reasoning: bool) -> Iterator[bytes]:
-        self._index, self._reasoning = self._index + 1, reasoning
-        block = _block("", reasoning=reasoning)
+    def _open(self, kind: str, block: Json) -> Iterator[bytes]:
+        yield from self._close()
+        self._index, self._kind = self._index + 1, kind
         yield self._event("content_block_start", index=self._index, content_block=block)
 
     def _close(self) -> Iterator[bytes]:
-        if self._index >= 0:
+        if self._kind:
             yield self._event("content_block_stop", index=self._index)
+        self._kind = ""
 
     def _head(self) -> Json:
         return {
@@ -118,6 +131,8 @@ class AnthropicMessages(Dialect):
         finished = completion.finished
         if finished.reason in (FinishReason.LENGTH, FinishReason.CONTEXT):
             return {"stop_reason": "max_tokens", "stop_sequence": None}
+        if completion.calls:
+            return {"stop_reason": "tool_use", "stop_sequence": None}
         if finished.stop in self._request.chat.stop:
             return {"stop_reason": "stop_sequence", "stop_sequence": finished.stop}
         return {"stop_reason": "end_turn", "stop_sequence": None}
@@ -127,7 +142,12 @@ class AnthropicMessages(Dialect):
         return sse({"type": name} | members, name)
 
 
-def _block(text: str, *, reasoning: bool) -> Json:
-    if reasoning:
-        return {"type": "thinking", "thinking": text, "signature": ""}
-    return {"type": "text", "text": text}
+def _block(kind: str, text: str) -> Json:
+    signature: Json = {"signature": ""} if kind == "thinking" else {}
+    block: Json = {"type": kind, kind: text}
+    return block | signature
+
+
+def _call(call: ToolCall) -> Json:
+    """Return a call whose input is to come."""
+    return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": {}}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from engine.request import ChatRequest, SamplingParams
+from engine.request import ChatRequest, SamplingParams, ToolCall
 from engine.server.completion_request import (
     MOST_ALTERNATIVES,
     CompletionRequest,
@@ -12,13 +13,13 @@ from engine.server.completion_request import (
     sampling,
     stops,
 )
-from engine.server.conversation import check_tool_choice, messages
+from engine.server.conversation import messages
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.logprobs import chat_logprobs, content_tokens
 from engine.server.dialects.usage import (
-    FINISH_REASONS,
     asks_for_progress,
     asks_for_usage,
+    finish_reason,
     provenance,
     usage,
     usage_so_far,
@@ -27,11 +28,16 @@ from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta
+from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
+from engine.server.tools import offered
 
 
 class ChatCompletions(Dialect):
     """`/v1/chat/completions`."""
+
+    _calls = 0
+    """Calls of tools that were streamed."""
 
     @staticmethod
     def parse(
@@ -39,12 +45,9 @@ class ChatCompletions(Dialect):
     ) -> CompletionRequest:
         """Return what a body asks for."""
         body.only("n", 1)
-        check_tool_choice(body)
         body.only("modalities", ["text"])
         body.only("audio")
         body.only("web_search_options")
-        if (form := body.inner("response_format")) is not None:
-            form.only("type", "text")
         wish = thinking_wish(body)
         chat = ChatRequest(
             request_id,
@@ -54,6 +57,9 @@ class ChatCompletions(Dialect):
             stops(body, "stop"),
             thinking=wish.on,
             effort=wish.effort,
+            grammar=wanted_grammar(body, body.inner("response_format")),
+            tools=offered(body),
+            thought_tokens=wish.budget,
             alternatives=_alternatives(body) or 0,
         )
         return CompletionRequest(
@@ -67,6 +73,9 @@ class ChatCompletions(Dialect):
     def response(self, completion: Completion) -> Json:
         """Return a completion as one object."""
         message: Json = {"role": "assistant", "content": completion.content, "refusal": None}
+        if completion.calls:
+            message["content"] = completion.content or None
+            message["tool_calls"] = [_call(call) for call in completion.calls]
         if completion.reasoning:
             message["reasoning_content"] = completion.reasoning
         tokens = content_tokens(completion.deltas)
@@ -74,7 +83,7 @@ class ChatCompletions(Dialect):
             "index": 0,
             "message": message,
             "logprobs": chat_logprobs(tokens) if self._request.logprobs else None,
-            "finish_reason": FINISH_REASONS[completion.finished.reason],
+            "finish_reason": finish_reason(completion),
         }
         counts: Json = {"choices": [choice], "usage": usage(completion)}
         return self._head("chat.completion") | counts | provenance(completion)
@@ -86,7 +95,13 @@ class ChatCompletions(Dialect):
 
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
         """Yield the next stretch of the completion."""
-        if delta.reasoning:
+        if (call := delta.call) is not None:
+            place: Json = {"index": self._calls}
+            self._calls += 1
+            yield self._chunk({"tool_calls": [place | _call(replace(call, arguments=""))]})
+            more: Json = {"function": {"arguments": call.arguments}}
+            yield self._chunk({"tool_calls": [place | more]})
+        elif delta.reasoning:
             yield self._chunk({"reasoning_content": delta.text})
         elif self._request.logprobs:
             yield self._chunk({"content": delta.text}, logprobs=chat_logprobs(delta.tokens))
@@ -101,7 +116,7 @@ class ChatCompletions(Dialect):
     def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""
         more = provenance(completion)
-        yield self._chunk({}, reason=FINISH_REASONS[completion.finished.reason], more=more)
+        yield self._chunk({}, reason=finish_reason(completion), more=more)
         if self._request.usage:
             counts: Json = {"choices": [], "usage": usage(completion)}
             yield sse(self._head("chat.completion.chunk") | more | counts)
@@ -129,6 +144,11 @@ class ChatCompletions(Dialect):
             "created": self._created,
             "model": self._model,
         }
+
+
+def _call(call: ToolCall) -> Json:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _alternatives(body: Members) -> int | None:

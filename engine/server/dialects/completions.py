@@ -18,6 +18,7 @@ from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, provena
 from engine.server.generation import Completion
 from engine.server.members import Members, well_formed
 from engine.server.reasoning import CompletionDelta
+from engine.server.structured import wanted_grammar
 
 _LENGTH = 16
 """Most tokens of a completion whose request says nothing, as OpenAI has it."""
@@ -46,6 +47,7 @@ class TextCompletions(Dialect):
             length(body, "max_tokens", default=_LENGTH),
             stops(body, "stop"),
             raw=_prompt(body),
+            grammar=wanted_grammar(body, body.inner("response_format")),
             alternatives=alternatives or 0,
         )
         return CompletionRequest(

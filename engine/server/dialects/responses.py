@@ -1,20 +1,24 @@
-"""OpenAI's responses, in the part that chat clients use: text in, text out, nothing stored."""
+"""OpenAI's responses: text, calls of tools and their results; nothing is stored."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from itertools import groupby
 
 from engine.events import FinishReason
-from engine.request import ChatRequest, Message, Role, SamplingParams
+from engine.request import ChatRequest, Message, Role, SamplingParams, Tool, ToolCall
 from engine.server.api_error import ApiError, bad_request
 from engine.server.completion_request import CompletionRequest, length, sampling, stops
-from engine.server.conversation import check_tool_choice, messages
+from engine.server.conversation import messages
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_in_and_out
 from engine.server.generation import Completion
 from engine.server.members import Members
 from engine.server.reasoning import CompletionDelta
+from engine.server.structured import wanted_grammar
 from engine.server.thinking import thinking_wish
+from engine.server.tools import offered
 
 _SKIPPED = ("reasoning", "item_reference")
 """Types of items that say nothing here: thoughts of others, and what nobody stored."""
@@ -26,7 +30,7 @@ class Responses(Dialect):
     def __init__(self, request: CompletionRequest, model: str) -> None:
         super().__init__(request, model)
         self._number, self._index = 0, -1
-        self._reasoning = False
+        self._open = self._reasoning = False
         self._text: list[str] = []
 
     @staticmethod
@@ -34,12 +38,10 @@ class Responses(Dialect):
         body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
-        check_tool_choice(body)
         body.only("background", False)
         for name in ("previous_response_id", "conversation", "prompt"):
             body.only(name)  # nothing is stored here that they could name
-        if (form := body.inner("text")) is not None and (kind := form.inner("format")) is not None:
-            kind.only("type", "text")
+        form = body.inner("text")
         wish = thinking_wish(body)
         chat = ChatRequest(
             request_id,
@@ -49,6 +51,9 @@ class Responses(Dialect):
             stops(body, "stop"),
             thinking=wish.on,
             effort=wish.effort,
+            grammar=wanted_grammar(body, None if form is None else form.inner("format")),
+            tools=offered(body),
+            thought_tokens=wish.budget,
         )
         return CompletionRequest(chat, stream=bool(body.flag("stream")))
 
@@ -72,13 +77,13 @@ class Responses(Dialect):
             "metadata": {},
             "model": self._model,
             "output": [] if completion is None else self._output(completion),
-            "parallel_tool_calls": False,
+            "parallel_tool_calls": chat.tools.parallel,
             "previous_response_id": None,
             "store": False,
             "temperature": chat.sampling.temperature,
             "text": {"format": {"type": "text"}},
-            "tool_choice": "none",
-            "tools": [],
+            "tool_choice": "required" if chat.tools.required else "auto",
+            "tools": [_tool(tool) for tool in chat.tools.tools],
             "top_p": chat.sampling.top_p,
             "truncation": "disabled",
             "usage": None if completion is None else usage_in_and_out(completion),
@@ -93,9 +98,13 @@ class Responses(Dialect):
 
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
         """Yield a stretch of the completion, behind the beginning of an item where one begins."""
-        if self._index < 0 or delta.reasoning is not self._reasoning:
+        if delta.call is not None:
+            yield from self._called(delta.call)
+            return
+        if not self._open or delta.reasoning is not self._reasoning:
             yield from self._close()
             self._index, self._reasoning, self._text = self._index + 1, delta.reasoning, []
+            self._open = True
             item = self._item(self._index, "", reasoning=delta.reasoning, done=False)
             yield self._event("response.output_item.added", output_index=self._index, item=item)
             part = _part("", reasoning=delta.reasoning)
@@ -118,8 +127,9 @@ class Responses(Dialect):
 
     def _close(self) -> Iterator[bytes]:
         """End the item that is being written."""
-        if self._index < 0:
+        if not self._open:
             return
+        self._open = False
         text, reasoning = "".join(self._text), self._reasoning
         name = "reasoning_text" if reasoning else "output_text"
         yield self._part_event(f"response.{name}.done", text=text, **self._extra())
@@ -127,6 +137,30 @@ class Responses(Dialect):
         yield self._part_event("response.content_part.done", part=part)
         item = self._item(self._index, text, reasoning=reasoning, done=True)
         yield self._event("response.output_item.done", output_index=self._index, item=item)
+
+    def _called(self, call: ToolCall) -> Iterator[bytes]:
+        """Yield an item that is a call."""
+        yield from self._close()
+        self._index += 1
+        place: Json = {"output_index": self._index}
+        item = self._call(self._index, call)
+        begun = item | {"arguments": "", "status": "in_progress"}
+        yield self._event("response.output_item.added", **place, item=begun)
+        place = place | {"item_id": item["id"]}
+        name, said = "response.function_call_arguments", call.arguments
+        yield self._event(f"{name}.delta", **place, delta=said)
+        yield self._event(f"{name}.done", **place, name=call.name, arguments=said)
+        yield self._event("response.output_item.done", output_index=self._index, item=item)
+
+    def _call(self, index: int, call: ToolCall) -> Json:
+        return {
+            "id": f"fc_{self._id}_{index}",
+            "type": "function_call",
+            "status": "completed",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }
 
     def _extra(self) -> Json:
         return {} if self._reasoning else {"logprobs": []}
@@ -141,21 +175,21 @@ class Responses(Dialect):
             **members,
         )
 
-    def _event(self, name: str, **members: object) -> bytes:
+    def _event(self, kind: str, /, **members: object) -> bytes:
         number, self._number = self._number, self._number + 1
-        return sse({"type": name, "sequence_number": number} | members, name)
+        return sse({"type": kind, "sequence_number": number} | members, kind)
 
     def _output(self, completion: Completion) -> list[Json]:
         """Return the items of a completion, as they were streamed."""
-        items: list[tuple[bool, list[str]]] = []
-        for delta in completion.deltas:
-            if not items or items[-1][0] is not delta.reasoning:
-                items.append((delta.reasoning, []))
-            items[-1][1].append(delta.text)
-        return [
-            self._item(index, "".join(texts), reasoning=reasoning, done=True)
-            for index, (reasoning, texts) in enumerate(items)
-        ]
+        items: list[Json] = []
+        kinds = groupby(completion.deltas, lambda delta: (delta.reasoning, delta.call))
+        for index, ((reasoning, call), deltas) in enumerate(kinds):
+            text = "".join(delta.text for delta in deltas)
+            if call is None:
+                items.append(self._item(index, text, reasoning=reasoning, done=True))
+            else:
+                items.append(self._call(index, call))
+        return items
 
     def _item(self, index: int, text: str, *, reasoning: bool, done: bool) -> Json:
         item: Json = {
@@ -183,6 +217,16 @@ def _conversation(body: Members) -> tuple[Message, ...]:
     if not turns:
         raise bad_request("input should be a text or a list of messages.", "input")
     return (*before, *messages(turns))
+
+
+def _tool(tool: Tool) -> Json:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": json.loads(tool.parameters),
+        "strict": tool.strict,
+    }
 
 
 def _part(text: str, *, reasoning: bool) -> Json:

@@ -16,6 +16,12 @@ FINISH_REASONS = {
 }
 
 
+def finish_reason(completion: Completion) -> str:
+    """Return why a completion ended, in OpenAI's words."""
+    reason = FINISH_REASONS[completion.finished.reason]
+    return "tool_calls" if completion.calls and reason == "stop" else reason
+
+
 def asks_for_usage(body: Members) -> bool:
     """Return whether a stream of one of OpenAI's completions is to end with its counts."""
     options = body.inner("stream_options")

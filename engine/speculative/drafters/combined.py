@@ -66,9 +66,11 @@ class CombinedDrafter:
                 record.drafter.read(context, most)
 
     def at_once(self, context: DraftContext, most: int) -> TokenTree:
-        """Return what lookup proposes."""
-        none = TokenTree.root(context.tokens[-1])
-        return none if self._lookup is None else self._lookup.at_once(context, most)
+        """Return what they propose for next to nothing."""
+        tree = TokenTree.root(context.tokens[-1])
+        for record in self._records:
+            tree = tree.merge(record.drafter.at_once(context, most))
+        return tree
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """Return the union of the drafters' trees, cut to the budget, and what lookup adds."""

@@ -1,13 +1,11 @@
 """Drafters with a decoder of their own: their common base, stand-alone models, and feature heads.
 
 A draft's state follows the committed tokens, reuses what it has of a prompt and reads the rest in
-pieces, or only its end: what the answer is about to say depends mostly on what was said last. A
-draft that has begun in the middle counts positions from there, as if nothing had been before.
-Behind its state grows the tree of a round, in one call where the decoder can."""
+pieces, or only its end. Behind it grows the tree of a round, in one call where the decoder can.
+"""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,14 +17,11 @@ from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget, DraftRequest
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.tree import TokenTree, follow
+from engine.speculative.beginnings import Beginnings
 from engine.speculative.drafters.drafter import DraftContext
 
 CATCH_UP_CHUNK = 64
 """Committed tokens processed at once; the user's stop is obeyed in between."""
-_WORTH_KEEPING = 16
-"""Tokens that a state begun in the middle must have in common with a sequence to go on from it."""
-_STARTS = 8
-"""Beginnings in the middle of a sequence that are remembered: those of the last chats."""
 
 
 class DecoderDrafter:
@@ -41,14 +36,8 @@ class DecoderDrafter:
     def __init__(self, draft: Decoder, pool: PrefixCache, skipped: int = 0) -> None:
         self._draft = draft
         self._pool = pool
-        self._skipped = skipped
         self._state: SequenceState | None = None
-        self._start = skipped
-        """Place in the sequence of the state's first token."""
-        self._known = self._known_whole = skipped
-        """Places up to which kept states know the sequence: the best of all, and the best that
-        begins with its first token."""
-        self._starts: deque[int] = deque(maxlen=_STARTS)
+        self._beginnings = Beginnings(pool, skipped)
 
     def _features(self, context: DraftContext, start: int, stop: int) -> NDArray[np.float32] | None:
         """Return the features that go with the sequence's tokens start..stop-1, if any do."""
@@ -56,38 +45,22 @@ class DecoderDrafter:
         return None
 
     def begin(self, context: DraftContext) -> None:
-        """Find the kept state that knows most of the tokens; one that knows the beginning first."""
-        self._state, self._start = None, self._skipped
-        self._known = self._known_whole = self._known_from(context, self._skipped)
-        for start in self._starts:
-            known = self._known_from(context, start)
-            if known > self._known and known - start >= _WORTH_KEEPING:
-                self._start, self._known = start, known
-
-    def _known_from(self, context: DraftContext, start: int) -> int:
-        return start + self._pool.common_prefix(context.tokens[start:])
+        """Find the kept state that knows most of the tokens."""
+        self._state = None
+        self._beginnings.begin(context.tokens)
 
     def missing(self, context: DraftContext) -> int:
         """Return the tokens that no kept state knows; of all, once it began in the middle."""
-        if self._state is None:
-            return max(len(context.tokens) - self._known, 1)
-        return len(context.tokens) - self._known_whole if self._start > self._skipped else 0
+        return self._beginnings.missing(len(context.tokens))
 
     def read(self, context: DraftContext, most: int) -> None:
         """See `Drafter`: take the kept state that knows most, and process the rest."""
-        tokens, again = context.tokens, self._state is not None
-        start, known = (self._skipped, self._known_whole) if again else (self._start, self._known)
-        if len(tokens) - known > most:
-            start = max(len(tokens) - most, self._skipped)
-        if len(tokens) - start > self._pool.context:
+        if not self._beginnings.choose(len(context.tokens), most):
             return
-        if start > self._skipped and start not in self._starts:
-            self._starts.append(start)
-        own = tokens[start:]
+        own = context.tokens[self._beginnings.start :]
         state = self._state = self._pool.take(own)
-        self._start = start
         kept = min(state.common_prefix(own), max(len(own) - 1, 0))
-        state.crop(state.reusable(kept))
+        state.crop(kept)
         self._catch_up(state, context, leave=1)
 
     def at_once(self, context: DraftContext, most: int) -> TokenTree:
@@ -97,19 +70,17 @@ class DecoderDrafter:
 
     def propose(self, context: DraftContext, budget: Budget) -> TokenTree:
         """Return the draft's likeliest paths; the root alone once its own context is full."""
-        root, state, start = context.tokens[-1], self._state, self._start
+        root, state, start = context.tokens[-1], self._state, self._beginnings.start
         length = len(context.tokens) - start
         depth = min(budget.depth, self._pool.context - length + 1)
         if depth < 1 or budget.nodes < 1 or length < 1 or state is None:
             return TokenTree.root(root)
-        state.crop(state.reusable(length - 1))
+        state.crop(length - 1)
         if not self._catch_up(state, context, leave=CATCH_UP_CHUNK):
             return TokenTree.root(root)
         if depth < budget.depth:
             budget = replace(budget, depth=depth)
-        ranking = context.sampler.ranking
-        if start > self._skipped:
-            ranking = replace(ranking, shift=start - self._skipped)
+        ranking = self._beginnings.shifted(context.sampler.ranking)
         pending = context.tokens[start + len(state) :]
         features = self._features(context, start + len(state), start + length)
         request = DraftRequest(pending, ranking, budget, features)
@@ -120,11 +91,11 @@ class DecoderDrafter:
 
         The begun answer's tokens only ever grow, so those of the state are a part of them.
         """
-        tokens = context.tokens
-        while (missing := len(tokens) - self._start - len(state)) > leave:
+        tokens, first = context.tokens, self._beginnings.start
+        while (missing := len(tokens) - first - len(state)) > leave:
             if context.cancelled():
                 return False
-            start = self._start + len(state)
+            start = first + len(state)
             stop = start + min(CATCH_UP_CHUNK, missing - leave)
             piece: Sequence[int] = tokens[start:stop]
             features = self._features(context, start, stop)

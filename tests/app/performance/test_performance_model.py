@@ -176,7 +176,7 @@ def test_thousands_of_rounds_a_second_leave_a_sample_for_each_tenth() -> None:
         model.handle(scripted.round_finished(index, index * 0.0004, verify=0.0004))
     times, _ = model.speed.series[0].since(0)
     assert 18 <= len(times) <= 21
-    assert model.speed.value == "2500"
+    assert model.speed.value == "2,500"
     assert len(model.timeline.rounds) == 5000
 
 

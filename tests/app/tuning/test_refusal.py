@@ -20,6 +20,7 @@ from app.shell.banner import Banner
 from app.theme.theme import Theme, ThemeChoice
 from app.tuning.refusal import button_words, refusal
 from app.tuning.refusal_notice import RefusalNotice
+from app.widgets.terms import explained
 from engine.commands import Load, Mode, WeightFormat
 from engine.errors import NotPossible, failed
 from engine.events import Failed, FailureKind, WayOut
@@ -195,7 +196,8 @@ def test_words_of_a_card() -> None:
     assert "using much memory: game." in told.remedy
     lines = told.details.replace("\N{NO-BREAK SPACE}", " ").splitlines()
     assert lines == [
-        "Weights: 24.0 GiB", "KV cache: 1.0 GiB", "Total needed: 25.0 GiB", "raw",
+        "Weights: 24.0 GiB", "KV cache: 1.0 GiB", "    " + explained("KV cache"),
+        "Total needed: 25.0 GiB", "raw",
     ]  # fmt: skip
     assert button_words(WAYS[0]) == "8-bit weights\nabout 12 tokens/s"
     assert button_words(replace(WAYS[0], tokens_per_s=2.345)).endswith("about 2.3 tokens/s")

@@ -392,7 +392,7 @@ def test_measured_speeds_are_on_the_view(card: Desk) -> None:
     point = model.measured[-1]
     assert point.tokens_per_s == card.assembly.measured.all[0].tokens_per_s
     assert point.when_words == "just now"
-    assert f"{point.tokens_per_s:.0f} measured" in page.bar.now.text()
+    assert f"{point.tokens_per_s:.1f} measured" in page.bar.now.text()
 
 
 def test_everything_is_reached_with_tab(card: Desk) -> None:

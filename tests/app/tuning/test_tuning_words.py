@@ -58,7 +58,7 @@ def test_a_measured_speed_without_a_predicted_one_is_told() -> None:
     measured = Measured(
         "model", 0.0, PLAN.mode, None, PLAN.layers_on_gpu, 0, 12.0, 40, None, True, False
     )
-    assert "12 tokens/s measured." in now_words(PLAN, None, None, measured)
+    assert "12.0 tokens/s measured." in now_words(PLAN, None, None, measured)
 
 
 def test_a_device_that_is_gone_has_no_row_any_more(theme: Theme, qtbot: QtBot) -> None:

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tiny_models import write_model
 
 from engine.backend.decoder import Decoder
 from engine.backend.native.library import Format
-from engine.backend.native.pool import ThreadPool
+from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.native.sampling import NativeDraws
 from engine.backend.round import Budget, DraftRequest
 from engine.request import SamplingParams
@@ -39,6 +40,19 @@ def test_any_number_of_threads_gives_the_same_bits(folder: Path) -> None:
         answer(native_decoder(folder, Format.Q4, ThreadPool(threads))) for threads in (1, 2, 3, 7)
     }
     assert len(answers) == 1
+
+
+def test_a_shared_pool_is_one_and_ends_with_its_last_user() -> None:
+    first = shared_pool(5)
+    assert shared_pool(5) is first
+    assert shared_pool(4) is not first
+    draws = Sampler(SamplingParams(), threads=5).native(100)
+    assert draws is not None
+    assert draws._pool is first, "draws take no more threads than were asked for"
+    gone = weakref.ref(first)
+    del first, draws
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.release(reason="hundreds of loads")

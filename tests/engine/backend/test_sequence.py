@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.backend.segment import SegmentCache
+from engine.backend.segment import SlotCache as Slots
 from engine.backend.sequence import ROOT, SequenceState
 from engine.backend.step import CHUNK
 
 
-class SlotCache:
+class SlotCache(Slots):
     """A cache that remembers which token lies in which slot."""
 
     def __init__(self) -> None:
@@ -25,9 +26,6 @@ class SlotCache:
     @property
     def nbytes(self) -> int:
         return 1
-
-    def reusable(self, slots: int) -> int:
-        return slots
 
     def copy_prefix(self, other: SegmentCache, slots: int) -> None:
         assert isinstance(other, SlotCache)

@@ -58,7 +58,7 @@ def test_drafting_in_parallel(duotail: Duotail) -> None:
     assert report["exact"] is True
     assert report["auto"]["tokens_per_s"] == report["tokens_per_s"] > 0
     assert 0 <= report["overlap"] <= 1
-    assert min(report["ttft_ms"], report["plain_ttft_ms"]) > 0
+    assert min(report["ttft_ms"], report["plain_ttft_ms"], report["serial_ttft_ms"]) > 0
     assert list(report["depths"]) == ["2"]
 
 
@@ -72,8 +72,7 @@ def test_memory_is_what_is_held(duotail: Duotail) -> None:
     assert memory["ledger"]["total"] >= memory["touched"] > held
     assert memory["predicted"]["total"] == pytest.approx(memory["ledger"]["total"], rel=0.05)
     assert list(report["depths"]) == ["2"]
-    # The mode is forced, so it drafts, if by the end of its long prompt only.
-    assert report["auto"]["plain_share"] < 1
+    assert report["auto"]["plain_share"] < 0.2  # cpu is forced
 
 
 def test_plain_drafts_nothing(duotail: Duotail) -> None:

@@ -162,25 +162,6 @@ def test_the_prompt_comes_from_standard_input(duotail: Duotail) -> None:
     assert piped["tokens"] == given["tokens"]
 
 
-def test_a_conversation_on_a_terminal(duotail: Duotail, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.cli.chat, "_at_terminal", lambda: True)
-    done = duotail("chat", "--max-tokens", "8", stdin=b"Hello\n\n\xff?\nAnd you?\n")
-    assert done.code == 0
-    assert done.out.count(" per second]") == 3  # the empty line asked for nothing
-    assert done.out.endswith("> ")
-
-
-def test_a_conversation_goes_on_after_what_cannot_be_answered(
-    duotail: Duotail, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine.cli.chat, "_at_terminal", lambda: True)
-    lines = b"Hello\n" + b"Hi " * 500 + b"\nAnd you?\n"
-    done = duotail("chat", "--max-tokens", "4", "--context", "64", stdin=lines)
-    assert done.code == 0
-    assert done.out.count("the context holds 64") == 1
-    assert done.out.count(" per second]") == 2
-
-
 # -- what is refused -------------------------------------------------------------------------
 
 

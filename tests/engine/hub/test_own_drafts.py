@@ -15,6 +15,7 @@ from tiny_models import write_chat_model
 
 from engine.backend.cpu import native_is_built
 from engine.commands import DraftChoice, Load, Mode
+from engine.events import DraftHere
 from engine.hub import own_drafts
 from engine.hub.own_drafts import drafts_here, made_for
 from engine.loading.planned_load import plan_load
@@ -90,7 +91,7 @@ def test_a_load_uses_it_and_tells_its_name(target: Path) -> None:
     own_drafts._known.clear()
     planned = plan_load(Load(target, mode=Mode.CPU), PLENTY)
     assert planned.summary.draft == "least + lookup"
-    assert planned.summary.drafts_here == (least,)
+    assert planned.summary.drafts_here == (DraftHere(least, "least"),)
     assert plan_load(Load(target, draft=DraftChoice.LOOKUP), PLENTY).summary.drafts_here == ()
     assert plan_load(Load(target, draft=DraftChoice.NONE), PLENTY).summary.draft is None
 
@@ -98,4 +99,4 @@ def test_a_load_uses_it_and_tells_its_name(target: Path) -> None:
 def test_a_models_own_draft_is_not_replaced() -> None:
     own_drafts._known.clear()
     planned = plan_load(Load(FOLDER_TARGET, mode=Mode.CPU), PLENTY)
-    assert planned.summary.drafts_here == (FOLDER_DRAFT,)
+    assert [each.path for each in planned.summary.drafts_here] == [FOLDER_DRAFT]

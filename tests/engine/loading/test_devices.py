@@ -72,7 +72,8 @@ def test_cards_that_webgpu_was_not_tried_on_are_not_measured_yet(
     assert (manager.speeds(machine).measured, machine.usable, tried) == (False, (), [])
     manager.measure(_nothing, _never)
     assert tried == ["adapter_facts", "wrong_numbers"]
-    machine = manager.look()
+    before, machine = machine, manager.look()
+    assert not manager.speeds(before).measured, "what a look found is its machine's"
     assert manager.speeds(machine) == measured
     assert [found.device for found in machine.usable] == ["webgpu:0"]
     seen[0] = replace(seen[0], accelerators=(replace(card, driver="of another version"),))

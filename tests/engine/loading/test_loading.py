@@ -47,7 +47,7 @@ PLENTY = machine_with(64 << 30)
         (Mode.CPU, DraftChoice.NONE, Mode.PLAIN, None),
         (Mode.AUTO, DraftChoice.LOOKUP, Mode.CPU, "lookup"),
         (Mode.PLAIN, DraftChoice.LOOKUP, Mode.PLAIN, None),
-        (Mode.AUTO, FOLDER_DRAFT, Mode.CPU, "Duotail 1M draft"),
+        (Mode.AUTO, FOLDER_DRAFT, Mode.CPU, "Duotail 1M draft + lookup"),
         (Mode.PLAIN, FOLDER_DRAFT, Mode.PLAIN, None),
     ],
 )
@@ -311,8 +311,7 @@ def test_a_model_is_quantised_once(session: Session, chat_model: Path, tmp_path:
     assert answers[0] == answers[1]
     assert mapped[0] == 0
     assert mapped[1] > 0.95
-    # The draft's weights are mapped, too, but for those that are not packed for it.
-    assert 0 < memory[1] < memory[0] / 10
+    assert 0 < memory[1] < memory[0] / 20  # the draft's weights are mapped, too
 
 
 @pytest.mark.usefixtures("_kept_on_disk")

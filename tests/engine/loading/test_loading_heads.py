@@ -107,7 +107,7 @@ def test_the_text_is_the_targets_own(
     wishes: dict[str, Any],
 ) -> None:
     plan = session.load(FOLDER_TARGET, draft=heads[layout], **wishes).plan
-    assert (plan.mode, plan.draft) == (wishes["mode"], layout)
+    assert (plan.mode, plan.draft) == (wishes["mode"], f"{layout} + lookup")
     assert any(memory.draft for memory in plan.memory)
     written = story(session)
     assert written.token_ids == reference.token_ids

@@ -13,11 +13,12 @@ from machines import machine_with
 from tiny_models import write_chat_model
 
 from engine.backend.cpu import native_is_built
+from engine.backend.ledger import Purpose
 from engine.backend.native.matrix import NATIVE_KINDS, ggml_rows, pack_rows
 from engine.backend.native.packed_cache import PackedCache, settle
 from engine.backend.native.pool import shared_pool
 from engine.commands import Load, Mode, WeightFormat
-from engine.loading import decoder_builder
+from engine.loading import decoder_builder, drafts
 from engine.loading.planned_load import plan_load
 from engine.loading.repacked import Repacked
 from engine.machine.facts import CPU
@@ -28,6 +29,12 @@ pytestmark = pytest.mark.skipif(not native_is_built(), reason="the native librar
 GIB = 2**30
 DOWN = "model.layers.0.mlp.down_proj.weight"
 QUERY = "model.layers.0.self_attn.q_proj.weight"
+
+
+@pytest.fixture(autouse=True)
+def _small_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small drafts are worth packing anew, too."""
+    monkeypatch.setattr(drafts, "WORTH_PACKING", 0)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +71,16 @@ def test_feed_forward_is_in_four_bits_and_attention_is_not(
     assert (DOWN in weights.kinds) == (name != "q4_0"), "what has 4 bits stays as it is stored"
 
 
+def test_what_caches_hold_stays_as_it_is(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "WORTH_PACKING", 16 << 20)
+    load = Load(files["target"], files["q8_0"], mode=Mode.CPU)
+    found = plan_load(load, machine_with(64 * GIB)).draft
+    assert found is not None
+    assert not isinstance(found.weights, Repacked)
+
+
 def test_rows_are_what_packing_makes_of_the_floats(files: dict[str, Path]) -> None:
     weights = weights_of(files, "q8_0")
     floats = weights.float32(DOWN)
@@ -87,5 +104,8 @@ def test_the_second_load_maps_what_the_first_packed(
     assert answers[0].stats.accepted_by_depth == answers[1].stats.accepted_by_depth
     pair = session.engine._slot.pair
     assert pair is not None
-    assert any(line.mapped for line in pair.devices[CPU].ledger.lines() if line.owner == "draft")
+    lines = [line for line in pair.devices[CPU].ledger.lines() if line.owner == "draft"]
+    held = [line for line in lines if line.purpose is Purpose.WEIGHTS]
+    mapped = sum(line.mapped for line in held)
+    assert mapped > 0.95 * sum(line.nbytes for line in held), "what stays as it is stored, too"
     assert PackedCache().usage() > 0

@@ -163,6 +163,25 @@ def test_how_much_to_think_is_read(members: Any) -> None:
     assert read(CHAT, **members).thinking is None
 
 
+@pytest.mark.parametrize(
+    ("members", "thinking", "budget"),
+    [
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, True, 1024),
+        ({"thinking_budget": 64}, None, 64),
+        ({"thinking_budget_tokens": 64, "reasoning_budget": 5}, None, 64),
+        ({"thinking_token_budget": 64}, None, 64),
+        ({"reasoning_budget": 0}, False, None),
+        ({"reasoning_budget": -1}, None, None),
+        ({"reasoning": {"max_tokens": 64}}, None, 64),
+        ({"chat_template_kwargs": {"thinking_budget": 64}}, None, 64),
+    ],
+)
+def test_how_long_to_think_is_read(members: Any, thinking: bool | None, budget: int | None) -> None:
+    request = read(CHAT, **members)
+    assert (request.thinking, request.thought_tokens) == (thinking, budget)
+    assert "thinking_budget" in refused(CHAT, thinking_budget=-2)["message"]
+
+
 def test_a_wish_to_think_that_means_nothing_is_refused() -> None:
     assert '"hard" as reasoning_effort' in refused(CHAT, reasoning_effort="hard")["message"]
     assert '"on" as thinking.type' in refused(CHAT, thinking={"type": "on"})["message"]
@@ -251,6 +270,7 @@ def test_wrong_values_are_refused_by_name(path: str, members: Any) -> None:
 
 
 TOOL = {"type": "function", "function": {"name": "x"}}
+OTHER_TOOL = {"type": "function", "function": {"name": "y"}}
 
 
 @pytest.mark.parametrize(
@@ -265,8 +285,8 @@ TOOL = {"type": "function", "function": {"name": "x"}}
         (CHAT, {"messages": [{"role": "user", "content": "\ud800"}]}),
         (CHAT, {"stop": ["a"] * 65}), (CHAT, {"stop": [1]}), (CHAT, {"stop": {"a": 1}}),
         (CHAT, {"max_tokens": 0}), (CHAT, {"n": 2}), (CHAT, {"logit_bias": {"5": 1}}),
-        (CHAT, {"tools": [TOOL], "tool_choice": "required"}), (CHAT, {"top_logprobs": 3}),
-        (CHAT, {"tools": [TOOL], "tool_choice": TOOL}),
+        (CHAT, {"tools": [], "tool_choice": "required"}), (CHAT, {"top_logprobs": 3}),
+        (CHAT, {"tools": [OTHER_TOOL], "tool_choice": TOOL}),
         (CHAT, {"function_call": {"name": "x"}}), (CHAT, {"web_search_options": {}}),
         (CHAT, {"modalities": ["text", "audio"]}), (CHAT, {"audio": {"voice": "x"}}),
         (CHAT, {"chat_template": "{{ x }}"}), (CHAT, {"repeat_penalty": 0}),
@@ -278,7 +298,7 @@ TOOL = {"type": "function", "function": {"name": "x"}}
         (MESSAGES, {"mcp_servers": [{"url": "x"}]}), (MESSAGES, {"ignore_eos": True}),
         (MESSAGES, {"output_config": {"format": {"type": "json_schema"}}}),
         (CHAT, {"logprobs": True, "top_logprobs": 21}), (CHAT, {"logprobs": 1}),
-        (CHAT, {"response_format": {"type": "json_object"}}), (CHAT, {"stream_options": 1}),
+        (CHAT, {"response_format": {"type": "xml"}}), (CHAT, {"stream_options": 1}),
         (TEXT, {"prompt": None}), (TEXT, {"prompt": []}), (TEXT, {"prompt": ["a", "b"]}),
         (TEXT, {"prompt": [-1]}), (TEXT, {"prompt": [True]}), (TEXT, {"prompt": {"a": 1}}),
         (TEXT, {"echo": True}), (TEXT, {"suffix": "end"}), (TEXT, {"best_of": 2}),
@@ -301,7 +321,7 @@ def test_what_is_not_understood_or_supported_is_refused(path: str, members: Any)
     [
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
          '"image_url" as messages[0].content[0].type'),
-        ({"tools": [TOOL], "tool_choice": "required"}, '"required" as tool_choice'),
+        ({"tools": [TOOL], "tool_choice": "many"}, '"many" as tool_choice'),
         ({"n": 2}, "2 as n"),
         ({"logit_bias": {str(token): 1 for token in range(100)}}, "logit_bias"),
     ],

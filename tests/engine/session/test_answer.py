@@ -367,7 +367,7 @@ def test_modes_and_drafts_agree(story: Session) -> None:
     finally:
         with_others.close()
     assert names[:2] == [None, None]
-    assert names[2:] == ["Duotail 1M draft + lookup", "lookup", "Duotail 1M draft"]
+    assert names[2:] == ["Duotail 1M draft + lookup", "lookup", "Duotail 1M draft + lookup"]
     for sampling in samplings:
         answers[sampling].add(
             story.ask(STORY, id="again", sampling=sampling, max_tokens=60).token_ids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 import pytest
 from engine_session import Session, answer_of, user
@@ -161,3 +162,11 @@ def test_an_answer_ends_there_in_every_mode_and_can_go_on(
     assert len(whole.text) > len(plain.text)
     rest = session.ask(user(STORY), answer_of(drafted), max_tokens=200)
     assert (plain.text + rest.text).startswith(whole.text[: len(plain.text) + 20])
+
+
+@given(st.lists(st.integers(0, 5), min_size=1), st.lists(st.integers(0, 5), min_size=1))
+def test_sentences_are_compared_in_order_only_where_they_could_be_alike(
+    one: list[int], other: list[int]
+) -> None:
+    alike = SequenceMatcher(None, one, other, autojunk=False).ratio()
+    assert repetition._most_alike(tuple(one), tuple(other)) >= alike

@@ -136,6 +136,11 @@ class PaperLane:
         spans, self._spans = tuple(self._spans), []
         return DraftActivity(spans, merit.useful, merit.wasted, hit)
 
+    missing, begun = 0, True
+
+    def reading_times(self) -> list[tuple[int, float]]:
+        return []
+
     def step_times(self) -> list[tuple[int, float]]:
         times, self._times = self._times, []
         return times

@@ -160,7 +160,7 @@ def test_what_is_read_depends_on_what_it_costs_and_on_how_long_answers_are() -> 
 
 @pytest.mark.parametrize("forced", [False, True])
 def test_all_is_read_once_the_answer_is_long_where_the_end_does_not_do(*, forced: bool) -> None:
-    """Until then the target decodes alone, also where drafting is forced."""
+    """Until then the target decodes alone, unless drafting is forced."""
     controller, unread = reading_controller(forced=forced), 400
     read, rounds = controller.to_read(unread, 5000), 0
     assert 0 < read < unread
@@ -174,7 +174,7 @@ def test_all_is_read_once_the_answer_is_long_where_the_end_does_not_do(*, forced
         rounds += 1
     assert count == unread
     assert 40 < rounds < 80
-    assert plain > 0.6 * rounds, "it is given up soon"
+    assert plain == 0 if forced else plain > 0.6 * rounds, "it is given up soon"
     controller.has_read(count, count * 0.05)
     assert controller.to_read(0, 5000) == 0
     assert controller.next_budget(500) is not None, "what was believed of whole texts still holds"
@@ -192,6 +192,14 @@ def test_nothing_is_drafted_before_something_is_read() -> None:
     controller = reading_controller(pace=5.0)
     assert controller.to_read(3000, 500) == 0
     assert controller.next_budget(100) is None
+
+
+def test_where_drafting_is_forced_the_end_is_read_at_any_price() -> None:
+    controller = reading_controller(forced=True, pace=5.0)
+    count = controller.to_read(3000, 500)
+    assert 16 <= count < 100
+    controller.has_read(count, count * 5.0)
+    assert controller.next_budget(100) is not None
 
 
 def copied(chance: float, length: int = 20) -> TokenTree:

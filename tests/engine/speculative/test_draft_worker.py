@@ -348,6 +348,44 @@ def test_near_the_end_of_the_context_it_makes_do_with_the_room_there_is(draft: W
         assert_right(draft, tokens, PARAMS["greedy"], following.tree(900))
 
 
+@pytest.mark.parametrize("sampling", PARAMS)
+def test_what_has_read_the_end_drafts_as_if_nothing_had_been_before(
+    draft: Watched, sampling: str
+) -> None:
+    params, rng, tokens = PARAMS[sampling], np.random.default_rng(9), list(PROMPT)
+    with lane_of(draft).worker(context(tokens, params), reads=0) as following:
+        following.set_pace(FEW)
+        assert (following.missing, following.begun) == (len(PROMPT), False)
+        commit(following, tokens, [7])
+        following.read(16)
+        for _ in range(5):
+            at_rest(following)
+            tree = following.tree(400)
+            own = tokens[len(PROMPT) + 1 - 16 :]
+            assert assert_right(draft, own, params, tree, before=len(tokens) - len(own)) >= 6
+            commit(following, tokens, taken(tree, rng, 0.7))
+        assert (following.missing, following.begun) == (len(tokens), True)
+        following.read(len(tokens))
+        assert following.missing == 0, "it is being read"
+        for _ in range(3):
+            commit(following, tokens, taken(following.tree(400), rng, 0.7))
+            at_rest(following)
+            late = following.reading_times()
+        commit(following, tokens, [11])
+        at_rest(following)
+        assert_right(draft, tokens, params, following.tree(400))
+        assert following.missing == 0
+        assert not late, "read once"
+
+
+def test_a_prompt_beyond_its_context_is_drafted_from_by_its_end(draft: Watched) -> None:
+    with lane_of(draft, 30).worker(context(PROMPT), reads=16) as following:
+        following.set_pace(FEW)
+        at_rest(following)
+        assert following.tree(9).drafted
+    assert draft.rows[0] == 15
+
+
 def test_a_step_of_which_nothing_can_come_is_not_waited_for(draft: Watched) -> None:
     draft.gate = Semaphore(2)
     with lane_of(draft).worker(context(PROMPT)) as following:

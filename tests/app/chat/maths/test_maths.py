@@ -106,19 +106,6 @@ def test_what_is_shown(latex: str, text: str) -> None:
     assert normalize("NFC", plain(render(latex))) == normalize("NFC", text)
 
 
-def test_lines_where_there_is_room_for_them() -> None:
-    matrix = render("A = \\begin{pmatrix} 1 & 22 \\\\ 3 & 4 \\end{pmatrix}", display=True)
-    assert plain(matrix).split("\n") == ["A = ⎛ 1  22 ⎞", "    ⎝ 3  4  ⎠"]
-    cases = render("\\begin{cases} x & x > 0 \\\\ -x & \\text{else} \\end{cases}", display=True)
-    assert plain(cases).split("\n") == ["⎰ x   x > 0", "⎱ −x  else"]
-    several = render(
-        "f = \\begin{cases} 1 & a \\\\ 2 & b \\\\ 3 & c \\end{cases} + x", display=True
-    )
-    assert plain(several).split("\n") == ["    ⎧ 1  a", "f = ⎨ 2  b + x", "    ⎩ 3  c"]
-    equations = render("\\begin{aligned} a &= b \\\\ &= c + d \\end{aligned}", display=True)
-    assert plain(equations).split("\n") == ["a = b", "  = c + d"]
-
-
 def test_variables_are_told_from_words() -> None:
     parts = [(run.text, run.variable, run.shift) for run in runs(render("x + \\sin e^{i\\pi}"))]
     assert parts == [
@@ -130,7 +117,7 @@ def test_variables_are_told_from_words() -> None:
     ]
 
 
-_PIECES = [
+PIECES = [
     *("\\frac", "\\sqrt", "\\sum", "\\left", "\\text", "\\hat", "\\not", "\\binom", "\\overset"),
     *("\\begin{cases}", "\\end{cases}", "\\begin{array}", "\\mathbb", "\\foo", "\\\\", "\\,", "&"),
     *("(", ")", "[", "]", "{", "}", "^", "_", "x", "2", "'", "+", "=", " ", "\ue000", "\ue002"),
@@ -140,16 +127,15 @@ _PIECES = [
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
-        st.sampled_from(_PIECES),
+        st.sampled_from(PIECES),
         max_size=40,
     ).map("".join)
     | st.text(max_size=60)
 )
 def test_any_formula_is_taken(latex: str) -> None:
-    for display in (False, True):
-        text = render(latex, display=display)
-        assert "".join(run.text for run in runs(text)) is not None
-        assert plain(text) == plain(plain(text))
+    text = render(latex)
+    assert "".join(run.text for run in runs(text)) is not None
+    assert plain(text) == plain(plain(text))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +145,7 @@ def test_any_formula_is_taken(latex: str) -> None:
 def test_the_time_grows_with_the_length_only(unit: str) -> None:
     def once(count: int) -> float:
         started = time.thread_time()
-        render(unit * count, display=True)
+        render(unit * count)
         return time.thread_time() - started
 
     gc.disable()  # the garbage of earlier tests

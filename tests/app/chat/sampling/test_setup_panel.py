@@ -193,6 +193,8 @@ def test_a_seed_is_fixed_only_when_it_is_a_number(desk: Desk) -> None:
 def test_thinking_can_be_switched_where_the_model_allows_it(desk: Desk) -> None:
     button = desk.chat.composer.think_button
     assert button.isHidden()
+    desk.chat.toggle_thinking()
+    assert desk.session.setup.thinking is None, "this model leaves no choice"
     desk.script.plan = replace(desk.script.plan, can_think=True)
     load = desk.assembly.bridge.status.wanted
     assert load is not None
@@ -203,8 +205,12 @@ def test_thinking_can_be_switched_where_the_model_allows_it(desk: Desk) -> None:
     desk.type_and_send("Question")
     desk.answered()
     assert desk.script.requests[-1].thinking is False
-    button.click()
+    desk.chat.toggle_thinking()
     assert desk.session.setup.thinking is True
+    desk.session.set_setup(replace(desk.session.setup, thought_tokens=200))
+    desk.type_and_send("Another question")
+    desk.answered()
+    assert desk.script.requests[-1].thought_tokens == 200
 
 
 def test_every_control_of_the_panel_has_a_name(desk: Desk) -> None:

@@ -340,7 +340,7 @@ def test_ends_of_the_text_that_are_no_tokens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "family"),
-    [("qwen35", "qwen35"), ("mamba", "mamba"), ("deepseek2", "deepseek2")],
+    [("rwkv7", "rwkv7"), ("mamba", "mamba"), ("deepseek2", "deepseek2")],
 )
 def test_other_architectures_are_named(tmp_path: Path, architecture: str, family: str) -> None:
     file = opened(tmp_path, architecture)

@@ -1,0 +1,48 @@
+"""Fields for numbers that look like every other field, without arrows."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QSpinBox, QWidget
+
+_PAD = 7
+
+
+class WholeBox(QSpinBox):
+    """A whole number. The wheel scrolls the page unless the field is in use."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        _as_field(self)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        """Turn the number only where the keyboard is."""
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+
+class RealBox(QDoubleSpinBox):
+    """A number with two decimals. The wheel scrolls the page unless the field is in use."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        _as_field(self)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+        """Turn the number only where the keyboard is."""
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+
+def _as_field(box: QAbstractSpinBox) -> None:
+    """Keep the text off the edge: the style sheet's padding is for the height only.
+
+    The arrows stay and get no width there: told to have none, Qt gives the text no width either.
+    """
+    box.lineEdit().setTextMargins(_PAD, 0, _PAD, 0)
+    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
