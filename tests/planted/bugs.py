@@ -65,6 +65,15 @@ from planning_bugs import (
     drafts_take_no_memory,
     features_take_no_memory,
 )
+from recurrent_bugs import (
+    accepted_rows_left_among_the_rejected,
+    convolution_over_neighbours,
+    rejected_rows_in_the_state,
+    siblings_begin_with_each_others_state,
+    states_that_do_not_go_back,
+    the_heads_block_counted,
+    value_heads_taken_for_neighbours,
+)
 from server_bugs import (
     answers_begun_anew_after_making_room,
     answers_of_others_stopped_from_the_window,
@@ -344,6 +353,11 @@ def neighbours_taken_for_halves() -> None:
     _places("gguf", lambda part: replace(part, pairs=0))
 
 
+def rates_taken_as_stored() -> None:
+    """The logarithm of a decay's rate is taken for the rate (Qwen3.5)."""
+    _places("safetensors", lambda part: replace(part, log_rate=False))
+
+
 def norms_without_their_one() -> None:
     """Gemma stores the factors of its norms less one."""
     _places("safetensors", lambda part: replace(part, plus_one=False))
@@ -555,6 +569,14 @@ BUGS: dict[str, Bug] = {
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
         Bug(rows_between_stretches_nobodys, ("tests/engine/backend/test_native_pool.py",)),
+        Bug(rejected_rows_in_the_state, ("tests/engine/backend/test_delta.py",)),
+        Bug(accepted_rows_left_among_the_rejected, ("tests/engine/backend/test_delta.py",)),
+        Bug(convolution_over_neighbours, ("tests/engine/backend/test_delta.py",)),
+        Bug(siblings_begin_with_each_others_state, ("tests/engine/backend/test_delta.py",)),
+        Bug(states_that_do_not_go_back, ("tests/engine/backend/test_delta.py",)),
+        Bug(rates_taken_as_stored, ("tests/engine/loading/test_hybrid.py",)),
+        Bug(value_heads_taken_for_neighbours, ("tests/engine/loading/test_hybrid.py",)),
+        Bug(the_heads_block_counted, ("tests/engine/loading/test_hybrid.py",)),
         Bug(damaged_scales_accepted, ("tests/engine/backend/test_native_formats.py",)),
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),
