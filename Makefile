@@ -17,7 +17,7 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run desktop test test-all sanitize bench-peer gpu-check lint format texts clean
+.PHONY: help setup run desktop test test-all sanitize fuzz bench-peer gpu-check lint format texts clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -51,6 +51,10 @@ sanitize: ## Run the kernels' tests with sanitizers for addresses, undefined beh
 	$(BOOTSTRAP) --dev
 	@$(BIN)/python packaging/sanitize.py
 
+fuzz: ## Fuzz what takes files and texts of strangers: eight hours; ARGS="gguf --seconds 600" for less
+	$(BOOTSTRAP) --dev
+	@$(BIN)/python tests/fuzz/fuzz.py $(or $(ARGS),all)
+
 bench-peer: ## Compare with llama.cpp, which is built first, once (some minutes)
 	$(BOOTSTRAP)
 	@$(BIN)/python packaging/peer.py
@@ -77,5 +81,5 @@ texts: ## Collect the texts to translate and compile the translations
 	@$(BIN)/python packaging/texts.py
 
 clean: ## Remove .venv and everything else that was built, but for wheels in dist
-	rm -rf $(VENV) .setup.lock .venv-peer build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .setup.lock .venv-peer .fuzz build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find app engine resources packaging tests -name __pycache__ -prune -exec rm -rf {} +

@@ -205,3 +205,5 @@ class ChatRequest:
     """What the answer may call; `engine.model.text.tool_calls` reads the calls back."""
     alternatives: int = 0
     """How many likely tokens to tell at each place (`TokenSpan.others`); this costs time."""
+    asker: str = ""
+    """Who asks; nobody finds the cached states of another. The window's user has no name."""

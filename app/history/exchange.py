@@ -130,7 +130,7 @@ def read_trees(text: str) -> tuple[list[Tree], int, int]:
             trees.append(tree)
             left_out += lost
             marks += removed
-        except Unreadable:
+        except (Unreadable, RecursionError):  # read, and too deep to be looked at
             left_out += 1
     if not trees:
         raise _nothing_here()

@@ -235,6 +235,7 @@ def _put(graph: Graph, key: object, parent: object, entry: object) -> None:
     role = entry.get("role") or entry.get("from")
     if isinstance(author, Mapping):
         role = author.get("role")
+    role = str(role)
     words = words_of(entry)
     if _to_a_tool(entry, role):
         asked = tool_words(
@@ -247,9 +248,9 @@ def _put(graph: Graph, key: object, parent: object, entry: object) -> None:
         graph.thoughts[key] = words.thought
     elif not words.said or len(words.text) > LONGEST_TEXT:
         graph.left_out += bool(words.said)
-    elif isinstance(role, str) and role in _SYSTEM:
+    elif role in _SYSTEM:
         graph.system = graph.system or words.said
-    elif isinstance(role, str) and role in _ROLES:
+    elif role in _ROLES:
         model = entry.get("model")
         graph.entries[key] = StoredMessage(
             0,
@@ -263,7 +264,7 @@ def _put(graph: Graph, key: object, parent: object, entry: object) -> None:
         graph.left_out += 1
 
 
-def _to_a_tool(entry: Mapping[str, Any], role: object) -> bool:
+def _to_a_tool(entry: Mapping[str, Any], role: str) -> bool:
     """Return whether a message is what a tool was asked, or what it gave."""
     recipient = entry.get("recipient")
     asked = role == "assistant" and isinstance(recipient, str) and recipient != "all"

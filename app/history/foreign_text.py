@@ -90,7 +90,7 @@ def _pieces(content: object) -> Iterator[tuple[bool, str]]:
 
 
 def _part(part: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
-    kind = part.get("type")
+    kind = str(part.get("type"))
     if kind in _TOOL_PARTS:
         yield True, tool_words(part)
     elif kind in _THOUGHT_PARTS:

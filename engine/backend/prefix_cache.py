@@ -1,7 +1,8 @@
 """The prefix cache: sequence states of one model, the least recently used dropped first.
 
 States are kept under a memory budget: coming back to another chat, editing or regenerating then
-prefills only what changed.
+prefills only what changed. Whoever asks finds only states of their own: how much of a prompt was
+there already, or how soon its answer began, would tell what others have written.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class PrefixCache:
         self.decoder = decoder
         self.context = context
         self.budget_bytes = budget_bytes
-        self._states: list[SequenceState] = []  # most recently used last
+        self._states: dict[SequenceState, str] = {}  # with who asked; most recently used last
 
     def __len__(self) -> int:
         return len(self._states)
@@ -42,8 +43,7 @@ class PrefixCache:
 
     def drop(self, state: SequenceState) -> None:
         """Drop a state, such as one that an error may have left half written."""
-        if state in self._states:
-            self._states.remove(state)
+        self._states.pop(state, None)
 
     def empty(self) -> None:
         """Forget the tokens of all states, when they no longer mean the same."""
@@ -58,8 +58,8 @@ class PrefixCache:
         """Most tokens that a kept state has in common with `tokens`."""
         return max((state.common_prefix(tokens) for state in self._states), default=0)
 
-    def take(self, tokens: Sequence[int]) -> SequenceState:
-        """A state that begins with as many of `tokens` as any kept state does.
+    def take(self, tokens: Sequence[int], asker: str = "") -> SequenceState:
+        """A state that begins with as many of `tokens` as any kept state of this asker does.
 
         A state that goes on differently is not cut down: what the two have in common is copied,
         as long as there is memory for one more state.
@@ -67,21 +67,25 @@ class PrefixCache:
         Raises:
             OutOfMemory: there is no state yet, and no memory for one.
         """
-        recent_first = reversed(self._states)
+        recent_first = (each for each in reversed(self._states) if self._is_open_to(asker, each))
         best = max(recent_first, key=lambda state: state.common_prefix(tokens), default=None)
         common = best.common_prefix(tokens) if best is not None else 0
-        if best is not None and (common == len(best) or not self._make_room(best)):
-            return self._touch(best)
+        spare = next(reversed(self._states), None) if best is None else best
+        if spare is not None and (common == len(spare) or not self._make_room(spare)):
+            return self._given(spare, asker, common)
         try:
             state = self.decoder.new_state(self.context)
         except OutOfMemory:
-            if best is None:
+            if spare is None:
                 raise
-            return self._touch(best)
+            return self._given(spare, asker, common)
         if best is not None and (kept := best.reusable(common)):
             state.copy_prefix(best, kept)
-        self._states.append(state)
+        self._states[state] = asker
         return state
+
+    def _is_open_to(self, asker: str, state: SequenceState) -> bool:
+        return self._states[state] == asker or not len(state)
 
     def snapshot(self, state: SequenceState) -> None:
         """Keep a way back to where a state is, if it needs one and there is memory for it.
@@ -98,10 +102,12 @@ class PrefixCache:
             oldest = next((state for state in self._states if state is not keep), None)
             if oldest is None:
                 return False
-            self._states.remove(oldest)
+            del self._states[oldest]
         return True
 
-    def _touch(self, state: SequenceState) -> SequenceState:
-        self._states.remove(state)
-        self._states.append(state)
+    def _given(self, state: SequenceState, asker: str, common: int) -> SequenceState:
+        """A kept state, now this asker's; of what is another's, nothing is left in it."""
+        if self._states.pop(state) != asker and common < len(state):
+            state.crop(0)
+        self._states[state] = asker
         return state

@@ -108,7 +108,7 @@ class SequenceState:
 
     @property
     def recurrent(self) -> bool:
-        """Whether it takes snapshots to go back."""
+        """Tell whether it takes snapshots to go back."""
         return self._most_staged is not None
 
     @property

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from types import FrameType
 
+from engine.cli.terminal_text import harmless
 from engine.errors import OutOfMemory, UserFixable
 from engine.events import WayOut
 from engine.language import listed, tr
@@ -49,7 +50,7 @@ def on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
 def report(error: UserFixable, *, as_json: bool) -> None:
     """Write an error to standard error, and with `--json` also as an object to standard output."""
     lines = [str(error), *(_more(error) if isinstance(error, OutOfMemory) else ())]
-    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.write(harmless("\n".join(lines)) + "\n")
     if as_json:
         sys.stdout.write(json.dumps(_answer(error)) + "\n")
 

@@ -10,13 +10,18 @@ _VISIBLE |= {ord(character): character for character in _KEPT}
 _VISIBLE[ord("\r")] = ""
 
 
+def harmless(text: str) -> str:
+    """Return a text in which nothing commands a terminal."""
+    return text.translate(_VISIBLE)
+
+
 def write(text: str) -> None:
     """Write to standard output; control characters never reach a terminal.
 
     They could change its title, clear it or write to the clipboard. A file or another program
     gets the text as it is.
     """
-    shown = text.translate(_VISIBLE) if sys.stdout.isatty() else text
+    shown = harmless(text) if sys.stdout.isatty() else text
     # Half an emoji on an ASCII terminal is not worth an abort.
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(shown.encode(encoding, "replace").decode(encoding))

@@ -202,7 +202,10 @@ def _parse(
     """Return what a request asks of a model; None: of one that is not loaded yet."""
     sampling = None if model is None else model.plan.sampling
     request = dialect.parse(body, exchange.status.id, sampling)
-    return replace(request, chat=replace(request.chat, clicked_at=exchange.arrived_at))
+    chat = replace(
+        request.chat, clicked_at=exchange.arrived_at, asker=f"client {exchange.status.address}"
+    )
+    return replace(request, chat=chat)
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -183,7 +183,7 @@ class Answer:
                 len(prompt.ids),
                 context,
             )
-        state = pair.states.take(prompt.ids)
+        state = pair.states.take(prompt.ids, request.asker)
         decoding = Decoding(
             pair.target,
             state,

@@ -61,12 +61,16 @@ def blocks_only() -> MarkdownIt:
 
 def _dialect() -> MarkdownIt:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import table
 
     options = {"html": False, "maxNesting": MAX_NESTING}
-    dialect = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    dialect = MarkdownIt("commonmark", options).enable("strikethrough")
     dialect.disable(["reference", "html_block", "html_inline"]).disable("text_join")
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     dialect.block.ruler.before("fence", "math_block", _formula_block, interrupts)
+    # The parser's own place for it is the first, where it takes items of lists and quotes for rows.
+    within: RuleOptionsType = {"alt": ["paragraph", "reference"]}
+    dialect.block.ruler.before("lheading", "table_after_lists", table, within)
     return dialect
 
 

@@ -455,12 +455,29 @@ _JSON = st.recursive(
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_JSON, st.booleans())
 @example({"chat": {"messages": True}}, False)
+@example([{"messages": [{"role": "user", "content": [{"type": {"odd": 1}, "text": "x"}]}]}], False)
+@example([{"messages": [{"role": ["odd"], "reasoning_content": "x"}]}], False)
 def test_whatever_a_file_holds_there_is_a_sentence(tmp_path: Path, data: object, own: bool) -> None:
     if own:
         data = {"format": "duotail-conversations", "version": 1, "conversations": [data]}
     with HistoryStore.open(tmp_path / "history.sqlite") as store, contextlib.suppress(UserFixable):
         for conversation in import_text(store.trees, json.dumps(data)):
             store.branches.messages(conversation.id)
+
+
+def test_what_is_nested_too_deeply_to_be_looked_at_is_left_out(store: HistoryStore) -> None:
+    """At some depth it can still be read as JSON, and no more be gone through."""
+    refused = 0
+    for depth in range(900, 1000):
+        inner = '{"parts":' * depth + '"x"' + "}" * depth
+        asked = f'{{"type": "tool_use", "name": "t", "input": {inner}}}'
+        deep = f'{{"messages": [{{"role": "assistant", "content": [{asked}]}}]}}'
+        text = f'[{deep}, {{"messages": [{{"role": "user", "content": "Hi"}}]}}]'
+        try:
+            assert len(import_text(store.trees, text)) == 1
+        except UserFixable:
+            refused += 1
+    assert refused < 100
 
 
 def test_an_import_is_stored_whole_or_not_at_all(store: HistoryStore) -> None:

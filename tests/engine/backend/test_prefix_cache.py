@@ -16,9 +16,9 @@ from engine.errors import OutOfMemory
 from engine.loading.load import LoadedPair
 
 
-def fill(decoder: Decoder, pool: PrefixCache, tokens: list[int]) -> int:
+def fill(decoder: Decoder, pool: PrefixCache, tokens: list[int], asker: str = "") -> int:
     """Bring a state to `tokens`; returns how many were there already."""
-    state = pool.take(tokens)
+    state = pool.take(tokens, asker)
     kept = state.common_prefix(tokens)
     state.crop(kept)
     if tokens[kept:]:
@@ -84,6 +84,27 @@ def test_a_pool_without_budget_still_keeps_one_state(tiny: Decoder) -> None:
     pool = PrefixCache(tiny, context=64, budget_bytes=0)
     fill(tiny, pool, [1, 2, 3])
     fill(tiny, pool, [9, 8, 7])
+    assert len(pool) == 1
+
+
+@pytest.mark.parametrize("states", [1, 2, 8])
+def test_nobody_finds_what_another_has_asked(tiny: Decoder, states: int) -> None:
+    one = tiny.new_state(128).nbytes
+    pool = PrefixCache(tiny, context=128, budget_bytes=states * one)
+    secret = [1, *range(10, 40)]
+    fill(tiny, pool, secret)
+    for asker in ("a", "b"):
+        assert fill(tiny, pool, secret[:-1], asker) == 0
+    assert len(pool) == min(states, 3)
+    assert fill(tiny, pool, [*secret[:-1], 5], "b") == len(secret) - 1, "one's own is found"
+    assert fill(tiny, pool, secret, "a") == (len(secret) - 1 if states > 1 else 0)
+    assert fill(tiny, pool, secret) == (len(secret) if states > 2 else 0)
+
+
+def test_a_state_without_tokens_is_anybodys(tiny: Decoder) -> None:
+    pool = PrefixCache(tiny, context=128, budget_bytes=1 << 30)
+    pool.take([0])
+    fill(tiny, pool, [1, 2, 3], "a")
     assert len(pool) == 1
 
 

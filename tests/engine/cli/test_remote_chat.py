@@ -49,6 +49,38 @@ def test_a_prompt_is_answered_by_the_model_of_a_server(
     assert told["committed"] == 3
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_a_server_says_commands_no_terminal(
+    server: PlayedServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    terminal: bool,
+) -> None:
+    """Escapes that set clipboard and title are shown as such; a pipe gets what was said."""
+    hostile = "\x1b]52;c;cm0gLXJmIH4=\x07\x1b]0;root\x07\x9b2JRain\u200d\tis\nwet"
+    monkeypatch.setattr(
+        server,
+        "script",
+        lambda heard: (
+            page(200, MODELS)
+            if heard.path.endswith("/models")
+            else [head(), said(hostile), event(error={"message": hostile})]
+            if b"fail" in heard.body
+            else [head(), said(hostile), said("", "stop"), DONE]
+        ),
+    )
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    asked = ["chat", "--server", server.url, "--prompt"]
+    assert main([*asked, "What is rain?"], tmp_path) == 0
+    told = capsys.readouterr().out
+    assert told.endswith("Rain\u200d\tis\nwet\n")
+    assert (hostile in told) == (not terminal)
+    assert ("\x1b" in told) == (not terminal)
+    assert main([*asked, "fail"], tmp_path) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
 def test_an_answer_that_fails_is_told(
     server: PlayedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

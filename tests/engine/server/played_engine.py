@@ -178,6 +178,7 @@ async def exchange(
     headers: Mapping[str, str | None] | None = None,
     gone: asyncio.Event | None = None,
     pieces: int = 1,
+    address: str = "127.0.0.1",
 ) -> Reply:
     """Send a request as a web server would hand it over.
 
@@ -189,6 +190,7 @@ async def exchange(
         headers: besides the usual ones, or in their place; None takes one away.
         gone: set when the client has left.
         pieces: in how many the body arrives.
+        address: of the client.
     """
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     usual = {"host": "127.0.0.1:8000", "authorization": f"Bearer {TOKEN}"}
@@ -222,7 +224,7 @@ async def exchange(
         "raw_path": path.encode(),
         "query_string": b"",
         "scheme": "http",
-        "client": ("127.0.0.1", 5000),
+        "client": (address, 5000),
         "server": ("127.0.0.1", 8000),
         "headers": [
             (name.encode("latin-1"), value.encode("latin-1"))

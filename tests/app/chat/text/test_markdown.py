@@ -55,7 +55,7 @@ def test_streaming_by_character_gives_the_blocks_of_the_whole(text: str) -> None
         *("$$\n# a\n-\n$$", "> a\n$$\n- b\n$$ c", "- $$\n  # a\n  $$", "> $$\n$$\n    a\n$$b$$."),
         *("\\[\n- a\n\\]", "a\n  $$\nb $$ c", "\\begin{align}\n```\n\\end{align}."),
         *("$$\n```\n\n$$", "=== \n  |---|\n|---|---|", "a\n|---|\n-|-"),
-        *("a|b\n-|-\n$$\n- c\n$$", "- a\nb|c\n-|-\n- $$d$$"),
+        *("a|b\n-|-\n$$\n- c\n$$", "- a\nb|c\n-|-\n- $$d$$", "-\n- |a\n-|-\n\na"),
     ],
 )
 def test_no_two_cuts_change_the_blocks(text: str) -> None:

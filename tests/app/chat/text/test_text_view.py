@@ -4,8 +4,8 @@ import time
 
 import pytest
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QTextCursor, QTextDocument
-from PySide6.QtWidgets import QApplication
+from PySide6.QtGui import QTextCursor, QTextDocument, QTextTable
+from PySide6.QtWidgets import QApplication, QPlainTextEdit, QTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 from shown_text import everything
 
@@ -156,6 +156,33 @@ def test_a_copied_table_stays_a_table(view: TextView) -> None:
     assert html.count("<table>") == 1
     assert "<th>a</th><th>b &amp; c</th></tr><tr><td>1 2</td><td>$x^2$</td></tr>" in html
     assert html.count("<tr>") == 42
+
+
+def test_a_copied_table_is_pasted_as_cells(view: TextView, host: QWidget) -> None:
+    """Into programs that take tabs, as spreadsheets do, and into those that take HTML."""
+    view.show_markdown('| a | b |\n|---|---|\n| <i>1</i> & "2" | 3<br>4 |\n| `x\\|y` | |\n')
+    cells = [["a", "b"], ['<i>1</i> & "2"', "3 4"], ["x|y", ""]]
+    view.selectAll()
+    copied = view.createMimeDataFromSelection()
+    assert [line.split("\t") for line in copied.text().split("\n")] == cells
+    page = QTextEdit(host)
+    page.insertFromMimeData(copied)
+    table = page.document().rootFrame().childFrames()[0]
+    assert isinstance(table, QTextTable)
+    assert [
+        [_in_cell(table, row, column) for column in range(table.columns())]
+        for row in range(table.rows())
+    ] == cells
+    line = QPlainTextEdit(host)
+    line.insertFromMimeData(copied)
+    assert [row.split("\t") for row in line.toPlainText().split("\n")] == cells
+
+
+def _in_cell(table: QTextTable, row: int, column: int) -> str:
+    cell = table.cellAt(row, column)
+    cursor = cell.firstCursorPosition()
+    cursor.setPosition(cell.lastPosition(), QTextCursor.MoveMode.KeepAnchor)
+    return cursor.selectedText()
 
 
 def test_a_column_of_a_table_is_copied_alone(view: TextView) -> None:
