@@ -65,6 +65,7 @@ from parallel_bugs import (
     guesses_kept_for_the_next_answer,
     lane_outlives_its_answer,
     merit_counted_twice,
+    noise_counted_from_where_reading_began,
     own_features_kept_behind_a_commit,
     own_token_kept_from_the_draft,
     rejected_pairs_of_a_head_stay,
@@ -402,6 +403,7 @@ _EXACT = (_DECODE + "test_exactness.py",)
 _HEAD = ("tests/engine/speculative/test_feature_head.py",)
 _PARALLEL = (_DECODE + "test_parallel_exactness.py",)
 _PARALLEL_HEADS = (_DECODE + "test_parallel_heads.py",)
+_WORKER = _DECODE + "test_draft_worker.py"
 _SPECULATION = ("tests/engine/speculative/test_draft_tree.py",)
 _DUO = "tests/engine/session/test_duo_answers.py"
 _FOLDERS = ("tests/engine/hub/test_head_folders.py",)
@@ -480,7 +482,7 @@ BUGS: dict[str, Bug] = {
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),
         Bug(tokens_behind_a_stop_string_counted, (_DUO,)),
-        Bug(settled_keys_left_where_they_were, ("tests/engine/speculative/test_draft_worker.py",)),
+        Bug(settled_keys_left_where_they_were, (_WORKER,)),
         Bug(guesses_kept_for_the_next_answer, _PARALLEL),
         Bug(lane_outlives_its_answer, _PARALLEL),
         Bug(
@@ -489,6 +491,7 @@ BUGS: dict[str, Bug] = {
         ),
         Bug(own_features_kept_behind_a_commit, _PARALLEL_HEADS),
         Bug(rejected_pairs_of_a_head_stay, _PARALLEL_HEADS),
+        Bug(noise_counted_from_where_reading_began, (_WORKER,)),
         Bug(merit_counted_twice, _SPECULATION),
         Bug(ties_by_the_order_of_calls, _SPECULATION),
         Bug(grafts_computed_twice, _SPECULATION),
