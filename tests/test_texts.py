@@ -34,6 +34,7 @@ ENGLISH_FILES = {
     "engine/bench/modes/questions.py",  # what the model is asked
     "engine/model/text/tool_style.py",  # what the model is told
     "engine/server/structured.py",  # a part of the protocol
+    "engine/server/body.py",  # a part of the protocol
     "engine/server/application.py",  # a part of the protocol
     "engine/server/completion_request.py",  # a part of the protocol
     "engine/server/generation.py",  # a part of the protocol

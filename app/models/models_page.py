@@ -31,6 +31,8 @@ from engine.language import tr
 
 _SIDE_BY_SIDE = 620
 """Narrower, the detail is below the list."""
+_LOW, _LEAST = 580, 540
+"""In a page lower than the first, where neither would show much, that much width is enough."""
 _LEAST_LIST, _LEAST_DETAIL = 90, 150
 """Heights, where both are above one another."""
 
@@ -111,7 +113,8 @@ class ModelsPage(PageFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """List and detail side by side, or one above the other."""
         super().resizeEvent(event)
-        narrow = self.width() - 2 * self.side < scaled(_SIDE_BY_SIDE)
+        enough = _LEAST if self.height() < scaled(_LOW) else _SIDE_BY_SIDE
+        narrow = self.width() - 2 * self.side < scaled(enough)
         way = Qt.Orientation.Vertical if narrow else Qt.Orientation.Horizontal
         self._lists.setMinimumHeight(_LEAST_LIST if narrow else 0)
         self._details.setMinimumHeight(_LEAST_DETAIL if narrow else 0)

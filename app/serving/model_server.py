@@ -180,6 +180,7 @@ class ModelServer(QObject):
             port=wish.port,
             token=token,
             hosts=wish.hosts,
+            any_name=not wish.network,
             certificate=Path(wish.certificate).expanduser() if wish.certificate else None,
             key=Path(wish.key).expanduser() if wish.key else None,
         )

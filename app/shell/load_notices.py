@@ -8,13 +8,15 @@ from functools import partial
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
+from app.engine_link.plan_texts import mode_name
 from app.engine_link.running import Running
 from app.engine_link.status import EngineStatus, Phase, same_load
 from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
 from app.settings import SettingsStore
 from app.tuning.refusal import button_words, may_fit_later, refusal
-from engine.events import Failed, FailureKind, PlanReady
+from engine.commands import Mode
+from engine.events import Failed, FailureKind, PlanReady, PlanSummary
 from engine.language import number, sentences, tr
 
 
@@ -44,6 +46,14 @@ class LoadNotices(QObject):
         now = self._bridge.status
         if not same_load(before.loaded, now.loaded):
             withdraw(self._failure)
+        elif now.loaded is not None and now.loaded.mode is Mode.AUTO:
+            self._compare_places(before.plan, now.plan)
+
+    def _compare_places(self, before: PlanSummary | None, now: PlanSummary | None) -> None:
+        """Tell where the engine has moved the model, which it does between answers."""
+        if before is not None and now is not None and _place(before) != _place(now):
+            words = tr("Automatic has changed to {mode}, which should be faster here.")
+            tell(words.format(mode=_way(before, now)))
 
     def _compare_context(self, event: PlanReady) -> None:
         """Tell where a model sees less than the last time, which nobody has asked for."""
@@ -92,3 +102,13 @@ class LoadNotices(QObject):
         if self._running.possible and may_fit_later(event):
             return tr("Try again"), self._running.try_again
         return None
+
+
+def _place(plan: PlanSummary) -> tuple[object, ...]:
+    return plan.mode, plan.target_device, plan.draft_device, plan.layers_on_gpu
+
+
+def _way(before: PlanSummary, now: PlanSummary) -> str:
+    """Name the mode, and the device where the mode is the same."""
+    name = mode_name(now.mode)
+    return f"{name} ({now.target_device})" if before.mode is now.mode else name

@@ -119,7 +119,8 @@ class MainWindow(QMainWindow):
         )
         for area in (self.sidebar, self.pages, self.performance):
             self._splitter.addWidget(area)
-        self._splitter.setStretchFactor(1, 1)
+        self._splitter.setStretchFactor(1, 4)
+        self._splitter.setStretchFactor(2, 1)  # a wide screen is not for the margins only
         centre = settings.window_width - _SIDEBAR_WIDTH - _PERFORMANCE_WIDTH
         self._splitter.setSizes([_SIDEBAR_WIDTH, max(centre, 300), _PERFORMANCE_WIDTH])
         self.memory = MemoryStrip(self)

@@ -113,10 +113,11 @@ class DecoderSide:
         """Reach the context; beyond `CONTEXT` tokens their keys and values are repeated.
 
         So a long one is there in seconds: what a forward costs depends on their number alone.
+        States of delta layers are none of single tokens, and are reached by reading them.
         """
         state, vocab = self._state, self._decoder.config.vocab_size
         state.crop(0)
-        first = prompt(vocab, min(CONTEXT, self._context))
+        first = prompt(vocab, self._context if state.recurrent else min(CONTEXT, self._context))
         self._decoder.forward(state, first, logit_rows=(len(first) - 1,))
         state.commit(range(len(first)))
         while (held := len(state)) < self._context:

@@ -97,6 +97,22 @@ def _gemma3(
     return _described("gemma3_text", blocks, hidden, inner, heads, 262144, **usual | others)
 
 
+def _qwen3_5(
+    blocks: int, hidden: int, inner: int, heads: tuple[int, int], states: int, **others: object
+) -> Described:
+    """Three blocks in four have this many states of 128 x 128 numbers."""
+    usual: Described = {
+        "head_dim": 256,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": states,
+        "rope_theta": 1e7,
+        "partial_rotary_factor": 0.25,
+        "max_position_embeddings": 262144,
+        "tie_word_embeddings": True,
+    }
+    return _described("qwen3_5_text", blocks, hidden, inner, heads, 248320, **usual | others)
+
+
 _PHI4_MINI = _described(
     *("phi3", 32, 3072, 8192, (24, 8), 200064),
     max_position_embeddings=131072,
@@ -155,6 +171,11 @@ SHAPES: dict[str, Described] = {
     "qwen3-4b": _qwen3(36, 2560, 9728, (32, 8)),
     "qwen3-8b": _qwen3(36, 4096, 12288, (32, 8), tie_word_embeddings=False),
     "qwen3-30b-a3b": _QWEN3_30B_A3B,
+    "qwen3.5-0.8b": _qwen3_5(24, 1024, 3584, (8, 2), 16),
+    "qwen3.5-2b": _qwen3_5(24, 2048, 6144, (8, 2), 16),
+    "qwen3.5-4b": _qwen3_5(32, 2560, 9216, (16, 4), 32),
+    "qwen3.5-9b": _qwen3_5(32, 4096, 12288, (16, 4), 32, tie_word_embeddings=False),
+    "qwen3.5-27b": _qwen3_5(64, 5120, 17408, (24, 4), 48, tie_word_embeddings=False),
     "llama2-7b": _described("llama", 32, 4096, 11008, (32, 32), 32000),
     "llama2-13b": _described("llama", 40, 5120, 13824, (40, 40), 32000),
     "llama3.1-8b": _llama3(32, 4096, 14336, (32, 8), 8.0, tie_word_embeddings=False),

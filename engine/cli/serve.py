@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
+from time import strftime
 from types import FrameType
 
 from engine.cli.exit_code import ExitCode
@@ -23,10 +25,18 @@ from engine.language import tr
 from engine.server.dispatcher import Dispatcher
 from engine.server.events import RequestStatus
 from engine.server.models import Catalogue
-from engine.server.settings import ServerSettings, kept_token, new_token
+from engine.server.settings import (
+    TOKEN_VARIABLE,
+    ServerSettings,
+    is_loopback,
+    kept_token,
+    new_token,
+    token_in,
+)
 from engine.service.engine import Engine
 
 _PORTS = range(2**16)
+_LONGEST_PATH = 100
 
 
 class _SignalCame(BaseException):
@@ -91,14 +101,35 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _add_token_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--alias",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=tr("a further name by which requests may mean the model; may be repeated"),
+    )
+    parser.add_argument(
+        "--strict-model",
+        action="store_true",
+        help=tr(
+            "refuse requests for a model that is not here; otherwise, on this computer's own "
+            "address, the loaded model answers them"
+        ),
+    )
     token = parser.add_mutually_exclusive_group()
     token.add_argument(
         "--token",
         metavar="TOKEN",
         help=tr(
-            "ask clients for this access token (default: one that Duotail makes and keeps in the "
-            "keyring)"
+            "ask clients for this access token (default: DUOTAIL_TOKEN, or one that Duotail makes "
+            "and keeps); other users may see it in the list of processes"
         ),
+    )
+    token.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help=tr("ask clients for the access token in this file"),
     )
     token.add_argument(
         "--new-token",
@@ -166,9 +197,15 @@ def _catalogue(first: Load) -> Catalogue:
 def _settings(arguments: argparse.Namespace) -> tuple[ServerSettings, bool]:
     """Return the settings that the options describe, and whether the keyring holds the token."""
     token: str | None = arguments.token
-    kept = True
-    if token is None and not arguments.no_token:
-        token, kept = new_token() if arguments.new_token else kept_token()
+    kept, data = True, user_data()
+    if arguments.token_file is not None:
+        token = token_in(arguments.token_file)
+    elif token is None and not arguments.no_token:
+        told = None if arguments.new_token else os.environ.get(TOKEN_VARIABLE)
+        if told is not None:
+            token = told
+        else:
+            token, kept = new_token(data) if arguments.new_token else kept_token(data)
     settings = ServerSettings(
         host=arguments.host,
         port=arguments.port,
@@ -177,6 +214,8 @@ def _settings(arguments: argparse.Namespace) -> tuple[ServerSettings, bool]:
         hosts=frozenset(arguments.allow_host),
         certificate=arguments.tls_certificate,
         key=arguments.tls_key,
+        aliases=frozenset(arguments.alias),
+        any_name=is_loopback(arguments.host) and not arguments.strict_model,
     )
     return settings, kept
 
@@ -201,6 +240,7 @@ def _until_signal() -> Iterator[None]:
 
 def _lines(name: str, url: str, settings: ServerSettings, *, kept: bool) -> Iterator[str]:
     yield tr("Serving {model} at {url}").format(model=name, url=url)
+    yield tr("Base URL for Anthropic's clients: {url}").format(url=url.removesuffix("/v1"))
     if settings.token is None:
         yield tr("No access token: every program on this computer can use it.")
     else:
@@ -219,16 +259,17 @@ def _lines(name: str, url: str, settings: ServerSettings, *, kept: bool) -> Iter
 def _show(request: RequestStatus) -> None:
     """Write a line about a request that ended; nothing of its content."""
     if request.state.over:
-        words = tr("{address}: {outcome}, status {status}, {tokens} tokens")
-        sys.stderr.write(
-            words.format(
-                address=request.address,
-                outcome=request.state,
-                status=request.code,
-                tokens=request.tokens,
-            )
-            + "\n"
+        words = tr("{time} {address} {path}: {outcome}, status {status}, {tokens} tokens")
+        outcome = f"{request.state} ({request.reason})" if request.reason else str(request.state)
+        line = words.format(
+            time=strftime("%H:%M:%S"),
+            address=request.address,
+            path=request.path[:_LONGEST_PATH],
+            outcome=outcome,
+            status=request.code,
+            tokens=request.tokens,
         )
+        sys.stderr.write("".join(filter(str.isprintable, line)) + "\n")
 
 
 def _ignore(_request: RequestStatus) -> None:

@@ -57,6 +57,7 @@ class Experts:
         normalise: the weights of the chosen ones sum to 1 (softmax over them alone); otherwise they
             are their shares of the softmax over all.
         bias: router and experts have biases.
+        shared: one more expert of this size serves every token, times the sigmoid of a gate.
     """
 
     count: int
@@ -64,6 +65,7 @@ class Experts:
     intermediate_size: int
     normalise: bool
     bias: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,10 @@ Whole numbers, ascending; as all tensors it is read as fp32, which holds them ex
 
 Shape = tuple[int, ...]
 
-UNQUANTISED = ("router.weight", "in_proj_a.weight", "in_proj_b.weight", "conv1d.weight")
+UNQUANTISED = (
+    *("router.weight", "shared_expert_gate.weight"),
+    *("in_proj_a.weight", "in_proj_b.weight", "conv1d.weight"),
+)
 """Ends of the names of matrices that are never quantised here: small ones that much hangs on."""
 
 
@@ -147,6 +150,9 @@ def _feed_forward(config: ModelConfig, block: BlockConfig) -> dict[str, Shape]:
     for expert in range(experts.count):
         prefix = f"mlp.experts.{expert}"
         tensors |= _gated(prefix, hidden, experts.intermediate_size, experts.bias)
+    if experts.shared:
+        tensors |= _linear("mlp.shared_expert_gate", 1, hidden, bias=False)
+        tensors |= _gated("mlp.shared_expert", hidden, experts.intermediate_size, bias=False)
     return tensors
 
 

@@ -85,6 +85,12 @@ ALWAYS_INLINE int scales_words(const int format) { return IN_WORDS && (dt_scaled
 /* Whether sums of 16 columns stay apart. */
 ALWAYS_INLINE int two_sums(const int format) { return dt_in_halves(format) && !IN_WORDS; }
 
+/* Whether sums of words begin where the bias of all codes is taken back: they pass what 16 bits hold on the way, which
+ * does no harm, as they come back. */
+ALWAYS_INLINE int starts_words(const int format) { return IN_WORDS && dt_in_halves(format); }
+/* Whether it is taken back from sums of 32 bits instead. */
+ALWAYS_INLINE int has_bias(const int format) { return dt_formats[format].bias && !starts_words(format); }
+
 #if IN_WORDS
 /* Each lies twice. */
 typedef v16i code_factors;
@@ -183,7 +189,6 @@ ALWAYS_INLINE factors factors_of(const int format, const scales16 *opened, const
         }
 #if IN_WORDS
     if (scales == SIX_OF_16) f.bias = vi_pair(vi_left(f.codes[0], 2), vi_left(f.codes[1], 2));
-    if (scales == BYTE_OF_16) f.bias = vi_pair(vi_left(f.codes[0], 5), vi_left(f.codes[1], 5));
 #endif
     return f;
 }
@@ -236,18 +241,19 @@ typedef struct { v16 y, block; } accumulated;
  *   block = fma(c, a.scale, block)
  *   y = fma(offset, a.of_half, y)                    of each half, where there is an offset
  *   y = fma(block, d, y)                             behind the block's last columns: end_block */
-ALWAYS_INLINE void add_block(const int format, const factors *f, const v16i *c, const dt_row *a, accumulated *sum)
+ALWAYS_INLINE void add_block(const int format, const factors *f, const v16i *c, const dt_quantised *a, int32_t row,
+                             accumulated *sum)
 {
     if (dt_scaled_codes(format)) {
-        sum->block = v_fma(v_from_int(c[0]), v_set1(a->scale), sum->block);
+        sum->block = v_fma(v_from_int(c[0]), v_set1(a->scale[row]), sum->block);
         for (int h = 0; h < 2 && dt_has_offset(format); h++)
-            sum->y = v_fma(f->offset_of[h], v_set1(a->of_half[h]), sum->y);
+            sum->y = v_fma(f->offset_of[h], v_set1(a->of_half[row][h]), sum->y);
         return;
     }
     v16 whole = v_from_int(c[0]);
     if (two_sums(format)) whole = v_fma(f->half[1], v_from_int(c[1]), v_mul(f->half[0], whole));
-    sum->y = v_fma(whole, v_mul(f->scale, v_set1(a->scale)), sum->y);
-    if (dt_has_offset(format)) sum->y = v_fma(f->offset, v_set1(a->total), sum->y);
+    sum->y = v_fma(whole, v_mul(f->scale, v_set1(a->scale[row])), sum->y);
+    if (dt_has_offset(format)) sum->y = v_fma(f->offset, v_set1(a->total[row]), sum->y);
 }
 
 ALWAYS_INLINE void end_block(const int format, const scales16 *opened, accumulated *sum)
@@ -261,16 +267,16 @@ ALWAYS_INLINE void end_block(const int format, const scales16 *opened, accumulat
 
 /* Where sums begin, so that numbers added to codes are taken back: c[0], and c[1] of the second 16 columns
  * where those have a scale of their own. */
-ALWAYS_INLINE void begin_sums(const int format, const factors *f, const dt_row *row, v16i c[2])
+ALWAYS_INLINE void begin_sums(const int format, const factors *f, const dt_quantised *a, int32_t row, v16i c[2])
 {
     const int number = added(format);
-    c[0] = vi_left(vi_set1(row->start), number == 128 ? 4 : number == 16 ? 1 : 0);
+    c[0] = vi_left(vi_set1(a->start[row]), number == 128 ? 4 : number == 16 ? 1 : 0);
     if (!number) c[0] = vi_set1(0);
 #if IN_WORDS
-    if (scales_words(format)) c[0] = dt_formats[format].bias ? vi_dot_pairs(vi_set1(0), f->bias, row->less) : vi_set1(0);
+    if (scales_words(format)) c[0] = has_bias(format) ? vi_dot_pairs(vi_set1(0), f->bias, a->less[row]) : vi_set1(0);
 #endif
     if (two_sums(format))
-        for (int h = 0; h < 2; h++) c[h] = vi_set1(number * row->less[h]);
+        for (int h = 0; h < 2; h++) c[h] = vi_set1(number * a->less[row][h]);
     (void)f;
 }
 
@@ -282,6 +288,7 @@ ALWAYS_INLINE int groups_in_words(const int format)
 {
     const int tables = dt_scaled_codes(format) && !IN_WORDS;
     const int largest = signed_codes(format) || tables           ? 128
+                        : starts_words(format)                   ? dt_formats[format].bias
                         : dt_formats[format].table == E2M1_TABLE ? 28
                                                                  : (1 << dt_formats[format].bits) - 1;
     const int products = DT_ISA == 1 ? 2 : 1, fit = 32767 / (127 * largest * products);
@@ -305,8 +312,8 @@ ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const codes32 *c
     const int scaled = scales_sums(format, !codes), bias = dt_formats[format].bias;
     UNROLL_16
     for (int m = 0; m < rows; m++) {
-        begin_sums(format, f, &a->row[lane + m], c[m]);
-        for (int h = 0; h < 2 && scaled; h++) c[m][h] = vi_set1(bias * a->row[lane + m].less[h]);
+        begin_sums(format, f, a, lane + m, c[m]);
+        for (int h = 0; h < 2 && scaled; h++) c[m][h] = vi_set1(bias * a->less[lane + m][h]);
     }
 UNROLL_8
     for (int q = 0; q < 8; q++) {
@@ -331,7 +338,7 @@ ALWAYS_INLINE void dot_rows(const int format, const uint8_t *p, const codes32 *c
 {
     const int groups = groups_in_words(format);
     b64 words[4];
-    for (int m = 0; m < rows; m++) begin_sums(format, f, &a->row[lane + m], c[m]);
+    for (int m = 0; m < rows; m++) begin_sums(format, f, a, lane + m, c[m]);
 UNROLL_8
     for (int q = 0; q < 8; q++) {
         b64 code = codes ? codes->of[q] : codes_for_dot(format, p, f, q);
@@ -340,7 +347,8 @@ UNROLL_8
         for (int m = 0; m < rows; m++) {
             const b64 four = b_set4(((const int32_t *)a->q[lane + m])[q]);
             const b64 pairs = b_pairs(size, signed_codes(format) ? b_sign(four, code) : four);
-            words[m] = q % groups == 0 ? pairs : b_add16(words[m], pairs);
+            if (q % groups != 0) words[m] = b_add16(words[m], pairs);
+            else words[m] = starts_words(format) ? b_add16(b_set4(both_words(a->less_by_pairs[lane + m][q / 4])), pairs) : pairs;
             B_NOW(words[m]);
             if (q % groups != groups - 1) continue;
             c[m][0] = vi_dot_words(c[m][0], words[m], scales_words(format) ? f->codes[q / 4] : vi_ones());
@@ -355,21 +363,28 @@ UNROLL_8
 
 #if DT_ISA == 1 || DT_ISA == 2
 #define DT_PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#define DT_PREFETCH_FAR(p) _mm_prefetch((const char *)(p), _MM_HINT_T1)
 #elif DT_ISA == 3
 #define DT_PREFETCH(p) __builtin_prefetch(p)
+#define DT_PREFETCH_FAR(p) __builtin_prefetch(p, 0, 2)
 #else
 #define DT_PREFETCH(p) ((void)0)
+#define DT_PREFETCH_FAR(p) ((void)0)
 #endif
 
 enum {
     STREAMS = 2, /* block rows multiplied side by side: two streams from memory are faster than one */
-    AHEAD = 12,  /* times 32 columns that are fetched ahead */
+    FAR = 28,    /* times 32 columns that are on their way to the second-level cache */
+    NEAR = 4,    /* and to the first one, which has no room for more beside the activations */
 };
 
-ALWAYS_INLINE void fetch_ahead(const int format, const uint8_t *p)
+/* Of a block row that begins at w, ask for what is multiplied some time after the b-th 32 columns. */
+ALWAYS_INLINE void fetch_ahead(const int format, const uint8_t *w, int32_t b)
 {
     const int32_t bytes = dt_block_bytes(format) * DT_BLOCK / dt_block_cols(format);
-    for (int line = 0; line < bytes; line += 64) DT_PREFETCH(p + AHEAD * bytes + line);
+    const uint8_t *p = w + (int64_t)b * bytes;
+    for (int line = 0; line < bytes; line += 64) DT_PREFETCH_FAR(p + FAR * bytes + line);
+    for (int line = 0; line < bytes; line += 64) DT_PREFETCH(p + NEAR * bytes + line);
     (void)p;
 }
 

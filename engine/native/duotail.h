@@ -50,12 +50,13 @@ typedef struct {
 enum { DT_SILU = 0, DT_GELU_TANH = 1, DT_SWIGLU_OAI = 2, DT_ACTIVATIONS = 3 };
 
 /* A choice of `used` out of `count` experts, made per row. The shares of the chosen ones are a softmax
- * over them alone if `normalise`, else over all. */
+ * over them alone if `normalise`, else over all. One more expert behind them is `shared` by all rows, its
+ * share the sigmoid of one more row of the router, which may be a matrix of its own. */
 typedef struct {
-    dt_matrix router;
+    dt_matrix router[2];
     const float *router_bias;
     const dt_mlp *expert;
-    int32_t count, used, intermediate, normalise;
+    int32_t count, used, intermediate, normalise, shared;
 } dt_experts;
 
 /* A gated delta layer, which mixes tokens by a state instead of keys and values: delta.c has the equations.
@@ -143,7 +144,7 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 5 };
+enum { DT_ABI_VERSION = 6 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
  * dt_matrix, dt_mlp, dt_experts, dt_delta, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,

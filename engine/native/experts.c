@@ -1,7 +1,7 @@
 /* Mixtures of experts: every row of the slice goes through a few experts of its own choice.
  *
  * Rows are grouped by expert, so that the weights of each are read once, and not at all where no row
- * chose it. A row and one of its experts make a place. Every row adds up its own places in ascending
+ * chose it; one that all rows share is as if all had chosen it. A row and one of its experts make a place. Every row adds up its own places in ascending
  * order of experts, so neither the other rows nor the threads matter.
  */
 #include "forward.h"
@@ -27,6 +27,10 @@ struct dt_mixture {
     int64_t group_blocks, spread_bytes;
 };
 
+/* Experts there are, and experts of a row, with the shared one. */
+static int32_t all_of(const dt_experts *e) { return e->count + e->shared; }
+static int32_t each_of(const dt_experts *e) { return e->used + e->shared; }
+
 /* ---- scratch --------------------------------------------------------------------------------- */
 
 /* Lays the scratch memory out for the largest of the segment's mixtures; returns its size. */
@@ -35,8 +39,8 @@ static int64_t lay_out(const forward *f, dt_mixture *m, int32_t rows, uint8_t *b
     int64_t count = 0, used = 0, inner = 0, places, groups, cols;
     for (int32_t i = 0; i < f->segment->blocks; i++) {
         const dt_experts *e = &f->segment->block[i].experts;
-        count = e->count > count ? e->count : count;
-        used = e->used > used ? e->used : used;
+        count = all_of(e) > count ? all_of(e) : count;
+        used = each_of(e) > used ? each_of(e) : used;
         inner = e->intermediate > inner ? e->intermediate : inner;
     }
     inner = dt_round_up((int32_t)inner, DT_BLOCK), count = dt_round_up((int32_t)count, DT_LANES);
@@ -108,20 +112,30 @@ static void weigh(const dt_kernels *kernels, float *logits, const dt_experts *e,
     for (int32_t k = 0; k < e->used; k++) share[k] = logits[chosen[k]] / total;
 }
 
+/* A row's choice and its shares; the last may be the shared expert's. */
+static void choose_and_weigh(const dt_kernels *kernels, float *logits, const dt_experts *e, int32_t *chosen,
+                             float *share)
+{
+    const float all = 1, nothing = 0, gate = e->shared ? logits[e->count] : 0;
+    choose(logits, e, chosen);
+    weigh(kernels, logits, e, chosen, share);
+    if (!e->shared) return;
+    chosen[e->used] = e->count;
+    kernels->blend(&gate, &all, &nothing, 1, &share[e->used]); /* sigmoid(gate) */
+}
+
 /* The rows' choices, and their places by expert. */
 static void route(forward *f, const dt_experts *e)
 {
     dt_mixture *m = f->mixture;
-    const int32_t stride = dt_round_up(e->count, DT_LANES), places = f->rows * e->used;
-    memset(m->next, 0, sizeof *m->next * (size_t)e->count);
-    for (int32_t row = 0; row < f->rows; row++) {
-        float *logits = m->logits + (int64_t)row * stride;
-        choose(logits, e, m->chosen + row * e->used);
-        weigh(f->kernels, logits, e, m->chosen + row * e->used, m->share + row * e->used);
-    }
+    const int32_t stride = dt_round_up(all_of(e), DT_LANES), each = each_of(e), places = f->rows * each;
+    memset(m->next, 0, sizeof *m->next * (size_t)all_of(e));
+    for (int32_t row = 0; row < f->rows; row++)
+        choose_and_weigh(f->kernels, m->logits + (int64_t)row * stride, e, m->chosen + row * each,
+                         m->share + row * each);
     for (int32_t i = 0; i < places; i++) m->next[m->chosen[i]]++;
     m->visits = 0;
-    for (int32_t expert = 0, first = 0, group = 0; expert < e->count; expert++) {
+    for (int32_t expert = 0, first = 0, group = 0; expert < all_of(e); expert++) {
         const int32_t count = m->next[expert];
         m->next[expert] = first;
         if (!count) continue;
@@ -130,7 +144,7 @@ static void route(forward *f, const dt_experts *e)
     }
     for (int32_t i = 0; i < places; i++) {
         m->place[i] = m->next[m->chosen[i]]++;
-        m->row[m->place[i]] = i / e->used;
+        m->row[m->place[i]] = i / each;
     }
 }
 
@@ -213,7 +227,7 @@ static void add_up(void *context, int32_t index)
     const expert_job *job = context;
     const forward *f = job->f;
     const dt_mixture *m = f->mixture;
-    const int32_t used = job->experts->used, from = index * COLUMNS;
+    const int32_t used = each_of(job->experts), from = index * COLUMNS;
     const int32_t to = from + COLUMNS < f->hidden ? from + COLUMNS : f->hidden;
     for (int32_t row = 0; row < f->rows; row++) {
         float sum[COLUMNS] = {0}, *y = job->out.y + (int64_t)row * job->out.stride;
@@ -230,9 +244,9 @@ void dt_moe(forward *f, const dt_experts *experts, dt_output out)
 {
     dt_mixture *m = f->mixture;
     expert_job job = {f, experts, dt_round_up(experts->intermediate, DT_BLOCK), out};
-    dt_prepare(f, &experts->router, 1, f->normed, f->rows, f->hidden, 0);
-    dt_project(f, &experts->router, 1, f->normed, f->rows, f->hidden,
-               (dt_output){m->logits, experts->router_bias, dt_round_up(experts->count, DT_LANES), 0});
+    dt_prepare(f, experts->router, 2, f->normed, f->rows, f->hidden, 0);
+    dt_project(f, experts->router, 2, f->normed, f->rows, f->hidden,
+               (dt_output){m->logits, experts->router_bias, dt_round_up(all_of(experts), DT_LANES), 0});
     route(f, experts);
     dt_run(f->pool, enter_expert, &job, m->visits);
     multiply_all(&job, 0);

@@ -12,18 +12,16 @@ enum {
     DT_TILE_ROWS = 16, /* activation rows that lie side by side */
 };
 
-/* What the products need to know of a row's 32 numbers q beside themselves: x ~ q * scale. */
-typedef struct {
-    float scale;
-    int32_t start;   /* -8 * sum of q, which takes the bias of 4-bit codes back */
-    int16_t less[2]; /* -1 * sum of q[0..15], of q[16..31] */
-    float total, of_half[2]; /* sums of q times scale: of all, of the same halves */
-} dt_row;
-
-/* 32 columns of up to 16 activation rows in int8, side by side, so that a product walks one pointer. */
+/* 32 columns of up to 16 activation rows in int8, side by side, so that a product walks one pointer; and what products
+ * need to know of a row's 32 numbers beside themselves. x ~ q * scale. A format reads few of these, and what it does
+ * not read takes no place in the caches. */
 typedef struct {
     int8_t q[DT_TILE_ROWS][DT_BLOCK];
-    dt_row row[DT_TILE_ROWS];
+    float scale[DT_TILE_ROWS];
+    float total[DT_TILE_ROWS], of_half[DT_TILE_ROWS][2]; /* sums of q times scale: of all, of q[0..15], of q[16..31] */
+    int32_t start[DT_TILE_ROWS];                         /* -8 * sum of q, which takes the bias of 4-bit codes back */
+    int16_t less[DT_TILE_ROWS][2];                       /* -1 * sums of the same halves */
+    int16_t less_by_pairs[DT_TILE_ROWS][2][2]; /* of each half -32 * sum of the first two of every four q, of the others */
 } dt_quantised;
 
 /* Rows 0-7 once more for tiles, between zeros. For 64 columns each: [16][64], where row r holds the

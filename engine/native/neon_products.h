@@ -19,10 +19,10 @@ ALWAYS_INLINE int ends(const int format, const int q) { return begins(format, q 
 
 /* Which of the sums the q-th group belongs to, and what it begins with. */
 ALWAYS_INLINE int part_of(const int format, const int q) { return dt_in_halves(format) ? q / 4 : 0; }
-ALWAYS_INLINE int32x4_t start_of(const int format, const factors *f, const dt_row *row, const int q)
+ALWAYS_INLINE int32x4_t start_of(const int format, const factors *f, const dt_quantised *a, int32_t row, const int q)
 {
     v16i c[2];
-    begin_sums(format, f, row, c);
+    begin_sums(format, f, a, row, c);
     return c[part_of(format, q)].a;
 }
 
@@ -56,7 +56,7 @@ ALWAYS_INLINE void put_sums(v16i *c, const int half, int32x4_t low, int32x4_t hi
         const codes8 code = signed_for_dot(format, p, f, Q);                                       \
         UNROLL_16                                                                                \
         for (int m = 0; m < rows; m++) {                                                           \
-            if (begins(format, Q)) low[m] = high[m] = start_of(format, f, &a->row[lane + m], Q);   \
+            if (begins(format, Q)) low[m] = high[m] = start_of(format, f, a, lane + m, Q);   \
             low[m] = ADD_DOTS(low[m], code.low, lane + m, Q);                                      \
             high[m] = ADD_DOTS(high[m], code.high, lane + m, Q);                                   \
             NOW(low[m], high[m]);                                                                  \
@@ -121,7 +121,7 @@ ALWAYS_INLINE void add_up(pairs8 *sum, words8 w)
             if (begins(format, Q + 1 - groups)) pairs[m] = added_up(*w);                           \
             else add_up(&pairs[m], *w);                                                            \
             if (!ends(format, Q)) continue;                                                        \
-            const int32x4_t start = start_of(format, f, &a->row[lane + m], Q);                     \
+            const int32x4_t start = start_of(format, f, a, lane + m, Q);                     \
             put_sums(&c[m][part_of(format, Q)], half,                                              \
                      vaddq_s32(vpaddq_s32(pairs[m].a, pairs[m].b), start),                         \
                      vaddq_s32(vpaddq_s32(pairs[m].c, pairs[m].d), start));                        \
@@ -164,11 +164,10 @@ ALWAYS_INLINE codes_by_two side_by_side(codes8 first, codes8 second)
                                             signed_for_dot(format, p, f, Q + 1));                  \
         for (int m = 0; m < rows; m += 2) {                                                        \
             const int8x16_t x = vld1q_s8(dt_eight(a, lane + m, Q / 2));                            \
-            const dt_row *row = &a->row[lane + m];                                                 \
             int32x4_t *s = sums[m / 2];                                                            \
             if (begins(format, Q))                                                                 \
                 s[0] = s[1] = s[2] = s[3] =                                                        \
-                    vzip1q_s32(start_of(format, f, row, Q), start_of(format, f, row + 1, Q));      \
+                    vzip1q_s32(start_of(format, f, a, lane + m, Q), start_of(format, f, a, lane + m + 1, Q)); \
             s[0] = vmmlaq_s32(s[0], w.of_two[0], x), s[1] = vmmlaq_s32(s[1], w.of_two[1], x);      \
             s[2] = vmmlaq_s32(s[2], w.of_two[2], x), s[3] = vmmlaq_s32(s[3], w.of_two[3], x);      \
             NOW(s[0], s[1]);                                                                       \
@@ -218,7 +217,7 @@ ALWAYS_INLINE void add_half(const int format, const uint8_t *p, const factors *f
     UNROLL_16
     for (int m = 0; m < rows; m++) {
         accumulated sum = acc[m];
-        add_block(format, f, c[m], &a->row[lane + m], &sum);
+        add_block(format, f, c[m], a, lane + m, &sum);
         put_half(&acc[m].y, half, sum.y);
         put_half(&acc[m].block, half, sum.block);
     }

@@ -29,25 +29,38 @@ enum { MOST_STREAMED = 2, TOGETHER = 8, FLOATS_TOGETHER = 4 };
 enum { MOST_STREAMED = 2, TOGETHER = 4, FLOATS_TOGETHER = 4 };
 #endif
 
-/* The second stream's activations are loaded again: kept since the first one, they would take registers from sums. */
+/* What a pointer points to is loaded again: kept since it was last of use, it would take registers from sums. */
 #if DT_ISA == 1
 #define LOAD_AGAIN(p) __asm__ volatile("" : "+r"(p))
 #else
 #define LOAD_AGAIN(p) ((void)(p))
 #endif
 
-/* acc [rows] + what 32 columns add. */
+/* Sums that are too many for registers beside others: GCC would rather do without those others. */
+#ifdef DT_VNNI
+#define KEEP_IN_MEMORY(sums) __asm__ volatile("" : "+m"(sums))
+#else
+#define KEEP_IN_MEMORY(sums) ((void)(sums))
+#endif
+
+/* acc [rows] + what 32 columns add, the j-th ones of a block with these scales. */
 ALWAYS_INLINE void add_columns(const int format, const uint8_t *p, const codes32 *codes, const factors *f,
-                               const dt_quantised *a, int32_t lane, const int rows, accumulated *acc)
+                               const scales16 *opened, int32_t j, const dt_quantised *a, int32_t lane, const int rows,
+                               accumulated *acc)
 {
 #if DT_ISA == 3
     add_rows(format, p, f, a, lane, rows, acc);
-    (void)codes;
+    (void)codes, (void)opened, (void)j;
 #else
     v16i c[TOGETHER][2];
     dot_rows(format, p, codes, f, a, lane, rows, c);
+    factors of_sums = *f;
+    if (!codes && (dt_has_offset(format) || dt_in_halves(format))) {
+        LOAD_AGAIN(opened);
+        of_sums = factors_of(format, opened, j, 1);
+    }
     UNROLL_16
-    for (int m = 0; m < rows; m++) add_block(format, f, c[m], &a->row[lane + m], &acc[m]);
+    for (int m = 0; m < rows; m++) add_block(format, &of_sums, c[m], a, lane + m, &acc[m]);
 #endif
 }
 
@@ -71,11 +84,11 @@ ALWAYS_INLINE void streamed_product(const int format, const uint8_t *w, int64_t 
             UNROLL_16
             for (int s = 0; s < STREAMS; s++) {
                 const uint8_t *p = w + s * apart + j * code_bytes;
-                fetch_ahead(format, p);
+                fetch_ahead(format, w + s * apart, j);
                 const factors f = factors_of(format, &opened[s], j, 1);
                 const dt_quantised *again = a;
                 LOAD_AGAIN(again);
-                add_columns(format, p, NULL, &f, again, lane, rows, acc + s * rows);
+                add_columns(format, p, NULL, &f, &opened[s], j, again, lane, rows, acc + s * rows);
             }
         UNROLL_16
         for (int i = 0; i < STREAMS * rows; i++) end_block(format, &opened[i / rows], &acc[i]);
@@ -84,9 +97,21 @@ ALWAYS_INLINE void streamed_product(const int format, const uint8_t *w, int64_t 
     for (int i = 0; i < STREAMS * rows; i++) y[i] = acc[i].y;
 }
 
-/* All rows, some of them together. */
-#define STEP_OF(DO, MOST, ROWS) for (; ROWS <= MOST && m + ROWS <= rows; m += ROWS) DO(ROWS);
-#define IN_STEPS(DO, MOST) STEP_OF(DO, MOST, 8) STEP_OF(DO, MOST, 5) STEP_OF(DO, MOST, 4) STEP_OF(DO, MOST, 3) STEP_OF(DO, MOST, 2) STEP_OF(DO, MOST, 1)
+/* Of so many rows, those that go together: alike ones each time where that can be, as one row leaves units waiting. */
+ALWAYS_INLINE int32_t even_share(int32_t rows, const int32_t most)
+{
+    const int32_t steps = (rows + most - 1) / most, share = (rows + steps - 1) / steps;
+    return share > 5 && share < 8 ? 4 : share;
+}
+
+/* All rows, `share` of them together and then the rest. */
+#define STEP_OF(DO, MOST, ROWS) for (; ROWS <= MOST && ROWS <= share && m + ROWS <= rows; m += ROWS) DO(ROWS);
+#define IN_STEPS(DO, MOST)                                                        \
+    {                                                                             \
+        int32_t m = 0;                                                            \
+        STEP_OF(DO, MOST, 8) STEP_OF(DO, MOST, 5) STEP_OF(DO, MOST, 4)            \
+        STEP_OF(DO, MOST, 3) STEP_OF(DO, MOST, 2) STEP_OF(DO, MOST, 1)            \
+    }
 
 /* The same with up to 16 rows and one block row, whose codes are opened once for all of them. */
 ALWAYS_INLINE void shared_product(const int format, const uint8_t *w, const dt_activations *x, int32_t first,
@@ -95,6 +120,7 @@ ALWAYS_INLINE void shared_product(const int format, const uint8_t *w, const dt_a
     const int32_t blocks = x->cols / DT_BLOCK, lane = first % DT_TILE_ROWS;
     const int32_t together = dt_block_cols(format) / DT_BLOCK, code_bytes = dt_code_bytes(format);
     const dt_quantised *a = x->quantised + first / DT_TILE_ROWS * blocks;
+    const int32_t share = even_share(rows, TOGETHER);
     accumulated acc[MOST_AT_ONCE];
     for (int32_t m = 0; m < rows; m++) acc[m] = (accumulated){v_zero(), v_zero()};
     for (int32_t b = 0; b < blocks; b += together, w += dt_block_bytes(format)) {
@@ -102,17 +128,23 @@ ALWAYS_INLINE void shared_product(const int format, const uint8_t *w, const dt_a
         open_scales(format, w + together * code_bytes, &opened);
         for (int32_t j = 0; j < together; j++, a++) {
             const uint8_t *p = w + j * code_bytes;
-            fetch_ahead(format, p);
+            fetch_ahead(format, w, j);
             const factors f = factors_of(format, &opened, j, !SHARES_CODES);
             const codes32 codes = open_codes(format, p, &f);
-            int32_t m = 0;
-#define ADD_COLUMNS(ROWS) add_columns(format, p, SHARES_CODES ? &codes : NULL, &f, a, lane + m, ROWS, &acc[m])
+            if (dt_scaled_codes(format)) KEEP_IN_MEMORY(acc);
+#define ADD_COLUMNS(ROWS) \
+    add_columns(format, p, SHARES_CODES ? &codes : NULL, &f, &opened, j, a, lane + m, ROWS, &acc[m])
             IN_STEPS(ADD_COLUMNS, TOGETHER)
         }
         for (int32_t m = 0; m < rows; m++) end_block(format, &opened, &acc[m]);
     }
     for (int32_t m = 0; m < rows; m++) y[m] = acc[m].y;
 }
+
+enum {
+    FLOATS_READ = 128, /* columns that are read again from the cache for the next rows */
+    FLOATS_AHEAD = 64, /* that are fetched ahead */
+};
 
 ALWAYS_INLINE v16 load_column(const int format, const uint8_t *w, int64_t k)
 {
@@ -131,6 +163,7 @@ ALWAYS_INLINE void add_floats(const int format, const uint8_t *w, int64_t apart,
     for (int32_t k = from; k < to; k++)
         UNROLL_16
         for (int s = 0; s < streams; s++) {
+            if (streams == 1 && format != DT_F32) DT_PREFETCH(w + (k + FLOATS_AHEAD) * DT_LANES * 2);
             const v16 column = load_column(format, w + s * apart, k);
             UNROLL_16
             for (int m = 0; m < rows; m++)
@@ -144,14 +177,15 @@ ALWAYS_INLINE void float_product(const int format, const uint8_t *w, int64_t apa
                                  int32_t first, int32_t rows, v16 *y)
 {
     const float *row = x->raw + (int64_t)first * x->stride;
+    const int32_t share = even_share(rows, FLOATS_TOGETHER);
     for (int32_t i = 0; i < DT_TILE_ROWS; i++) y[i] = v_zero();
     if (rows == 1 && rows <= MOST_STREAMED) add_floats(format, w, apart, 0, x->cols, row, 0, STREAMS, 1, y);
     else if (rows == 2 && rows <= MOST_STREAMED) add_floats(format, w, apart, 0, x->cols, row, x->stride, STREAMS, 2, y);
     else
-        for (int32_t k = 0; k < x->cols; k += DT_BLOCK) {
-            int32_t m = 0;
+        for (int32_t k = 0, to; k < x->cols; k = to) {
+            to = k + FLOATS_READ < x->cols ? k + FLOATS_READ : x->cols;
 #define ADD_FLOATS(ROWS) \
-    add_floats(format, w, 0, k, k + DT_BLOCK, row + (int64_t)m * x->stride, x->stride, 1, ROWS, &y[m])
+    add_floats(format, w, 0, k, to, row + (int64_t)m * x->stride, x->stride, 1, ROWS, &y[m])
             IN_STEPS(ADD_FLOATS, FLOATS_TOGETHER)
         }
 }

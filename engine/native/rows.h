@@ -16,6 +16,19 @@ static inline void put_row(dt_quantised *out, int32_t lane, const int8_t *q)
 static inline void put_row(dt_quantised *out, int32_t lane, const int8_t *q) { memcpy(out->q[lane], q, DT_BLOCK); }
 #endif
 
+#if DT_ISA == 1
+static inline void put_pairs(int16_t pairs[2][2], const int8_t *q)
+{
+    const __m256i numbers = _mm256_loadu_si256((const void *)q);
+    __m256i sums = _mm256_maddubs_epi16(_mm256_set1_epi8(1), numbers);
+    sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0x4e));
+    sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0xb1));
+    sums = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(sums, 5));
+    _mm_storeu_si32(pairs[0], _mm256_castsi256_si128(sums));
+    _mm_storeu_si32(pairs[1], _mm256_extracti128_si256(sums, 1));
+}
+#endif
+
 /* Blocks [from, to) of row `row` from fp32 to int8: x ~ q * scale, q in -127..127. A block with a NaN or
  * an infinity has the scale NaN, so that no product of it is a number; numbers too small for 127 / top to
  * be finite become zeros. */
@@ -38,8 +51,14 @@ static void quantise(const float *x, int32_t row, int32_t cols, int32_t from, in
         put_row(&out[b], lane, q);
         const float scale = finite ? top / 127.0f : NAN;
         const int32_t left = vi_sum(low), right = vi_sum(high), sum = left + right;
-        out[b].row[lane] = (dt_row){scale, -8 * sum, {(int16_t)-left, (int16_t)-right},
-                                    (float)sum * scale, {(float)left * scale, (float)right * scale}};
+        out[b].scale[lane] = scale;
+        out[b].total[lane] = (float)sum * scale;
+        out[b].of_half[lane][0] = (float)left * scale, out[b].of_half[lane][1] = (float)right * scale;
+        out[b].start[lane] = -8 * sum;
+        out[b].less[lane][0] = (int16_t)-left, out[b].less[lane][1] = (int16_t)-right;
+#if DT_ISA == 1
+        put_pairs(out[b].less_by_pairs[lane], q);
+#endif
 #ifdef DT_AMX
         if (row >= 8) continue;
         int8_t *whole = spread + b / 2 * DT_SPREAD, *halves = whole + 1024 + b % 2 * 512 + row * 32;

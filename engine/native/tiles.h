@@ -54,7 +54,7 @@ ALWAYS_INLINE void unpack(const int format, const uint8_t *w, int32_t b, scales1
 {
     const dt_format f = dt_formats[format];
     const uint8_t *p = codes_at(format, w, b);
-    fetch_ahead(format, p);
+    fetch_ahead(format, w, b);
     if (format == DT_Q8) memcpy(bytes, p, 512);
     else if (format == DT_Q4) unpack_q4(p, bytes);
     else if (dt_scaled_codes(format)) {
@@ -74,7 +74,7 @@ UNROLL_8
 
 /* acc += 32 columns' part of the product, from the tiles' sums. */
 ALWAYS_INLINE void add_sums(const int format, const uint8_t *w, int32_t b, scales16 *opened,
-                            const int32_t *sums, const int32_t *second, const dt_row *of_rows,
+                            const int32_t *sums, const int32_t *second, const dt_quantised *a,
                             const int rows, accumulated *acc)
 {
     const int32_t in_block = dt_block_cols(format) / DT_BLOCK;
@@ -83,7 +83,7 @@ ALWAYS_INLINE void add_sums(const int format, const uint8_t *w, int32_t b, scale
     for (int m = 0; m < rows; m++) {
         v16i c[2] = {_mm512_load_si512(sums + m * DT_LANES)};
         if (dt_in_halves(format)) c[1] = _mm512_load_si512(second + m * DT_LANES);
-        add_block(format, &f, c, &of_rows[m], &acc[m]);
+        add_block(format, &f, c, a, m, &acc[m]);
         if (b % in_block == in_block - 1) end_block(format, opened, &acc[m]);
     }
 }
@@ -122,7 +122,7 @@ ALWAYS_INLINE void add_sums(const int format, const uint8_t *w, int32_t b, scale
             const int32_t *sums_of = sums[added & 3] + h * 8 * DT_LANES;                           \
             if (added >= 0 && added < steps && b < blocks)                                         \
                 add_sums(format, w + s * apart, b, &opened[s], sums_of,                            \
-                         twice ? second[added & 3] : sums_of + 8 * DT_LANES, a[b].row, rows,       \
+                         twice ? second[added & 3] : sums_of + 8 * DT_LANES, &a[b], rows,       \
                          acc + s * rows);                                                          \
         }                                                                                          \
     }

@@ -263,9 +263,10 @@ def _footprint(
     parts: dict[str, Counter[tuple[str, bool]]] = {}
     for name, shape in expected_tensors(config).items():
         place, experts = _place(name), ".experts." in name
-        stored = kinds.get(name, "F32") if len(shape) == 2 else "F32"
+        vector = len(shape) == 1 or name.endswith("conv1d.weight")
+        stored = "F32" if vector else kinds.get(name, "F32")
         parts.setdefault(place, Counter())[stored, experts] += held_bytes(
-            stored, shape, padded=not portable
+            stored, shape, padded=not (portable or vector)
         )
     if config.tie_word_embeddings:
         parts[HEAD] = parts.get(HEAD, Counter()) + parts[EMBEDDING]

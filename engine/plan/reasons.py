@@ -104,7 +104,8 @@ def _moved(told: Told) -> Iterator[str]:
     here, seen = told.plan.key.kind, set[PlacementKind]()
     for each in told.reached:
         kind, rate = each.placement.kind, each.tokens_per_s
-        if kind is here or kind in seen or rate >= told.placement.rate:
+        nameless = kind is not PlacementKind.CPU and not told.device
+        if kind is here or kind in seen or nameless or rate >= told.placement.rate:
             continue
         seen.add(kind)
         said = tr("{way} was tried and is slower here: {rate} tokens/s.")

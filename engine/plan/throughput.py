@@ -201,7 +201,8 @@ def _corrected(
 ) -> list[StrategyThroughput]:
     """Return rates times what placements of their kind have reached of theirs.
 
-    Kinds that were not tried with the accelerator are taken to fall as short as those that were.
+    Kinds that were not tried with the accelerator are taken to fall as short as those that were;
+    where none was, as short as the CPU alone as far as the target still lies there.
 
     Args:
         predicted: of all strategies.
@@ -217,13 +218,19 @@ def _corrected(
     if not shares:
         return list(predicted)
     there = [share for kind, share in shares.items() if kind is not PlacementKind.CPU]
-    untried = dict.fromkeys(PlacementKind, sum(there) / len(there) if there else 1.0)
-    known = untried | {PlacementKind.CPU: 1.0} | shares
+    here = shares.get(PlacementKind.CPU, 1.0)
+
+    def share_of(kind: PlacementKind, moved: float) -> float:
+        if kind in shares or kind is PlacementKind.CPU:
+            return shares.get(kind, 1.0)
+        return sum(there) / len(there) if there else here + (1 - here) * moved
 
     def corrected(each: StrategyThroughput) -> StrategyThroughput:
-        cuts = range(len(each.rate))
+        cuts, most = range(len(each.rate)), max(len(each.rate) - 1, 1)
         return replace(
-            each, rate=each.rate * [known[key_of_cut(each.strategy, cut).kind] for cut in cuts]
+            each,
+            rate=each.rate
+            * [share_of(key_of_cut(each.strategy, cut).kind, cut / most) for cut in cuts],
         )
 
     return list(map(corrected, predicted))

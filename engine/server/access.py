@@ -32,7 +32,8 @@ _HOST_REFUSED = (
     "names in Duotail's settings, or start `duotail serve` with --allow-host NAME."
 )
 _HEADERS = "authorization, content-type, x-api-key"
-_METHODS = "GET, POST, OPTIONS"
+_METHODS = "GET, HEAD, POST, OPTIONS"
+_EXPOSED = b"retry-after, www-authenticate, content-length, date"
 
 Refuse = Callable[[Scope, Receive, Send, ApiError], Awaitable[None]]
 
@@ -84,7 +85,9 @@ class AccessMiddleware:
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuse web pages that the user has not allowed."""
-        if any(each not in self._settings.origins for each in headers.getlist("origin")):
+        allowed = {each.rstrip("/").lower() for each in self._settings.origins}
+        named = (each.rstrip("/").lower() for each in headers.getlist("origin"))
+        if "*" not in allowed and any(each not in allowed for each in named):
             raise ApiError(
                 403, "Requests from this origin are not accepted.", code="origin_not_allowed"
             )
@@ -173,6 +176,7 @@ def _shared(send: Send, origin: str) -> Send:
     """Return what sends a response with the header that lets an allowed page read it."""
     extra = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-expose-headers", _EXPOSED),
         (b"vary", b"Origin"),
     ]
 

@@ -78,6 +78,8 @@ def from_failure(failure: Failed) -> ApiError:
     """Return an engine's failure; never its details, which may quote the request."""
     words = f"{failure.cause} {failure.remedy}"
     if failure.kind is FailureKind.CONTEXT_FULL:
+        if failure.available is not None:  # clients look for these words
+            words = f"This model's maximum context length is {failure.available} tokens. {words}"
         return ApiError(400, words, code="context_length_exceeded", param="messages")
     if failure.bug:
         return ApiError(500, words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine.server.access import AccessMiddleware
 from engine.server.api_error import ApiError
+from engine.server.body import decoded
 from engine.server.completion_request import CompletionRequest, ServedModel
 from engine.server.dialects.anthropic import AnthropicMessages
 from engine.server.dialects.chat import ChatCompletions
@@ -62,7 +64,9 @@ class ServerApplication:
         catalogue: Catalogue | None = None,
     ) -> None:
         self._dispatcher, self._on_change = dispatcher, on_change
-        self._models = ModelLoader(dispatcher, catalogue)
+        self._models = ModelLoader(dispatcher, settings, catalogue)
+        self.is_crowded: Callable[[], bool] = lambda: False
+        """Whether more connections are open than there should be."""
         self._queue = RequestQueue(settings.max_waiting)
         self._closing = asyncio.Event()
         self._metrics = ServerMetrics()
@@ -75,14 +79,17 @@ class ServerApplication:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that was let in; nothing of its content is logged."""
-        path, method = scope["path"], scope["method"]
-        dialect = DIALECTS.get(path)
+        scope = {**scope, "path": (path := _path(scope["path"]))}
+        dialect, method = DIALECTS.get(path), scope["method"]
         exchange = Exchange(scope, receive, send, self._on_change)
         try:
             if dialect is None and path not in _PAGES and not path.startswith(f"{_MODELS}/"):
                 raise ApiError(404, "There is nothing here.")
-            if method != (allowed := "GET" if dialect is None else "POST"):
-                raise ApiError(405, f"This path takes {allowed}.")
+            allowed = ("GET", "HEAD") if dialect is None else ("POST",)
+            if method not in allowed:
+                raise ApiError(405, f"This path takes {' and '.join(allowed)}.")
+            if self.is_crowded():
+                raise ApiError(503, "There are too many connections.", retry_after=1)
             if dialect is not None:
                 await self._complete(exchange, dialect)
             else:
@@ -96,11 +103,12 @@ class ServerApplication:
 
     async def _complete(self, exchange: Exchange, dialect: type[Dialect]) -> None:
         """Read a request and answer it, until the client is gone."""
-        body = parsed(await Request(exchange.scope, exchange.receive).body())
+        request = Request(exchange.scope, exchange.receive)
+        body = parsed(decoded(await request.body(), request.headers))
         model = await self._models.check(body.text("model"))
-        _parse(exchange, dialect, body, model)  # what is wrong need not wait
+        wanted = _parse(exchange, dialect, body, model)  # what is wrong need not wait
         exchange.tell(model=(body.text("model") or "") if model is None else model.name)
-        work = asyncio.ensure_future(self._write(exchange, dialect, body))
+        work = asyncio.ensure_future(self._write(exchange, dialect, body, stream=wanted.stream))
         gone = asyncio.ensure_future(_until_gone(exchange.receive))
         closing = asyncio.ensure_future(self._closing.wait())
         tasks = (work, gone, closing)
@@ -118,11 +126,19 @@ class ServerApplication:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             if not exchange.status.state.over:
+                self._metrics.cancelled(exchange.status.tokens)
                 exchange.tell(state=RequestState.GONE)
 
-    async def _write(self, exchange: Exchange, dialect: type[Dialect], body: Members) -> None:
+    async def _write(
+        self, exchange: Exchange, dialect: type[Dialect], body: Members, *, stream: bool
+    ) -> None:
         """Wait for the request's turn and write the response."""
+        async with exchange.kept_alive(stream=stream):
+            await self._answer(exchange, dialect, body)
+
+    async def _answer(self, exchange: Exchange, dialect: type[Dialect], body: Members) -> None:
         with await self._queue.enter(exchange.client) as turn:
+            self._metrics.waited(time.perf_counter() - exchange.arrived_at)
             model = await self._models.ready(body.text("model"))
             request = _parse(exchange, dialect, body, model)
             async with Generation(self._dispatcher, request, turn.close) as generation:
@@ -168,6 +184,12 @@ class ServerApplication:
         if model is None:
             raise ApiError(404, "There is no such model.", code="model_not_found")
         return JSONResponse(model)
+
+
+def _path(path: str) -> str:
+    """Return a path as the server knows it: clients are given the address with /v1, or without."""
+    path = path.rstrip("/") or "/"
+    return path.removeprefix("/v1") if path.startswith("/v1/v1/") else path
 
 
 def _known(path: str) -> str:

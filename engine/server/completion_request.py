@@ -15,8 +15,9 @@ MOST_ALTERNATIVES = 20
 """Most alternatives that may be asked for at each token."""
 _MOST_TOKENS = 2**31 - 1
 _MOST_STOPS = 64
-_OPENAI = SamplingParams(temperature=1.0)
-"""Sampling of requests that say nothing, for a model that recommends nothing."""
+_USUAL = SamplingParams(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
+"""Sampling of requests that say nothing, for a model that recommends nothing: as other local
+servers have it. At OpenAI's temperature of 1 small models write garbled text."""
 _REPETITION = 1e-3, 100.0
 _NO_SEED = -1  # llama.cpp's and others' word for "any"
 _FIELDS = (
@@ -90,7 +91,7 @@ def new_id() -> str:
 def sampling(members: Members, recommended: SamplingParams | None) -> SamplingParams:
     """Return the sampling that a request asks for.
 
-    What it leaves open is as the model's own files recommend, else as OpenAI has it. Without a
+    What it leaves open is as the model's own files recommend, else as usual. Without a
     seed there is a new one, which the response tells.
 
     Raises:
@@ -107,7 +108,7 @@ def sampling(members: Members, recommended: SamplingParams | None) -> SamplingPa
             said[name] = value
     top_k = members.whole("top_k", -1, _MOST_TOKENS)
     seed = members.whole("seed", -(2**63), 2**64 - 1)
-    base = recommended or _OPENAI
+    base = recommended or _USUAL
     return replace(
         base,
         **said,

@@ -40,6 +40,7 @@ class RequestStatus:
         prompt_tokens: length of the prompt.
         tokens: how many were written.
         tokens_per_s: as in `AnswerStats`.
+        reason: why it was refused, in a word that quotes nothing of it.
     """
 
     id: str
@@ -53,3 +54,4 @@ class RequestStatus:
     prompt_tokens: int = 0
     tokens: int = 0
     tokens_per_s: float | None = None
+    reason: str = ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +14,15 @@ from starlette.types import Receive, Scope, Send
 
 from engine.server.api_error import ApiError
 from engine.server.completion_request import new_id
-from engine.server.dialects.dialect import Dialect
+from engine.server.dialects.dialect import Dialect, sse
 from engine.server.events import RequestState, RequestStatus
 from engine.server.generation import Completion, Generation
 from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta
 
 _LONGEST_NAME = 80
+BEGIN_S, PING_S = 1.0, 15.0
+"""Seconds without a response until a stream begins all the same, and between its comments."""
 _TELL_S = 0.25
 """Seconds between two reports of how many tokens are written."""
 
@@ -49,6 +53,7 @@ class Exchange:
         self.arrived_at = time.perf_counter()
         self.completion: Completion | None = None
         self._told_at = 0.0
+        self._streams = False
 
     @property
     def client(self) -> str:
@@ -63,8 +68,11 @@ class Exchange:
     async def send_error(self, error: ApiError, body: dict[str, object]) -> None:
         """Respond with an error, unless a response has begun."""
         begun = self.status.code
-        self.tell(state=RequestState.REFUSED, code=begun or error.status)
-        if not begun:
+        reason = error.code or error.kind
+        self.tell(state=RequestState.REFUSED, code=begun or error.status, reason=reason)
+        if begun and self._streams:
+            await self._more(sse(body, "error"), last=True)
+        elif not begun:
             # What was not read of the request is not waited for.
             headers = error.headers | {"connection": "close"}
             await JSONResponse(body, error.status, headers)(self.scope, self.receive, self._send)
@@ -83,7 +91,31 @@ class Exchange:
                 await self._more(bytes(response.body), last=True)
                 self._finish(part)
 
-    async def _stream(self, generation: Generation, dialect: Dialect) -> None:
+    @asynccontextmanager
+    async def kept_alive(self, *, stream: bool) -> AsyncIterator[None]:
+        """Context in which a client that waits for a stream hears from it now and then.
+
+        What is refused at once has its own status; later the response has begun.
+        """
+        beat = asyncio.ensure_future(self._beat()) if stream else None
+        try:
+            yield
+        finally:
+            if beat is not None:
+                beat.cancel()
+                await asyncio.gather(beat, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        await asyncio.sleep(BEGIN_S)
+        await self._begin_stream()
+        while True:
+            await asyncio.sleep(PING_S)
+            await self._more(b": ping\n\n")
+
+    async def _begin_stream(self) -> None:
+        if self._streams:
+            return
+        self._streams = True
         await self._start(
             (
                 ("content-type", "text/event-stream; charset=utf-8"),
@@ -91,6 +123,9 @@ class Exchange:
                 ("x-accel-buffering", "no"),
             )
         )
+
+    async def _stream(self, generation: Generation, dialect: Dialect) -> None:
+        await self._begin_stream()
         await self._more(b"".join(dialect.begin(generation.prompt_tokens)))
         try:
             async for part in generation.deltas():
@@ -105,7 +140,7 @@ class Exchange:
                         self._finish(part)
         except ApiError as error:
             await self._more(b"".join(dialect.fail(error)), last=True)
-            self.tell(state=RequestState.REFUSED)
+            self.tell(state=RequestState.REFUSED, reason=error.code or error.kind)
 
     def _count(self, delta: CompletionDelta) -> None:
         """Tell how much is written, now and then."""

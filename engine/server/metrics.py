@@ -25,6 +25,35 @@ _COUNTERS = (
 """Sums over all answers: name, field of `AnswerStats`, words."""
 
 
+_HISTOGRAMS = {
+    "queue_seconds": "Seconds that requests waited for their turn",
+    "ttft_seconds": "Seconds from a request to its first token",
+    "answer_seconds": "Seconds from a request to the end of its answer",
+}
+_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class _Histogram:
+    """Counts of values up to each bound, and their sum."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * len(_BOUNDS)
+        self._count, self._sum = 0, 0.0
+
+    def add(self, value: float) -> None:
+        self._count, self._sum = self._count + 1, self._sum + value
+        for place, bound in enumerate(_BOUNDS):
+            self._counts[place] += value <= bound
+
+    def lines(self, name: str, words: str) -> Iterator[str]:
+        yield from _head(name, "histogram", words)
+        for bound, count in zip(_BOUNDS, self._counts, strict=True):
+            yield f'{name}_bucket{{le="{bound:g}"}} {count}'
+        yield f'{name}_bucket{{le="+Inf"}} {self._count}'
+        yield f"{name}_sum {self._sum:.16g}"
+        yield f"{name}_count {self._count}"
+
+
 class ServerMetrics:
     """Sums since the start, and the figures of the last answer; used in the server's loop only."""
 
@@ -32,14 +61,28 @@ class ServerMetrics:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._sums = dict.fromkeys((name for name, _, _ in _COUNTERS), 0.0)
         self._last: AnswerStats | None = None
+        self._cancelled = 0
+        self._histograms = {name: _Histogram() for name in _HISTOGRAMS}
 
     def responded(self, path: str, status: int) -> None:
         """Count a response; `path` is one that the server knows."""
         self._requests[path, status] += 1
 
+    def waited(self, seconds: float) -> None:
+        """Count how long a request has waited for its turn."""
+        self._histograms["queue_seconds"].add(seconds)
+
+    def cancelled(self, tokens: int) -> None:
+        """Count an answer whose client left; `tokens`: what was written of it."""
+        self._cancelled += 1
+        self._sums["committed_tokens"] += tokens
+
     def answered(self, stats: AnswerStats) -> None:
         """Count an answer."""
         self._last = stats
+        self._histograms["answer_seconds"].add(stats.seconds)
+        if stats.ttft_s is not None:
+            self._histograms["ttft_seconds"].add(stats.ttft_s)
         for name, field, _ in _COUNTERS:
             self._sums[name] += getattr(stats, field)
 
@@ -59,6 +102,10 @@ class ServerMetrics:
             yield f'{name}{{path="{path}",status="{status}"}} {count}'
         for name, _, words in _COUNTERS:
             yield from _metric(f"{name}_total", "counter", words, self._sums[name])
+        words = "Answers whose client left before their end"
+        yield from _metric("cancelled_total", "counter", words, self._cancelled)
+        for name, words in _HISTOGRAMS.items():
+            yield from self._histograms[name].lines(f"duotail_{name}", words)
         last = self._last
         yield from _metric("requests_running", "gauge", "Requests being answered", running)
         yield from _metric("requests_waiting", "gauge", "Requests waiting for their turn", waiting)

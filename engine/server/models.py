@@ -11,6 +11,7 @@ from engine.events import Event, Failed, PlanReady, Unloaded
 from engine.server.api_error import ApiError, from_failure, no_model
 from engine.server.completion_request import ServedModel
 from engine.server.dispatcher import OTHERS, Dispatcher
+from engine.server.settings import ServerSettings
 
 Catalogue = Callable[[], Mapping[str, Load]]
 """Finds the models on this computer: their names and how to load them. May read the disk."""
@@ -23,11 +24,16 @@ class ModelLoader:
 
     Args:
         dispatcher: the door to the engine.
+        settings: by which other names requests may mean the loaded model.
         catalogue: models that requests may load; None: none.
     """
 
-    def __init__(self, dispatcher: Dispatcher, catalogue: Catalogue | None = None) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, settings: ServerSettings, catalogue: Catalogue | None = None
+    ) -> None:
         self._dispatcher, self._catalogue = dispatcher, catalogue
+        self._names = frozenset({*_WHICHEVER, *settings.aliases})
+        self._any_name = settings.any_name
 
     async def others(self) -> Mapping[str, Load]:
         """Return the models that a request would load, by name."""
@@ -43,10 +49,12 @@ class ModelLoader:
             ApiError: neither.
         """
         model = self._dispatcher.model
-        if model is not None and name in (*_WHICHEVER, model.name):
+        if model is not None and (name in self._names or name == model.name):
             return model
         if name in await self.others():
             return None
+        if model is not None and self._any_name:
+            return model
         if model is None:
             raise no_model()
         raise ApiError(

@@ -8,6 +8,10 @@ from contextlib import ExitStack
 
 from engine.server.api_error import ApiError
 
+_SHARED_FROM = 16
+"""Places from which on a client may not have all of them."""
+_LONGEST_RETRY_S = 30
+
 
 class RequestQueue:
     """Gives requests their turns; used in the server's loop only.
@@ -16,11 +20,13 @@ class RequestQueue:
     themselves, a client with many requests waits as long for each as one with a single one.
 
     Args:
-        most: how many may wait; others are refused.
+        most: how many may wait; others are refused. A client that waits for a quarter of them
+            itself is refused more, so that there is always a place for others.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._share = max(most // 4, 1) if most >= _SHARED_FROM else most
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._busy = False
 
@@ -51,13 +57,14 @@ class RequestQueue:
         return turn
 
     async def _wait(self, client: str) -> None:
-        ahead = self.waiting
-        if ahead >= self._most:
+        ahead, own = self.waiting, len(self._waiting.get(client, ()))
+        if ahead >= self._most or own >= self._share:
+            whose = "of yours " if ahead < self._most else ""
             raise ApiError(
                 429,
-                f"{ahead} requests are waiting already; try again later.",
+                f"{own if whose else ahead} requests {whose}are waiting already; try again later.",
                 code="queue_full",
-                retry_after=1 + ahead,
+                retry_after=1 + min(ahead, _LONGEST_RETRY_S),
             )
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(turn)

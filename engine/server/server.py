@@ -53,6 +53,8 @@ class Server:
         self._settings = settings
         application = ServerApplication(dispatcher, settings, on_change, catalogue)
         self._server = _Uvicorn(_config(application, settings), application)
+        connections = self._server.server_state.connections
+        application.is_crowded = lambda: len(connections) > settings.max_connections
         self._socket = _listening(settings.host, settings.port)
         self.port: int = self._socket.getsockname()[1]
         """The port it listens on."""
@@ -116,8 +118,7 @@ def _config(application: ServerApplication, settings: ServerSettings) -> uvicorn
         access_log=False,
         proxy_headers=False,  # an address that a client claims is none
         server_header=False,
-        limit_concurrency=settings.max_connections,
-        timeout_keep_alive=5,
+        timeout_keep_alive=75,  # longer than clients keep theirs: none is closed as it is used
         timeout_graceful_shutdown=_GRACE_S,
         h11_max_incomplete_event_size=64 * 1024,
         ssl_certfile=settings.certificate,

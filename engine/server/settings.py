@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import secrets
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,10 @@ from engine.language import tr
 from engine.machine.keyring import keep_secret, kept_secret
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+TOKEN_VARIABLE = "DUOTAIL_TOKEN"
+"""Environment variable with the access token, for starts without a person."""
+_TOKEN_FILE = "server_token"
+"""File in the data folder with the token, where there is no keyring; for its owner only."""
 _SECRET = "server"
 """Name of the token in the keyring."""
 _LONGEST = 400
@@ -38,6 +44,8 @@ class ServerSettings:
         max_waiting: requests that may wait for their turn.
         max_connections: at the same time.
         body_timeout: in which a request has to arrive.
+        aliases: further names by which requests may mean the loaded model.
+        any_name: whether names that nobody knows mean the loaded model, too.
     """
 
     host: str = "127.0.0.1"
@@ -48,9 +56,11 @@ class ServerSettings:
     certificate: Path | None = None
     key: Path | None = None
     max_body_bytes: int = 4 * 2**20
-    max_waiting: int = 8
-    max_connections: int = 64
+    max_waiting: int = 256
+    max_connections: int = 512
     body_timeout: float = 30.0
+    aliases: frozenset[str] = frozenset()
+    any_name: bool = False
 
     @property
     def local(self) -> bool:
@@ -68,6 +78,11 @@ class ServerSettings:
         Raises:
             UserFixable: it would be open to anybody in the network, or a file is missing.
         """
+        if self.key is not None and self.certificate is None:
+            raise UserFixable(
+                tr("A private key alone does not encrypt."),
+                tr("Name the file of its certificate, too."),
+            )
         if self.token is None:
             if not self.local:
                 raise UserFixable(
@@ -93,11 +108,17 @@ class ServerSettings:
 
     def allowed_hosts(self) -> frozenset[str]:
         """Return the names by which clients may call the server, in lower case."""
-        own = {each.lower() for each in self.hosts} | LOOPBACK_NAMES
+        own = {_without_port(each) for each in self.hosts} | LOOPBACK_NAMES
         if self.local:
             return frozenset(own)
         name = socket.gethostname().lower()
         return frozenset(own | {self.host.lower(), name, f"{name}.local"} | _addresses())
+
+
+def _without_port(host: str) -> str:
+    """Return a host's name, in lower case; some write its port with it."""
+    name, colon, port = host.strip().lower().rpartition(":")
+    return name if colon and port.isdigit() and ":" not in name else host.strip().lower()
 
 
 def is_loopback(host: str) -> bool:
@@ -113,21 +134,57 @@ def is_token(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= _LONGEST
 
 
-def kept_token() -> tuple[str, bool]:
-    """Return the token of this computer, made the first time, and whether the keyring holds it.
+def kept_token(data: Path | None = None) -> tuple[str, bool]:
+    """Return the token of this computer, made the first time, and whether it is kept.
 
-    Without a keyring there is a new one at each start. A keyring may ask the user to unlock it.
+    A keyring may ask the user to unlock it.
+
+    Args:
+        data: folder of a file that holds it where no keyring does; None: it is then new each time.
     """
     kept = kept_secret(_SECRET)
+    if kept is None and data is not None:
+        with suppress(OSError, UnicodeDecodeError):
+            kept = (data / _TOKEN_FILE).read_text("utf-8").strip()
     if kept is not None and is_token(kept):
         return kept, True
-    return new_token()
+    return new_token(data)
 
 
-def new_token() -> tuple[str, bool]:
-    """Make another token in place of the kept one; returned as by `kept_token`."""
+def new_token(data: Path | None = None) -> tuple[str, bool]:
+    """Make another token in place of the kept one; arguments and result as of `kept_token`."""
     token = secrets.token_urlsafe(32)
-    return token, keep_secret(_SECRET, token)
+    return token, keep_secret(_SECRET, token) or (data is not None and _in_file(data, token))
+
+
+def token_in(file: Path) -> str:
+    """Return the token that a file holds.
+
+    Raises:
+        UserFixable: it cannot be read.
+    """
+    try:
+        return file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserFixable(
+            tr("The file “{name}” cannot be read.").format(name=file.name),
+            tr("Name a text file in UTF-8."),
+            str(error),
+        ) from error
+
+
+def _in_file(data: Path, token: str) -> bool:
+    """Write a token for its owner's eyes; return whether that went well."""
+    file = data / _TOKEN_FILE
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(token)
+    except OSError:
+        return False
+    return True
 
 
 def network_address() -> str:

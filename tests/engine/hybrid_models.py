@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from gguf import GGMLQuantizationType
 from gguf_models import add_vocabulary
 from numpy.typing import NDArray
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tiny_models import reference, write_model
 from transformers import AttentionInterface
 
@@ -34,9 +35,44 @@ UNLIKE: dict[str, Any] = {
 """Sizes that all differ, so that none can stand in for another by mistake."""
 
 
+EXPERTS: dict[str, Any] = {
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 40,
+    "shared_expert_intermediate_size": 40,
+}
+
+
 def write_hybrid(folder: Path, **shape: Any) -> Path:
-    """A small random Qwen3.5, text only, saved by transformers itself."""
-    return write_model(folder, "qwen3_5_text", **{**UNLIKE, **shape})
+    """A small random Qwen3.5, text only, saved by transformers itself; with `EXPERTS` a mixture."""
+    family = "qwen3_5_moe_text" if "num_experts" in shape else "qwen3_5_text"
+    return write_model(folder, family, **{**UNLIKE, **shape})
+
+
+def with_stacked_experts(folder: Path, to: Path) -> Path:
+    """The same mixture with all experts of a block in one tensor, as it is published."""
+    to.mkdir(exist_ok=True)
+    shutil.copy(folder / "config.json", to)
+    tensors = _stacked(load_file(folder / "model.safetensors"))
+    for name in [name for name in tensors if name.endswith("experts.gate_proj")]:
+        gate, up = tensors.pop(name), tensors.pop(name.replace("gate", "up"))
+        tensors[name.replace("gate", "gate_up")] = torch.cat([gate, up], 1)
+    save_file(tensors, to / "model.safetensors")
+    return to
+
+
+def _stacked(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Experts' matrices [experts, rows, columns]."""
+    together: dict[str, list[torch.Tensor]] = {}
+    rest = {}
+    for name, tensor in tensors.items():
+        block, found, expert = name.partition(".experts.")
+        if not found:
+            rest[name] = tensor
+            continue
+        which = expert.split(".")[1]
+        together.setdefault(f"{block}.experts.{which}", []).append(tensor)
+    return rest | {name: torch.stack(parts) for name, parts in together.items()}
 
 
 def _with_half_keys(
@@ -83,6 +119,14 @@ _GGUF_LEAVES = {
     "self_attn.o_proj.weight": "attn_output.weight",
     "self_attn.q_norm.weight": "attn_q_norm.weight",
     "self_attn.k_norm.weight": "attn_k_norm.weight",
+    "mlp.gate.weight": "ffn_gate_inp.weight",
+    "mlp.experts.gate_proj": "ffn_gate_exps.weight",
+    "mlp.experts.up_proj": "ffn_up_exps.weight",
+    "mlp.experts.down_proj": "ffn_down_exps.weight",
+    "mlp.shared_expert_gate.weight": "ffn_gate_inp_shexp.weight",
+    "mlp.shared_expert.gate_proj.weight": "ffn_gate_shexp.weight",
+    "mlp.shared_expert.up_proj.weight": "ffn_up_shexp.weight",
+    "mlp.shared_expert.down_proj.weight": "ffn_down_shexp.weight",
     "mlp.gate_proj.weight": "ffn_gate.weight",
     "mlp.up_proj.weight": "ffn_up.weight",
     "mlp.down_proj.weight": "ffn_down.weight",
@@ -110,6 +154,7 @@ def write_hybrid_gguf(
     kind: GGMLQuantizationType = GGMLQuantizationType.F32,
     leave_out: Collection[str] = (),
     more: Mapping[str, Any] = {},
+    head: Collection[str] = (),
 ) -> Path:
     """The Qwen3.5 of a folder as llama.cpp's converter writes it.
 
@@ -119,11 +164,13 @@ def write_hybrid_gguf(
         kind: of matrices whose rows it divides.
         leave_out: steps of the converter that are not done: "plus one", "rate", "tiled".
         more: keys beside, or instead of, those that the config gives.
+        head: names of tensors of an MTP head.
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    writer = gguf.GGUFWriter(file, "qwen35")
+    architecture = "qwen35moe" if "num_experts" in config else "qwen35"
+    writer = gguf.GGUFWriter(file, architecture)
     for key, value in (_gguf_keys(config) | dict(more)).items():
-        whole = f"qwen35.{key}"
+        whole = f"{architecture}.{key}"
         if isinstance(value, list):
             writer.add_array(whole, value)
         elif isinstance(value, float):
@@ -132,10 +179,12 @@ def write_hybrid_gguf(
             writer.add_uint32(whole, value)
     if (folder / "tokenizer.json").exists():
         add_vocabulary(writer, folder)
-    for name, tensor in load_file(folder / "model.safetensors").items():
+    for name in head:
+        writer.add_tensor(name, np.ones(config["hidden_size"], dtype=np.float32))
+    for name, tensor in _stacked(load_file(folder / "model.safetensors")).items():
         values = _converted(name, tensor.float().numpy(), config, leave_out)
         stored = kind
-        if values.ndim == 1 or values.shape[1] % gguf.GGML_QUANT_SIZES[kind][0]:
+        if values.ndim == 1 or values.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0]:
             stored = GGMLQuantizationType.F32
         data = gguf.quants.quantize(np.ascontiguousarray(values), stored)
         writer.add_tensor(_gguf_name(name), data, raw_dtype=stored)
@@ -152,7 +201,11 @@ def _gguf_keys(config: Mapping[str, Any]) -> dict[str, Any]:
         "context_length": config["max_position_embeddings"],
         "embedding_length": config["hidden_size"],
         "block_count": config["num_hidden_layers"],
-        "feed_forward_length": config["intermediate_size"],
+        "feed_forward_length": config.get("intermediate_size"),
+        "expert_count": config.get("num_experts"),
+        "expert_used_count": config.get("num_experts_per_tok"),
+        "expert_feed_forward_length": config.get("moe_intermediate_size"),
+        "expert_shared_feed_forward_length": config.get("shared_expert_intermediate_size"),
         "attention.head_count": config["num_attention_heads"],
         "attention.head_count_kv": config["num_key_value_heads"],
         "attention.key_length": config["head_dim"],
@@ -190,6 +243,8 @@ def _converted(
         values = -np.exp(values)
     if name.endswith("conv1d.weight"):
         values = values[:, 0]
+    if name.endswith("shared_expert_gate.weight"):
+        values = values[0]
     keys, heads = config["linear_num_key_heads"], config["linear_num_value_heads"]
     both = 2 * keys * config["linear_key_head_dim"]
     if "linear_attn" not in name or "tiled" in leave_out or inside:

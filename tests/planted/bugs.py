@@ -44,6 +44,19 @@ from hardware_bugs import (
     speeds_of_other_cards_kept,
 )
 from hypothesis import Phase, settings
+from model_bugs import (
+    cut_off_files_taken_for_whole,
+    damaged_scales_accepted,
+    end_of_text_taken_for_html,
+    experts_weighed_among_all,
+    factors_of_short_texts_for_long_ones,
+    message_end_ends_the_answer,
+    neighbours_taken_for_halves,
+    norms_without_their_one,
+    rates_taken_as_stored,
+    spaces_behind_control_tokens_doubled,
+    window_without_the_row_itself,
+)
 from native_bugs import rows_between_stretches_nobodys
 from parallel_bugs import (
     drafted_tail_shown,
@@ -52,6 +65,7 @@ from parallel_bugs import (
     guesses_kept_for_the_next_answer,
     lane_outlives_its_answer,
     merit_counted_twice,
+    noise_counted_from_where_reading_began,
     own_features_kept_behind_a_commit,
     own_token_kept_from_the_draft,
     rejected_pairs_of_a_head_stay,
@@ -64,6 +78,16 @@ from planning_bugs import (
     drafts_leave_their_embedding_behind,
     drafts_take_no_memory,
     features_take_no_memory,
+)
+from planting import everywhere
+from recurrent_bugs import (
+    accepted_rows_left_among_the_rejected,
+    convolution_over_neighbours,
+    rejected_rows_in_the_state,
+    siblings_begin_with_each_others_state,
+    states_that_do_not_go_back,
+    the_heads_block_counted,
+    value_heads_taken_for_neighbours,
 )
 from server_bugs import (
     answers_begun_anew_after_making_room,
@@ -288,8 +312,8 @@ def failed_loads_keep_what_they_had() -> None:
 
     kept: list[BaseException] = []
     honest = model_slot.refused
-    _everywhere("engine.service.model_slot", "refused", refused)
-    _everywhere("engine.loading.load", "clear_frames", lambda _: None)
+    everywhere("engine.service.model_slot", "refused", refused)
+    everywhere("engine.loading.load", "clear_frames", lambda _: None)
 
 
 def ledger_omission() -> None:
@@ -328,116 +352,6 @@ def opened_thought_twice() -> None:
         return Prompt([*before, *opening, *begun], begun, right.opening)
 
     ChatTemplate.prompt = prompt  # type: ignore[method-assign]
-
-
-def _places(file_kind: str, change: Callable[[Any], Any]) -> None:
-    """Change what is said of the stored tensors of one kind of file."""
-    from engine.model.weights.parts import PLACES
-
-    places: Any = PLACES
-    honest = places[file_kind]
-    places[file_kind] = lambda *tensor: map(change, honest(*tensor))
-
-
-def neighbours_taken_for_halves() -> None:
-    """llama.cpp stores the heads of Llama's queries and keys as it rotates them."""
-    _places("gguf", lambda part: replace(part, pairs=0))
-
-
-def norms_without_their_one() -> None:
-    """Gemma stores the factors of its norms less one."""
-    _places("safetensors", lambda part: replace(part, plus_one=False))
-
-
-def window_without_the_row_itself() -> None:
-    """A window of n is the row's own position and n - 1 before it, not n."""
-    from engine.model.families import common
-
-    def with_windows(config: Any, source: Any, usual: Any) -> Any:
-        blocks = honest(config, source, usual).blocks
-        wider = (replace(b, window=b.window + 1) if b.window else b for b in blocks)
-        return replace(config, blocks=tuple(wider))
-
-    honest = common.with_windows
-    for family in ("gemma", "gpt_oss", "llama", "qwen"):
-        _everywhere(f"engine.model.families.{family}", "with_windows", with_windows)
-
-
-def experts_weighed_among_all() -> None:
-    """Of the chosen experts some families' weights sum to one, and others' do not."""
-    from engine.model import config
-
-    experts: Any = config.Experts
-    honest = experts.__init__
-
-    def init(self: Any, *args: Any, **fields: Any) -> None:
-        honest(self, *args, **fields)
-        object.__setattr__(self, "normalise", not self.normalise)
-
-    experts.__init__ = init
-
-
-def factors_of_short_texts_for_long_ones() -> None:
-    """Longrope has other frequencies once the planned context is longer than the trained one."""
-    from engine.model.config import ModelConfig
-
-    ModelConfig.for_context = lambda self, _context: self  # type: ignore[method-assign]
-
-
-def cut_off_files_taken_for_whole() -> None:
-    """A download that broke off has all of its header, and not all of its weights."""
-    from engine.model.gguf import header
-
-    def placed(_cursor: Any, tensors: Any, start: int) -> dict[str, Any]:
-        return {name: replace(t, begin=start + t.begin) for name, t in tensors.items()}
-
-    header._placed = placed
-
-
-def damaged_scales_accepted() -> None:
-    """A scale that is no number makes every row of its block NaN, much later."""
-    from engine.backend.native.library import library
-
-    repack = library().dt_repack_rows
-
-    class Blind:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(library(), name)
-
-        def dt_repack_rows(self, *arguments: Any) -> int:
-            repack(*arguments)
-            return 0
-
-    _everywhere("engine.backend.native.matrix", "library", Blind)
-
-
-def end_of_text_taken_for_html() -> None:
-    """Phi-3 calls `</s>` a word: typed, it would be the token that ends a text."""
-    import re
-
-    from engine.model.text.vocabulary import library
-
-    library._HTML = re.compile(library._HTML.pattern.replace("|u|", "|u|s|"))
-
-
-def message_end_ends_the_answer() -> None:
-    """gpt-oss's <|end|> closes a thought, and the answer stops before it has said anything."""
-    from engine.model.text import template_source
-
-    template_source._ANSWER_ENDS = ()  # type: ignore[assignment]
-
-
-def spaces_behind_control_tokens_doubled() -> None:
-    """A template's "[INST] " gets a second space from the vocabulary, as at the start of a text."""
-    from engine.model.text.vocabulary import library
-
-    honest = library.libraries
-
-    def libraries(vocabulary: Any) -> Any:
-        right = honest(vocabulary)
-        return replace(right, inner=right.start)
-
-    _everywhere("engine.model.text.tokenizer", "libraries", libraries)
 
 
 def cards_matched_by_their_order() -> None:
@@ -489,6 +403,7 @@ _EXACT = (_DECODE + "test_exactness.py",)
 _HEAD = ("tests/engine/speculative/test_feature_head.py",)
 _PARALLEL = (_DECODE + "test_parallel_exactness.py",)
 _PARALLEL_HEADS = (_DECODE + "test_parallel_heads.py",)
+_WORKER = _DECODE + "test_draft_worker.py"
 _SPECULATION = ("tests/engine/speculative/test_draft_tree.py",)
 _DUO = "tests/engine/session/test_duo_answers.py"
 _FOLDERS = ("tests/engine/hub/test_head_folders.py",)
@@ -555,11 +470,19 @@ BUGS: dict[str, Bug] = {
         Bug(factors_of_short_texts_for_long_ones, _PARITY),
         Bug(cut_off_files_taken_for_whole, (_MODEL + "gguf/test_gguf_file.py",)),
         Bug(rows_between_stretches_nobodys, ("tests/engine/backend/test_native_pool.py",)),
+        Bug(rejected_rows_in_the_state, ("tests/engine/backend/test_delta.py",)),
+        Bug(accepted_rows_left_among_the_rejected, ("tests/engine/backend/test_delta.py",)),
+        Bug(convolution_over_neighbours, ("tests/engine/backend/test_delta.py",)),
+        Bug(siblings_begin_with_each_others_state, ("tests/engine/backend/test_delta.py",)),
+        Bug(states_that_do_not_go_back, ("tests/engine/backend/test_delta.py",)),
+        Bug(rates_taken_as_stored, ("tests/engine/loading/test_hybrid.py",)),
+        Bug(value_heads_taken_for_neighbours, ("tests/engine/loading/test_hybrid.py",)),
+        Bug(the_heads_block_counted, ("tests/engine/loading/test_hybrid.py",)),
         Bug(damaged_scales_accepted, ("tests/engine/backend/test_native_formats.py",)),
         Bug(drafted_tail_shown, _PARALLEL),
         Bug(own_token_kept_from_the_draft, _PARALLEL),
         Bug(tokens_behind_a_stop_string_counted, (_DUO,)),
-        Bug(settled_keys_left_where_they_were, ("tests/engine/speculative/test_draft_worker.py",)),
+        Bug(settled_keys_left_where_they_were, (_WORKER,)),
         Bug(guesses_kept_for_the_next_answer, _PARALLEL),
         Bug(lane_outlives_its_answer, _PARALLEL),
         Bug(
@@ -568,6 +491,7 @@ BUGS: dict[str, Bug] = {
         ),
         Bug(own_features_kept_behind_a_commit, _PARALLEL_HEADS),
         Bug(rejected_pairs_of_a_head_stay, _PARALLEL_HEADS),
+        Bug(noise_counted_from_where_reading_began, (_WORKER,)),
         Bug(merit_counted_twice, _SPECULATION),
         Bug(ties_by_the_order_of_calls, _SPECULATION),
         Bug(grafts_computed_twice, _SPECULATION),
@@ -599,13 +523,6 @@ def _draw_by_numpy() -> None:
     from engine.speculative.sampler import Sampler
 
     Sampler.native = lambda _self, _vocab: None  # type: ignore[method-assign]
-
-
-def _everywhere(module: str, name: str, value: object) -> None:
-    """Replace a function where it was imported by name."""
-    import importlib
-
-    setattr(importlib.import_module(module), name, value)
 
 
 def pytest_configure(config: pytest.Config) -> None:

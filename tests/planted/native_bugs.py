@@ -13,11 +13,11 @@ _OTHER_SETS = ("avx2", "avx_vnni", "avx512", "amx", "neon", "dotprod", "i8mm")
 
 def rows_between_stretches_nobodys() -> None:
     """Block rows that do not divide by threads are left over, and no thread multiplies them."""
-    _plant("project.c", "(int32_t)(all * (stretch + 1) / job->stretches)",
+    plant("project.c", "(int32_t)(all * (stretch + 1) / job->stretches)",
            "from + (int32_t)(all / job->stretches)")  # fmt: skip
 
 
-def _plant(name: str, honest: str, wrong: str) -> None:
+def plant(name: str, honest: str, wrong: str) -> None:
     """Use a library in which one line of a source differs.
 
     Portable kernels stand for those of every instruction set: they take seconds to compile.

@@ -168,3 +168,10 @@ def rejected_pairs_of_a_head_stay() -> None:
             state.discard = discard
 
     HeadCache.renew = renew  # type: ignore[method-assign]
+
+
+def noise_counted_from_where_reading_began() -> None:
+    """A draft that has read the end only ranks with the noise of positions as it counts them."""
+    from engine.speculative.beginnings import Beginnings
+
+    Beginnings.shifted = lambda _self, ranking: ranking  # type: ignore[method-assign]

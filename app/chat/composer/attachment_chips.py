@@ -104,7 +104,7 @@ class AttachmentChip(QFrame):
         if isinstance(self.file, ReadingFile):
             parts = [tr("Reading…")]
         else:
-            lines = self.file.text.count("\n") + 1
+            lines = len(self.file.text.splitlines())
             parts = [file_size(self.file.size), tr_count("{n} line", "{n} lines", lines)]
         if tokens is not None:
             parts.append(tr_count("{n} token", "{n} tokens", tokens))

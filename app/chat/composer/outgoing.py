@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from app.engine_link.asker import Asker
 from app.engine_link.background import in_background
 from app.engine_link.bridge import EngineBridge
 from app.engine_link.status import EngineStatus
-from app.history import StoredMessage
+from app.history import ChatSetup, StoredMessage
 from app.notices import report, report_failure, tell
 from app.session.attachments import (
     MOST_BYTES,
@@ -41,10 +41,11 @@ from app.widgets.file_dialog import ask_for_files
 from engine.errors import Cancelled, UserFixable
 from engine.events import RoundFinished
 from engine.language import number, tr, tr_count
-from engine.request import Role
+from engine.request import ChatRequest, Role
 
 _PAUSE_MS = 250
 _UNSENT = -1
+_ONE_TOKEN = "."
 _FOR_FILES = 0.6
 """Share of the context that files may take where only parts of them go along."""
 _LETTERS_PER_TOKEN = 3
@@ -402,17 +403,22 @@ class Outgoing(QObject):
                 self._choices.fits()
 
     def _count_files(self) -> None:
-        setup = self._session.setup
+        """Count each file by itself, without what a chat has around a message."""
         chips = self._composer.chips
         for asker in self._file_askers:
             asker.forget()
             asker.deleteLater()
         self._file_askers = [Asker(self._bridge, self) for _ in self.attachments]
         for asker, attachment in zip(self._file_askers, self.attachments, strict=True):
-            message = StoredMessage(_UNSENT, Role.USER, as_block(attachment))
-            build = partial(counted_request, [message], setup)
             show = partial(chips.show_tokens, attachment)
-            asker.count(build, show)
+            counted = partial(self._count_file, asker, as_block(attachment), show)
+            asker.count(partial(_alone, _ONE_TOKEN, self._session.setup), counted)
+
+    def _count_file(
+        self, asker: Asker, text: str, show: Callable[[int], None], around_one: int
+    ) -> None:
+        build = partial(_alone, text, self._session.setup)
+        asker.count(build, lambda tokens: show(max(tokens - around_one + 1, 1)))
 
     def _status_changed(self, status: EngineStatus) -> None:
         """Count again for another model, which counts in another way."""
@@ -427,6 +433,10 @@ class Outgoing(QObject):
             return
         if self._session.shows_live and event.context_used:
             self._composer.meter.follow(Fill(event.context_used + self._ahead, plan.context))
+
+
+def _alone(text: str, setup: ChatSetup) -> ChatRequest:
+    return counted_request([StoredMessage(_UNSENT, Role.USER, text)], setup)
 
 
 def _joined(drafts: Sequence[Draft]) -> Draft:

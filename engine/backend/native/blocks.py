@@ -23,7 +23,7 @@ from engine.backend.native.library import (
     Mlp,
     library,
 )
-from engine.backend.native.matrix import LANES, NATIVE_KINDS, Packed, pack
+from engine.backend.native.matrix import EMPTY, LANES, NATIVE_KINDS, Packed, pack
 from engine.backend.native.memory import Arena
 from engine.backend.native.pool import ThreadPool
 from engine.backend.shared import Borrowed, Shared
@@ -167,24 +167,29 @@ class BlockPacker:
         experts = [f"{prefix}experts.{expert}." for expert in range(config.count)]
         gate_up = [[f"{expert}gate_proj", f"{expert}up_proj"] for expert in experts]
         down = [[f"{expert}down_proj"] for expert in experts]
-        mlps = (Mlp * config.count)()
+        mlps = (Mlp * (config.count + config.shared))()
         parts = self._stack(gate_up, inner), self._stack(down, hidden)
-        for mlp, both, (last,) in zip(mlps, *parts, strict=True):
+        for mlp, both, (last,) in zip(mlps[: config.count], *parts, strict=True):
             mlp.gate_up, mlp.down = (Matrix * 2)(*both), last
         if config.bias:
             starts = self._biases(chain(*gate_up)), self._biases(chain(*down))
             for index, mlp in enumerate(mlps):
                 mlp.gate_up_bias = starts[0] + index * 2 * inner * c.sizeof(c.c_float)
                 mlp.down_bias = starts[1] + index * hidden * c.sizeof(c.c_float)
+        routers = [self._unquantised(f"{router}.weight"), EMPTY]
+        if config.shared:
+            routers[1] = self._unquantised(f"{prefix}shared_expert_gate.weight")
+            mlps[config.count] = self._mlp(f"{prefix}shared_expert.")
         self.experts.append(mlps)
         return ExpertsStruct(
-            router=self._unquantised(f"{router}.weight"),
+            router=(Matrix * 2)(*routers),
             router_bias=self._bias(config.bias, [router]),
             expert=mlps,
             count=config.count,
             used=config.used,
             intermediate=inner,
             normalise=config.normalise,
+            shared=config.shared,
         )
 
     def _stack(self, experts: Sequence[Sequence[str]], rows: int) -> list[list[Matrix]]:

@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 5
+ABI_VERSION = 6
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -113,10 +113,10 @@ class ExpertsStruct(c.Structure):
     """dt_experts."""
 
     _fields_ = (
-        ("router", Matrix),
+        ("router", Matrix * 2),
         ("router_bias", c.c_void_p),
         ("expert", c.POINTER(Mlp)),
-        *_all(c.c_int32, "count used intermediate normalise"),
+        *_all(c.c_int32, "count used intermediate normalise shared"),
     )
 
 

@@ -146,6 +146,7 @@ def _segment_of(config: ModelConfig, blocks: Sequence[BlockConfig]) -> SegmentSt
         if experts is not None:
             struct.experts.count, struct.experts.used = experts.count, experts.used
             struct.experts.intermediate = experts.intermediate_size
+            struct.experts.shared = experts.shared
         if delta is not None:
             struct.delta.key_heads, struct.delta.value_heads = delta.key_heads, delta.value_heads
             struct.delta.key_dim, struct.delta.value_dim = delta.key_dim, delta.value_dim

@@ -119,9 +119,11 @@ def work_of(segment: SegmentStruct) -> Work:
 
 def _block(block: BlockStruct) -> Iterator[Reads]:
     experts = block.experts
-    yield from _matrices([*block.in_, block.out, *_mlp(block.mlp), experts.router])
+    yield from _matrices([*block.in_, block.out, *_mlp(block.mlp), *experts.router])
     for index in range(experts.count):
         yield from _matrices(_mlp(experts.expert[index]), experts.used / experts.count)
+    if experts.shared:
+        yield from _matrices(_mlp(experts.expert[experts.count]))
 
 
 def _fusion(segment: SegmentStruct) -> Iterator[Reads]:

@@ -30,7 +30,12 @@ from engine.model.families.qwen import (
     read_qwen3,
     read_qwen3_moe,
 )
-from engine.model.families.qwen3_5 import QWEN3_5, read_qwen3_5
+from engine.model.families.qwen3_5 import (
+    QWEN3_5,
+    QWEN3_5_MOE,
+    read_qwen3_5,
+    read_qwen3_5_moe,
+)
 from engine.model.json_object import JsonObject
 
 
@@ -60,6 +65,7 @@ READERS: dict[str, Family] = {
     "qwen3": Family("Qwen3ForCausalLM", QWEN3, read_qwen3),
     "qwen3_moe": Family("Qwen3MoeForCausalLM", QWEN3_MOE, read_qwen3_moe),
     "qwen3_5_text": Family("Qwen3_5ForCausalLM", QWEN3_5, read_qwen3_5),
+    "qwen3_5_moe_text": Family("Qwen3_5MoeForCausalLM", QWEN3_5_MOE, read_qwen3_5_moe),
     "phi3": Family("Phi3ForCausalLM", PHI3, read_phi3),
     "gemma2": Family("Gemma2ForCausalLM", GEMMA2, read_gemma2),
     "gemma3_text": Family("Gemma3ForCausalLM", GEMMA3, read_gemma3),
@@ -71,6 +77,7 @@ WITH_IMAGES = {
     "gemma3": ("Gemma3ForConditionalGeneration", "gemma3_text"),
     "mistral3": ("Mistral3ForConditionalGeneration", "mistral"),
     "qwen3_5": ("Qwen3_5ForConditionalGeneration", "qwen3_5_text"),
+    "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text"),
 }
 """Models that also see pictures, whose text part is run: -> architecture, the text's family."""
 _SHARED = ("bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.language import tr
-from engine.model.config import Delta, ModelConfig
+from engine.model.config import Delta, Experts, ModelConfig
 from engine.model.families.common import read_plain, unsupported, with_blocks
 from engine.model.json_object import JsonObject
 
@@ -25,6 +25,16 @@ QWEN3_5: dict[str, object] = {
     "linear_value_head_dim": 128,
     "linear_num_key_heads": 16,
     "linear_num_value_heads": 32,
+}
+QWEN3_5_MOE: dict[str, object] = {
+    **QWEN3_5,
+    "hidden_size": 2048,
+    "num_hidden_layers": 40,
+    "num_key_value_heads": 2,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "num_experts_per_tok": 8,
+    "num_experts": 256,
 }
 TILED = "linear_value_heads_tiled"
 """A member of our own: value heads lie as llama.cpp's files have them; see `Delta.tiled`."""
@@ -46,6 +56,23 @@ def read_qwen3_5(source: JsonObject) -> ModelConfig:
             replace(block, rope=None, delta=delta) if recurrent[i] else replace(block, gated=True)
         ),
     )
+
+
+def read_qwen3_5_moe(source: JsonObject) -> ModelConfig:
+    """The text part of Qwen3.5 and 3.6 with experts, one of which serves every token."""
+    inner = source.integer("moe_intermediate_size", 1, 1 << 19)
+    if source.integer("shared_expert_intermediate_size", 1, 1 << 19) != inner:
+        raise unsupported(tr("its shared expert is of another size than the others"))
+    count = source.integer("num_experts", 1, 1 << 12)
+    experts = Experts(
+        count,
+        used=source.integer("num_experts_per_tok", 1, count),
+        intermediate_size=inner,
+        normalise=True,
+        shared=True,
+    )
+    config = replace(read_qwen3_5(source), intermediate_size=inner)
+    return with_blocks(config, lambda _, block: replace(block, experts=experts))
 
 
 def _delta(source: JsonObject) -> Delta:

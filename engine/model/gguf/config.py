@@ -147,7 +147,9 @@ def _shape(model: _Model) -> Members:
         raise unsupported(tr("its keys and values have different sizes"))
     return {
         "hidden_size": model.whole("embedding_length"),
-        "intermediate_size": model.whole("feed_forward_length"),
+        "intermediate_size": model.optional_whole("feed_forward_length", 1)
+        or model.optional_whole("expert_feed_forward_length", 1)
+        or model.whole("feed_forward_length"),
         "num_hidden_layers": model.blocks,
         "num_attention_heads": heads,
         "num_key_value_heads": model.optional_whole("attention.head_count_kv", 1) or heads,
@@ -313,6 +315,16 @@ def _qwen35(model: _Model) -> Members:
     }
 
 
+def _qwen35_moe(model: _Model) -> Members:
+    """Experts in all blocks, whose weights sum to 1, and one that all tokens share."""
+    return _qwen35(model) | {
+        "num_experts": model.whole("expert_count"),
+        "num_experts_per_tok": model.whole("expert_used_count"),
+        "moe_intermediate_size": _inner(model),
+        "shared_expert_intermediate_size": model.whole("expert_shared_feed_forward_length"),
+    }
+
+
 def _smollm3(model: _Model) -> Members:
     """Every fourth block knows no positions."""
     return {**_biases(model), "no_rope_layer_interval": 4, "use_sliding_window": False}
@@ -396,6 +408,7 @@ _FAMILIES: dict[str, tuple[str, Callable[[_Model], Members]]] = {
     "qwen3": ("qwen3", _qwen3),
     "qwen3moe": ("qwen3_moe", _qwen3_moe),
     "qwen35": ("qwen3_5_text", _qwen35),
+    "qwen35moe": ("qwen3_5_moe_text", _qwen35_moe),
     "smollm3": ("smollm3", _smollm3),
     "phi3": ("phi3", _phi3),
     "gemma2": ("gemma2", _gemma2),

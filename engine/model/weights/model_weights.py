@@ -70,7 +70,7 @@ def layout(
 
 def _own_head(config: ModelConfig) -> tuple[str, ...]:
     """Return how tensors begin that are of a head which drafts for this very model (MTP)."""
-    if config.family != QWEN3_5:
+    if config.family not in QWEN3_5:
         return ()
     return "mtp.", "model.mtp.", f"blk.{config.num_layers}."
 

@@ -70,8 +70,8 @@ def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator
         name: canonical name of the tensor.
         shape: its shape.
     """
-    if config.family == QWEN3_5:
-        yield _qwen3_5(name, shape)
+    if config.family in QWEN3_5:
+        yield from _qwen3_5(config, name, shape)
         return
     norm = name.endswith("norm.weight") and config.family.startswith("gemma")
     if config.family == "qwen3_moe":
@@ -93,15 +93,20 @@ def safetensors_places(config: ModelConfig, name: str, shape: Shape) -> Iterator
         yield plain
 
 
-def _qwen3_5(name: str, shape: Shape) -> StoredPart:
-    """Return a part in Qwen3.5's layout; the norm inside a delta layer alone is stored as it is."""
-    plain = StoredPart(name, shape, shape)
+def _qwen3_5(config: ModelConfig, name: str, shape: Shape) -> Iterator[StoredPart]:
+    """Yield parts in Qwen3.5's layout; the norm inside a delta layer alone is stored as it is."""
+    plain = StoredPart(name.replace(".mlp.router.", ".mlp.gate."), shape, shape)
+    match = _PLACE.fullmatch(name)
     if name.endswith("linear_attn.rate"):
-        return replace(plain, stored=name.replace(".rate", ".A_log"), log_rate=True)
-    if name.endswith("conv1d.weight"):
-        return replace(plain, whole=(shape[0], 1, shape[1]))
-    inside = name.endswith("linear_attn.norm.weight")
-    return replace(plain, plus_one=name.endswith("norm.weight") and not inside)
+        yield replace(plain, stored=name.replace(".rate", ".A_log"), log_rate=True)
+    elif name.endswith("conv1d.weight"):
+        yield replace(plain, whole=(shape[0], 1, shape[1]))
+    elif match and (expert := _EXPERT.fullmatch(match["rest"])):
+        yield plain
+        yield _stacked(config, plain, f"{match['block']}mlp.experts.", expert)
+    else:
+        inside = name.endswith("linear_attn.norm.weight")
+        yield replace(plain, plus_one=name.endswith("norm.weight") and not inside)
 
 
 def _phi3(config: ModelConfig, plain: StoredPart, block: str, rest: str) -> StoredPart:
@@ -183,6 +188,10 @@ GGUF_LEAVES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
     "mlp.router": "ffn_gate_inp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
     "linear_attn.in_proj_qkv": "attn_qkv",
     "linear_attn.in_proj_b": "ssm_beta",
     "linear_attn.in_proj_a": "ssm_alpha",
@@ -206,7 +215,7 @@ GGUF_OUTSIDE = {
 """Tensors outside the blocks."""
 _GGUF_RATES = {"rate": "ssm_a", "dt_bias": "ssm_dt.bias"}
 """Vectors of a delta layer, whose names end in other words than "weight" and "bias"."""
-QWEN3_5 = "qwen3_5_text"
+QWEN3_5 = ("qwen3_5_text", "qwen3_5_moe_text")
 _PAIRED = ("llama", "mistral", "ministral", "smollm3")
 """Families whose queries and keys llama.cpp rotates by neighbouring pairs."""
 
@@ -231,6 +240,8 @@ def gguf_places(config: ModelConfig, name: str, shape: Shape) -> Iterator[Stored
         return
     which = rest.rpartition(".")[2].removesuffix("_proj")
     plain = StoredPart(block + _gguf_name(config, rest, leaf), shape, shape)
+    if rest == "mlp.shared_expert_gate":
+        plain = replace(plain, whole=shape[1:])  # the one row is stored as a vector
     if config.family == "phi3" and which in ("gate", "up"):
         first, rows = _place_in_fused(config, which)
         fused = f"{block}ffn_up.weight"
@@ -253,7 +264,7 @@ def _gguf_name(config: ModelConfig, rest: str, leaf: str) -> str:
         return f"{WITH_OUTPUT_NORMS[rest]}.{leaf}"
     if leaf in _GGUF_RATES:
         return _GGUF_RATES[leaf]
-    if config.family in ("gpt_oss", QWEN3_5) and rest == "post_attention_layernorm":
+    if config.family in ("gpt_oss", *QWEN3_5) and rest == "post_attention_layernorm":
         return "post_attention_norm.weight"
     return f"{GGUF_LEAVES[rest]}.{leaf}"
 

@@ -10,13 +10,15 @@ from desk import Desk
 from fake_engine import Script
 from PySide6.QtWidgets import QPushButton
 
+from app.engine_link.plan_texts import mode_name
 from app.engine_link.running import Running
 from app.settings.file import load, save
 from app.settings.model import Settings
 from app.settings.profiles import GIB, ModelProfile, ProfiledModel
 from app.shell.banner import Banner
+from app.showcase.script import MODEL_NAME
 from engine.commands import DraftChoice, Generate, Load, Mode
-from engine.events import Failed
+from engine.events import Failed, PlanReady
 
 MODEL = Path("model")
 NO = Failed(0.0, None, "This head was trained for another model.", "Choose another one.")
@@ -207,3 +209,17 @@ def test_a_context_that_gets_shorter_is_said_and_can_be_kept(desk: Desk) -> None
     keep.click()
     desk.bot.waitUntil(lambda: loads(desk)[-1].context == long)
     assert loads(desk)[-1].mode is Mode.PLAIN
+
+
+def test_a_model_that_automatic_moves_is_told_of(desk: Desk) -> None:
+    """The engine does so between answers; who has chosen a mode is not told of his own choice."""
+    desk.ready()
+    load, before = loads(desk)[-1], desk.script.plan
+    mode = Mode.DUO if before.mode is not Mode.DUO else Mode.CPU
+    moved = replace(before, mode=mode)
+    for plan in (before, moved):
+        desk.tell(PlanReady(0.0, load.model, MODEL_NAME, plan, load))
+    desk.bot.waitUntil(lambda: bool(banners(desk)))
+    assert banners(desk) == [
+        f"Automatic has changed to {mode_name(mode)}, which should be faster here."
+    ]

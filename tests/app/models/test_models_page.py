@@ -340,6 +340,10 @@ def test_a_narrow_window_has_the_detail_below_the_list(visitor: Visitor) -> None
     assert page._splitter.orientation() is Qt.Orientation.Horizontal
     window.resize(700, 800)
     visitor.until(lambda: page._splitter.orientation() is Qt.Orientation.Vertical)
+    window.resize(900, 600)  # where both together would show next to nothing
+    visitor.until(lambda: page._splitter.orientation() is Qt.Orientation.Horizontal)
+    window.resize(700, 800)
+    visitor.until(lambda: page._splitter.orientation() is Qt.Orientation.Vertical)
     window.resize(1280, 800)
     visitor.until(lambda: page._splitter.orientation() is Qt.Orientation.Horizontal)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hybrid_models import apart, reference_logits, write_hybrid
+from hybrid_models import EXPERTS, apart, reference_logits, write_hybrid
 from native_models import native_decoder
 from test_one_arithmetic import (
     LENGTH,
@@ -82,6 +82,7 @@ def test_a_path_of_a_tree_gives_the_numbers_of_transformers(
         {"linear_num_value_heads": 34, "num_key_value_heads": 1, "head_dim": 48},
         {"num_hidden_layers": 3, "layer_types": ["linear_attention"] * 3},
         {"num_hidden_layers": 2, "layer_types": ["full_attention"] * 2},
+        EXPERTS,
     ],
     ids=str,
 )
@@ -117,6 +118,14 @@ def hashes(model: Decoder, chunks: tuple[int, ...]) -> set[str]:
 @pytest.mark.parametrize("fmt", [Format.F32, Format.Q4, Format.Q8], ids=lambda fmt: fmt.name)
 def test_one_hash(folder: Path, fmt: Format) -> None:
     """Over instruction sets, threads, forwards, trees, commits and copies."""
+    assert_one_hash(folder, fmt)
+
+
+def test_one_hash_with_experts(tmp_path: Path) -> None:
+    assert_one_hash(write_hybrid(tmp_path, **EXPERTS), Format.Q8)
+
+
+def assert_one_hash(folder: Path, fmt: Format) -> None:
     found: dict[object, set[str]] = {}
     for isa in ISAS:
         assert library().dt_use_isa(isa) == 0

@@ -91,6 +91,8 @@ def test_without_a_token(served: tuple[subprocess.Popen[bytes], Any]) -> None:
         ["--host", "0.0.0.0", "--no-token"],  # noqa: S104 - refused
         ["--host", "0.0.0.0", "--token", "short"],  # noqa: S104 - refused
         ["--no-token", "--token", "mine"],
+        ["--token-file", "/nowhere/token"],
+        ["--tls-key", "/nowhere/key.pem", "--token", "mine"],
         ["--token", "with blanks"],
         ["--port", "65536"],
         ["--port", "-1"],
@@ -132,6 +134,7 @@ def test_for_people_it_says_what_is_open(duotail: Duotail, monkeypatch: pytest.M
 
     monkeypatch.setattr("engine.cli.serve._write", write)
     monkeypatch.setattr(settings, "keep_secret", lambda *_: False)
+    monkeypatch.setattr(settings, "_in_file", lambda *_: False)
     assert duotail("serve", "--host", "0.0.0.0").code == 0  # noqa: S104 - with a token
     (text,) = shown
     assert "http://127.0.0.1:" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,25 @@ import pytest
 import torch
 from engine_session import Session, answer_of, generate, user
 from gguf import GGMLQuantizationType
-from hybrid_models import UNLIKE, apart, reference_logits, write_hybrid, write_hybrid_gguf
+from hybrid_models import (
+    EXPERTS,
+    UNLIKE,
+    apart,
+    reference_logits,
+    with_stacked_experts,
+    write_hybrid,
+    write_hybrid_gguf,
+)
 from native_models import native_decoder
 from safetensors.torch import load_file, save_file
 from tiny_models import reference, write_chat_model
 
 from engine.backend.decoder import Decoder
+from engine.backend.ledger import Account, Ledger
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.bench.recipes import tensor_kinds
+from engine.bench.shapes import shape
 from engine.commands import DraftChoice, Mode, WeightFormat
 from engine.errors import NotPossible, UserFixable
 from engine.events import Finished, RoundFinished
@@ -27,6 +39,8 @@ from engine.loading.inspected_model import own_model
 from engine.model.families import open_config
 from engine.model.local_model import LocalModel
 from engine.model.weights.model_weights import ModelWeights
+from engine.model.weights.random_weights import RandomWeights
+from engine.plan.footprint import footprint
 from engine.request import SamplingParams
 from engine.session.answer import read
 from engine.speculative.decoding import OPENING
@@ -76,6 +90,33 @@ def test_value_heads_may_be_as_many_as_key_heads(tmp_path: Path) -> None:
     same = write_hybrid(tmp_path / "same", linear_num_key_heads=3, linear_num_value_heads=3)
     file = write_hybrid_gguf(same, tmp_path / "m.gguf")
     assert apart(logits(of_gguf(file)), reference_logits(same, TOKENS)) < 1e-4
+
+
+def test_the_block_of_a_head_is_none_of_the_models(folder: Path, tmp_path: Path) -> None:
+    more = {"block_count": 6, "nextn_predict_layers": 1}
+    more["attention.recurrent_layers"] = [True, True, False, True, False, False]
+    head = ["blk.5.nextn.enorm.weight", "blk.5.attn_norm.weight"]
+    file = write_hybrid_gguf(folder, tmp_path / "m.gguf", more=more, head=head)
+    assert apart(logits(of_gguf(file)), reference_logits(folder, TOKENS)) < 1e-4
+
+
+def test_experts_in_gguf_are_the_same_model(tmp_path: Path) -> None:
+    mixture = write_hybrid(tmp_path / "mixture", **EXPERTS)
+    file = write_hybrid_gguf(mixture, tmp_path / "m.gguf")
+    assert apart(logits(of_gguf(file)), reference_logits(mixture, TOKENS)) < 1e-4
+
+
+def test_experts_as_they_are_published_are_the_same_model(tmp_path: Path) -> None:
+    mixture = write_hybrid(tmp_path / "mixture", **EXPERTS)
+    stacked = with_stacked_experts(mixture, tmp_path / "stacked")
+    one, other = (logits(native_decoder(each, Format.F32)) for each in (mixture, stacked))
+    assert np.array_equal(one, other)
+
+
+def test_a_shared_expert_of_another_size_is_told(tmp_path: Path) -> None:
+    mixture = write_hybrid(tmp_path, **EXPERTS | {"shared_expert_intermediate_size": 48})
+    with pytest.raises(UserFixable, match="shared expert"):
+        open_config(mixture)
 
 
 def test_every_fourth_block_attends_where_the_file_says_no_more(tmp_path: Path) -> None:
@@ -159,6 +200,21 @@ def test_what_cannot_be_right_is_said(
 def test_the_portable_floats_do_not_serve_it(chat: Path) -> None:
     with pytest.raises(NotPossible, match="recurrent states"):
         own_model(LocalModel.inspect(chat), WeightFormat.F32)
+
+
+@pytest.mark.parametrize("name", ["qwen3.5-0.8b", "qwen3.5-4b"])
+def test_memory_is_what_was_planned(name: str) -> None:
+    """Of two of the published shapes' blocks of each kind."""
+    whole = shape(name)
+    config = replace(whole, blocks=whole.blocks[2:4] * 2, vocab_size=4096)
+    ledger = Ledger("cpu", "Memory")
+    weights = RandomWeights(config, tensor_kinds(config, "q4_0"))
+    backend = NativeBackend(Format.Q4, account=Account(ledger, "target"))
+    model = Decoder.build(config, weights, backend)
+    state = model.new_state(2000)
+    planned = footprint(config, WeightFormat.Q4)
+    assert state.nbytes == planned.kv_bytes(2000, 4)
+    assert model.weight_bytes == pytest.approx(planned.weight_bytes, rel=0.01)
 
 
 # ---- text ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from test_planner import ANYTHING, CHEAP, GIB, SMALL_TARGET
 from engine.backend.simulated.spec import simulated_accelerator
 from engine.commands import Mode
 from engine.machine.facts import Host, Machine
-from engine.machine.reached import PlacementKind, Reached
+from engine.machine.reached import PlacementKey, PlacementKind, Reached
 from engine.machine.speeds import Speeds
 from engine.plan.facts import DraftFacts, Wish
 from engine.plan.plan import Plan
@@ -49,6 +49,25 @@ def test_what_falls_short_is_left_and_returned_to_if_the_other_is_worse() -> Non
     assert made.tokens_per_s == pytest.approx(short.tokens_per_s)
     assert any("was tried and is slower here" in reason for reason in made.reasons)
     assert not any("was tried" in reason for reason in first.reasons)
+
+
+def test_what_the_cpu_fell_short_of_a_card_with_little_of_the_target_does_too() -> None:
+    """Otherwise the model would be moved there by a prediction that was wrong already."""
+    planning = asked()
+    first = planning.plan()
+    assert first.key.kind is PlacementKind.CPU
+    knowing = planning.knowing([reached(planning, first, 0.8)])
+    there = MACHINE.accelerators[0].device
+    shares = []
+    for cut in range(len(SMALL_TARGET.footprint.blocks) + 2):  # the head is one more
+        key = PlacementKey(True, there, False, cut)
+        before, after = planning.rate(key), knowing.rate(key)
+        assert before is not None
+        assert after is not None
+        shares.append(after / before)
+    assert shares[0] == pytest.approx(0.8)
+    assert shares == sorted(shares)
+    assert shares[-1] > 0.95
 
 
 def test_what_other_models_reached_says_nothing() -> None:

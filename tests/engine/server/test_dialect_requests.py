@@ -48,7 +48,8 @@ def test_what_is_left_open_is_as_the_model_recommends() -> None:
     engine.dispatcher.take(plan(SamplingParams(temperature=0.6, top_k=20, top_p=0.95)))
     ask(engine.application(), CHAT, HELLO | {"top_p": 0.5, "seed": 1})
     assert engine.asked.request.sampling == SamplingParams(0.6, 20, 0.5, seed=1)
-    assert read(CHAT, seed=1).sampling == SamplingParams(1.0, seed=1)  # it recommends nothing
+    usual = SamplingParams(0.8, 40, 0.95, 0.05, seed=1)  # where it recommends nothing
+    assert read(CHAT, seed=1).sampling == usual
 
 
 def test_a_negative_seed_and_top_k_are_taken_as_others_take_them() -> None:

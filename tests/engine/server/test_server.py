@@ -36,7 +36,9 @@ from engine.server.settings import ServerSettings
 TOKEN = "a-token-of-the-tests"
 CHAT = "/v1/chat/completions"
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Tell me about the sea."}]}
-LONG = HELLO | {"max_tokens": 10_000, "temperature": 100, "seed": 1}
+LONG = HELLO | {
+    "max_tokens": 10_000, "temperature": 100, "top_k": 0, "top_p": 1, "min_p": 0, "seed": 1
+}  # fmt: skip
 """At random among all tokens: it ends with the context."""
 
 

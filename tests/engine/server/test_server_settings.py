@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from engine.server.settings import (
     kept_token,
     network_address,
     new_token,
+    token_in,
 )
 
 
@@ -138,3 +140,18 @@ def test_the_address_in_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tokens() -> None:
     assert is_token("abc-123_~!")
     assert not any(map(is_token, ("", "a b", "a\n", "ü", "x" * 401)))
+
+
+def test_without_a_keyring_the_token_is_in_a_file_of_its_owner(tmp_path: Path) -> None:
+    token, kept = kept_token(tmp_path)
+    assert kept
+    (file,) = tmp_path.iterdir()
+    if os.name == "posix":
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert kept_token(tmp_path) == (token, True)
+    assert token_in(file) == token
+    new, _ = new_token(tmp_path)
+    assert new != token
+    assert kept_token(tmp_path) == (new, True)
+    with pytest.raises(UserFixable):
+        token_in(tmp_path / "missing")

@@ -12,11 +12,13 @@ from head_models import HEADS, HeadWeights, small_target
 from parallel_runs import ParallelRun, RandomPace, lane_of, run
 from riddles import VOCAB, RiddleCache, answer, following, riddle_head, riddle_target
 from scripted_lanes import script_the_draft, script_time
+from watched_lanes import at_rest
 
 from engine.backend.decoder import Decoder
 from engine.backend.ledger import unlimited
 from engine.backend.native.library import Format
 from engine.backend.native.segment import NativeBackend
+from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Budget
 from engine.backend.tree import TokenTree
 from engine.errors import Cancelled
@@ -26,6 +28,8 @@ from engine.speculative.draft_tree import DraftPace
 from engine.speculative.draft_worker import Outlook, ParallelDraft
 from engine.speculative.drafters.drafter import DraftContext
 from engine.speculative.drafters.lookup import LookupDrafter
+from engine.speculative.drafters.model import HeadDrafter
+from engine.speculative.sampler import Sampler
 
 FORESEEN = ["greedy", "sampled"]
 """Samplings whose draws a head foresees that solves every riddle."""
@@ -242,3 +246,37 @@ def test_real_heads_of_every_kind(config: ModelConfig) -> None:
         done = run(target, lane, prompt, sampling, controller=RandomPace(rng))
         assert done.tokens == plain.tokens
         assert sum(each.drafted for each in done.rounds) > 20
+
+
+@pytest.mark.parametrize("reads", [16, 59, 400])
+@pytest.mark.parametrize("sampling", ["greedy", "sampled"])
+def test_a_head_that_has_read_the_end_offers_what_it_does_in_turns(
+    sampling: str, reads: int
+) -> None:
+    config = next(iter(HEADS.values()))
+    target = Decoder.build(small_target(), HeadWeights(small_target()), NativeBackend(Format.Q8))
+    assert config.fusion is not None
+    target.feed(config.fusion, unlimited())
+    draft = Decoder.build(config, HeadWeights(config), NativeBackend(Format.Q4))
+    prompt = np.random.default_rng(3).integers(3, 300, 60).tolist()
+    state = target.new_state(256)
+    target.forward(state, prompt[:-1])
+    state.commit(range(len(prompt) - 1))
+    context = DraftContext(
+        prompt, Sampler(SAMPLINGS[sampling], len(prompt)), lambda: False, state.features
+    )
+    drafter = HeadDrafter(draft, PrefixCache(draft, 256, 1 << 28))
+    drafter.begin(context)
+    drafter.read(context, reads)
+    chain = drafter.propose(context, Budget(3, 3, 1))
+    with lane_of(draft).worker(context, reads=reads) as worker:
+        worker.set_pace(DraftPace(ahead=6))
+        at_rest(worker)
+        tree = worker.tree(400)
+    node = 0
+    for token, score in zip(chain.tokens[1:], chain.scores[1:], strict=True):
+        below = tree.children()[node]
+        assert next(iter(below)) == token
+        node = below[token]
+        np.testing.assert_allclose(tree.scores[node], score, rtol=1e-4, atol=1e-5)
+    assert len(chain.tokens) == 4

@@ -1,0 +1,59 @@
+"""Planted bugs of recurrent states and of the families that have them; see `bugs`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from native_bugs import plant
+
+
+def rejected_rows_in_the_state() -> None:
+    """A round writes its rows into the state, as if all of them were accepted."""
+    plant("delta.c", "w->eager || node == 0 ? -1 : 0, w->eager ? -1 : 0", "-1, -1")
+
+
+def accepted_rows_left_among_the_rejected() -> None:
+    """Rows of an accepted path stay where they were staged, and others are taken in."""
+    plant("delta.c", "memmove(row_at(s, target + i), row_at(s, sources[i]),",
+          "if (0) memmove(row_at(s, target + i), row_at(s, sources[i]),")  # fmt: skip
+
+
+def convolution_over_neighbours() -> None:
+    """The convolution sees the rows staged before a node, not those of its path."""
+    plant("delta.c", "return parent < 0 ? w->taken - 1 : w->taken + parent;", "return node - 1;")
+
+
+def siblings_begin_with_each_others_state() -> None:
+    """A node's first child overwrites the state that the others begin with."""
+    plant("delta.c", "alone = node == last && from >= 0", "alone = from >= 0")
+
+
+def states_that_do_not_go_back() -> None:
+    """A conversation that is cropped keeps the state of what is gone."""
+    from engine.backend.native.cache import NativeCache
+
+    NativeCache.reusable = lambda _self, slots: slots  # type: ignore[method-assign]
+    plant("delta.c", "if (state->past > w->committed || w->taken > DT_MOST_ROWS)",
+          "if (w->taken < 0) w->taken = 0;\n    if (0)")  # fmt: skip
+    NativeCache.crop = lambda _self, _slots: None  # type: ignore[method-assign]
+
+
+def value_heads_taken_for_neighbours() -> None:
+    """Value heads of a GGUF file are taken to lie beside those of the same key head."""
+    from engine.model.families import qwen3_5
+
+    honest = qwen3_5._delta
+    qwen3_5._delta = lambda source: replace(honest(source), tiled=False)
+
+
+def the_heads_block_counted() -> None:
+    """The block of an MTP head is taken for one of the model's."""
+    from engine.model.gguf import config
+
+    honest = config._Model.optional_whole
+
+    def optional_whole(self: Any, name: str, *limits: int) -> Any:
+        return None if name == "nextn_predict_layers" else honest(self, name, *limits)
+
+    config._Model.optional_whole = optional_whole  # type: ignore[method-assign]
