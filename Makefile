@@ -17,7 +17,7 @@ BOOTSTRAP = @test -n "$(PYTHON)" || { \
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run desktop test test-all sanitize fuzz bench-peer gpu-check lint format texts clean
+.PHONY: help setup run desktop test test-all sanitize fuzz release bench-peer gpu-check lint format texts clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -55,6 +55,10 @@ fuzz: ## Fuzz what takes files and texts of strangers: eight hours; ARGS="gguf -
 	$(BOOTSTRAP) --dev
 	@$(BIN)/python tests/fuzz/fuzz.py $(or $(ARGS),all)
 
+release: ## Build and check wheels, source, portable folder and Debian package into dist
+	$(BOOTSTRAP) --dev
+	@$(BIN)/python packaging/release.py
+
 bench-peer: ## Compare with llama.cpp, which is built first, once (some minutes)
 	$(BOOTSTRAP)
 	@$(BIN)/python packaging/peer.py
@@ -81,5 +85,5 @@ texts: ## Collect the texts to translate and compile the translations
 	@$(BIN)/python packaging/texts.py
 
 clean: ## Remove .venv and everything else that was built, but for wheels in dist
-	rm -rf $(VENV) .setup.lock .venv-peer .fuzz build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .setup.lock .venv-peer .venv-release .fuzz build engine/_native* *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find app engine resources packaging tests -name __pycache__ -prune -exec rm -rf {} +

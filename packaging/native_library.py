@@ -250,14 +250,12 @@ class _Objects:
 
 def _link(compiler: Compiler, objects: "list[Path]", target: Path) -> None:
     """Link objects to a library, which is replaced when the new one is whole."""
-    new = target.with_name("{}.{}".format(os.getpid(), target.name))
-    command = [*compiler.command, "-shared", *map(str, objects), *compiler.link, "-o", str(new)]
-    try:
+    with tempfile.TemporaryDirectory(prefix="_native-", dir=str(target.parent)) as folder:
+        new = Path(folder) / target.name  # Windows' libraries remember how they were called
+        command = [*compiler.command, "-shared", *map(str, objects), *compiler.link]
+        command += ["-o", str(new)]
         _finish(_start(command), command)
         os.replace(str(new), str(target))
-    finally:
-        if new.exists():
-            new.unlink()
 
 
 def _start(command: "list[str]") -> "subprocess.Popen[bytes]":

@@ -28,6 +28,7 @@ class StoredData(StrEnum):
     SPEEDS = "speeds"
     ESTIMATES = "estimates"
     PREPARED = "prepared"
+    COMPILED = "compiled"
     MODELS = "models"
     CACHE = "cache"
 
@@ -95,6 +96,7 @@ def _own(paths: Paths) -> list[Stored]:
 def _of_speed(paths: Paths) -> list[Stored]:
     """Return what was measured here, or is made anew when it is needed."""
     prepared, speeds, estimates = _prepared_folder(), speeds_folder(), estimates_folder()
+    compiled = prepared.with_name("objects")  # packaging/native_library.py keeps them there
     return [
         Stored(
             StoredData.BENCHMARKS,
@@ -135,6 +137,13 @@ def _of_speed(paths: Paths) -> list[Stored]:
             later("Weights converted for your CPU; rebuilt when needed."),
             prepared,
             lambda: prepared.glob("*"),
+        ),
+        Stored(
+            StoredData.COMPILED,
+            later("Compiled code"),
+            later("Parts of Duotail that its set-up has compiled; compiled again when needed."),
+            compiled,
+            lambda: compiled.glob("*"),
         ),
     ]
 
@@ -204,7 +213,7 @@ def empty(stored: Stored, paths: Paths) -> None:
                 kept.unlink()
         case StoredData.MEASURED:
             paths.measured.unlink(missing_ok=True)
-        case StoredData.SPEEDS | StoredData.ESTIMATES:
+        case StoredData.SPEEDS | StoredData.ESTIMATES | StoredData.COMPILED:
             for kept in stored.files():
                 kept.unlink(missing_ok=True)
         case StoredData.PREPARED:

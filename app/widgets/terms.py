@@ -40,6 +40,8 @@ TERMS = {
         "What the model has computed for the text so far, kept so that it is not computed again."
     ),
     later("Workspace"): later("Memory for the intermediate results of a forward pass."),
+    later("Embedding"): later("The first layer of a model, which turns tokens into vectors."),
+    later("Head"): later("The last layer of a model, which gives every token its probability."),
     later("Quantisation"): later(
         "Weights in fewer bits: less memory and more speed for a small loss of quality."
     ),

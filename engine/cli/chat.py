@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     With `--json` its finish_reason is "stop", as for any answer that did not run into a limit;
     the exit code tells that it was interrupted.
     """
-    load = None if arguments.server else load_command(arguments)
+    load = None if arguments.server is not None else load_command(arguments)
     params, grammar = sampling(arguments), grammar_of(arguments)
     opening = [Message(Role.SYSTEM, arguments.system)] if arguments.system else []
     interactive = is_interactive(arguments)

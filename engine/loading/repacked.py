@@ -14,7 +14,7 @@ import numpy as np
 from engine.backend.native.matrix import BLOCK, NATIVE_KINDS, ggml_rows, pack_rows
 from engine.backend.native.pool import shared_pool
 from engine.model.gguf.header import KIND_OF_NAME
-from engine.model.tensors import HEAD
+from engine.model.tensors import HEAD, UNQUANTISED
 from engine.model.weights.readable import Floats, StoredWeights, Stretch
 from engine.model.weights.reader import FLOATS, widened
 
@@ -28,7 +28,7 @@ def fewer_bits(weights: StoredWeights) -> dict[str, str]:
 
 def _better(weights: StoredWeights, name: str) -> str:
     shape, kind = weights.shape(name), weights.kind(name)
-    if len(shape) != 2 or shape[1] % BLOCK or "router" in name:
+    if len(shape) != 2 or shape[1] % BLOCK or name.endswith(UNQUANTISED):
         return ""
     if name == HEAD or ".mlp." in name:
         return FOUR_BITS if _bytes_each(kind) > _bytes_each(FOUR_BITS) else ""

@@ -124,7 +124,10 @@ class ServerClient:
     async def _chunks(self, response: httpx2.Response) -> AsyncGenerator[Chunk]:
         host = self._address.host
         kind = response.headers.get("content-type", "")
-        if response.status_code != HTTPStatus.OK or not kind.startswith(_EVENT_STREAM):
+        kind = kind.partition(";")[0].strip().lower()
+        # Some call their stream plain text, or nothing at all.
+        streams = kind in (_EVENT_STREAM, "text/plain", "")
+        if response.status_code != HTTPStatus.OK or not streams:
             page = await _page(response, host)  # the server does not stream
             yield _read(page.decode("utf-8", "replace"), host)
             return
@@ -132,7 +135,7 @@ class ServerClient:
         async for data in _events(response, host):
             if data == DONE:
                 return
-            chunk = _read(data, host)
+            chunk = _read(data, host, streamed=True)
             begun, ended = True, ended or chunk.reason is not None
             yield chunk
         if not ended:
@@ -219,14 +222,14 @@ async def _events(response: httpx2.Response, host: str) -> AsyncIterator[str]:
         yield data
 
 
-def _read(data: str, host: str) -> Chunk:
+def _read(data: str, host: str, *, streamed: bool = False) -> Chunk:
     """Return what an event, or a whole answer, says.
 
     Raises:
         UserFixable: it is none, or an error of the server's.
     """
     try:
-        return read_chunk(data)
+        return read_chunk(data, streamed=streamed)
     except BadStream as error:
         raise trouble.not_a_server(host, f"{error}\n{data[:500]}") from None
     except ServerSaid as error:

@@ -29,8 +29,9 @@ class EventStream:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._rest = ""
+        self._rest = self._name = ""
         self._data: list[str] = []
+        self._begins = True
 
     def feed(self, more: bytes) -> Iterator[str]:
         """Yield the data of the events that these bytes complete.
@@ -38,7 +39,10 @@ class EventStream:
         Raises:
             BadStream: an event is far too long.
         """
-        *lines, self._rest = _LINE_END.split(self._rest + self._decoder.decode(more))
+        text = self._rest + self._decoder.decode(more)
+        if self._begins and text:
+            text, self._begins = text.removeprefix("\ufeff"), False
+        *lines, self._rest = _LINE_END.split(text)
         if len(self._rest) + sum(map(len, self._data)) > LONGEST_EVENT:
             raise BadStream("an event without an end")
         for line in lines:
@@ -58,10 +62,13 @@ class EventStream:
         name, _, value = line.partition(":")
         if name == "data":
             self._data.append(value.removeprefix(" "))
+        elif name == "event":
+            self._name = value.strip()
 
     def _event(self) -> str:
-        data, self._data = "\n".join(self._data), []
-        return data
+        data, name = "\n".join(self._data), self._name
+        self._data, self._name = [], ""
+        return _as_error(data) if name == "error" else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +112,10 @@ class Chunk:
     counts: Counts | None = None
 
 
-def read_chunk(data: str) -> Chunk:
+def read_chunk(data: str, *, streamed: bool = False) -> Chunk:
     """Return what the data of an event say; members that are not known are ignored.
+
+    Of a stream, events that say something else than an answer are nothing.
 
     Raises:
         BadStream: it is not JSON, or no chunk.
@@ -122,12 +131,14 @@ def read_chunk(data: str) -> Chunk:
         raise ServerSaid(said)
     choices = body.get("choices")
     if not isinstance(choices, list):
+        if streamed and choices is None:
+            return Chunk(counts=_counts(body))
         raise BadStream("no choices")
     choice = _object(choices[0] if choices else None)
     delta = _object(choice.get("delta")) or _object(choice.get("message"))  # whole, if not streamed
     reason = choice.get("finish_reason")
     return Chunk(
-        _text(delta.get("content")),
+        _text(delta.get("content")) or _text(delta.get("refusal")) or _calls(delta),
         _text(delta.get("reasoning_content")) or _text(delta.get("reasoning")),
         reason if isinstance(reason, str) else None,
         _counts(body),
@@ -186,7 +197,33 @@ def _object(value: object) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
+    """Return a text, or the texts of a list of parts."""
+    if isinstance(value, list):
+        return "".join(_text(_object(part).get("text")) for part in value)
     return value if isinstance(value, str) else ""
+
+
+def _calls(delta: dict[str, object]) -> str:
+    """Return calls of tools as text: nobody here has offered any, and they are not to be lost."""
+    calls = delta.get("tool_calls")
+    functions = [_object(_object(each).get("function")) for each in _list(calls)]
+    return "".join(_text(each.get("name")) + _text(each.get("arguments")) for each in functions)
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _as_error(data: str) -> str:
+    """Return the data of an event that is named an error in the shape of one."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        body = data
+    if error_message(body) is not None:
+        return data
+    said = _object(body).get("message") or data
+    return json.dumps({"error": {"message": str(said)}})
 
 
 def _whole(value: object) -> int | None:

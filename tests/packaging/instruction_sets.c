@@ -277,8 +277,8 @@ static dt_segment make_segment(dt_pool *pool, const model *m)
     dt_block *blocks = room(2 * sizeof *blocks);
     for (int b = 0; b < 2; b++) {
         blocks[b] = (dt_block){.rope = b ? -1 : 0, .window = b * 70};
-        blocks[b].qkv[0] = make_matrix(pool, m->format, m->heads * DIM, HIDDEN);
-        for (int i = 1; i < 3; i++) blocks[b].qkv[i] = make_matrix(pool, m->format, KV_HEADS * DIM, HIDDEN);
+        blocks[b].in[0] = make_matrix(pool, m->format, m->heads * DIM, HIDDEN);
+        for (int i = 1; i < 3; i++) blocks[b].in[i] = make_matrix(pool, m->format, KV_HEADS * DIM, HIDDEN);
         blocks[b].out = make_matrix(pool, m->format, HIDDEN, m->heads * DIM);
         blocks[b].input_norm = numbers(HIDDEN, 1), blocks[b].post_norm = numbers(HIDDEN, 1);
         blocks[b].query_norm = numbers(DIM, 1), blocks[b].key_norm = numbers(DIM, 1);
@@ -288,7 +288,7 @@ static dt_segment make_segment(dt_pool *pool, const model *m)
         }
         dt_mlp *expert = room(EXPERTS * sizeof *expert);
         for (int e = 0; e < EXPERTS; e++) expert[e] = make_mlp(pool, m->format);
-        blocks[b].experts = (dt_experts){.router = make_matrix(pool, DT_F32, EXPERTS, HIDDEN), .expert = expert,
+        blocks[b].experts = (dt_experts){.router = {make_matrix(pool, DT_F32, EXPERTS, HIDDEN)}, .expert = expert,
                                          .count = EXPERTS, .used = 2, .intermediate = INNER, .normalise = 1};
     }
     dt_rope *rope = room(sizeof *rope);

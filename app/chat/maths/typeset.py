@@ -7,22 +7,21 @@ end of that line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import (
-    QColor,
     QFont,
     QFontMetricsF,
-    QPainter,
     QPainterPath,
     QPainterPathStroker,
     QTransform,
 )
 
 from app.chat.maths.atoms import is_infix
+from app.chat.maths.boxes import Box, Letters, Mark, beside
 from app.chat.maths.formula import runs
 from app.chat.maths.shapes import (
     Atom,
@@ -55,44 +54,6 @@ _ENCLOSED = {
     "cases": ("{", ""),
 }
 _ONE = (MathClass.ORDINARY, MathClass.CLOSING, MathClass.FRACTION)
-
-
-@dataclass(frozen=True, slots=True)
-class Letters:
-    """A text in a font."""
-
-    text: str
-    font: QFont
-
-
-Mark = tuple[float, float, Letters | QRectF | QPainterPath]
-"""Something drawn, moved by so many pixels to the right and downwards."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A part that has been set; pixels."""
-
-    width: float = 0.0
-    ascent: float = 0.0
-    descent: float = 0.0
-    marks: tuple[Mark, ...] = ()
-
-    def at(self, x: float, y: float) -> Iterable[Mark]:
-        """Yield what is in it, moved."""
-        return ((x + left, y + top, mark) for left, top, mark in self.marks)
-
-    def paint(self, painter: QPainter, x: float, y: float, colour: QColor) -> None:
-        """Draw it with the left end of its line at a place."""
-        painter.setPen(colour)
-        for left, top, mark in self.at(x, y):
-            if isinstance(mark, Letters):
-                painter.setFont(mark.font)
-                painter.drawText(QPointF(left, top), mark.text)
-            elif isinstance(mark, QRectF):
-                painter.fillRect(mark.translated(left, top), colour)
-            else:
-                painter.fillPath(mark.translated(left, top), colour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +143,7 @@ class Typesetter:
                 boxes.append(Box(_infix_gap(atom, style)))
             before = atom
             at += 1
-        return _beside(boxes)
+        return beside(boxes)
 
     def _enclosed(
         self, opener: Atom, inner: Box, closer: Atom | None, style: _Style
@@ -269,7 +230,7 @@ class Typesetter:
         box = Box(width + side, up + over.ascent, down + under.descent, tuple(marks))
         if fraction.line:
             return box
-        return _beside([self._bracket("(", box, style), box, self._bracket(")", box, style)])
+        return beside([self._bracket("(", box, style), box, self._bracket(")", box, style)])
 
     def _root(self, root: Root, style: _Style) -> Box:
         size, inner = style.size, self._row(root.inner, style)
@@ -379,7 +340,7 @@ class Typesetter:
         thin = Box(0.14 * size)
         parts = [self._bracket(opening, box, style), thin] if opening else []
         parts.append(box)
-        return _beside([*parts, thin, self._bracket(closing, box, style)] if closing else parts)
+        return beside([*parts, thin, self._bracket(closing, box, style)] if closing else parts)
 
 
 def _between(column: int, size: float, *, aligned: bool) -> float:
@@ -387,17 +348,6 @@ def _between(column: int, size: float, *, aligned: bool) -> float:
     if not aligned:
         return size
     return 0.28 * size if column % 2 == 0 else 1.6 * size
-
-
-def _beside(boxes: Sequence[Box]) -> Box:
-    marks: list[Mark] = []
-    left = 0.0
-    for box in boxes:
-        marks += box.at(left, 0.0)
-        left += box.width
-    ascent = max((box.ascent for box in boxes), default=0.0)
-    descent = max((box.descent for box in boxes), default=0.0)
-    return Box(left, ascent, descent, tuple(marks))
 
 
 def _base(atom: Atom) -> Atom:

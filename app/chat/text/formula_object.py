@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 from app.chat.text.regions import Property
 
 if TYPE_CHECKING:
-    from app.chat.maths.typeset import Box
+    from app.chat.maths.boxes import Box
 
 _KIND = QTextFormat.ObjectTypes.UserObject.value + 1
 _OBJECT = "\ufffc"

@@ -159,8 +159,8 @@ def test_a_folder_from_outside_is_not_moved(paths: Paths, qtbot: QtBot) -> None:
     assert "command line" in page.data_folder.about.text()
 
 
-@pytest.mark.parametrize("place", [StoredData.SPEEDS, StoredData.ESTIMATES])
-def test_what_was_measured_of_the_machine_is_deleted(
+@pytest.mark.parametrize("place", [StoredData.SPEEDS, StoredData.ESTIMATES, StoredData.COMPILED])
+def test_what_comes_anew_by_itself_is_deleted(
     paths: Paths, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: StoredData
 ) -> None:
     monkeypatch.setenv("DUOTAIL_CACHE_DIR", str(tmp_path / "cache"))

@@ -271,3 +271,52 @@ def test_connecting_sends_nothing(play: Play, elsewhere: Views) -> None:
     view.connect(server.url, model="another")
     view.answer()
     assert [heard.json["model"] for heard in server.heard] == ["another"]
+
+
+_SAID = 'data: {"choices": [{"index": 0, "delta": {"content": "Rain"}, "finish_reason": null}]}\n\n'
+_END = 'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "stream", "text"),
+    [
+        ("Text/Event-Stream; charset=UTF-8", _SAID + _END, "Rain"),
+        ("text/plain", _SAID + _END, "Rain"),
+        ("text/event-stream", "\ufeff" + _SAID + _END, "Rain"),
+        ("text/event-stream", _SAID + 'data: {"object": "ping"}\n\n' + _END, "Rain"),
+        (
+            "text/event-stream",
+            _SAID.replace('"Rain"', '[{"type": "text", "text": "Ra"}, {"text": "in"}]') + _END,
+            "Rain",
+        ),
+        ("text/event-stream", _SAID.replace('"content"', '"refusal"') + _END, "Rain"),
+        (
+            "text/event-stream",
+            _SAID.replace(
+                '"content": "Rain"',
+                '"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]',
+            )
+            + _END,
+            "f{}",
+        ),
+    ],
+    ids=["case", "plain", "mark", "no choices", "parts", "refusal", "calls"],
+)
+def test_streams_as_some_servers_write_them(
+    play: Play, elsewhere: Views, kind: str, stream: str, text: str
+) -> None:
+    heading = head().replace(b"text/event-stream", kind.encode())
+    server = play(lambda _: [heading, stream.encode()])
+    view = elsewhere()
+    view.connect(server.url)
+    finished = view.answer()
+    assert (finished.reason, finished.text) == (FinishReason.STOP, text)
+
+
+@pytest.mark.parametrize("data", ["out of memory", '{"message": "out of memory"}'])
+def test_an_event_that_is_an_error_is_told(play: Play, elsewhere: Views, data: str) -> None:
+    server = play(lambda _: [head(), f"{_SAID}event: error\ndata: {data}\n\n".encode()])
+    view = elsewhere()
+    view.connect(server.url)
+    assert view.answer().reason is FinishReason.ERROR
+    assert any("out of memory" in str(event) for event in view.events)

@@ -8,9 +8,10 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath
 from PySide6.QtWidgets import QApplication
 from test_maths import PIECES
 
+from app.chat.maths.boxes import Box, Letters
 from app.chat.maths.formula import atoms_of
 from app.chat.maths.shapes import is_flat
-from app.chat.maths.typeset import Box, Letters, Typesetter, typesetter
+from app.chat.maths.typeset import Typesetter, typesetter
 
 SIZE = 20.0
 

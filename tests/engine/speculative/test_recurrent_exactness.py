@@ -1,0 +1,108 @@
+"""Lossless over recurrent states: every loop and draft gives the target's own text."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from harness import SAMPLINGS, decode
+from hybrid_models import write_hybrid
+from native_models import native_decoder
+from parallel_runs import RandomPace, lane_of, run
+from scripted_lanes import script_the_draft, script_time
+from tiny_models import write_model
+
+from engine.backend.decoder import Decoder
+from engine.backend.native.library import Format
+from engine.backend.native.pool import CancelFlag
+from engine.backend.prefix_cache import PrefixCache
+from engine.errors import Cancelled
+from engine.speculative.drafters.combined import CombinedDrafter
+from engine.speculative.drafters.lookup import LookupDrafter
+from engine.speculative.drafters.model import StandaloneDrafter
+
+VOCAB = 320
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Decoder]:
+    """A target, itself in fewer bits as a draft that is often right, and one without states."""
+    root = tmp_path_factory.mktemp("recurrent")
+    folder = write_hybrid(root / "target")
+    other = write_model(root / "dense", "qwen2", seed=5, hidden_size=32, num_hidden_layers=1)
+    return {
+        "target": native_decoder(folder, Format.Q8),
+        "recurrent": native_decoder(folder, Format.F16),
+        "dense": native_decoder(other, Format.Q8),
+    }
+
+
+def random_prompt(rng: np.random.Generator) -> list[int]:
+    tokens: list[int] = rng.integers(3, VOCAB, int(rng.integers(1, 150))).tolist()
+    return tokens + tokens[-int(rng.integers(1, 20)) :]
+
+
+@pytest.mark.release(keep=2, reason="every sampling")
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("draft", ["recurrent", "dense"])
+def test_serial(models: dict[str, Decoder], draft: str, sampling: object) -> None:
+    target, accepted = models["target"], 0
+    pool = PrefixCache(models[draft], 512, 1 << 28)
+    for seed in range(4):
+        prompt = random_prompt(np.random.default_rng(seed))
+        plain = decode(target, prompt, sampling)
+        for drafter in (
+            LookupDrafter(),
+            CombinedDrafter([LookupDrafter(), StandaloneDrafter(models[draft], pool)]),
+        ):
+            done = decode(target, prompt, sampling, drafter=drafter)
+            assert done.tokens == plain.tokens
+        accepted += sum(round_.accepted for round_ in done.rounds)
+    if draft == "recurrent":
+        assert accepted > 20
+
+
+@pytest.mark.release(keep=2, reason="every sampling")
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize("draft", ["recurrent", "dense"])
+def test_parallel(
+    models: dict[str, Decoder], draft: str, sampling: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_the_draft(monkeypatch)
+    script_time(monkeypatch)
+    target, accepted = models["target"], 0
+    lane = lane_of(models[draft], others=[LookupDrafter()])
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        prompt = random_prompt(rng)
+        plain = decode(target, prompt, sampling)
+        controller = RandomPace(rng, waits=(0.0, 0.8, 1.0, 1.0)[seed])
+        done = run(target, lane, prompt, sampling, controller=controller, patient=seed > 0)
+        assert done.tokens == plain.tokens
+        accepted += done.accepted
+    if draft == "recurrent":
+        assert accepted > 5
+
+
+def test_a_stop_in_the_middle_of_a_forward_leaves_the_states(models: dict[str, Decoder]) -> None:
+    model, rng = models["target"], np.random.default_rng(1)
+    tokens: list[int] = rng.integers(3, VOCAB, 120).tolist()
+    fresh = model.new_state(512)
+    expected = model.forward(fresh, tokens).logits[-1].copy()
+    state, stopped = model.new_state(512), 0
+    for place in range(0, 120, 5):
+        for _ in range(4):
+            flag = CancelFlag()
+            timer = threading.Timer(float(rng.random()) * 2e-3, flag.set)
+            timer.start()
+            try:
+                model.forward(state, rng.integers(3, VOCAB, 60).tolist(), cancel=flag)
+            except Cancelled:
+                stopped += 1
+            timer.join()
+            state.discard()
+        got = model.forward(state, tokens[place : place + 5]).logits[-1].copy()
+        state.commit(range(5))
+    assert np.array_equal(got, expected)
+    assert stopped

@@ -1,0 +1,125 @@
+"""What a release consists of: notes, sums, and the Debian package in a root of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import deb
+import portable
+import pytest
+import release
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = "usr/lib/duotail"
+
+
+def test_the_changelogs_top_becomes_the_notes() -> None:
+    told = release.notes(
+        "# Changelog\n\n## [2.0] - day\n\n### Added\n\n- new\n\n## [1.0]\n\n- old\n"
+    )
+    assert told == "### Added\n\n- new\n"
+    assert release.notes((ROOT / "CHANGELOG.md").read_text("utf-8")).count("\n## [") == 0
+
+
+def test_sums_are_those_of_the_system(tmp_path: Path) -> None:
+    files = [tmp_path / "b", tmp_path / "a"]
+    for file in files:
+        file.write_text(file.name)
+    (tmp_path / "SHA256SUMS").write_text(release.sums(files))
+    if shutil.which("sha256sum"):
+        subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=tmp_path, check=True)
+    files[0].write_text("other")
+    assert release.sums(files) != (tmp_path / "SHA256SUMS").read_text()
+
+
+def test_the_launcher_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
+    """From anywhere and through a link, with a Python in the environment that would mislead it."""
+    folder = tmp_path / "with blanks"
+    (folder / "bin").mkdir(parents=True)
+    python = folder / "bin" / "python3"
+    python.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    python.chmod(0o755)
+    (folder / "duotail").write_text(portable._LAUNCHER)
+    (folder / "duotail").chmod(0o755)
+    (tmp_path / "link").symlink_to(folder / "duotail")
+    told = subprocess.run(
+        [tmp_path / "link", "chat", "--prompt", "a b"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    ).stdout.split("|")
+    assert told[:2] == ["-I", "-B"]
+    assert told[-4:-1] == ["chat", "--prompt", "a b"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Stands for the portable folder, which takes minutes and a network."""
+    made = tmp_path / "portable"
+    made.mkdir()
+    (made / "duotail").write_text("#!/bin/sh\necho started\n")
+    (made / "duotail").chmod(0o755)
+    for name in ("LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, made)
+    return made
+
+
+def dpkg(root: Path, *arguments: str | Path) -> str:
+    """Run dpkg on a root of its own; return what it says."""
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    command = ["dpkg", f"--root={root}", "--force-depends", "--force-not-root", "--no-triggers"]
+    told = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert told.returncode == 0, told.stderr
+    return told.stdout
+
+
+@pytest.mark.release(reason="packs and installs a package several times")
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs Debian's tools")
+def test_the_package_comes_and_goes(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Install, start, upgrade, remove, purge; what the user has written stays."""
+    file, root = tmp_path / "duotail.deb", tmp_path / "root"
+    for place in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "var/log", "usr", "home/ann"):
+        (root / place).mkdir(parents=True)
+    (root / "var/lib/dpkg/status").touch()
+    kept = root / "home/ann/history.sqlite"
+    kept.write_text("mine")
+    deb.build(folder, file)
+    dpkg(root, "-i", file)
+    assert subprocess.check_output([root / "usr/bin/duotail"], text=True) == "started\n"
+    share = root / "usr/share"
+    for name in (
+        "applications/duotail.desktop",
+        "mime/packages/duotail.xml",
+        "icons/hicolor/scalable/apps/duotail.svg",
+        "doc/duotail/copyright",
+    ):
+        assert (share / name).is_file(), name
+    assert f"Version: {deb.version()}" in dpkg(root, "-s", "duotail")
+
+    (folder / "old").unlink(missing_ok=True)
+    (folder / "new").write_text("new")
+    monkeypatch.setattr(deb, "version", lambda: "999.0")
+    deb.build(folder, file)
+    dpkg(root, "-i", file)
+    assert (root / LIBRARY / "new").exists()
+    assert "Version: 999.0" in dpkg(root, "-s", "duotail")
+
+    dpkg(root, "-r", "duotail")
+    dpkg(root, "-P", "duotail")
+    assert not (root / LIBRARY).exists()
+    assert not (root / "usr/bin/duotail").exists()
+    assert kept.read_text() == "mine"
+
+
+@pytest.mark.skipif(shutil.which("desktop-file-validate") is None, reason="needs the validator")
+def test_the_desktop_entry_is_valid() -> None:
+    entry = ROOT / "packaging" / "linux" / "duotail.desktop"
+    subprocess.run(["desktop-file-validate", str(entry)], check=True)
