@@ -15,8 +15,7 @@ from app.notices import Action, Notice, report, tell, withdraw
 from app.session.session import ChatSession
 from app.settings import SettingsStore
 from app.tuning.refusal import button_words, may_fit_later, refusal
-from engine.commands import Mode
-from engine.events import Failed, FailureKind, PlanReady, PlanSummary
+from engine.events import Failed, FailureKind, PlanReady
 from engine.language import number, sentences, tr
 
 
@@ -46,14 +45,6 @@ class LoadNotices(QObject):
         now = self._bridge.status
         if not same_load(before.loaded, now.loaded):
             withdraw(self._failure)
-        elif now.loaded is not None and now.loaded.mode is Mode.AUTO:
-            self._compare_places(before.plan, now.plan)
-
-    def _compare_places(self, before: PlanSummary | None, now: PlanSummary | None) -> None:
-        """Tell where the engine has moved the model, which it does between answers."""
-        if before is not None and now is not None and _place(before) != _place(now):
-            words = tr("Automatic has changed to {mode}, which should be faster here.")
-            tell(words.format(mode=_way(before, now)))
 
     def _compare_context(self, event: PlanReady) -> None:
         """Tell where a model sees less than the last time, which nobody has asked for."""
@@ -76,6 +67,10 @@ class LoadNotices(QObject):
     def _loaded(self, event: PlanReady) -> None:
         """Say what the new model cannot do that others can; an empty chat says it itself."""
         self._compare_context(event)
+        if event.moved:
+            words = tr("Automatic has changed to {mode}, which should be faster here.")
+            place = f"{mode_name(event.plan.mode)} ({event.plan.target_device})"
+            tell(words.format(mode=place))
         if event.plan.caveat and self._session.current is not None:
             tell(event.plan.caveat)
         if event.plan.continues and self._session.current is not None:
@@ -102,13 +97,3 @@ class LoadNotices(QObject):
         if self._running.possible and may_fit_later(event):
             return tr("Try again"), self._running.try_again
         return None
-
-
-def _place(plan: PlanSummary) -> tuple[object, ...]:
-    return plan.mode, plan.target_device, plan.draft_device, plan.layers_on_gpu
-
-
-def _way(before: PlanSummary, now: PlanSummary) -> str:
-    """Name the mode, and the device where the mode is the same."""
-    name = mode_name(now.mode)
-    return f"{name} ({now.target_device})" if before.mode is now.mode else name

@@ -22,7 +22,7 @@ def wait_for_model(events: SimpleQueue[Event]) -> PlanReady:
             if failure is not None:  # the model before stays
                 raise error_of(failure)
             return event
-        if isinstance(event, Failed):
+        if isinstance(event, Failed) and event.request_id is None:
             failure = event
         if isinstance(event, Unloaded):
             if failure is not None:

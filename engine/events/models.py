@@ -153,6 +153,8 @@ class PlanReady:
     load: Load | None = None
     """What was asked for; after a load that came to nothing, what the present model was loaded as.
     """
+    moved: bool = False
+    """Whether the engine has moved the model by itself, since it should be faster there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,8 @@ class ModelSlot:
         if pair is None:
             self._emit(Unloaded(perf_counter()))
         else:
-            self._emit(PlanReady(perf_counter(), pair.path, pair.name, pair.summary, pair.command))
+            what = pair.path, pair.name, pair.summary, pair.command
+            self._emit(PlanReady(perf_counter(), *what, self._watch.take_moved()))
         self._book.tell()
 
     def answered(self, tokens: int, stats: AnswerStats | None) -> bool:

@@ -12,7 +12,7 @@ from engine.events import AnswerStats
 from engine.loading.load import LoadedPair
 from engine.loading.planned_load import PlannedLoad
 from engine.machine.facts import Machine
-from engine.machine.reached import FALLS_SHORT, WORTH_MOVING, Reached
+from engine.machine.reached import FALLS_SHORT, WORTH_MOVING, PlacementKey, Reached
 from engine.plan.planner import Planning
 
 _ENOUGH = 32
@@ -33,9 +33,12 @@ class PlacementWatch:
         self._planning: Planning | None = None
         self._machine: Machine | None = None
         self._tokens = self._seconds = 0.0
+        self._better: PlacementKey | None = None
+        self._moved = False
 
     def loaded(self, planned: PlannedLoad) -> None:
         """Follow a new pair."""
+        self._moved, self._better = planned.plan.key == self._better, None
         self._planning, self._machine = planned.planning, planned.inspection.machine
         self._tokens = self._seconds = 0.0
 
@@ -67,7 +70,15 @@ class PlacementWatch:
         if rate >= FALLS_SHORT * predicted:
             return False
         better = planning.knowing([here, *others]).plan()
-        return better.key != plan.key and (better.tokens_per_s or 0.0) >= WORTH_MOVING * rate
+        if better.key == plan.key or (better.tokens_per_s or 0.0) < WORTH_MOVING * rate:
+            return False
+        self._better = better.key
+        return True
+
+    def take_moved(self) -> bool:
+        """Tell once whether the pair that was loaded last lies where its answers sent it."""
+        moved, self._moved = self._moved, False
+        return moved
 
 
 def _pace(devices: Mapping[str, Device]) -> float | None:

@@ -212,14 +212,15 @@ def test_a_context_that_gets_shorter_is_said_and_can_be_kept(desk: Desk) -> None
 
 
 def test_a_model_that_automatic_moves_is_told_of(desk: Desk) -> None:
-    """The engine does so between answers; who has chosen a mode is not told of his own choice."""
+    """The engine does so between answers; another plan for another reason is no move."""
     desk.ready()
     load, before = loads(desk)[-1], desk.script.plan
     mode = Mode.DUO if before.mode is not Mode.DUO else Mode.CPU
     moved = replace(before, mode=mode)
     for plan in (before, moved):
         desk.tell(PlanReady(0.0, load.model, MODEL_NAME, plan, load))
+    assert banners(desk) == []
+    desk.tell(PlanReady(0.0, load.model, MODEL_NAME, moved, load, moved=True))
     desk.bot.waitUntil(lambda: bool(banners(desk)))
-    assert banners(desk) == [
-        f"Automatic has changed to {mode_name(mode)}, which should be faster here."
-    ]
+    place = f"{mode_name(mode)} ({moved.target_device})"
+    assert banners(desk) == [f"Automatic has changed to {place}, which should be faster here."]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import queue
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -83,4 +84,5 @@ def test_of_a_request_that_is_over_a_line_is_shown(capsys: pytest.CaptureFixture
     serve._show(request)
     assert capsys.readouterr().err == ""
     serve._show(replace(request, state=RequestState.DONE))
-    assert capsys.readouterr().err == "10.0.0.7: done, status 200, 12 tokens\n"
+    line = capsys.readouterr().err
+    assert re.fullmatch(r"\d\d:\d\d:\d\d 10\.0\.0\.7 /v1/completions: done, .*12 tokens\n", line)

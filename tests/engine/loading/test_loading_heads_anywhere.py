@@ -151,7 +151,8 @@ def guess(session: Session) -> Floats:
     pair = session.engine._slot.pair
     assert pair is not None
     drafter: Any = pair.loop.drafter
-    decoder = drafter._records[0].drafter._pool.decoder
+    (head,) = (each.drafter for each in drafter._records if hasattr(each.drafter, "_pool"))
+    decoder = head._pool.decoder
     features = np.ones((1, HIDDEN), dtype=np.float32)
     logits = decoder.forward(decoder.new_state(8), [5], features=features).logits
     return np.array(logits)

@@ -49,11 +49,14 @@ def test_auto_moves_and_remembers(chat_model: Path, own_session: Session) -> Non
     machine = session.engine._manager.look(GIB)
     assert told.find(machine), "what was reached is kept"
     assert len(plans) > 1, "it has moved"
+    moved = [ready.moved for ready in session.of(PlanReady)]
+    assert moved == [False, *[True] * (len(plans) - 1)]
     places = [(plan.mode, plan.target_device, plan.draft_device) for plan in plans]
     assert len(set(places)) > 1
     assert any("was tried and is slower here" in reason for reason in plans[-1].reasons)
     again = session.load(chat_model, simulate_gpu=GIB, context=256).plan
     assert any("was tried and is slower here" in reason for reason in again.reasons)
+    assert not session.of(PlanReady)[-1].moved, "somebody has asked for it"
     assert not any("was tried" in reason for reason in first.reasons)
 
 

@@ -222,9 +222,11 @@ def test_beside_a_real_card_the_draft_reads_the_prompt_at_once(
     assert not loop.reads_beside, "for it is simulated, and would slow the first token down"
     honest, paces = ParallelDraft.worker, []
 
-    def noted(lane: ParallelDraft, context: DraftContext, pace: DraftPace | None) -> Any:
+    def noted(
+        lane: ParallelDraft, context: DraftContext, pace: DraftPace | None, **reads: int
+    ) -> Any:
         paces.append(pace)
-        return honest(lane, context, pace)
+        return honest(lane, context, pace, **reads)
 
     monkeypatch.setattr(ParallelDraft, "worker", noted)
     late = session.ask(QUESTION, max_tokens=30)
