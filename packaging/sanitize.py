@@ -56,7 +56,7 @@ MEMORY = Sanitizer(
     (*_CHOSEN, *_ON_ALL_CORES, *(f"{_BACKEND}test_native_{part}.py" for part in (
         "cancel", "families", "formats", "heads", "one_arithmetic", "packing", "pool", "products",
         "sampling",
-    ))),
+    )), f"{_BACKEND}test_delta.py"),
 )  # fmt: skip
 THREADS = Sanitizer(
     "threads",

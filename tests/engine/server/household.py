@@ -52,6 +52,7 @@ class Household:
             self._news.notify_all()
 
     def load(self, model: Path = FOLDER_TARGET) -> None:
+        self._loaded = SimpleQueue()  # what happened before is no answer to this
         self.engine.submit(Load(model))
         wait_for_model(self._loaded)
 
