@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from platformdirs import user_cache_path
 
 from engine.hub.starter import starter_path
 from tests import stopwatch, tiers, vocabularies
@@ -33,6 +34,8 @@ _USER_DIRS = {
 
 STARTER = starter_path()
 """The starter model of whoever runs the tests, found before they lose sight of user folders."""
+BENCH_MODELS = user_cache_path("Duotail", appauthor=False) / "bench-models"
+"""Where packaging/bench_models.py has put a real pair, if it has."""
 
 # Threads that wait for each other by turning round and round hold a busy machine up for minutes.
 # Here, as torch and numpy read it when they are imported, which other conftests do.
@@ -99,6 +102,12 @@ def starter() -> Path:
     if STARTER is None:
         pytest.skip("the starter model is not here: `make setup` fetches it")
     return STARTER
+
+
+@pytest.fixture(scope="session")
+def bench_models() -> Path:
+    """The folder of the real pair; its files need not be there."""
+    return BENCH_MODELS
 
 
 @pytest.fixture

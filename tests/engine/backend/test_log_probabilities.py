@@ -17,7 +17,6 @@ import pytest
 from engine.backend.decoder import Decoder
 from engine.backend.native.segment import NativeBackend
 from engine.commands import WeightFormat
-from engine.hub.starter import starter_path
 from engine.loading.inspected_model import InspectedModel
 from engine.model.config import ModelConfig
 
@@ -38,18 +37,27 @@ class Bound:
     same: float
 
 
-BOUNDS = {"starter": Bound(0.0025, 0.08, 0.975)}
+BOUNDS = {
+    "starter": Bound(0.0025, 0.08, 0.975),
+    "0.5b": Bound(0.00033, 0.005, 0.992),
+    "1.5b": Bound(0.00032, 0.22, 0.995),
+}
 
 
-def model_file(name: str) -> Path:
+@pytest.fixture(params=BOUNDS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def file(name: str, request: pytest.FixtureRequest, bench_models: Path) -> Path:
     """The file of a real model."""
-    found = STARTER if name == "starter" else None
-    if found is None or not found.exists():
-        pytest.skip(f"{name} is not here: `make setup` fetches it")
+    if name == "starter":
+        return Path(request.getfixturevalue("starter"))
+    found = bench_models / f"qwen2.5-coder-{name}-instruct-q4_k_m.gguf"
+    if not found.exists():
+        pytest.skip(f"{name} is not here: packaging/bench_models.py fetches it")
     return found
-
-
-STARTER = starter_path()
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -133,11 +141,9 @@ _PARTS = {
 }
 
 
-@pytest.mark.parametrize("name", BOUNDS)
-def test_log_probabilities(name: str) -> None:
+def test_log_probabilities(name: str, file: Path) -> None:
     import torch
 
-    file = model_file(name)
     ours = InspectedModel.of(file, WeightFormat.AUTO, _ROOM)
     assert isinstance(ours.config, ModelConfig)
     text = "".join((ROOT / name).read_text("utf-8") for name in TEXTS)
