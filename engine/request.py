@@ -130,7 +130,7 @@ class GrammarKind(StrEnum):
     JSON_SCHEMA = "json_schema"
     REGEX = "regex"
     LARK = "lark"
-    """As llguidance extends it: `%json`, special tokens."""
+    """Lark's own form with what llguidance adds: `%json`, special tokens."""
     GBNF = "gbnf"
     """llama.cpp's."""
 

@@ -11,7 +11,7 @@ from engine.errors import UserFixable
 from engine.language import tr
 
 STANDARD_INPUT = "-"
-"""As --prompt: the prompt is on standard input."""
+"""This value of --prompt says that the prompt is on standard input."""
 
 
 def add_prompt_options(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Where a draft has begun to read a sequence: with its first token, or with its end only.
+"""A draft may begin to read a sequence with its first token, or with its end only.
 
 What the answer is about to say depends mostly on what was said last. A draft that has begun in the
 middle counts positions from there, as if nothing had been before.

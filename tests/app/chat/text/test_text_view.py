@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QTextCursor, QTextDocument, QTextTable
@@ -16,30 +14,6 @@ from app.chat.text.selection import selected_text
 from app.chat.text.styles import CODE_HEADER
 from app.chat.text.text_view import TextView
 from app.theme.theme import Theme, ThemeChoice
-
-
-@pytest.mark.release(keep=3, reason="every degenerate text")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x" * 1_000_000,
-        "| a | b | c |\n|---|---|---|\n" + "| 1 | 2 | 3 |\n" * 2_000,
-        "> " * 1_000 + "deep",
-        "\n".join("  " * depth + "- item" for depth in range(1_000)),
-        "[" * 15_000,
-        "```python\n" + "x = f(1)  # c\n" * 12_000 + "```",
-        "*a **b " * 2_000,
-    ],
-    ids=["line", "table", "quotes", "list", "brackets", "code", "stars"],
-)
-def test_degenerate_text_is_shown_quickly(view: TextView, text: str) -> None:
-    started = time.thread_time()
-    view.show_markdown(text)
-    view.complete()
-    QApplication.processEvents()
-    assert time.thread_time() - started < 8
-    assert view.raw_text == text
-    assert view.document().characterCount() > 100
 
 
 @pytest.fixture(autouse=True)
