@@ -19,6 +19,7 @@ from app.chat.composer.message_field import local_files
 from app.chat.composer.message_queue import MessageQueue
 from app.chat.composer.outgoing import Outgoing
 from app.chat.composer.prompt_menu import PromptMenu
+from app.chat.composer.tool_control import ToolControl
 from app.chat.composer.waiting_messages import WaitingMessages
 from app.chat.conversation_search import ConversationSearch
 from app.chat.find_bar import FindBar
@@ -35,6 +36,7 @@ from app.session.session import ChatSession
 from app.settings import Settings, SettingsStore
 from app.theme.icons import IconButton
 from app.theme.tokens import COLUMN
+from app.tools.access import ToolAccess
 from app.widgets.boxes import Spacing, hbox, vbox
 from app.widgets.elided import ElidedLabel
 from app.widgets.scroller import scroller
@@ -53,6 +55,7 @@ class ChatPage(QWidget):
         session: ChatSession,
         running: Running,
         settings: SettingsStore,
+        tools: ToolAccess,
         offer: QWidget,
         parent: QWidget | None = None,
     ) -> None:
@@ -92,6 +95,7 @@ class ChatPage(QWidget):
             self.composer, session, bridge, session.drafts, self._choices, queue
         )
         self._setup = SetupControl(self.composer, session, settings, bridge, self)
+        self.tools = ToolControl(self.composer, self.transcript, session, tools, self)
         self._arrange()
         self._connect_session()
         self._connect_widgets()
@@ -271,7 +275,9 @@ class ChatPage(QWidget):
     def _update(self) -> None:
         live = self._session.live
         elsewhere = live.conversation.title if live and not self._session.shows_live else ""
-        state = composer_state(self._bridge.status, answering=live is not None, elsewhere=elsewhere)
+        state = composer_state(
+            self._bridge.status, answering=self._session.busy, elsewhere=elsewhere
+        )
         self.composer.set_state(state)
         self._show_title()
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.bridge import EngineBridge
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
+from app.session.calls import calls_in
 from app.session.live_answer import LiveAnswer
 from app.session.rounds_keeper import RoundsKeeper
 from app.session.saving import Saving
@@ -86,7 +87,7 @@ class AnswerWriter(QObject):
         self, conversation: Conversation, base: StoredMessage, request: ChatRequest
     ) -> LiveAnswer:
         """Have the engine write `base`, or go on with it."""
-        self.live = live = LiveAnswer(request.id, conversation, base)
+        self.live = live = LiveAnswer(request.id, conversation, base, request.tools)
         self._saved = 0
         self._saver.start()
         self._bridge.submit(Generate(request))
@@ -160,6 +161,7 @@ class AnswerWriter(QObject):
             stats=message.stats,
             signature=message.signature,
             marks=message.marks,
+            calls=message.calls,
         )
         self.keeper.keep(message.id, live.recording)
 
@@ -173,13 +175,15 @@ def _ended(live: LiveAnswer, event: Finished, failure: str) -> StoredMessage:
     state = _STATES.get(event.reason, AnswerState.COMPLETE)
     if state is AnswerState.FAILED and base.text and not event.text:
         state = base.state  # going on failed, the answer itself did not
+    text = base.text + event.text
     return replace(
         base,
-        text=base.text + event.text,
+        text=text,
         token_ids=ids,
         state=state,
         failure=failure,
         stats=event.stats if event.stats.committed else base.stats,
         signature=event.signature,
         marks=live.marks,
+        calls=calls_in(text, live.tools) if state is AnswerState.COMPLETE else (),
     )

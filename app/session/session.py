@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -35,7 +37,7 @@ from engine.errors import UserFixable
 from engine.events import Failed, FailureKind
 from engine.language import tr, tr_count
 from engine.model.bundled import is_starter
-from engine.request import Role, SamplingParams
+from engine.request import Role, SamplingParams, ToolChoice
 
 
 class ChatSession(QObject):
@@ -64,6 +66,10 @@ class ChatSession(QObject):
     """A sentence on what was deleted, and the token for `undelete`."""
     undeleted = TypedSignal[Deletion | UndoToken]()
     """The messages that `deleted` told of are there again."""
+    stopping = Signal()
+    """Whatever is done for an answer shall end."""
+    result_changed = TypedSignal[StoredMessage]()
+    """A call of a tool has come further."""
     ending = Signal()
     """The window closes: what is unsent must be kept now."""
 
@@ -79,6 +85,10 @@ class ChatSession(QObject):
         self._bridge = bridge
         self.drafting = True
         """True if the next answers are drafted for."""
+        self.offers: Callable[[], ToolChoice] = ToolChoice
+        """Returns the tools that answers of the conversation on show may call."""
+        self.calling = False
+        """True while a tool runs that an answer has called; an answer follows it."""
         self.conversations = ConversationList(store, self)
         self._failure: Notice | None = None
         """The failure of the last answer."""
@@ -117,6 +127,11 @@ class ChatSession(QObject):
     def live(self) -> LiveAnswer | None:
         """The answer being written, in whichever conversation."""
         return self.writer.live
+
+    @property
+    def busy(self) -> bool:
+        """True while an answer is written, or a tool runs for one."""
+        return self.live is not None or self.calling
 
     @property
     def shows_live(self) -> bool:
@@ -190,7 +205,7 @@ class ChatSession(QObject):
 
     def send(self, text: str) -> bool:
         """Send a message; whether it was taken."""
-        if not text.strip() or self.live is not None:
+        if not text.strip() or self.busy:
             return False
         clicked_at = time.perf_counter()
         taken = False
@@ -251,8 +266,49 @@ class ChatSession(QObject):
     # -- answers ---------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Stop the answer being written."""
+        """Stop the answer being written, and the tool that runs for it."""
+        self.stopping.emit()
         self.writer.stop()
+
+    # -- tools -----------------------------------------------------------------------------
+
+    def add_calls(self) -> list[StoredMessage]:
+        """Append a message for each call of the answer that ends the branch; nothing runs yet."""
+        conversation, added = self.current, list[StoredMessage]()
+        if conversation is None or not self.messages or self.live is not None:
+            return added
+        with reporting():
+            self.writer.saving.require()
+            for call in self.messages[-1].calls if self._ends_in_answer() else ():
+                added.append(self.branch.add_call(conversation, call))
+        return added
+
+    def keep_result(self, message_id: int, text: str, state: AnswerState) -> None:
+        """Note how far a call is, and its result, in whichever conversation."""
+        write = partial(self._store.answers.set_result, message_id, text, state)
+        self.writer.saving.write(message_id, write)
+        index = self.branch.index(message_id)
+        if index is not None:
+            changed = replace(self.messages[index], text=text, state=state)
+            self.branch.messages[index] = changed
+            self.result_changed.emit(changed)
+
+    def set_calling(self, *, calling: bool) -> None:
+        """A tool begins to run for an answer, or has ended."""
+        if calling is not self.calling:
+            self.calling = calling
+            self.changed.emit()
+
+    def answer_results(self) -> None:
+        """Have the model go on with the results that end the branch."""
+        conversation = self.current
+        if conversation is None or self.live is not None or self._lacks_model():
+            return
+        with reporting():
+            self._answer(conversation, time.perf_counter())
+
+    def _ends_in_answer(self) -> bool:
+        return bool(self.messages) and self.messages[-1].role is Role.ASSISTANT
 
     @property
     def can_continue(self) -> bool:
@@ -329,7 +385,7 @@ class ChatSession(QObject):
             return
         clicked_at = time.perf_counter()
         with reporting():
-            if self.messages[index].role is Role.USER:
+            if self.messages[index].role is not Role.ASSISTANT:
                 index += 1
             sampling = None
             if index < len(self.messages):
@@ -389,7 +445,9 @@ class ChatSession(QObject):
         clicked_at: float,
     ) -> None:
         request_id = self.writer.next_id(base)
-        request = chat_request(request_id, self.messages, self.sent_setup, sampling, clicked_at)
+        request = chat_request(
+            request_id, self.messages, self.sent_setup, sampling, clicked_at, self.offers()
+        )
         request = replace(
             request,
             drafting=self.drafting,
@@ -448,10 +506,10 @@ class ChatSession(QObject):
 
     def _is_busy(self) -> bool:
         """One answer is written at a time; says so while there is one."""
-        if self.live is not None:
+        if self.busy:
             remedy = tr("Stop it, or wait until it is finished.")
             report(UserFixable(tr("An answer is being written."), remedy))
-        return self.live is not None
+        return self.busy
 
     def _lacks_model(self) -> bool:
         """An answer needs a model; says so where there is none, and changes nothing."""

@@ -291,7 +291,7 @@ class Outgoing(QObject):
                 words = tr("“{name}” is still being read. Send the message when it is there.")
                 tell(words.format(name=file.name))
                 return
-        if self._session.live is not None:
+        if self._session.busy:
             self._queue.add(self._draft())
             self._clear()
             return
@@ -304,10 +304,10 @@ class Outgoing(QObject):
 
     def ask(self, text: str) -> None:
         """Ask this; what is written stays. It waits for an answer that another chat gets."""
-        if self._session.live is None:
-            self._session.send(text)
-        else:
+        if self._session.busy:
             self._queue.add(Draft(text))
+        else:
+            self._session.send(text)
 
     def _send(self) -> None:
         text = self._composer.field.toPlainText().strip("\n")
@@ -378,7 +378,8 @@ class Outgoing(QObject):
             self._asker.forget()
             self._show_fill(0)
             return
-        build = partial(counted_request, messages, self._session.sent_setup)
+        session = self._session
+        build = partial(counted_request, messages, session.sent_setup, session.offers())
         self._asker.count(build, self._show_fill)
 
     def _count_ahead(self) -> None:
