@@ -222,7 +222,7 @@ class ChatRequest:
     tools: ToolChoice = ToolChoice()
     """What the answer may call; `engine.model.text.tool_calls` reads the calls back."""
     bias: Bias = ()
-    """What is added to logits before all sampling; the same text in every mode, as with grammars."""
+    """What is added to logits before all sampling."""
     detail: PromptDetail = PromptDetail.NONE
     """What to tell of the prompt; it is then read afresh, whatever the prefix cache has."""
     alternatives: int = 0

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 from starlette.requests import ClientDisconnect, Request
@@ -24,7 +25,7 @@ from engine.server.dialects.responses import Responses
 from engine.server.dispatcher import Dispatcher
 from engine.server.events import RequestState, RequestStatus
 from engine.server.exchange import Exchange
-from engine.server.generation import Generation
+from engine.server.generation import Completion, Generation
 from engine.server.members import Members, parsed
 from engine.server.metrics import CONTENT_TYPE, ServerMetrics
 from engine.server.models import Catalogue, ModelLoader
@@ -68,14 +69,16 @@ class ServerApplication:
         self.is_crowded: Callable[[], bool] = lambda: False
         """Whether more connections are open than there should be."""
         self._queue = RequestQueue(settings.max_waiting)
-        self._closing = asyncio.Event()
+        self._open: set[asyncio.Future[None]] = set()  # one of each answer, done when it is to end
         self._metrics = ServerMetrics()
         self.asgi: ASGIApp = AccessMiddleware(self._serve, settings, self._refuse)
         """The application for a web server."""
 
     def close(self) -> None:
         """End all answers at once; called in the server's loop."""
-        self._closing.set()
+        for each in self._open:
+            if not each.done():
+                each.set_result(None)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that was let in; nothing of its content is logged."""
@@ -103,14 +106,15 @@ class ServerApplication:
 
     async def _complete(self, exchange: Exchange, dialect: type[Dialect]) -> None:
         """Read a request and answer it, until the client is gone."""
-        request = Request(exchange.scope, exchange.receive)
-        body = parsed(decoded(await request.body(), request.headers))
-        model = await self._models.check(body.text("model"))
+        body = await _body(exchange)
+        name = body.text("model") or ""
+        model = await self._models.check(name)
         wanted = _parse(exchange, dialect, body, model)  # what is wrong need not wait
-        exchange.tell(model=(body.text("model") or "") if model is None else model.name)
+        exchange.tell(model=name if model is None else model.name)
         work = asyncio.ensure_future(self._write(exchange, dialect, body, stream=wanted.stream))
         gone = asyncio.ensure_future(_until_gone(exchange.receive))
-        closing = asyncio.ensure_future(self._closing.wait())
+        closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open.add(closing)
         tasks = (work, gone, closing)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -122,6 +126,7 @@ class ServerApplication:
             if exchange.status.code:
                 self._metrics.responded(exchange.status.path, exchange.status.code)
         finally:
+            self._open.discard(closing)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -132,26 +137,53 @@ class ServerApplication:
     async def _write(
         self, exchange: Exchange, dialect: type[Dialect], body: Members, *, stream: bool
     ) -> None:
-        """Wait for the request's turn and write the response."""
-        async with exchange.kept_alive(stream=stream):
-            await self._answer(exchange, dialect, body)
+        """Wait for the request's turns, one for each completion, and write the response."""
+        request: CompletionRequest | None = None
+        writer: Dialect | None = None
+        completions: list[Completion] = []
+        async with exchange.kept_alive(dialect, body.text("model") or "", stream=stream):
+            while request is None or len(completions) < len(request.chats):
+                with await self._turn(exchange) as turn:
+                    if request is None or writer is None:
+                        model = await self._models.ready(body.text("model"))
+                        request = _parse(exchange, dialect, body, model)
+                        writer = dialect(request, model.name, exchange.status.id)
+                    if not request.chats:  # the model was wanted, and nothing of it
+                        break
+                    writer.turn_to(place := len(completions))
+                    chat, progress = request.chats[place], request.progress
+                    work = Generation(self._dispatcher, chat, turn.close, progress=progress)
+                    try:
+                        done = await self._answer(exchange, writer, work, stream=stream)
+                    except ApiError as error:
+                        if not exchange.streams:
+                            raise
+                        await exchange.fail(writer, error)
+                        return
+                    completions.append(done)
+        await exchange.finish(writer, completions, stream=stream)
 
-    async def _answer(self, exchange: Exchange, dialect: type[Dialect], body: Members) -> None:
-        with await self._queue.enter(exchange.client) as turn:
-            self._metrics.waited(time.perf_counter() - exchange.arrived_at)
-            model = await self._models.ready(body.text("model"))
-            request = _parse(exchange, dialect, body, model)
-            async with Generation(self._dispatcher, request, turn.close) as generation:
-                await generation.begin()
-                exchange.tell(
-                    state=RequestState.READING,
-                    model=model.name,
-                    prompt_tokens=generation.prompt_tokens,
-                )
-                response = dialect(request, model.name)
-                await exchange.respond(generation, response, stream=request.stream)
-        if exchange.completion is not None:
-            self._metrics.answered(exchange.completion.finished.stats)
+    async def _turn(self, exchange: Exchange) -> ExitStack:
+        """Wait for a turn of the request."""
+        asked = time.perf_counter()
+        turn = await self._queue.enter(exchange.client)
+        self._metrics.waited(time.perf_counter() - asked)
+        return turn
+
+    async def _answer(
+        self, exchange: Exchange, writer: Dialect, work: Generation, *, stream: bool
+    ) -> Completion:
+        """Have one completion written; it is the request's turn."""
+        async with work as generation:
+            await generation.begin()
+            exchange.tell(
+                state=RequestState.READING,
+                model=writer.model,
+                prompt_tokens=generation.prompt_tokens,
+            )
+            done = await exchange.write(generation, writer, stream=stream)
+        self._metrics.answered(done.finished.stats)
+        return done
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send, error: ApiError) -> None:
         """Refuse a request that was not let in."""
@@ -164,7 +196,7 @@ class ServerApplication:
             error = ApiError(500, "Something went wrong inside Duotail.")
         path = exchange.status.path
         self._metrics.responded(_known(path), exchange.status.code or error.status)
-        await exchange.send_error(error, DIALECTS.get(path, ChatCompletions).error(error))
+        await exchange.send_error(error, DIALECTS.get(path, ChatCompletions))
 
     async def _page(self, path: str) -> Response:
         loaded = self._dispatcher.model
@@ -202,10 +234,17 @@ def _parse(
     """Return what a request asks of a model; None: of one that is not loaded yet."""
     sampling = None if model is None else model.plan.sampling
     request = dialect.parse(body, exchange.status.id, sampling)
-    chat = replace(
-        request.chat, clicked_at=exchange.arrived_at, asker=f"client {exchange.status.address}"
+    chats = tuple(
+        replace(each, clicked_at=exchange.arrived_at, asker=f"client {exchange.status.address}")
+        for each in request.chats
     )
-    return replace(request, chat=chat)
+    return replace(request, chats=chats)
+
+
+async def _body(exchange: Exchange) -> Members:
+    """Return the body of a request."""
+    request = Request(exchange.scope, exchange.receive)
+    return parsed(decoded(await request.body(), request.headers))
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from engine.events import FinishReason
 from engine.request import ChatRequest, Message, Role, SamplingParams, ToolCall
 from engine.server.api_error import ApiError
-from engine.server.completion_request import CompletionRequest, length, sampling, stops
+from engine.server.completion_request import CompletionRequest, bias, length, sampling, stops
 from engine.server.conversation import content, messages
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_of_message
@@ -58,8 +58,9 @@ class AnthropicMessages(Dialect):
             grammar=wanted_grammar(body, form),
             tools=offered(body),
             thought_tokens=wish.budget,
+            bias=bias(body),
         )
-        return CompletionRequest(chat, stream=bool(body.flag("stream")))
+        return CompletionRequest((chat,), stream=bool(body.flag("stream")))
 
     @staticmethod
     def error(error: ApiError) -> Json:
