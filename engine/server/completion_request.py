@@ -73,6 +73,7 @@ class CompletionRequest:
         progress: whether it tells its counts while it is being written, too.
         logprobs: whether to tell the probabilities of tokens.
         echo: whether each completion begins with its prompt.
+        packed: whether embeddings are wanted as base64.
         n: completions of each prompt, one after the other in `chats`.
     """
 
@@ -82,6 +83,7 @@ class CompletionRequest:
     progress: bool = False
     logprobs: bool = False
     echo: bool = False
+    packed: bool = False
     n: int = 1
 
     @property

@@ -29,9 +29,9 @@ class AnthropicMessages(Dialect):
     _kind = ""
     """Number of the last block that was streamed, and its kind while it goes on."""
 
-    @staticmethod
+    @classmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
         body.only("mcp_servers", [])

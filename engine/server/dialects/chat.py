@@ -49,9 +49,9 @@ class ChatCompletions(Dialect):
         super().turn_to(choice)
         self._calls = 0
 
-    @staticmethod
+    @classmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
         n = body.whole("n", 1, MOST_COMPLETIONS) or 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from engine.events import PromptRead
-from engine.request import ChatRequest, PromptDetail, RawPrompt, SamplingParams
+from engine.request import ChatRequest, PromptDetail, SamplingParams
 from engine.server.completion_request import (
     MOST_ALTERNATIVES,
     MOST_COMPLETIONS,
@@ -28,7 +28,8 @@ from engine.server.dialects.usage import (
     usage_of_all,
 )
 from engine.server.generation import Completion
-from engine.server.members import Members, well_formed
+from engine.server.members import Members
+from engine.server.prompts import prompts
 from engine.server.reasoning import CompletionDelta, Token
 from engine.server.structured import wanted_grammar
 
@@ -47,19 +48,23 @@ class TextCompletions(Dialect):
         super().turn_to(choice)
         self._offset = 0
 
-    @staticmethod
+    @classmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
         n = body.whole("n", 1, MOST_COMPLETIONS) or 1
         body.only("best_of", 1, n)
         alternatives = body.whole("logprobs", 0, MOST_ALTERNATIVES)
         echo = bool(body.flag("echo"))
-        prompts = _prompts(body)
-        if n * len(prompts) > MOST_COMPLETIONS:
-            raise body.wrong("prompt", f"no more than {MOST_COMPLETIONS} completions in all")
-        spelled = alternatives is not None or any(each.ids is not None for each in prompts)
+        found = prompts(
+            body,
+            "prompt",
+            most=MOST_COMPLETIONS // n,
+            special=body.flag("parse_special") is not False,
+            suffix=body.text("suffix") or None,
+        )
+        spelled = alternatives is not None or any(each.ids is not None for each in found)
         chat = ChatRequest(
             request_id,
             (),
@@ -72,7 +77,7 @@ class TextCompletions(Dialect):
             alternatives=alternatives or 0,
         )
         return CompletionRequest(
-            several((replace(chat, raw=each) for each in prompts), n),
+            several((replace(chat, raw=each) for each in found), n),
             stream=bool(body.flag("stream")),
             usage=asks_for_usage(body),
             logprobs=alternatives is not None,
@@ -151,23 +156,3 @@ class TextCompletions(Dialect):
             "created": self._created,
             "model": self._model,
         }
-
-
-def _prompts(body: Members) -> list[RawPrompt]:
-    """Return the prompts: a text or token ids, or a list of such, and what is to follow it."""
-    value, suffix = body.raw("prompt"), body.text("suffix") or None
-    many = isinstance(value, list) and bool(value) and isinstance(value[0], str | list)
-    each = list(value) if many and isinstance(value, list) else [value]
-    if suffix is not None and not all(isinstance(prompt, str) for prompt in each):
-        raise body.wrong("prompt", "a text where there is a suffix")
-    return [_prompt(body, prompt, suffix) for prompt in each]
-
-
-def _prompt(body: Members, value: object, suffix: str | None) -> RawPrompt:
-    if isinstance(value, list):
-        if not value or not all(type(each) is int and 0 <= each < 2**31 for each in value):
-            raise body.wrong("prompt", "a text, a list of token ids, or a list of such")
-        return RawPrompt(ids=tuple(value))
-    text = well_formed(value, "prompt")
-    special = body.flag("parse_special") is not False
-    return RawPrompt(text, control_tokens=special, suffix=suffix)

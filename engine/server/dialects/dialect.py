@@ -50,10 +50,10 @@ class Dialect(ABC):
         """The request of the completion that is being written."""
         return self._request.chats[self._choice]
 
-    @staticmethod
+    @classmethod
     @abstractmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for.
 

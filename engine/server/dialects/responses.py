@@ -33,9 +33,9 @@ class Responses(Dialect):
         self._open = self._reasoning = False
         self._text: list[str] = []
 
-    @staticmethod
+    @classmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
         body.only("background", False)
