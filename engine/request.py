@@ -168,7 +168,7 @@ class RawPrompt:
 
 
 class PromptDetail(Enum):
-    """What is told of a prompt (`engine.events.PromptRead`) beside its length."""
+    """Details of a prompt that can be told (`engine.events.PromptRead`)."""
 
     NONE = auto()
     LOGPROBS = auto()

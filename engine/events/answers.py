@@ -99,7 +99,7 @@ class PrefillProgress:
 
 @dataclass(frozen=True, slots=True)
 class PromptRead:
-    """What a request wanted to know of its prompt (`PromptDetail`).
+    """Details of a prompt that its request asked for (`PromptDetail`).
 
     Attributes:
         tokens: its tokens in their order, where their probabilities were wanted.

@@ -64,7 +64,7 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What a client requests: one completion, or several.
+    """Request of a client: one completion, or several.
 
     Attributes:
         chats: the requests for the engine, one for each completion; none: the model is wanted only.

@@ -104,7 +104,7 @@ class Exchange:
                     return part
             if stream:
                 await self._more(b"".join(pieces))
-        raise ApiError(500, "The answer has no end.")
+        raise RuntimeError("an answer without an end")
 
     async def finish(
         self, dialect: Dialect, completions: Sequence[Completion], *, stream: bool

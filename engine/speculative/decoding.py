@@ -102,7 +102,7 @@ def likeliest(logits: Floats, count: int) -> tuple[tuple[int, float], ...]:
 
 
 class PromptReader(Protocol):
-    """What is told of a prompt's tokens as they are processed."""
+    """Takes what is computed of a prompt's tokens as they are processed."""
 
     logits: bool
     """Whether it needs their logits."""

@@ -27,7 +27,7 @@ _FILL = -2
 
 
 class _Ollama(Dialect):
-    """What both have in common."""
+    """Reads and writes what both have in common."""
 
     media_type = "application/x-ndjson"
 
