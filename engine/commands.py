@@ -185,10 +185,14 @@ class QuestionId:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Tell how many tokens a request would have the model read; waits for a model."""
+    """Tell how many tokens a request would have the model read; waits for a model.
+
+    `spelled`: tell the tokens, too, and why where it cannot be read.
+    """
 
     request: ChatRequest
     id: QuestionId = QuestionId()
+    spelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from math import inf, isfinite
 
 from engine.language import tr
@@ -124,6 +124,10 @@ class SamplingParams:
         )
 
 
+Bias = tuple[tuple[int, float], ...]
+"""What is added to the logits of some tokens: their ids, each once, with a finite number."""
+
+
 class GrammarKind(StrEnum):
     """Languages that grammars are written in."""
 
@@ -152,11 +156,25 @@ class RawPrompt:
         ids: its token ids, in place of a text.
         control_tokens: whether those that are written in the text become their ids; otherwise they
             are text like any other.
+        suffix: text that follows what is to be written, for models that fill in the middle.
+        begins: whether a begin-of-text id comes first, where the model wants one.
     """
 
     text: str = ""
     ids: tuple[int, ...] | None = None
     control_tokens: bool = False
+    suffix: str | None = None
+    begins: bool = True
+
+
+class PromptDetail(Enum):
+    """Details of a prompt that can be told (`engine.events.PromptRead`)."""
+
+    NONE = auto()
+    LOGPROBS = auto()
+    """Its tokens with their probabilities."""
+    EMBEDDING = auto()
+    """The mean of the last hidden states of all its tokens, after the final norm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +184,7 @@ class ChatRequest:
     When the last message is the assistant's, the answer continues it ("continue" after a stop or
     a crash): same seed, same positions, hence the text that an uninterrupted run would have given.
     Text and token ids of the events are then those of the new part; spans go on counting from
-    the start of the whole answer. `max_tokens` limits the new part.
+    the start of the whole answer. `max_tokens` limits the new part; 0: the prompt is read only.
     """
 
     id: str
@@ -203,6 +221,10 @@ class ChatRequest:
     """What the answer has to be; None: whatever the model writes."""
     tools: ToolChoice = ToolChoice()
     """What the answer may call; `engine.model.text.tool_calls` reads the calls back."""
+    bias: Bias = ()
+    """What is added to logits before all sampling."""
+    detail: PromptDetail = PromptDetail.NONE
+    """What to tell of the prompt; it is then read afresh, whatever the prefix cache has."""
     alternatives: int = 0
     """How many likely tokens to tell at each place (`TokenSpan.others`); this costs time."""
     asker: str = ""

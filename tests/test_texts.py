@@ -43,6 +43,7 @@ ENGLISH_FILES = {
     "engine/server/generation.py",  # a part of the protocol
     "engine/server/access.py",  # a part of the protocol
     "engine/server/members.py",  # a part of the protocol
+    "engine/server/pages.py",  # a part of the protocol
     "engine/server/models.py",  # a part of the protocol
     "engine/server/metrics.py",  # a part of the protocol
     "engine/server/api_error.py",  # a part of the protocol

@@ -16,6 +16,8 @@ from engine.events.answers import (
     Interval,
     Origin,
     PrefillProgress,
+    PromptRead,
+    PromptToken,
     Received,
     RoundFinished,
     TextDelta,
@@ -72,6 +74,8 @@ __all__ = [
     "PlanSummary",
     "PrefillProgress",
     "Previewed",
+    "PromptRead",
+    "PromptToken",
     "Received",
     "RoundFinished",
     "TextDelta",
@@ -89,6 +93,7 @@ Event = (
     | Connected
     | Unloaded
     | PrefillProgress
+    | PromptRead
     | TextDelta
     | Received
     | RoundFinished

@@ -77,6 +77,16 @@ class TokenSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptToken:
+    """A token of a prompt; `probability` and `others` are as in `TokenSpan`, none of the first."""
+
+    token_id: int
+    text: str
+    probability: float | None = None
+    others: tuple[Alternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillProgress:
     """`done` of `total` prompt tokens are processed, `reused` of them from the prefix cache."""
 
@@ -85,6 +95,21 @@ class PrefillProgress:
     done: int
     total: int
     reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRead:
+    """Details of a prompt that its request asked for (`PromptDetail`).
+
+    Attributes:
+        tokens: its tokens in their order, where their probabilities were wanted.
+        embedding: the mean of its last hidden states, where that was wanted.
+    """
+
+    at: float
+    request_id: str
+    tokens: tuple[PromptToken, ...] = ()
+    embedding: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +305,18 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Length of a request: the response to `Count`."""
+    """Length of a request: the response to `Count`.
+
+    Attributes:
+        ids: its tokens, where they were asked for.
+        text: what they spell, likewise.
+        refused: why it cannot be read, likewise, in words.
+    """
 
     at: float
     id: QuestionId
     prompt_tokens: int
     context: int
+    ids: tuple[int, ...] = ()
+    text: str = ""
+    refused: str = ""

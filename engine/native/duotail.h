@@ -144,7 +144,7 @@ typedef struct dt_pool dt_pool;
 typedef struct dt_cache dt_cache;
 
 /* Raise it whenever a function's arguments, or the meaning of a structure's members, change. */
-enum { DT_ABI_VERSION = 6 };
+enum { DT_ABI_VERSION = 7 };
 
 /* What this library was compiled with: DT_ABI_VERSION, how many sizes follow, and the sizes in bytes of
  * dt_matrix, dt_mlp, dt_experts, dt_delta, dt_block, dt_rope, dt_fusion, dt_segment, dt_step, dt_sampling,

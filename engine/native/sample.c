@@ -15,7 +15,7 @@ struct dt_sampler {
     heard *heard;                   /* [vocab] entries, those of a slice's tokens at its start */
     int32_t known[DT_MOST_SLICES];  /* entries in use per slice */
     int32_t *place;                 /* [vocab] number of a token's entry + 1; 0: not heard */
-    float *row;                     /* [vocab] logits after the grammar and the penalties */
+    float *row;                     /* [vocab] logits after the grammar, the bias and the penalties */
     dt_room room;
 };
 
@@ -26,7 +26,8 @@ static int64_t lay_out(dt_sampler *s, uint8_t *base)
     dt_room *room = &s->room;
     int64_t used = 0;
     dt_lay(base, &used, 1, sizeof *s);
-    if (s->penalised || s->sampling.constrained) s->row = dt_lay(base, &used, padded, sizeof *s->row);
+    if (s->penalised || s->sampling.constrained || s->sampling.biased)
+        s->row = dt_lay(base, &used, padded, sizeof *s->row);
     if (s->penalised) {
         s->place = dt_lay(base, &used, padded, sizeof *s->place);
         s->heard = dt_lay(base, &used, padded, sizeof *s->heard);
@@ -126,7 +127,7 @@ static void forbid(float *row, const uint32_t *allowed, int32_t from, int32_t to
     }
 }
 
-/* The slice's logits after the grammar and the penalties, rounded to fp32. */
+/* The slice's logits after the grammar, the bias and the penalties, rounded to fp32. */
 static void shape_slice(void *context, int32_t slice)
 {
     const shaping_job *job = context;
@@ -135,6 +136,10 @@ static void shape_slice(void *context, int32_t slice)
     const int32_t from = dt_slice_start(slice, s->vocab), to = dt_slice_start(slice + 1, s->vocab);
     memcpy(s->row + from, job->logits + from, (size_t)(to - from) * sizeof *s->row);
     if (job->allowed) forbid(s->row, job->allowed, from, to);
+    for (int32_t i = 0; i < sampling->biased; i++) {
+        const int32_t token = sampling->bias_tokens[i];
+        if (token >= from && token < to) s->row[token] += sampling->bias[i];
+    }
     if (!s->penalised) return;
     for (const heard *entry = s->heard + from, *end = entry + s->known[slice]; entry < end; entry++) {
         double score = s->row[entry->token];
@@ -151,7 +156,7 @@ static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, const uint32
                     float *top)
 {
     const dt_sampling *sampling = &s->sampling;
-    if (s->penalised || allowed) {
+    if (s->row) {
         shaping_job job = {s, row, allowed};
         dt_run_slices(pool, shape_slice, &job, s->vocab);
         row = s->row;
@@ -174,7 +179,7 @@ static int32_t draw(dt_pool *pool, dt_sampler *s, const float *row, const uint32
 }
 
 /* What the logits alone give two tokens (b: -1 for none); grammar, penalties, filters and temperature do not
- * count. `top` is the best logit where nothing is penalised or forbidden. */
+ * count. `top` is the best logit where nothing is penalised, biased or forbidden. */
 static void weigh_up(dt_pool *pool, const dt_sampler *s, const float *row, float top, int32_t a, int32_t b,
                      float chance[2])
 {

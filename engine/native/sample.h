@@ -20,6 +20,9 @@ typedef struct {
     int32_t share_noise;  /* whether dt_rank adds the noise of the draws */
     int32_t shift;        /* dt_rank adds it to positions: tokens before those that a draft has read */
     int32_t constrained;  /* whether verifications say which tokens are allowed */
+    int32_t biased;       /* how many tokens have something added to their logits, before penalties */
+    const int32_t *bias_tokens; /* [biased] of the vocabulary, each once; they and their bias outlive the sampler */
+    const float *bias;
 } dt_sampling;
 
 /* Most tokens that dt_rank gives for a row, and most tokens of a vocabulary. */

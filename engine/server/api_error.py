@@ -59,6 +59,10 @@ class ApiError(Exception):
         told = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
         return {"error": told}
 
+    def to_ollama(self) -> dict[str, object]:
+        """Return the body in Ollama's shape."""
+        return {"error": self.message}
+
     def to_anthropic(self) -> dict[str, object]:
         """Return the body in Anthropic's shape."""
         return {"type": "error", "error": {"type": self.kind, "message": self.message}}

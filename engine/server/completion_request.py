@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from engine.events import PlanSummary
-from engine.request import ChatRequest, SamplingParams
+from engine.request import Bias, ChatRequest, SamplingParams
 from engine.server.members import Members
 
 ID_PREFIX = "server-"
 """First characters of the ids of all answers that a server requests."""
 MOST_ALTERNATIVES = 20
 """Most alternatives that may be asked for at each token."""
+MOST_COMPLETIONS = 256
+"""Most completions of one request."""
 _MOST_TOKENS = 2**31 - 1
 _MOST_STOPS = 64
 _USUAL = SamplingParams(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
 """Sampling of requests that say nothing, for a model that recommends nothing: as other local
 servers have it. At OpenAI's temperature of 1 small models write garbled text."""
+_MOST_BIASED, _MOST_BIAS = 1024, 1e6
 _REPETITION = 1e-3, 100.0
 _NO_SEED = -1  # llama.cpp's and others' word for "any"
 _FIELDS = (
@@ -34,7 +38,6 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "dry_multiplier": (0,),
     "dynatemp_range": (0,),
     "ignore_eos": (False,),
-    "logit_bias": ({}, []),
     "min_tokens": (0,),
     "mirostat": (0,),
     "mirostat_mode": (0,),
@@ -61,26 +64,71 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """The completion that a client requests.
+    """Request of a client: one completion, or several.
 
     Attributes:
-        chat: the request for the engine.
+        chats: the requests for the engine, one for each completion; none: the model is wanted only.
         stream: whether it is wanted piece by piece.
         usage: whether a stream ends with a count of tokens, where that is a matter of choice.
         progress: whether it tells its counts while it is being written, too.
         logprobs: whether to tell the probabilities of tokens.
+        echo: whether each completion begins with its prompt.
+        packed: whether embeddings are wanted as base64.
+        n: completions of each prompt, one after the other in `chats`.
     """
 
-    chat: ChatRequest
+    chats: tuple[ChatRequest, ...]
     stream: bool
     usage: bool = False
     progress: bool = False
     logprobs: bool = False
+    echo: bool = False
+    packed: bool = False
+    n: int = 1
 
     @property
-    def id(self) -> str:
-        """The part of the id that the dialects' own prefixes stand before."""
-        return self.chat.id.removeprefix(ID_PREFIX)
+    def chat(self) -> ChatRequest:
+        """The first request."""
+        return self.chats[0]
+
+
+def several(chats: Iterable[ChatRequest], n: int = 1) -> tuple[ChatRequest, ...]:
+    """Return requests with ids of their own, each so many times with seeds that follow each other.
+
+    Args:
+        chats: requests, all with the id of the whole.
+        n: completions of each.
+    """
+    own = [
+        replace(chat, sampling=replace(chat.sampling, seed=(chat.sampling.seed + i) % 2**64))
+        for chat in chats
+        for i in range(n)
+    ]
+    return tuple(replace(each, id=f"{each.id}-{i}") if i else each for i, each in enumerate(own))
+
+
+def bias(members: Members) -> Bias:
+    """Return the `logit_bias` of a request: an object of ids, or llama-server's list of pairs.
+
+    Raises:
+        ApiError: it is neither, or there is too much of it.
+    """
+    name, value = "logit_bias", members.raw("logit_bias")
+    wrong = members.wrong(name, f"an object of at most {_MOST_BIASED} token ids and numbers")
+    pairs = list(value.items()) if isinstance(value, dict) else value or []
+    if not isinstance(pairs, list) or len(pairs) > _MOST_BIASED:
+        raise wrong
+    found: dict[int, float] = {}
+    for pair in pairs:
+        match pair:
+            case [str() | int() as token, int() | float() as number] if str(token).isdecimal():
+                never = number is False
+            case _:
+                raise wrong
+        if not -_MOST_BIAS <= number <= _MOST_BIAS or number is True or int(token) >= 2**31:
+            raise wrong
+        found[int(token)] = -_MOST_BIAS if never else float(number)
+    return tuple(found.items())
 
 
 def new_id() -> str:
@@ -117,20 +165,21 @@ def sampling(members: Members, recommended: SamplingParams | None) -> SamplingPa
     )
 
 
-def length(members: Members, *names: str, default: int | None = None) -> int | None:
+def length(members: Members, *names: str, default: int | None = None, least: int = 1) -> int | None:
     """Return the most tokens that are wanted; None: as many as there is room for (-1 says so).
 
     Args:
         members: of the request.
         names: of the member; the first one that is there counts.
         default: where none is.
+        least: 0 where the prompt alone may be wanted.
 
     Raises:
         ApiError: it is no number of tokens.
     """
     for name in names:
         found = members.whole(name, -1, _MOST_TOKENS)
-        if found == 0:
+        if found is not None and 0 <= found < least:
             raise members.wrong(name, "a whole number of 1 or more")
         if found is not None:
             return None if found < 0 else found

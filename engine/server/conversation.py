@@ -94,7 +94,11 @@ def _calls(turn: Members) -> Iterator[ToolCall]:
 
 
 def _call(function: Members, holder: Members, name: str) -> ToolCall:
-    text = function.text("arguments") or "{}"
+    said = function.raw("arguments")
+    if isinstance(said, dict):  # as Ollama's clients send them
+        text = json.dumps(said, ensure_ascii=False)
+    else:
+        text = function.text("arguments") or "{}"
     return ToolCall(holder.text(name) or "", function.needed_text("name"), text)
 
 

@@ -10,13 +10,22 @@ is the window's, and the dispatcher only takes note of which model is loaded.
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from engine.commands import Command
-from engine.events import Event, PlanReady, Unloaded
+from engine.commands import Command, Count, QuestionId
+from engine.events import Counted, Event, PlanReady, Unloaded
+from engine.request import ChatRequest
+from engine.server.api_error import no_model
 from engine.server.completion_request import ID_PREFIX, ServedModel
 
+_COUNT_S = 60.0
+"""Seconds after which a count is given up: the model was unloaded."""
+_askers = itertools.count(-1, -1)
+"""Askers of counts; those of a window are not negative."""
 OTHERS = ""
 """In place of a request's id: all events that are not the server's own."""
 
@@ -28,6 +37,7 @@ class Dispatcher:
         self.model: ServedModel | None = None
         """The loaded model; None while there is none."""
         self._submit: Callable[[Command], None] | None = None
+        self._counts: dict[int, Callable[[Counted], None]] = {}
         self._listeners: dict[str, Callable[[Event], None]] = {}
 
     def open(self, submit: Callable[[Command], None]) -> None:
@@ -48,8 +58,40 @@ class Dispatcher:
         """Have the events of a request told no more."""
         self._listeners.pop(request_id, None)
 
+    async def counted(self, request: ChatRequest) -> Counted:
+        """Have the tokens of a request counted, and told.
+
+        Raises:
+            ApiError: there is no model to count with.
+        """
+        id_ = QuestionId(next(_askers))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Counted] = loop.create_future()
+
+        def take(event: Counted) -> None:
+            if not answer.done():  # somebody waits for it still
+                answer.set_result(event)
+
+        def hear(event: Counted) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(take, event)
+
+        self._counts[id_.asker] = hear
+        try:
+            self.submit(Count(request, id_, spelled=True))
+            async with asyncio.timeout(_COUNT_S):
+                return await answer
+        except TimeoutError:
+            raise no_model() from None
+        finally:
+            self._counts.pop(id_.asker, None)
+
     def take(self, event: Event) -> bool:
         """Take an event of the engine, in whichever thread; return whether it was the server's."""
+        if isinstance(event, Counted) and event.id.asker < 0:
+            if (hear := self._counts.get(event.id.asker)) is not None:
+                hear(event)
+            return True
         if isinstance(event, PlanReady):
             self.model = ServedModel(event.model_name, event.plan, int(time.time()))
         elif isinstance(event, Unloaded):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from engine.events import PromptRead
 from engine.server.api_error import ApiError
 from engine.server.completion_request import new_id
-from engine.server.dialects.dialect import Dialect, sse
+from engine.server.dialects.dialect import Dialect
 from engine.server.events import RequestState, RequestStatus
 from engine.server.generation import Completion, Generation
 from engine.server.progress import CompletionProgress
@@ -51,7 +53,6 @@ class Exchange:
             new_id(), time.time(), client[0] if client else "", _user_agent(scope), scope["path"]
         )
         self.arrived_at = time.perf_counter()
-        self.completion: Completion | None = None
         self._told_at = 0.0
         self._streams = False
 
@@ -65,82 +66,112 @@ class Exchange:
         self.status = replace(self.status, **changes)
         self._on_change(self.status)
 
-    async def send_error(self, error: ApiError, body: dict[str, object]) -> None:
-        """Respond with an error, unless a response has begun."""
+    async def send_error(self, error: ApiError, dialect: type[Dialect]) -> None:
+        """Respond with an error; a response that has begun ends with it."""
         begun = self.status.code
         reason = error.code or error.kind
         self.tell(state=RequestState.REFUSED, code=begun or error.status, reason=reason)
-        if begun and self._streams:
-            await self._more(sse(body, "error"), last=True)
-        elif not begun:
+        if begun:
+            words = json.dumps(dialect.error(error)).encode()
+            await self._more(dialect.broken(error) if self._streams else words, last=True)
+        else:
             # What was not read of the request is not waited for.
             headers = error.headers | {"connection": "close"}
-            await JSONResponse(body, error.status, headers)(self.scope, self.receive, self._send)
+            response = JSONResponse(dialect.error(error), error.status, headers)
+            await response(self.scope, self.receive, self._send)
 
-    async def respond(self, generation: Generation, dialect: Dialect, *, stream: bool) -> None:
-        """Send a completion, as it is being written or in one piece."""
+    async def write(self, generation: Generation, dialect: Dialect, *, stream: bool) -> Completion:
+        """Send a completion as it is being written, if it is to be streamed; return it.
+
+        Raises:
+            ApiError: it came to nothing.
+        """
         if stream:
-            await self._stream(generation, dialect)
-            return
-        async for part in generation.deltas():
-            if isinstance(part, CompletionDelta):
-                self._count(part)
-            elif isinstance(part, Completion):
-                response = JSONResponse(dialect.response(part))
+            await self._begin(dialect.media_type)
+            await self._more(b"".join(dialect.begin(generation.prompt_tokens)))
+        async for part in generation.parts():
+            match part:
+                case CompletionDelta():
+                    self._count(part)
+                    pieces = dialect.delta(part)
+                case CompletionProgress():
+                    pieces = dialect.progress(part)
+                case PromptRead():
+                    pieces = dialect.prompt(part)
+                case Completion():
+                    if stream:
+                        await self._more(b"".join(dialect.end(part)))
+                    return part
+            if stream:
+                await self._more(b"".join(pieces))
+        raise RuntimeError("an answer without an end")
+
+    async def finish(
+        self, dialect: Dialect, completions: Sequence[Completion], *, stream: bool
+    ) -> None:
+        """End the response, all completions of which are written."""
+        if stream:
+            await self._begin(dialect.media_type)
+            await self._more(b"".join(dialect.close(completions)), last=True)
+        else:
+            response = JSONResponse(dialect.joined(completions))
+            if not self.status.code:
                 await self._start(response.headers.items())
-                await self._more(bytes(response.body), last=True)
-                self._finish(part)
+            await self._more(bytes(response.body), last=True)
+        stats = [each.finished.stats for each in completions]
+        tokens = sum(each.committed for each in stats)
+        speed = stats[0].tokens_per_s if len(stats) == 1 else None
+        self.tell(state=RequestState.DONE, tokens=tokens, tokens_per_s=speed)
+
+    async def fail(self, dialect: Dialect, error: ApiError) -> None:
+        """End a stream in which a completion came to nothing."""
+        await self._more(b"".join(dialect.fail(error)), last=True)
+        self.tell(state=RequestState.REFUSED, reason=error.code or error.kind)
+
+    @property
+    def streams(self) -> bool:
+        """Tell whether a stream has begun."""
+        return self._streams
 
     @asynccontextmanager
-    async def kept_alive(self, *, stream: bool) -> AsyncIterator[None]:
-        """Context in which a client that waits for a stream hears from it now and then.
+    async def kept_alive(
+        self, dialect: type[Dialect], model: str, *, stream: bool
+    ) -> AsyncIterator[None]:
+        """Context in which a client that waits hears something now and then.
 
-        What is refused at once has its own status; later the response has begun.
+        A stream begins after a second; anything else when it would be time for its first sign of
+        life, blanks before its JSON. What is refused before that has its own status.
         """
-        beat = asyncio.ensure_future(self._beat()) if stream else None
+        beat = asyncio.ensure_future(self._beat(dialect, model, stream=stream))
         try:
             yield
         finally:
-            if beat is not None:
-                beat.cancel()
-                await asyncio.gather(beat, return_exceptions=True)
+            beat.cancel()
+            await asyncio.gather(beat, return_exceptions=True)
 
-    async def _beat(self) -> None:
-        await asyncio.sleep(BEGIN_S)
-        await self._begin_stream()
+    async def _beat(self, dialect: type[Dialect], model: str, *, stream: bool) -> None:
+        await asyncio.sleep(BEGIN_S if stream else PING_S)
+        if stream:
+            await self._begin(dialect.media_type)
+        elif not self.status.code:
+            await self._start((("content-type", "application/json"),))
+            await self._more(b" ")
         while True:
             await asyncio.sleep(PING_S)
-            await self._more(b": ping\n\n")
+            await self._more(dialect.ping(model) if stream else b" ")
 
-    async def _begin_stream(self) -> None:
+    async def _begin(self, media_type: str) -> None:
+        """Begin a stream, unless it has begun."""
         if self._streams:
             return
         self._streams = True
         await self._start(
             (
-                ("content-type", "text/event-stream; charset=utf-8"),
+                ("content-type", media_type),
                 ("cache-control", "no-cache"),
                 ("x-accel-buffering", "no"),
             )
         )
-
-    async def _stream(self, generation: Generation, dialect: Dialect) -> None:
-        await self._begin_stream()
-        await self._more(b"".join(dialect.begin(generation.prompt_tokens)))
-        try:
-            async for part in generation.deltas():
-                match part:
-                    case CompletionDelta():
-                        self._count(part)
-                        await self._more(b"".join(dialect.delta(part)))
-                    case CompletionProgress():
-                        await self._more(b"".join(dialect.progress(part)))
-                    case Completion():
-                        await self._more(b"".join(dialect.end(part)), last=True)
-                        self._finish(part)
-        except ApiError as error:
-            await self._more(b"".join(dialect.fail(error)), last=True)
-            self.tell(state=RequestState.REFUSED, reason=error.code or error.kind)
 
     def _count(self, delta: CompletionDelta) -> None:
         """Tell how much is written, now and then."""
@@ -149,13 +180,6 @@ class Exchange:
         if now - self._told_at >= _TELL_S:
             self._told_at = now
             self.tell(state=RequestState.WRITING)
-
-    def _finish(self, completion: Completion) -> None:
-        self.completion = completion
-        stats = completion.finished.stats
-        self.tell(
-            state=RequestState.DONE, tokens=stats.committed, tokens_per_s=stats.tokens_per_s
-        )  # fmt: skip
 
     async def _start(self, headers: Iterable[tuple[str, str]]) -> None:
         self.status = replace(self.status, code=200)

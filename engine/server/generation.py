@@ -17,19 +17,19 @@ from engine.events import (
     Finished,
     FinishReason,
     PrefillProgress,
+    PromptRead,
     RoundFinished,
     TextDelta,
 )
 from engine.request import ChatRequest, Message, Role, ToolCall
 from engine.server.api_error import ApiError, from_failure, no_model
 from engine.server.calls import CallReader
-from engine.server.completion_request import CompletionRequest
 from engine.server.dispatcher import Dispatcher
 from engine.server.joined_stats import joined_stats
 from engine.server.progress import CompletionProgress
 from engine.server.reasoning import CompletionDelta, ReasoningParser, Token
 
-_HEARD = TextDelta | Failed | Finished | PrefillProgress
+_HEARD = TextDelta | Failed | Finished | PrefillProgress | PromptRead
 _TELL_S = 0.1
 """Seconds between two reports of how far an answer is."""
 
@@ -41,10 +41,12 @@ class Completion:
     Attributes:
         deltas: all of it.
         finished: how it ended; its statistics are those of the whole completion.
+        prompt: what was told of its prompt, where that was wanted.
     """
 
     deltas: tuple[CompletionDelta, ...]
     finished: Finished
+    prompt: PromptRead | None = None
 
     @property
     def content(self) -> str:
@@ -62,6 +64,10 @@ class Completion:
         return "".join(delta.text for delta in self.deltas if delta.reasoning)
 
 
+Part = CompletionDelta | CompletionProgress | PromptRead | Completion
+"""What a generation tells."""
+
+
 class Generation(AbstractAsyncContextManager["Generation"]):
     """Has a completion written; leaving the block stops it, wherever it is.
 
@@ -70,22 +76,26 @@ class Generation(AbstractAsyncContextManager["Generation"]):
 
     Args:
         dispatcher: the door to the engine.
-        request: what is wanted.
+        chat: what is wanted.
+        progress: whether to tell how far it is.
         on_end: called when the engine is done with it, which may be long before a slow client is.
     """
 
     def __init__(
         self,
         dispatcher: Dispatcher,
-        request: CompletionRequest,
+        chat: ChatRequest,
         on_end: Callable[[], None] = lambda: None,
+        *,
+        progress: bool = False,
     ) -> None:
         self._on_end = on_end
-        self._dispatcher, self._chat = dispatcher, request.chat
+        self._dispatcher, self._chat = dispatcher, chat
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
-        self._heard = _HEARD | RoundFinished if request.progress else _HEARD
-        self._parser, self._calls = ReasoningParser(request.chat), CallReader(request.chat.tools)
+        self._heard = _HEARD | RoundFinished if progress else _HEARD
+        self._parser, self._calls = ReasoningParser(chat), CallReader(chat.tools)
+        self._prompt: PromptRead | None = None
         self._stats: AnswerStats | None = None
         self._deltas: list[CompletionDelta] = []
         self._failure: Failed | None = None
@@ -131,7 +141,7 @@ class Generation(AbstractAsyncContextManager["Generation"]):
         """Length of the prompt, once it is being read."""
         return self._first.total if isinstance(self._first, PrefillProgress) else 0
 
-    async def deltas(self) -> AsyncIterator[CompletionDelta | CompletionProgress | Completion]:
+    async def parts(self) -> AsyncIterator[Part]:
         """Yield what is written and, if it is wished, how far it is; at the end the completion.
 
         Raises:
@@ -150,13 +160,16 @@ class Generation(AbstractAsyncContextManager["Generation"]):
                     if event.at - told_at >= _TELL_S:
                         told_at = event.at
                         yield progress
+                case PromptRead() if self._prompt is None:
+                    self._prompt = event
+                    yield event
                 case Failed():
                     self._failure = event
                 case Finished():
                     self._check(event)
                     for delta in (*self._read(self._parser.finish()), *self._last()):
                         yield delta
-                    yield Completion(tuple(self._deltas), event)
+                    yield Completion(tuple(self._deltas), event, self._prompt)
                     return
             event = await self._events.get()
 

@@ -39,6 +39,10 @@ class Members:
         """Return a member as it is."""
         return self._value.get(name)
 
+    def with_default(self, name: str, value: object) -> Members:
+        """Return the same object with a member that it may lack."""
+        return Members({name: value, **self._value}, self._place)
+
     def wrong(self, name: str, expected: str) -> ApiError:
         """Return the error of a member that should be something else."""
         place = self.place(name)

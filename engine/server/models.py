@@ -48,7 +48,7 @@ class ModelLoader:
         Raises:
             ApiError: neither.
         """
-        model = self._dispatcher.model
+        model, name = self._dispatcher.model, _untagged(name)
         if model is not None and (name in self._names or name == model.name):
             return model
         if name in await self.others():
@@ -71,7 +71,7 @@ class ModelLoader:
             ApiError: it is not here any more, or does not fit.
         """
         model = await self.check(name)
-        return model or await self._load((await self.others())[name or ""])
+        return model or await self._load((await self.others())[_untagged(name) or ""])
 
     async def _load(self, load: Load) -> ServedModel:
         """Load a model; answers of the window's user come to their end first."""
@@ -97,3 +97,8 @@ class ModelLoader:
         if failure is not None:
             raise from_failure(failure)
         raise ApiError(503, "The model was not loaded.", code="no_model", retry_after=5)
+
+
+def _untagged(name: str | None) -> str | None:
+    """Return a name without what Ollama's clients put behind every name."""
+    return None if name is None else name.removesuffix(":latest")

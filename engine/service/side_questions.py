@@ -137,8 +137,20 @@ class TokenCounter(SideQuestions[Count, Counted]):
         template, tokenizer, context = pair.template, pair.tokenizer, pair.plan.context
         del pair
         request = question.request
-        tokens = len(read(request, template, tokenizer).ids) if request.messages else 0
-        return Counted(perf_counter(), question.id, tokens, context)
+        counted = Counted(perf_counter(), question.id, 0, context)
+        if not request.messages and request.raw is None:
+            return counted
+        try:
+            ids = read(request, template, tokenizer).ids
+        except UserFixable as error:
+            if not question.spelled:
+                raise
+            return replace(counted, refused=str(error))
+        counted = replace(counted, prompt_tokens=len(ids))
+        if not question.spelled:
+            return counted
+        text = b"".join(map(tokenizer.token_bytes, ids)).decode("utf-8", "replace")
+        return replace(counted, ids=tuple(ids), text=text)
 
 
 class Previewer(SideQuestions[Preview, Previewed]):

@@ -28,11 +28,13 @@ from engine.events import (
 from engine.language import tr
 from engine.loading.load import LoadedPair
 from engine.model.text.chat_template import ChatTemplate, Prompt, TemplateChoices
+from engine.model.text.fill_in_the_middle import middle_ends
 from engine.model.text.kinds_of_text import KindsOfText
 from engine.model.text.text_stream import NOTHING, Released, TextStream
 from engine.model.text.tokenizer import Tokenizer
-from engine.request import ChatRequest, Role
+from engine.request import ChatRequest, PromptDetail, Role
 from engine.session.constraining import constraint_of
+from engine.session.prompt_details import PromptDetails
 from engine.session.raw_prompt import raw_prompt
 from engine.session.repetition import RepetitionDetector
 from engine.session.tally import Tally
@@ -90,6 +92,9 @@ class Answer:
         self._share_noise = share_noise
         self._started = request.clicked_at or perf_counter()
         self._tally = Tally()
+        self._ends = frozenset(pair.tokenizer.eos_ids)
+        if request.raw is not None and request.raw.suffix is not None:
+            self._ends |= middle_ends(pair.tokenizer)
         own_stop = pair.template.stop if request.raw is None else ()
         self._stream = TextStream(
             pair.tokenizer, (*request.stop, *own_stop), thoughts=request.raw is None
@@ -103,6 +108,7 @@ class Answer:
         self._repeats = False
         self._thoughts: ThoughtBudget | None = None
         self._indices = count()
+        self._cut_short = False  # in the middle of a forward
         self.stats: AnswerStats | None = None
         """Its statistics, once it has ended."""
 
@@ -114,22 +120,28 @@ class Answer:
         """
         decoding = self._prepare()
         try:
-            loop = self._pair.loop if self._request.drafting else Plain()
+            request = self._request
+            loop = self._pair.loop if request.drafting and request.max_tokens != 0 else Plain()
+            reader = PromptDetails.of(request, decoding.tokens, self._pair.tokenizer)
             self._turn(loop)
             with loop.rounds(decoding) as rounds:
                 self._progress(decoding.reused)
-                for processed in decoding.prefill():
+                for processed in decoding.prefill(reader):
                     self._progress(processed)
+                if reader is not None:
+                    self._emit(reader.told(decoding))
                 self._decode(decoding, loop, rounds)
             while self._goes_on():
                 with loop.rounds(decoding) as rounds:
                     deque(decoding.prefill(), maxlen=0)
                     self._decode(decoding, loop, rounds)
         except Cancelled:
-            pass
+            self._cut_short = True
         except BaseException:
             self._pair.states.drop(decoding.state)
             raise
+        if self._request.detail is PromptDetail.EMBEDDING:
+            self._pair.states.drop(decoding.state)  # nobody comes back to it
         self._finish(self._reason(decoding))
 
     def _turn(self, loop: Loop) -> None:
@@ -183,7 +195,10 @@ class Answer:
                 len(prompt.ids),
                 context,
             )
-        state = pair.states.take(prompt.ids, request.asker)
+        afresh = request.detail is not PromptDetail.NONE
+        state = pair.states.take(() if afresh else prompt.ids, request.asker)
+        if afresh:
+            state.crop(0)
         decoding = Decoding(
             pair.target,
             state,
@@ -195,8 +210,9 @@ class Answer:
                 account=pair.account,
                 constraint=constraint_of(pair, request, prompt),
                 threads=pair.plan.threads,
+                bias=request.bias,
             ),
-            stop_ids=pair.tokenizer.eos_ids,
+            stop_ids=self._ends,
             max_tokens=request.max_tokens,
             cancelled=self._cancelled,
             alternatives=request.alternatives,
@@ -244,7 +260,7 @@ class Answer:
     def _take(self, done: Round) -> tuple[int, Released]:
         """Turn the round's tokens into text; how many of them belong to the answer."""
         tokens = done.tokens
-        if tokens[-1] in self._pair.tokenizer.eos_ids:  # nothing follows such a token
+        if tokens[-1] in self._ends:  # nothing follows such a token
             tokens = tokens[:-1]
         chances = done.verified.chances[: len(tokens)]
         if self._repetition is not None:
@@ -339,7 +355,7 @@ class Answer:
         tokenizer = self._pair.tokenizer
         if not (rejected := done.rejected):
             return []
-        shown = done.tokens[-1] not in tokenizer.eos_ids
+        shown = done.tokens[-1] not in self._ends
         return token_texts(tokenizer, self._before(int(shown)), rejected)
 
     def _before(self, count: int) -> list[int]:
@@ -348,12 +364,12 @@ class Answer:
         return self._ids[max(end - ENOUGH, 0) : end]
 
     def _reason(self, decoding: Decoding) -> FinishReason:
-        ended = decoding.committed and decoding.tokens[-1] in self._pair.tokenizer.eos_ids
+        ended = decoding.committed and decoding.tokens[-1] in self._ends
         if self._repeats and not self._stream.stopped:
             return FinishReason.REPETITION
         if self._stream.stopped or ended:
             return FinishReason.STOP
-        if decoding.remaining:
+        if decoding.remaining or self._cut_short:
             return FinishReason.STOPPED
         room = decoding.state.context - self._tally.prompt_tokens
         limited = self._request.max_tokens is not None and self._request.max_tokens <= room

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from engine.errors import UserFixable
 from engine.language import tr
 from engine.model.text.chat_template import Prompt, answer_ids
+from engine.model.text.fill_in_the_middle import middle_prompt
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Message, RawPrompt
 
@@ -20,15 +21,25 @@ def raw_prompt(raw: RawPrompt, begun: Sequence[Message], tokenizer: Tokenizer) -
         tokenizer: of the model.
 
     Raises:
-        UserFixable: there is nothing to read, or an id is none of the vocabulary's.
+        UserFixable: there is nothing to read, an id is none of the vocabulary's, or the model does
+            not fill in the middle.
     """
-    if raw.ids is not None:
+    if raw.suffix is not None:
+        middle = middle_prompt(raw.text, raw.suffix, tokenizer)
+        if middle is None:
+            raise UserFixable(
+                tr("This model does not fill in the middle."),
+                tr("Send a prompt without a suffix, or choose a model for code."),
+            )
+        ids = middle
+    elif raw.ids is not None:
         ids = list(raw.ids)
     elif raw.control_tokens:
         ids = tokenizer.encode_rendered(raw.text)
     else:
         ids = tokenizer.encode_text(raw.text)
-    if tokenizer.bos_id is not None and tokenizer.adds_bos and ids[:1] != [tokenizer.bos_id]:
+    begins = raw.begins and tokenizer.adds_bos
+    if tokenizer.bos_id is not None and begins and ids[:1] != [tokenizer.bos_id]:
         ids = [tokenizer.bos_id, *ids]
     if not ids:
         raise UserFixable(tr("The prompt is empty."), tr("Write something and send it again."))

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 
-from engine.backend.decoder import Decoder
+from engine.backend.decoder import Decoder, Forward
 from engine.backend.native.pool import CancelFlag
 from engine.backend.round import Round, Verified, VerifyRequest
 from engine.backend.sequence import SequenceState
@@ -29,6 +30,9 @@ PREFILL_SECONDS = 0.1
 """A prefill chunk is sized to take about this long, so that a stop is obeyed at once."""
 
 MAX_PREFILL_CHUNK = 512
+_FIRST_CHUNK = 16
+"""Tokens of a prefill's first chunk, and of all where each has its logits."""
+
 OPENING = 8
 """Tokens that a chat template may open an answer with."""
 
@@ -95,6 +99,16 @@ def likeliest(logits: Floats, count: int) -> tuple[tuple[int, float], ...]:
     best = best[np.lexsort((best, -weights[best]))]  # ties go to the lowest id
     mass = weights.sum()
     return tuple((int(token), float(weights[token] / mass)) for token in best)
+
+
+class PromptReader(Protocol):
+    """Takes what is computed of a prompt's tokens as they are processed."""
+
+    logits: bool
+    """Whether it needs their logits."""
+
+    def take(self, first: int, found: Forward) -> None:
+        """Take the results of a forward over the tokens from the `first` on."""
 
 
 class Decoding:
@@ -176,32 +190,47 @@ class Decoding:
         self.tokens.extend(tokens)
         return True
 
-    def prefill(self) -> Iterator[int]:
+    def prefill(self, reader: PromptReader | None = None) -> Iterator[int]:
         """Process all tokens but the last, yielding how many are done so far.
 
         What is computed is committed at once, so an interrupted prefill is kept.
 
+        Args:
+            reader: gets what is computed of each token.
+
         Raises:
             Cancelled: the user stopped it.
         """
-        chunk, end = 16, len(self.tokens) - 1
+        chunk, end = _FIRST_CHUNK, len(self.tokens) - 1
         border = self._border(end)
         # A state takes in the earlier parts of a longer forward at once: given up on the way, it
         # would be behind what is committed.
         most = CHUNK if self.state.recurrent else MAX_PREFILL_CHUNK
+        if logits := reader is not None and reader.logits:
+            most = _FIRST_CHUNK
         while (done := len(self.state)) < len(self.tokens) - 1:
             if self.cancelled():
                 raise Cancelled
             stop = border if done < border else end
             piece = self.tokens[done : min(done + chunk, stop)]
             start = perf_counter()
-            self.target.forward(self.state, piece, logit_rows=(), cancel=self._cancel)
+            rows = range(len(piece)) if logits else ()
+            found = self.target.forward(self.state, piece, logit_rows=rows, cancel=self._cancel)
+            if reader is not None:
+                reader.take(done, found)
             self.state.commit(range(len(piece)))
             pace = len(piece) / max(perf_counter() - start, 1e-6)
             chunk = min(max(16, int(pace * PREFILL_SECONDS)), most)
             if len(self.state) == border:
                 self._snapshot()
             yield len(self.state)
+
+    def read_last(self, reader: PromptReader) -> None:
+        """Process the last token for a reader alone."""
+        reader.take(
+            len(self.state), self.target.forward(self.state, self.tokens[-1:], logit_rows=())
+        )
+        self.state.discard()
 
     def _border(self, end: int) -> int:
         """Return where a way back is kept, of a state that needs one: near the prompt's end.

@@ -15,7 +15,7 @@ from engine.backend.noise import log, noise
 from engine.backend.round import Ranking
 from engine.errors import InvalidLogits
 from engine.model.weights.readable import Floats
-from engine.request import SamplingParams
+from engine.request import Bias, SamplingParams
 from engine.speculative.constraint import Constraint, mask
 
 _NOISE_SPAN = 27.0
@@ -55,6 +55,8 @@ class Sampler:
         account: where the memory of that is entered.
         constraint: which tokens may be drawn; it comes before all other filters. None: all.
         threads: of the native draws; None: one for each core.
+        bias: what is added to the logits of some tokens, each named once; the grammar comes before
+            it, penalties and filters after it.
     """
 
     def __init__(
@@ -67,8 +69,10 @@ class Sampler:
         account: Account | None = None,
         constraint: Constraint | None = None,
         threads: int | None = None,
+        bias: Bias = (),
     ) -> None:
         self.params = params
+        self._bias = bias
         self.constraint = constraint
         self._answer_start = answer_start
         self._share_noise, self._account, self._threads = share_noise, account, threads
@@ -90,6 +94,7 @@ class Sampler:
                 pool=shared_pool(self._threads),
                 account=self._account,
                 allowed=self.constraint.allowed if self.constraint is not None else None,
+                bias=self._bias,
             )
         return self._native
 
@@ -110,6 +115,9 @@ class Sampler:
         if self.constraint is not None:
             allowed = mask(self.constraint.allowed(tokens, path), len(logits))
             logits = np.where(allowed, logits, np.float32(-np.inf))
+        if known := {token: value for token, value in self._bias if 0 <= token < len(logits)}:
+            logits = logits.copy()
+            logits[list(known)] += np.array(list(known.values()), dtype=np.float32)
         row = self._penalise(logits, tokens, path) if self.params.penalised else logits
         best = int(row.argmax())
         if not np.isfinite(row[best]):

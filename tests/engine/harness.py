@@ -11,7 +11,7 @@ from engine.backend.decoder import Decoder
 from engine.backend.round import Budget, Round
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
-from engine.request import SamplingParams
+from engine.request import Bias, SamplingParams
 from engine.speculative.constraint import Constraint
 from engine.speculative.decoding import Decoding
 from engine.speculative.drafters.drafter import DraftContext, Drafter
@@ -139,13 +139,14 @@ def decode(
     context: int = 512,
     constraint: Constraint | None = None,
     native: bool | None = None,
+    bias: Bias = (),
 ) -> Run:
     """Decode with one loop, from a fresh state unless one is given."""
     decoding = Decoding(
         target,
         state or target.new_state(context),
         list(prompt),
-        Sampler(sampling, len(prompt), constraint=constraint, native=native),
+        Sampler(sampling, len(prompt), constraint=constraint, native=native, bias=bias),
         stop_ids=stop_ids,
         max_tokens=max_tokens,
     )

@@ -15,7 +15,7 @@ from engine.backend.prefix_cache import PrefixCache
 from engine.backend.round import Round
 from engine.backend.sequence import SequenceState
 from engine.backend.tree import TokenTree
-from engine.request import SamplingParams
+from engine.request import Bias, SamplingParams
 from engine.speculative.constraint import Constraint
 from engine.speculative.decoding import Decoding
 from engine.speculative.draft_tree import DraftPace
@@ -96,6 +96,7 @@ def run(
     written: list[int] | None = None,
     prepared: Callable[[], object] = lambda: None,
     constraint: Constraint | None = None,
+    bias: Bias = (),
 ) -> ParallelRun:
     """Decode with the parallel loop.
 
@@ -110,6 +111,7 @@ def run(
             sampling,
             len(prompt) if answer_start is None else answer_start,
             constraint=constraint,
+            bias=bias,
         ),
         stop_ids=stop_ids,
         max_tokens=max_tokens,

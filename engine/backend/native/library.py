@@ -20,7 +20,7 @@ FILE = Path(__file__).parents[2] / _NAME
 """The library; it is there where it was built, or came in a wheel."""
 CANCELLED = -3
 """DT_CANCELLED: what a native call returns that was given up."""
-ABI_VERSION = 6
+ABI_VERSION = 7
 """DT_ABI_VERSION."""
 _NO_MEMORY, _INVALID_LOGITS, _LOST_WEIGHTS = -1, -4, -5
 
@@ -236,7 +236,8 @@ class SamplingStruct(c.Structure):
     _fields_ = (
         *_all(c.c_double, "temperature top_p min_p repetition presence frequency"),
         ("seed", c.c_uint64),
-        *_all(c.c_int32, "top_k answer_start share_noise shift constrained"),
+        *_all(c.c_int32, "top_k answer_start share_noise shift constrained biased"),
+        *_all(c.c_void_p, "bias_tokens bias"),
     )
 
 

@@ -22,7 +22,7 @@ from engine.backend.native.memory import reserve
 from engine.backend.native.pool import ThreadPool, shared_pool
 from engine.backend.round import Allowed, Verified, VerifyRequest
 from engine.model.weights.readable import Floats
-from engine.request import SamplingParams
+from engine.request import Bias, SamplingParams
 
 MOST_WIDTH = 64
 """DT_MOST_WIDTH: most tokens that a row's ranking gives."""
@@ -44,10 +44,11 @@ class NativeDraws:
         pool: threads; None: those that all models share.
         account: where its memory is entered.
         allowed: which tokens may be drawn; None: all.
+        bias: what is added to the logits of some tokens.
 
     Attributes:
         penalised: whether what was said changes logits.
-        constrained: whether only some tokens are allowed.
+        constrained: whether only some tokens are allowed, or some are biased.
     """
 
     def __init__(
@@ -60,9 +61,13 @@ class NativeDraws:
         pool: ThreadPool | None = None,
         account: Account | None = None,
         allowed: Allowed | None = None,
+        bias: Bias = (),
     ) -> None:
         self.vocab = vocab
-        self.constrained = allowed is not None
+        known = [(token, value) for token, value in bias if 0 <= token < vocab]
+        self.constrained = allowed is not None or bool(known)
+        self._bias_tokens = np.array([token for token, _ in known], dtype=np.int32)
+        self._bias = np.array([value for _, value in known], dtype=np.float32)
         self.struct = SamplingStruct(
             temperature=params.temperature,
             top_p=params.top_p,
@@ -74,7 +79,10 @@ class NativeDraws:
             top_k=min(params.top_k, vocab),
             answer_start=min(answer_start, 2**31 - 1),
             share_noise=share_noise,
-            constrained=self.constrained,
+            constrained=allowed is not None,
+            biased=len(known),
+            bias_tokens=pointer(self._bias_tokens),
+            bias=pointer(self._bias),
         )
         self._pool = pool or shared_pool()
         nbytes = library().dt_sampler_bytes(c.byref(self.struct), vocab)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from engine.events import FinishReason
 from engine.request import ChatRequest, Message, Role, SamplingParams, ToolCall
 from engine.server.api_error import ApiError
-from engine.server.completion_request import CompletionRequest, length, sampling, stops
+from engine.server.completion_request import CompletionRequest, bias, length, sampling, stops
 from engine.server.conversation import content, messages
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_of_message
@@ -29,9 +29,9 @@ class AnthropicMessages(Dialect):
     _kind = ""
     """Number of the last block that was streamed, and its kind while it goes on."""
 
-    @staticmethod
+    @classmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
         body.only("mcp_servers", [])
@@ -58,8 +58,9 @@ class AnthropicMessages(Dialect):
             grammar=wanted_grammar(body, form),
             tools=offered(body),
             thought_tokens=wish.budget,
+            bias=bias(body),
         )
-        return CompletionRequest(chat, stream=bool(body.flag("stream")))
+        return CompletionRequest((chat,), stream=bool(body.flag("stream")))
 
     @staticmethod
     def error(error: ApiError) -> Json:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from engine.request import ChatRequest, SamplingParams, ToolCall
 from engine.server.completion_request import (
     MOST_ALTERNATIVES,
+    MOST_COMPLETIONS,
     CompletionRequest,
+    bias,
     length,
     sampling,
+    several,
     stops,
 )
 from engine.server.conversation import messages
@@ -20,8 +23,10 @@ from engine.server.dialects.usage import (
     asks_for_progress,
     asks_for_usage,
     finish_reason,
+    joined,
     provenance,
     usage,
+    usage_of_all,
     usage_so_far,
 )
 from engine.server.generation import Completion
@@ -39,12 +44,17 @@ class ChatCompletions(Dialect):
     _calls = 0
     """Calls of tools that were streamed."""
 
-    @staticmethod
+    def turn_to(self, choice: int) -> None:
+        """Go on to another completion of the request."""
+        super().turn_to(choice)
+        self._calls = 0
+
+    @classmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
-        body.only("n", 1)
+        n = body.whole("n", 1, MOST_COMPLETIONS) or 1
         body.only("modalities", ["text"])
         body.only("audio")
         body.only("web_search_options")
@@ -60,14 +70,16 @@ class ChatCompletions(Dialect):
             grammar=wanted_grammar(body, body.inner("response_format")),
             tools=offered(body),
             thought_tokens=wish.budget,
+            bias=bias(body),
             alternatives=_alternatives(body) or 0,
         )
         return CompletionRequest(
-            chat,
+            several([chat], n),
             stream=bool(body.flag("stream")),
             usage=asks_for_usage(body),
             progress=asks_for_progress(body),
             logprobs=bool(body.flag("logprobs")),
+            n=n,
         )
 
     def response(self, completion: Completion) -> Json:
@@ -80,13 +92,21 @@ class ChatCompletions(Dialect):
             message["reasoning_content"] = completion.reasoning
         tokens = content_tokens(completion.deltas)
         choice = {
-            "index": 0,
+            "index": self._choice,
             "message": message,
             "logprobs": chat_logprobs(tokens) if self._request.logprobs else None,
             "finish_reason": finish_reason(completion),
         }
         counts: Json = {"choices": [choice], "usage": usage(completion)}
         return self._head("chat.completion") | counts | provenance(completion)
+
+    def joined(self, completions: Sequence[Completion]) -> Json:
+        """Return all completions of the request as one object."""
+        responses = []
+        for place, completion in enumerate(completions):
+            self.turn_to(place)
+            responses.append(self.response(completion))
+        return joined(responses, usage_of_all(completions, self._request.n))
 
     def begin(self, prompt_tokens: int) -> Iterator[bytes]:
         """Yield who speaks."""
@@ -115,10 +135,13 @@ class ChatCompletions(Dialect):
 
     def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""
-        more = provenance(completion)
-        yield self._chunk({}, reason=finish_reason(completion), more=more)
+        yield self._chunk({}, reason=finish_reason(completion), more=provenance(completion))
+
+    def close(self, completions: Sequence[Completion]) -> Iterator[bytes]:
+        """Yield the counts, where they are wanted."""
         if self._request.usage:
-            counts: Json = {"choices": [], "usage": usage(completion)}
+            counts: Json = {"choices": [], "usage": usage_of_all(completions, self._request.n)}
+            more = provenance(completions[0])
             yield sse(self._head("chat.completion.chunk") | more | counts)
         yield sse("[DONE]")
 
@@ -131,7 +154,7 @@ class ChatCompletions(Dialect):
         more: Json | None = None,
     ) -> bytes:
         choice: Json = {
-            "index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason,
+            "index": self._choice, "delta": delta, "logprobs": logprobs, "finish_reason": reason,
         }  # fmt: skip
         usage_to_come: Json = {"usage": None} if self._request.usage else {}
         head = self._head("chat.completion.chunk")

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from engine.request import ChatRequest, RawPrompt, SamplingParams
+from engine.events import PromptRead
+from engine.request import ChatRequest, PromptDetail, SamplingParams
 from engine.server.completion_request import (
     MOST_ALTERNATIVES,
+    MOST_COMPLETIONS,
     CompletionRequest,
+    bias,
     length,
     sampling,
+    several,
     stops,
 )
 from engine.server.dialects.dialect import Dialect, Json, sse
-from engine.server.dialects.logprobs import content_tokens, text_logprobs
-from engine.server.dialects.usage import FINISH_REASONS, asks_for_usage, provenance, usage
+from engine.server.dialects.logprobs import content_tokens, prompt_tokens, text_logprobs
+from engine.server.dialects.usage import (
+    FINISH_REASONS,
+    asks_for_usage,
+    joined,
+    provenance,
+    usage,
+    usage_of_all,
+)
 from engine.server.generation import Completion
-from engine.server.members import Members, well_formed
-from engine.server.reasoning import CompletionDelta
+from engine.server.members import Members
+from engine.server.prompts import prompts
+from engine.server.reasoning import CompletionDelta, Token
 from engine.server.structured import wanted_grammar
 
 _LENGTH = 16
@@ -28,57 +41,113 @@ class TextCompletions(Dialect):
     """`/v1/completions`."""
 
     _offset = 0
-    """Characters that were streamed."""
+    """Characters of the completion that were streamed."""
 
-    @staticmethod
+    def turn_to(self, choice: int) -> None:
+        """Go on to another completion of the request."""
+        super().turn_to(choice)
+        self._offset = 0
+
+    @classmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
-        body.only("n", 1)
-        body.only("best_of", 1)
-        body.only("echo", False)
-        body.only("suffix", "")
+        n = body.whole("n", 1, MOST_COMPLETIONS) or 1
+        body.only("best_of", 1, n)
         alternatives = body.whole("logprobs", 0, MOST_ALTERNATIVES)
+        echo = bool(body.flag("echo"))
+        found = prompts(
+            body,
+            "prompt",
+            most=MOST_COMPLETIONS // n,
+            special=body.flag("parse_special") is not False,
+            suffix=body.text("suffix") or None,
+        )
+        spelled = alternatives is not None or any(each.ids is not None for each in found)
         chat = ChatRequest(
             request_id,
             (),
             sampling(body, recommended),
-            length(body, "max_tokens", default=_LENGTH),
+            length(body, "max_tokens", default=_LENGTH, least=0 if echo else 1),
             stops(body, "stop"),
-            raw=_prompt(body),
             grammar=wanted_grammar(body, body.inner("response_format")),
+            bias=bias(body),
+            detail=PromptDetail.LOGPROBS if echo and spelled else PromptDetail.NONE,
             alternatives=alternatives or 0,
         )
         return CompletionRequest(
-            chat,
+            several((replace(chat, raw=each) for each in found), n),
             stream=bool(body.flag("stream")),
             usage=asks_for_usage(body),
             logprobs=alternatives is not None,
+            echo=echo,
+            n=n,
         )
 
     def response(self, completion: Completion) -> Json:
         """Return a completion as one object."""
-        logprobs = text_logprobs(content_tokens(completion.deltas), 0)
+        text, before = self._echo(completion.prompt)
+        tokens = [*before, *content_tokens(completion.deltas)]
+        logprobs = text_logprobs(tokens, 0) if self._request.logprobs else None
         reason = FINISH_REASONS[completion.finished.reason]
-        choice = _choice(completion.content, logprobs if self._request.logprobs else None, reason)
+        choice = self._piece(text + completion.content, logprobs, reason)
         counts: Json = {"choices": [choice], "usage": usage(completion)}
         return self._head() | counts | provenance(completion)
 
+    def joined(self, completions: Sequence[Completion]) -> Json:
+        """Return all completions of the request as one object."""
+        responses = []
+        for place, completion in enumerate(completions):
+            self.turn_to(place)
+            responses.append(self.response(completion))
+        return joined(responses, usage_of_all(completions, self._request.n))
+
+    def begin(self, prompt_tokens: int) -> Iterator[bytes]:
+        """Yield the prompt, where its text is wanted alone."""
+        del prompt_tokens
+        if self._request.echo and self._chat.detail is PromptDetail.NONE:
+            yield from self._told(self._echo(None)[0], ())
+
+    def prompt(self, read: PromptRead) -> Iterator[bytes]:
+        """Yield the prompt with its probabilities."""
+        yield from self._told(*self._echo(read))
+
     def delta(self, delta: CompletionDelta) -> Iterator[bytes]:
         """Yield the next stretch of the completion."""
-        logprobs = text_logprobs(delta.tokens, self._offset) if self._request.logprobs else None
-        self._offset += len(delta.text)
-        yield sse(self._head() | {"choices": [_choice(delta.text, logprobs, None)]})
+        yield from self._told(delta.text, delta.tokens)
 
     def end(self, completion: Completion) -> Iterator[bytes]:
         """Yield how it ended."""
-        head = self._head() | provenance(completion)
-        last = _choice("", None, FINISH_REASONS[completion.finished.reason])
-        yield sse(head | {"choices": [last]})
+        last = self._piece("", None, FINISH_REASONS[completion.finished.reason])
+        yield sse(self._head() | provenance(completion) | {"choices": [last]})
+
+    def close(self, completions: Sequence[Completion]) -> Iterator[bytes]:
+        """Yield the counts, where they are wanted."""
         if self._request.usage:
-            yield sse(head | {"choices": [], "usage": usage(completion)})
+            counts = usage_of_all(completions, self._request.n)
+            head = self._head() | provenance(completions[0])
+            yield sse(head | {"choices": [], "usage": counts})
         yield sse("[DONE]")
+
+    def _echo(self, read: PromptRead | None) -> tuple[str, list[Token]]:
+        """Return the prompt's text and tokens, where a completion begins with them."""
+        raw = self._chat.raw
+        if not self._request.echo or raw is None:
+            return "", []
+        ids = None if raw.ids is None else len(raw.ids)
+        tokens = [] if read is None else prompt_tokens(read, ids)
+        return "".join(text for text, _ in tokens) if tokens else raw.text, tokens
+
+    def _told(self, text: str, tokens: Sequence[Token]) -> Iterator[bytes]:
+        logprobs = text_logprobs(tokens, self._offset) if self._request.logprobs else None
+        self._offset += len(text)
+        yield sse(self._head() | {"choices": [self._piece(text, logprobs, None)]})
+
+    def _piece(self, text: str, logprobs: Json | None, reason: str | None) -> Json:
+        return {
+            "index": self._choice, "text": text, "logprobs": logprobs, "finish_reason": reason,
+        }  # fmt: skip
 
     def _head(self) -> Json:
         return {
@@ -87,20 +156,3 @@ class TextCompletions(Dialect):
             "created": self._created,
             "model": self._model,
         }
-
-
-def _prompt(body: Members) -> RawPrompt:
-    """Return the prompt: a text or token ids, alone or as the only one of a list."""
-    value = body.raw("prompt")
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | list):
-        value = value[0]
-    if isinstance(value, list):
-        if not value or not all(type(each) is int and 0 <= each < 2**31 for each in value):
-            raise body.wrong("prompt", "one text, or one list of token ids")
-        return RawPrompt(ids=tuple(value))
-    text = well_formed(value, "prompt")
-    return RawPrompt(text, control_tokens=body.flag("parse_special") is not False)
-
-
-def _choice(text: str, logprobs: Json | None, reason: str | None) -> Json:
-    return {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": reason}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import log
 
-from engine.events import TokenSpan
+from engine.events import Origin, PromptRead, TokenSpan
 from engine.server.dialects.dialect import Json
 from engine.server.reasoning import CompletionDelta, Token
 
@@ -25,16 +25,24 @@ def chat_logprobs(tokens: Iterable[Token]) -> Json:
 
 
 def text_logprobs(tokens: Sequence[Token], offset: int) -> Json:
-    """Return the shape of text completions; `offset`: characters of the completion before them."""
+    """Return the shape of text completions; `offset`: characters of the completion before them.
+
+    What nobody could predict, as the first token of a prompt, has no probability.
+    """
     offsets = []
     for text, _ in tokens:
         offsets.append(offset)
         offset += len(text)
     return {
         "tokens": [text for text, _ in tokens],
-        "token_logprobs": [_logprob(span) for _, span in tokens],
+        "token_logprobs": [
+            None if span.probability is None else _logprob(span) for _, span in tokens
+        ],
         "top_logprobs": [
-            {other.text: _log(other.probability) for other in span.others} for _, span in tokens
+            None
+            if span.probability is None
+            else {other.text: _log(other.probability) for other in span.others}
+            for _, span in tokens
         ],
         "text_offset": offsets,
     }
@@ -43,6 +51,15 @@ def text_logprobs(tokens: Sequence[Token], offset: int) -> Json:
 def content_tokens(deltas: Iterable[CompletionDelta]) -> list[Token]:
     """Return the tokens that wrote the content."""
     return [token for delta in deltas if not delta.reasoning for token in delta.tokens]
+
+
+def prompt_tokens(read: PromptRead, count: int | None) -> list[Token]:
+    """Return the tokens of a prompt, the last `count` where that is given."""
+    told = read.tokens if count is None else read.tokens[-count:]
+    return [
+        (each.text, TokenSpan(each.token_id, 0, 0, Origin.TARGET, each.probability, each.others))
+        for each in told
+    ]
 
 
 def _entry(text: str, value: float) -> Json:

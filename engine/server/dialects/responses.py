@@ -9,7 +9,7 @@ from itertools import groupby
 from engine.events import FinishReason
 from engine.request import ChatRequest, Message, Role, SamplingParams, Tool, ToolCall
 from engine.server.api_error import ApiError, bad_request
-from engine.server.completion_request import CompletionRequest, length, sampling, stops
+from engine.server.completion_request import CompletionRequest, bias, length, sampling, stops
 from engine.server.conversation import messages
 from engine.server.dialects.dialect import Dialect, Json, sse
 from engine.server.dialects.usage import usage_in_and_out
@@ -27,15 +27,15 @@ _SKIPPED = ("reasoning", "item_reference")
 class Responses(Dialect):
     """`/v1/responses`; its streams are items of output, each with one part of content."""
 
-    def __init__(self, request: CompletionRequest, model: str) -> None:
-        super().__init__(request, model)
+    def __init__(self, request: CompletionRequest, model: str, request_id: str) -> None:
+        super().__init__(request, model, request_id)
         self._number, self._index = 0, -1
         self._open = self._reasoning = False
         self._text: list[str] = []
 
-    @staticmethod
+    @classmethod
     def parse(
-        body: Members, request_id: str, recommended: SamplingParams | None
+        cls, body: Members, request_id: str, recommended: SamplingParams | None
     ) -> CompletionRequest:
         """Return what a body asks for."""
         body.only("background", False)
@@ -54,8 +54,9 @@ class Responses(Dialect):
             grammar=wanted_grammar(body, None if form is None else form.inner("format")),
             tools=offered(body),
             thought_tokens=wish.budget,
+            bias=bias(body),
         )
-        return CompletionRequest(chat, stream=bool(body.flag("stream")))
+        return CompletionRequest((chat,), stream=bool(body.flag("stream")))
 
     def response(self, completion: Completion | None) -> Json:
         """Return the response; `completion`: None while it is being written."""

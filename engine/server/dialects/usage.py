@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from engine.events import Finished, FinishReason
 from engine.server.dialects.dialect import Json
 from engine.server.generation import Completion
@@ -62,6 +65,33 @@ def usage(completion: Completion) -> Json:
         "completion_tokens_details": {"reasoning_tokens": reasoning_tokens(completion)},
         "speculation": speculation(completion.finished),
     }
+
+
+def usage_of_all(completions: Sequence[Completion], n: int) -> Json:
+    """Return the counts of all completions of a request; each prompt counts once.
+
+    Args:
+        completions: one after the other.
+        n: so many of them in a row have the same prompt.
+    """
+    if len(completions) == 1:
+        return usage(completions[0])
+    stats = [each.finished.stats for each in completions]
+    read, written = sum(each.prompt_tokens for each in stats[::n]), sum(s.committed for s in stats)
+    cached = sum(each.reused_tokens for each in stats[::n])
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": sum(map(reasoning_tokens, completions))},
+    }
+
+
+def joined(responses: Sequence[Json], usage: Json) -> Json:
+    """Return responses of one choice each as one with all choices."""
+    choices = [choice for each in responses for choice in cast("list[Json]", each["choices"])]
+    return responses[0] | {"choices": choices, "usage": usage}
 
 
 def provenance(completion: Completion) -> Json:

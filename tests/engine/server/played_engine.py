@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 
 from folder_models import FOLDER_TARGET
 
-from engine.commands import Command, Generate, Load, Mode, Stop
+from engine.commands import Command, Count, Generate, Load, Mode, Stop
 from engine.events import (
     AnswerStats,
+    Counted,
     Event,
     Failed,
     Finished,
@@ -23,10 +25,12 @@ from engine.events import (
     PlanReady,
     PlanSummary,
     PrefillProgress,
+    PromptRead,
+    PromptToken,
     TextDelta,
     TokenSpan,
 )
-from engine.request import SamplingParams
+from engine.request import ChatRequest, PromptDetail, SamplingParams
 from engine.server.application import ServerApplication
 from engine.server.dispatcher import Dispatcher
 from engine.server.events import RequestStatus
@@ -64,6 +68,28 @@ def stats(committed: int, *, prompt: int = 5) -> AnswerStats:
         decode_seconds=0.25,
         mode="cpu",
     )
+
+
+def read(request: ChatRequest) -> PromptRead:
+    """What is told of a prompt: of a text, a token for each of its words."""
+    raw = request.raw
+    assert raw is not None
+    if request.detail is PromptDetail.EMBEDDING:
+        return PromptRead(perf_counter(), request.id, embedding=(3.0, -4.0))
+    words = [f"<{each}>" for each in raw.ids] if raw.ids else re.findall(r" ?\S+", raw.text)
+    chances = (None, *[0.25] * (len(words) - 1))
+    tokens = (PromptToken(i, *pair) for i, pair in enumerate(zip(words, chances, strict=True)))
+    return PromptRead(perf_counter(), request.id, tuple(tokens))
+
+
+def counted(question: Count) -> Counted:
+    """How long a request is: as its last text, a token a letter."""
+    request = question.request
+    raw, last = request.raw, request.messages[-1].text if request.messages else ""
+    ids = raw.ids if raw and raw.ids else tuple(map(ord, raw.text if raw else last))
+    text = "".join(map(chr, ids))
+    refused = "This template takes no such thing." if text == "refuse" else ""
+    return Counted(perf_counter(), question.id, len(ids), 512, ids, text, refused)
 
 
 @dataclass
@@ -110,6 +136,8 @@ class PlayedEngine:
                 self.dispatcher.take(replace(self.failure, request_id=None))
             known = plan(name=NAME if self.failure else command.model.name)
             self.dispatcher.take(known)
+        if isinstance(command, Count):
+            self._tell(counted(command))
         if not isinstance(command, Generate):
             return
         name = command.request.id
@@ -118,6 +146,11 @@ class PlayedEngine:
             self._tell(self._finished(name, FinishReason.ERROR, ()))
             return
         self._tell(PrefillProgress(perf_counter(), name, 0, 5, 2))
+        if command.request.detail is not PromptDetail.NONE:
+            self._tell(read(command.request))
+        if command.request.max_tokens == 0:
+            self._tell(self._finished(name, FinishReason.LENGTH, ()))
+            return
         start = 0
         for number, text in enumerate(self.tokens[:-1] if self.holds else self.tokens):
             end = start + len(text.encode("utf-16-le")) // 2
@@ -160,6 +193,8 @@ class Reply:
     @property
     def events(self) -> list[Any]:
         """The data of a stream of events, [DONE] left as it is."""
+        if self.headers["content-type"] == "application/x-ndjson":
+            return [json.loads(line) for line in self.body.splitlines()]
         assert self.headers["content-type"].startswith("text/event-stream")
         lines = self.body.decode().split("\n")
         data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]

@@ -64,7 +64,7 @@ def test_negative_not_a_number_and_huge(path: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt", [[-1], [2**31], [2**32], [2**63], [2**64 - 1], [-(2**63)], [0.5], [True], [[1], [2]]]
+    "prompt", [[-1], [2**31], [2**32], [2**63], [2**64 - 1], [-(2**63)], [0.5], [True], [[1], [-2]]]
 )
 def test_token_ids_that_no_vocabulary_has(household: Household, prompt: Any) -> None:
     reply = sent(household, TEXT, {"prompt": prompt, "max_tokens": 1})
