@@ -9,7 +9,6 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.engine_link.bridge import EngineBridge
 from app.history import AnswerState, Conversation, HistoryStore, StoredMessage, TokenMarks
-from app.session.calls import calls_in
 from app.session.live_answer import LiveAnswer
 from app.session.rounds_keeper import RoundsKeeper
 from app.session.saving import Saving
@@ -17,7 +16,7 @@ from app.signals import TypedSignal
 from engine.commands import Generate, Stop
 from engine.events import Failed, Finished, FinishReason, RoundFinished, TextDelta
 from engine.language import sentences
-from engine.request import ChatRequest
+from engine.request import ChatRequest, ToolCall, ToolChoice
 
 _STORE_EVERY_MS = 100
 """Time between two writes, the most that a kill loses. A write blocks the window for 0.3 ms."""
@@ -185,5 +184,14 @@ def _ended(live: LiveAnswer, event: Finished, failure: str) -> StoredMessage:
         stats=event.stats if event.stats.committed else base.stats,
         signature=event.signature,
         marks=live.marks,
-        calls=calls_in(text, live.tools) if state is AnswerState.COMPLETE else (),
+        calls=_calls(text, live.tools) if state is AnswerState.COMPLETE else (),
     )
+
+
+def _calls(text: str, tools: ToolChoice) -> tuple[ToolCall, ...]:
+    """Return the calls of tools that an answer asks for."""
+    if not tools.tools:
+        return ()
+    from app.session.calls import calls_in  # most answers call nothing
+
+    return calls_in(text, tools)

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject
 from app.history import Conversation, HistoryStore, StoredMessage, UndoToken
 from app.session.live_answer import LiveAnswer
 from app.signals import TypedSignal
-from engine.request import SamplingParams, ToolCall
+from engine.request import SamplingParams
 
 
 class Branch(QObject):
@@ -80,13 +80,6 @@ class Branch(QObject):
         message = self._store.answers.add_user_message(conversation.id, text)
         self.messages.append(message)
         self.added.emit(message)
-
-    def add_call(self, conversation: Conversation, call: ToolCall) -> StoredMessage:
-        """Append a call of a tool, which nobody has allowed yet."""
-        message = self._store.answers.add_call(conversation.id, call)
-        self.messages.append(message)
-        self.added.emit(message)
-        return message
 
     def versions(self, message_id: int) -> list[StoredMessage]:
         """Return all versions of a message, oldest first."""

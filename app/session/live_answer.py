@@ -10,10 +10,9 @@ from PySide6.QtCore import QObject
 
 from app.history import Conversation, StoredMessage, TokenMarks
 from app.history.rounds import RoundRecording
-from app.session.calls import NO_TOOLS
 from app.signals import TypedSignal
 from engine.events import RoundFinished, TextDelta, TokenSpan
-from engine.request import ToolChoice
+from engine.request import NO_TOOLS, ToolChoice
 
 
 class LiveAnswer(QObject):

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 
 from app.history import AnswerState, ChatSetup, StoredMessage
-from app.session.calls import NO_TOOLS, NOT_RUN, shown_text
-from engine.model.text.thinking import parts
-from engine.request import ChatRequest, Message, Role, SamplingParams, ToolChoice
+from engine.request import NO_TOOLS, ChatRequest, Message, Role, SamplingParams, ToolChoice
 
 _UNFINISHED = {
     AnswerState.STOPPED,
@@ -69,9 +67,7 @@ def request_messages(
     prompt = (Message(Role.SYSTEM, system),) if system else ()
     name_files = _file_namer(tools) if tools.tools else None
     turns = tuple(
-        _turn(message, name_files)
-        for message in messages
-        if message.text or message.role is Role.TOOL
+        _turn(message, name_files) for message in messages if message.text or message.calls
     )
     return prompt + turns
 
@@ -84,17 +80,12 @@ def _file_namer(tools: ToolChoice) -> Callable[[str], str] | None:
 
 
 def _turn(message: StoredMessage, name_files: Callable[[str], str] | None) -> Message:
-    """Return a message as the model reads it.
+    """Return a message as the model reads it."""
+    if message.calls:
+        from app.session.calls import turn_of
 
-    An answer's ids hold its calls. Where they cannot go in, because templates drop past thoughts,
-    the calls are told apart from the text.
-    """
-    if message.role is Role.TOOL:
-        call_id = next((call.id for call in message.calls), "")
-        return Message(Role.TOOL, message.text or NOT_RUN, call_id=call_id)
+        return turn_of(message)
     text = message.text
-    if message.calls and (message.token_ids is None or parts(text)[0]):
-        return Message(message.role, shown_text(message), calls=message.calls)
     if name_files is not None and message.role is Role.USER:
         text = name_files(text)
     return Message(message.role, text, message.token_ids)

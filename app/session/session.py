@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -272,27 +271,6 @@ class ChatSession(QObject):
 
     # -- tools -----------------------------------------------------------------------------
 
-    def add_calls(self) -> list[StoredMessage]:
-        """Append a message for each call of the answer that ends the branch; nothing runs yet."""
-        conversation, added = self.current, list[StoredMessage]()
-        if conversation is None or not self.messages or self.live is not None:
-            return added
-        with reporting():
-            self.writer.saving.require()
-            for call in self.messages[-1].calls if self._ends_in_answer() else ():
-                added.append(self.branch.add_call(conversation, call))
-        return added
-
-    def keep_result(self, message_id: int, text: str, state: AnswerState) -> None:
-        """Note how far a call is, and its result, in whichever conversation."""
-        write = partial(self._store.answers.set_result, message_id, text, state)
-        self.writer.saving.write(message_id, write)
-        index = self.branch.index(message_id)
-        if index is not None:
-            changed = replace(self.messages[index], text=text, state=state)
-            self.branch.messages[index] = changed
-            self.result_changed.emit(changed)
-
     def set_calling(self, *, calling: bool) -> None:
         """A tool begins to run for an answer, or has ended."""
         if calling is not self.calling:
@@ -306,9 +284,6 @@ class ChatSession(QObject):
             return
         with reporting():
             self._answer(conversation, time.perf_counter())
-
-    def _ends_in_answer(self) -> bool:
-        return bool(self.messages) and self.messages[-1].role is Role.ASSISTANT
 
     @property
     def can_continue(self) -> bool:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.bridge import EngineBridge
-from app.session.calls import NO_TOOLS
+from app.history import HistoryStore
 from app.session.session import ChatSession
-from engine.request import Role, ToolChoice
+from engine.request import NO_TOOLS, Role, ToolChoice
 
 if TYPE_CHECKING:
     from app.tools.loop import ToolLoop
@@ -23,19 +23,28 @@ class ToolAccess(QObject):
 
     Args:
         session: offers them to its answers.
+        store: keeps calls and results.
         bridge: to the engine.
         path: file of what is kept of tools.
         parent: the owner.
     """
 
+    began = Signal()
+    """The loop is made."""
     changed = Signal()
     """A call is another phase on, or there are other tools."""
 
     def __init__(
-        self, session: ChatSession, bridge: EngineBridge, path: Path, parent: QObject | None = None
+        self,
+        session: ChatSession,
+        store: HistoryStore,
+        bridge: EngineBridge,
+        path: Path,
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._session, self._bridge, self._path = session, bridge, path
+        self._session, self._store = session, store
+        self._bridge, self._path = bridge, path
         session.offers = self._offers
         session.opened.connect(lambda _: self._look())
         session.changed.connect(self._look)
@@ -54,8 +63,9 @@ class ToolAccess(QObject):
         """Runs calls, and knows how far they are."""
         from app.tools.loop import ToolLoop
 
-        loop = ToolLoop(self._session, self.toolbox, self._bridge, self)
+        loop = ToolLoop(self._session, self._store, self.toolbox, self._bridge, self)
         loop.changed.connect(self.changed)
+        self.began.emit()
         return loop
 
     @property

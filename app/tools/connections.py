@@ -69,6 +69,8 @@ class Connections:
     def __init__(self, patience: ServerPatience | None = None) -> None:
         self._patience = patience or ServerPatience()
         self._held: dict[str, _Held] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Tasks that hold connections, also those that are being left."""
 
     async def tools(self, server: McpServer) -> tuple[KnownTool, ...]:
         """Ask a server for its tools.
@@ -109,6 +111,7 @@ class Connections:
         """End all of them."""
         held, self._held = list(self._held.values()), {}
         await asyncio.gather(*map(_leave, held), return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @asynccontextmanager
     async def _using(self, server: McpServer, seconds: float) -> AsyncGenerator[_Held]:
@@ -136,6 +139,8 @@ class Connections:
         if held is None:
             held = _Held(server, asyncio.get_running_loop().create_future())
             held.task = asyncio.create_task(_hold(held))
+            self._tasks.add(held.task)
+            held.task.add_done_callback(self._tasks.discard)
             self._held[server.name] = held
         try:
             async with asyncio.timeout(self._patience.ready):

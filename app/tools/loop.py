@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_link.bridge import EngineBridge
-from app.history import AnswerState, StoredMessage
+from app.history import AnswerState, HistoryStore, StoredMessage
+from app.session.call_messages import CallMessages
 from app.session.calls import DECLINED, STOPPED, UNKNOWN
 from app.session.session import ChatSession
 from app.tools.call_phase import CallPhase, Decision
@@ -40,12 +41,14 @@ class ToolLoop(QObject):
     def __init__(
         self,
         session: ChatSession,
+        store: HistoryStore,
         toolbox: Toolbox,
         bridge: EngineBridge,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._session, self.toolbox, self._bridge = session, toolbox, bridge
+        self._messages = CallMessages(session, store)
         self._allowed: set[tuple[int, str]] = set()
         """Chats, and digests of tools that may run in them until Duotail is closed."""
         self._running: int | None = None
@@ -99,7 +102,7 @@ class ToolLoop(QObject):
         if message is None or self.phase(message) is not CallPhase.ASKED:
             return
         if decision is Decision.DECLINE:
-            self._session.keep_result(message_id, DECLINED, AnswerState.STOPPED)
+            self._messages.note(message_id, DECLINED, AnswerState.STOPPED)
             self._go_on()
             return
         entry, conversation = self.entry(message), self._session.current
@@ -117,13 +120,13 @@ class ToolLoop(QObject):
 
     def _take(self) -> None:
         """Take the calls of an answer that has just ended."""
-        if self._session.add_calls():
+        if self._messages.add():
             self._go_on()
 
     def show_stored(self) -> None:
         """Show the calls of an answer that ended elsewhere; none of them runs by itself."""
         self._leave()
-        if self._session.offers().tools and self._session.add_calls():
+        if self._session.offers().tools and self._messages.add():
             self.changed.emit()
 
     def _added(self, message: StoredMessage) -> None:
@@ -135,7 +138,7 @@ class ToolLoop(QObject):
         if self._running is not None:
             message_id, self._running = self._running, None
             self._cancel()
-            self._session.keep_result(message_id, STOPPED, AnswerState.STOPPED)
+            self._messages.note(message_id, STOPPED, AnswerState.STOPPED)
             self._session.set_calling(calling=False)
         self.changed.emit()
 
@@ -172,7 +175,7 @@ class ToolLoop(QObject):
             return
         self._running = message.id
         # Written before it begins: after a crash nobody takes it for a call that never ran.
-        self._session.keep_result(message.id, "", AnswerState.STOPPED)
+        self._messages.note(message.id, "", AnswerState.STOPPED)
         self._session.set_calling(calling=True)
         self.changed.emit()
         before = self._session.messages
@@ -191,5 +194,5 @@ class ToolLoop(QObject):
         plan = self._bridge.status.plan
         text = capped(harmless(result.text), None if plan is None else plan.context)
         state = AnswerState.FAILED if result.failed else AnswerState.COMPLETE
-        self._session.keep_result(message_id, text or tr("(no output)"), state)
+        self._messages.note(message_id, text or tr("(no output)"), state)
         self._go_on()

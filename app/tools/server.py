@@ -21,6 +21,9 @@ _MOST_SCHEMA = 64 * 1024
 _LONGEST = 4_000
 _MOST_WORDS = 200
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_FROM_USERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "upgrade"}
+)
 _UNSAFE = re.compile(r"[\0\r\n]")
 
 
@@ -106,6 +109,8 @@ class McpServer:
         if self.url:
             _check_address(self.url)
         for name, value in self.headers:
+            if name.lower() in _NOT_FROM_USERS:
+                raise _unusable(tr("The header “{name}” cannot be set.").format(name=name))
             if re.fullmatch(r"[A-Za-z0-9-]{1,100}", name) is None or _UNSAFE.search(value):
                 raise _unusable(tr("A header has a name of letters, digits and “-”, in one line."))
 

@@ -205,20 +205,24 @@ def _message(line: bytes) -> SessionMessage | Exception:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Close its input, then ask it to end, then make it and what it started end."""
-    if process.stdin is not None:
-        with suppress(OSError):
-            process.stdin.close()
-    for number in (None, signal.SIGTERM, None if sys.platform == "win32" else signal.SIGKILL):
-        if number is not None:
-            _signal(process, number)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(process.wait()), _PATIENCE_S)
-            break
-    else:
-        with suppress(ProcessLookupError):
-            process.kill()
-    if sys.platform != "win32":
-        _signal(process, signal.SIGKILL)  # those that it started, and left behind
+    try:
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        for number in (None, signal.SIGTERM):
+            if number is not None:
+                _signal(process, number)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(process.wait()), _PATIENCE_S)
+                break
+    finally:
+        if sys.platform == "win32":
+            with suppress(ProcessLookupError):
+                process.kill()
+        else:
+            _signal(process, signal.SIGKILL)  # also those that it started, and left behind
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(process.wait()), _PATIENCE_S)
     transport = getattr(process, "_transport", None)  # nothing public gives its pipes back
     if isinstance(transport, asyncio.SubprocessTransport):
         transport.close()

@@ -66,7 +66,7 @@ class Composer(QFrame):
         self.attach_button.clicked.connect(self.files_asked)
         self.think_button.clicked.connect(self.thinking_chosen)
         self.tools_button.clicked.connect(self.tools_asked)
-        self._tools = 0
+        self._tools = -1
         self.show_tools(0)
         self._update_buttons()
 
@@ -130,6 +130,8 @@ class Composer(QFrame):
 
     def show_tools(self, count: int) -> None:
         """Say how many tools the conversation may use."""
+        if count == self._tools:
+            return
         self._tools = count
         words = tr_count("{n} tool", "{n} tools", count) if count else tr("No tools")
         self.tools_button.setAccessibleName(tr("Tools: {words}").format(words=words))

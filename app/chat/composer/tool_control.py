@@ -42,11 +42,8 @@ class ToolControl(QObject):
         self._session, self._tools = session, tools
         transcript.call_state = self._state
         transcript.requests.decide.connect(self._decide)
-        composer.tools_asked.connect(self.open)
         session.result_changed.connect(self._changed)
-        session.changed.connect(self._show)
-        tools.changed.connect(self._show)
-        self._show()
+        tools.changed.connect(transcript.show_calls)
 
     @property
     def panel(self) -> ToolPanel:
@@ -83,8 +80,4 @@ class ToolControl(QObject):
 
     def _changed(self, message: StoredMessage) -> None:
         self._transcript.take_in(message)
-        self._transcript.show_calls()
-
-    def _show(self) -> None:
-        self._composer.show_tools(self._tools.chosen)
         self._transcript.show_calls()

@@ -19,7 +19,6 @@ from app.chat.messages.message_footer import FooterState, footer_height
 from app.chat.messages.message_row import BELOW, GAP, MessageRow
 from app.chat.messages.user_message import UserMessage
 from app.history import AnswerState, StoredMessage
-from app.session.calls import CallFilter, shown_text
 from app.session.live_answer import LiveAnswer
 from engine.events import TextDelta, TokenSpan
 from engine.language import tr
@@ -47,7 +46,7 @@ class AnswerMessage(MessageRow):
         self._rendered_at = -inf
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._flush)
-        self._shown = CallFilter(())
+        self._filter: CallFilter | None = None
         self.text.prepare(shown_text(message))
         self.update_parts()
 
@@ -93,9 +92,12 @@ class AnswerMessage(MessageRow):
         live.refused.connect(self._add_ghost)
         live.ended.connect(self._finish)
         self._late_spans.clear()
-        self._shown = CallFilter(live.tools.tools)
+        if live.tools.tools:
+            from app.session.calls import CallFilter  # most answers call nothing
+
+            self._filter = CallFilter(live.tools.tools)
         if self.message.text:  # a continued answer goes on in its last paragraph
-            self.text.reopen(self._shown.feed(self.message.text))
+            self.text.reopen(self._filtered(self.message.text))
         else:
             self.say("")
         self.show_tint(on=self._tinted)
@@ -113,10 +115,14 @@ class AnswerMessage(MessageRow):
         self.grown.emit()
 
     def _take_text(self, delta: TextDelta) -> None:
-        self._append(self._shown.feed(delta.text))
+        self._append(self._filtered(delta.text))
         self._late_spans.extend(delta.spans)
         if self._tinted:
             self.text.add_tint(delta.spans)
+
+    def _filtered(self, text: str) -> str:
+        """Leave calls of tools out of what comes: they have messages of their own."""
+        return text if self._filter is None else self._filter.feed(text)
 
     def _append(self, text: str) -> None:
         """Take in more text; it is rendered at once, but not more often than frames are due."""
@@ -289,8 +295,18 @@ class AnswerMessage(MessageRow):
         self._note.setText(words)
 
 
+def shown_text(message: StoredMessage) -> str:
+    """Return an answer's text as it is shown: without the calls that became messages."""
+    if not message.calls:
+        return message.text
+    from app.session import calls
+
+    return calls.shown_text(message)
+
+
 if TYPE_CHECKING:
     from app.chat.messages.tool_message import ToolMessage
+    from app.session.calls import CallFilter
 
     Bubble = UserMessage | AnswerMessage | ToolMessage
 else:  # few chats have a tool's message

@@ -71,6 +71,7 @@ class ToolCard(QFrame):
         self._title = plain_label("", self, "title")
         self._title.setWordWrap(False)
         self._source = plain_label("", self, "small")
+        self._source.setWordWrap(False)
         self.status = plain_label("", self, "muted")
         self.status.setWordWrap(False)
         self.arguments = QPlainTextEdit(self, readOnly=True, tabChangesFocus=True)
@@ -85,7 +86,7 @@ class ToolCard(QFrame):
         for button in self.buttons.values():
             flow.addWidget(button)
         vbox(
-            hbox(self._icon, self._title, (self._source, 1), self.status, spacing=8),
+            hbox(self._icon, self._title, self._source, 1, self.status, spacing=8),
             self.arguments,
             self._question,
             self._asked,
