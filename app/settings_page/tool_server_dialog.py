@@ -6,6 +6,7 @@ import shlex
 from dataclasses import replace
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -136,6 +137,11 @@ class ToolServerDialog(QDialog):
         assert layout is not None  # noqa: S101 - told to the type checker
         width = max(self.width(), self.minimumWidth())
         self.resize(width, layout.totalHeightForWidth(width))
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Fit the height once the fonts are known."""
+        super().showEvent(event)
+        self._show()
 
     def _words(self) -> tuple[str, ...] | None:
         """Return the command as a list; None while a quote is open."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QPushButton, QWidget
 
@@ -24,6 +24,7 @@ from engine.language import later, listed, tr, tr_count
 from engine.request import ToolCall
 
 _MOST_LINES = 10
+_SIDE = 14
 _LOOKS = {
     CallPhase.ASKED: "caution",
     CallPhase.FAILED: "danger",
@@ -93,7 +94,7 @@ class ToolCard(QFrame):
             hbox(self.fold, 1),
             to=self,
             spacing=8,
-            margins=(14, 10, 14, 12),
+            margins=(_SIDE, 10, _SIDE, 12),
         )
         self._show_arguments(message.calls)
 
@@ -150,12 +151,19 @@ class ToolCard(QFrame):
         """Show all of the arguments: what the user allows must be there to be read."""
         text = harmless("".join(_readable(call) for call in calls))
         self.arguments.setPlainText(text)
-        self._fit()
 
-    def _fit(self) -> None:
-        lines = min(max(self.arguments.document().blockCount(), 1), _MOST_LINES)
+    def _fit(self, width: int) -> None:
+        """Give the arguments the lines that they take in a width, up to some; then they scroll."""
+        self.arguments.resize(width, self.arguments.height())
+        document = self.arguments.document()
+        lines = max(round(document.size().height()), 1)  # a plain text counts in lines
+        around = 2 * scaled(7) + round(2 * document.documentMargin()) + 4
         spacing = self.arguments.fontMetrics().lineSpacing()
-        self.arguments.setFixedHeight(lines * spacing + scaled(22))
+        self.arguments.setFixedHeight(min(lines, _MOST_LINES) * spacing + around)
+        bars = Qt.ScrollBarPolicy
+        self.arguments.setVerticalScrollBarPolicy(
+            bars.ScrollBarAsNeeded if lines > _MOST_LINES else bars.ScrollBarAlwaysOff
+        )
 
     def _recolour(self) -> None:
         side = scaled(18)
@@ -168,13 +176,15 @@ class ToolCard(QFrame):
             self, "fold"
         ):
             self._recolour()
-            self._fit()
 
     def height_in(self, width: int) -> int:
         """Return the height that it takes in a width."""
+        self._fit(width - 2 * _SIDE)
         layout = self.layout()
         assert layout is not None  # noqa: S101 - told to the type checker
-        return layout.totalHeightForWidth(width)
+        if layout.hasHeightForWidth():
+            return layout.totalHeightForWidth(width)
+        return layout.totalSizeHint().height()  # nothing in it wraps now
 
 
 def _readable(call: ToolCall) -> str:

@@ -180,6 +180,7 @@ def test_a_result_is_folded_until_it_is_wanted(tools: ToolDesk) -> None:
     tools.decide(Decision.ONCE, "There.")
     row = tools.card(CallPhase.DONE)
     assert row.text.isHidden()
+    assert row.card.height() > row.card.arguments.height() + row.card.fold.height()
     row.card.fold.click()
     assert (row.text.isHidden(), row.text.raw_text) == (False, "7006652")
     row.card.fold.click()
