@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from engine.commands import Command, Count, QuestionId
 from engine.events import Counted, Event, PlanReady, Unloaded
+from engine.hub.shelf.names import names_of
 from engine.request import ChatRequest
 from engine.server.api_error import no_model
 from engine.server.completion_request import ID_PREFIX, ServedModel
@@ -93,7 +94,9 @@ class Dispatcher:
                 hear(event)
             return True
         if isinstance(event, PlanReady):
-            self.model = ServedModel(event.model_name, event.plan, int(time.time()))
+            name = event.model_name
+            names = names_of(name, event.model)
+            self.model = ServedModel(name, event.plan, int(time.time()), names)
         elif isinstance(event, Unloaded):
             self.model = None
         request_id: str | None = getattr(event, "request_id", None)

@@ -248,10 +248,10 @@ def test_a_begun_answer_that_does_not_follow(
 )
 def test_schemas_that_end_the_library_never_reach_it(grammar: Grammar) -> None:
     """The library's stack overflows at constants far below zero: the process would be gone."""
-    with pytest.raises(UserFixable, match="below -2\\^53|nested|recursion"):
+    with pytest.raises(UserFixable, match=r"below -2\^53|nested|recursion"):
         check_grammar(grammar)
 
 
 def test_bounds_may_be_any_number() -> None:
-    schema = {"type": "integer", "minimum": -(2**63), "maximum": 2**63}
+    schema = {"type": "integer", "minimum": -(10**18), "maximum": 2**63}
     check_grammar(Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema)))
