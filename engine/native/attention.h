@@ -65,6 +65,25 @@ ALWAYS_INLINE dt_span seen_by_any(const dt_span *visible, const int32_t rows)
     return seen;
 }
 
+/* Whether values that some of the rows see and others do not are numbers. The others weight them with zero, and
+ * zero times infinity, or times what is no number, is no number: such rows go one by one, each along what it sees.
+ * A row that does see an infinite value gets what the arithmetic makes of it, and its answer ends in words. */
+static OUT_OF_LINE int32_t are_numbers(const uint16_t *values, int32_t dim, const dt_span *visible, int32_t rows)
+{
+    const dt_span any = seen_by_any(visible, rows);
+    dt_span all = visible[0];
+    for (int32_t m = 1; m < rows; m++) {
+        all.from = visible[m].from > all.from ? visible[m].from : all.from;
+        all.to = visible[m].to < all.to ? visible[m].to : all.to;
+    }
+    const dt_span parts[2] = {{any.from, all.from}, {all.to, any.to}};
+    v16 nothing = v_zero();
+    for (int32_t i = 0; i < 2; i++)
+        for (int32_t at = parts[i].from * dim; at < parts[i].to * dim; at += 16)
+            nothing = v_fma(v_load_f16(values + at), v_zero(), nothing);
+    return v_sum(nothing) == 0;
+}
+
 /* From scores to the shares of a chunk's keys, 0 where one is not seen, merged into (peak, total); what
  * was mixed so far is to be multiplied with `kept`, what the chunk adds with `fresh`. */
 static OUT_OF_LINE void weigh(float (*share)[DT_CHUNK], const dt_span *visible, int32_t rows, float cap,

@@ -113,6 +113,7 @@ ALWAYS_INLINE void attend(const int type, dt_chunk chunk, const char *next, int3
 #define ATTEND_CASE(ROWS) case ROWS: if (ROWS <= MOST_QUERIES) { ATTEND(ROWS) } break;
     for (int32_t from = 0, rows; from < all; from += rows) {
         rows = all - from > MOST_QUERIES ? (all - from + 1) / 2 : all - from;
+        if (type == DT_KV_F16 && rows > 1 && !are_numbers(chunk.values, dim, visible + from, rows)) rows = 1;
 #if DT_ISA
         switch (rows) {
             ATTEND_CASE(1) ATTEND_CASE(2) ATTEND_CASE(3) ATTEND_CASE(4)

@@ -102,9 +102,9 @@ def inference(data: bytes) -> None:
     nodes = [(rest[0] + 1) % len(TOKENS), *rest]
     forked = decoder.forward(state, nodes, [-1, -1, *range(1, len(rest))]).logits
     parts = np.concatenate([first, forked[1:]])
-    if not np.isfinite(whole).all() or not np.isfinite(forked).all():
-        return  # a value past fp16 is seen, times zero, by rows of the same forward
-    assert np.array_equal(parts.view(np.uint32), whole.view(np.uint32))
+    # Rows that see a value past fp16 have no numbers; which NaN it is, is open.
+    known = [np.where(np.isnan(each), np.float32(np.nan), each) for each in (parts, whole)]
+    assert np.array_equal(*(each.view(np.uint32) for each in known))
     params = SamplingParams(
         temperature=head[3] / 64, top_k=head[4] % 8, top_p=1 - head[5] / 256, seed=head[3]
     )

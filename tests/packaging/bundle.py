@@ -1,0 +1,52 @@
+"""The portable folder, built of what is installed here: no index is asked."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import native_library
+import portable
+import pytest
+import wheels
+from packaging.requirements import Requirement
+
+
+def build(folder: Path) -> tuple[Path, dict[str, int]]:
+    """Build it in this folder; return it, and its sizes by part."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wheels, "DIST", folder / "dist")
+        patch.setattr(portable, "_installed", _installed)
+        library = native_library.ROOT / "engine" / wheels.TARGETS["linux-x86_64"].file
+        wheel = wheels.build_wheel(wheels.TARGETS["linux-x86_64"], library, folder / "work")
+        sizes = portable.build(wheel, folder / "duotail")
+    return folder / "duotail", sizes
+
+
+def _installed(wheel: Path, packages: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
+    subprocess.run([*command, "--no-compile", "--target", packages, wheel], check=True)
+    (duotail,) = importlib.metadata.distributions(name="duotail", path=[str(packages)])
+    done: set[str] = set()
+    waiting = [(name, "") for name in duotail.requires or ()]
+    while waiting:
+        text, extra = waiting.pop()
+        wanted = Requirement(text)
+        if wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
+            found = importlib.metadata.distribution(wanted.name)
+            if found.name not in done:
+                done.add(found.name)
+                _copy(found, packages)
+            waiting += [(each, "") for each in found.requires or () if "extra ==" not in each]
+            waiting += [(each, name) for each in found.requires or () for name in wanted.extras]
+
+
+def _copy(distribution: importlib.metadata.Distribution, packages: Path) -> None:
+    for file in distribution.files or ():
+        if ".." not in file.parts and "__pycache__" not in file.parts:
+            target = packages / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(str(file.locate()), target)
