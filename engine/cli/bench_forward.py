@@ -68,7 +68,8 @@ def add_parsers(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser = kinds.add_parser("formats", help=tr("measure memory and speed of every weight format"))
     add_options(parser, "--shape", default=SHAPE)
     parser.add_argument(
-        "--format", "--formats", dest="formats", type=_formats, default=tuple(UNIFORM), metavar="F,F",
+        "--format", "--formats", dest="formats", type=_formats, default=tuple(UNIFORM),
+        metavar="F,F",
         help=tr("weight formats to measure (default: all)"),
     )  # fmt: skip
     add_options(parser, "--threads", "--json")

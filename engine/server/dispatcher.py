@@ -10,7 +10,6 @@ is the window's, and the dispatcher only takes note of which model is loaded.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from contextlib import suppress
 
 from engine.commands import Command, Count, QuestionId
 from engine.events import Counted, Event, PlanReady, Unloaded
-from engine.hub.shelf.names import names_of
+from engine.hub.shelf.kept_model import names_of
 from engine.request import ChatRequest
 from engine.server.api_error import no_model
 from engine.server.completion_request import ID_PREFIX, ServedModel
@@ -65,6 +64,8 @@ class Dispatcher:
         Raises:
             ApiError: there is no model to count with.
         """
+        import asyncio  # a window's start has no use for it
+
         id_ = QuestionId(next(_askers))
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Counted] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Names of models, the same everywhere: in lists, on the command line, in requests."""
+"""Models by their names, the same everywhere: in lists, on the command line, in requests."""
 
 from __future__ import annotations
 
@@ -6,26 +6,10 @@ from pathlib import Path
 
 from engine.errors import UserFixable
 from engine.hub.local import resolve_model
+from engine.hub.shelf.kept_model import names_of
 from engine.hub.shelf.shelf import ModelShelf
 from engine.hub.starter import user_data
 from engine.language import listed, tr
-
-
-def names_of(name: str, path: Path, repo: str | None = None) -> frozenset[str]:
-    """Return all that a model may be called, in lower case.
-
-    These are its name as lists show it, also with "-" for blanks, its file or folder with and
-    without an ending, and its repository on the hub.
-
-    Args:
-        name: as lists show it.
-        path: where it lies.
-        repo: on the hub, where it came from there.
-    """
-    found = [name, name.replace(" ", "-"), path.name, path.stem if path.suffix == ".gguf" else ""]
-    if repo:
-        found += [repo, repo.rpartition("/")[2]]
-    return frozenset(each.casefold() for each in found if each)
 
 
 def model_named(name: str | None, data: Path | None = None) -> Path:

@@ -16,8 +16,8 @@ from folder_models import FOLDER_TARGET
 from app import launch
 from engine.cli.exit_code import ExitCode
 from engine.errors import UserFixable
-from engine.hub.shelf.kept_model import KeptModel, ModelOrigin
-from engine.hub.shelf.names import model_named, names_of
+from engine.hub.shelf.kept_model import KeptModel, ModelOrigin, names_of
+from engine.hub.shelf.names import model_named
 from engine.hub.shelf.shelf import ModelShelf
 from engine.server import running as running_module
 from engine.server.running import announced, running
