@@ -33,7 +33,6 @@ from app.session.attachments import (
     with_attachments,
 )
 from app.session.message_drafts import NOTHING, Draft, MessageDrafts
-from app.session.passages import extract
 from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
@@ -476,6 +475,8 @@ def _read_folder(folder: Path) -> tuple[list[Attachment], int]:
 
 def _parts_of(files: Sequence[Attachment], question: str, letters: int) -> list[Attachment]:
     """Return files with only the passages that matter, each by its share of so many letters."""
+    from app.session.passages import extract  # not for the first picture
+
     whole = sum(len(each.text) for each in files)
     made: list[Attachment] = []
     for each in files:
