@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LEAST_CONSTANT = -(2**53)
 """Least number that a schema may have as a constant: from there on, every program has the same."""
+_BYTES_A_TOKEN = 140
+"""Bytes that the library holds for a token of a vocabulary, measured with one of 151,936."""
 _EMBEDDED = re.compile(r"%json\s*")
 MOST_CHARACTERS = 256 * 1024
 """Longest text of a grammar."""
@@ -34,17 +36,29 @@ BODY = "BODY"
 """Stands for the grammars in the rules of an opening."""
 
 
+class Reserved(Protocol):
+    """Memory that was entered somewhere."""
+
+    def lasts_as_long_as(self, holder: object) -> object:
+        """Give it back when `holder` is garbage."""
+
+
 class GrammarCompiler:
     """Compiles grammars for a model's tokens; reads its vocabulary when first asked.
 
     Args:
         tokenizer: of the model.
         vocab: width of its logits.
+
+    Attributes:
+        reserve: enters what the vocabulary takes in this form, in bytes, when it is read. Raises
+            where there is no memory for it.
     """
 
     def __init__(self, tokenizer: Tokenizer, vocab: int) -> None:
         self._tokenizer = tokenizer
         self._vocab = vocab
+        self.reserve: Callable[[int], Reserved | None] = lambda _: None
         self._known: LLTokenizer | None = None
 
     def matcher(self, *grammars: Grammar, opening: str = "") -> GrammarMatcher:
@@ -76,6 +90,8 @@ class GrammarCompiler:
                 tr("This model has no token that ends an answer, so no grammar can hold it."),
                 tr("Choose another model, or ask without a grammar."),
             )
+        if (entry := self.reserve(_BYTES_A_TOKEN * self._vocab)) is not None:
+            entry.lasts_as_long_as(self)
         ends = sorted(self._tokenizer.eos_ids)
         vocabulary = _Vocabulary(self._tokenizer, self._vocab)
         return LLTokenizer(vocabulary, n_vocab=self._vocab, eos_token=ends)  # type: ignore[arg-type]
