@@ -27,6 +27,13 @@ _LEAST_CONSTANT = -(2**53)
 """Least number that a schema may have as a constant: from there on, every program has the same."""
 _BYTES_A_TOKEN = 140
 """Bytes that the library holds for a token of a vocabulary, measured with one of 151,936."""
+_OPEN = (
+    *("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"),
+    "minProperties",
+)
+"""Keywords of objects that may have properties without being told their names."""
+_NAMED_SCHEMAS = ("properties", "$defs", "definitions")
+_SCHEMAS = ("items", "prefixItems", "additionalProperties", "anyOf", "oneOf")
 _EMBEDDED = re.compile(r"%json\s*")
 MOST_CHARACTERS = 256 * 1024
 """Longest text of a grammar."""
@@ -231,10 +238,54 @@ def _schema(grammar: Grammar) -> object:
         raise _refusal(grammar, str(error)) from error
     _check_constants(schema, grammar)
     if isinstance(schema, dict):
-        return {**schema, "x-guidance": COMPACT}
+        return {**closed(schema), "x-guidance": COMPACT}
     if isinstance(schema, bool):
         return {"x-guidance": COMPACT} if schema else {"enum": []}
     raise _refusal(grammar, "a schema is an object")
+
+
+def closed(schema: dict[str, object]) -> dict[str, object]:
+    """Return a schema whose objects have the properties that it names, and no others.
+
+    What follows it follows the schema, too. Small models have no end of further properties, and
+    other programs' grammars allow none either where a schema says nothing of them. One that
+    puts objects together from several parts stays as it is.
+    """
+    try:
+        return schema if _combines(schema) else _closed(schema)
+    except RecursionError:  # the library refuses it in words
+        return schema
+
+
+def _closed(schema: dict[str, object]) -> dict[str, object]:
+    found: dict[str, object] = {key: _closed_below(key, each) for key, each in schema.items()}
+    names, required = schema.get("properties"), schema.get("required", [])
+    if not isinstance(names, dict) or any(key in schema for key in _OPEN):
+        return found
+    if isinstance(required, list) and all(each in names for each in map(str, required)):
+        found["additionalProperties"] = False
+    return found
+
+
+def _closed_below(key: str, value: object) -> object:
+    """Return what stands under a keyword, the schemas in it closed."""
+    if key in _NAMED_SCHEMAS and isinstance(value, dict):
+        return {name: _closed_below("items", each) for name, each in value.items()}
+    if key not in _SCHEMAS:
+        return value
+    if isinstance(value, list):
+        return [_closed_below("items", each) for each in value]
+    return _closed(value) if isinstance(value, dict) else value
+
+
+def _combines(value: object) -> bool:
+    """Tell whether a schema puts an object together from several schemas."""
+    if isinstance(value, list):
+        return any(map(_combines, value))
+    if not isinstance(value, dict):
+        return False
+    parts = sum(key in value for key in ("properties", "$ref", "anyOf", "oneOf", "if", "not"))
+    return "allOf" in value or parts > 1 or any(map(_combines, value.values()))
 
 
 def _check_constants(schema: object, grammar: Grammar) -> None:

@@ -25,8 +25,8 @@ _BEGINS = re.compile(
     "|".join(map(re.escape, _OPENINGS)) + r"|(?:(?<=\n)|\A)[ \t]*(?:```(?:json)?\n\s*)?(?=[{\[])"
 )
 _KEYS = ("name", "type", "function", "id", "parameters", "arguments")
-_FIRST_KEY = re.compile(r'\[?\s*\{\s*"(?:' + "|".join(_KEYS) + r')"\s*:')
-_BEGUN_KEY = re.compile(r'\[?\s*(?:\{\s*("\w*"?\s*)?)?\Z')
+_FIRST_KEY = re.compile(r'\[?\s*\{?\{\s*"(?:' + "|".join(_KEYS) + r')"\s*:')
+_BEGUN_KEY = re.compile(r'\[?\s*(?:\{\{?\s*("\w*"?\s*)?)?\Z')
 _TAIL = re.compile(r"(?:(?<=\n)|\A)[ \t]*(?:`{0,3}|```j(?:s(?:on?)?)?|```(?:json)?\n\s*)\Z")
 """The end of a text behind which a bare call may begin."""
 _FUNCTION = re.compile(r"\s*<function=([^>\s]+)>\s*(.*?)\s*</function>", re.DOTALL)
@@ -241,15 +241,21 @@ class ToolCallParser:
             if more:
                 raise _Unfinished
             return None
+        # Templates of Qwen2.5 tell the model of doubled braces, and some answers have them.
+        doubled = text.startswith("{{", start)
+        start += doubled
         end = _end_of_json(text, start, more=more)
         if end is None:
             return None
+        if doubled and more and end == len(text):
+            raise _Unfinished
         try:
             value = json.loads(text[start:end], strict=False)
         except (ValueError, RecursionError):
             return None
         found = [self._named(each) for each in (value if isinstance(value, list) else [value])]
         calls = [call for call in found if call is not None]
+        end += doubled and text.startswith("}", end)
         return _Read(tuple(calls), end) if calls and len(calls) == len(found) else None
 
     def _named(self, value: object) -> ToolCall | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 
-from engine.model.text.grammar import COMPACT
+from engine.model.text.grammar import COMPACT, closed
 from engine.request import Grammar, GrammarKind, Message, Role, Tool, ToolChoice
 
 OPENS, CLOSES = "<tool_call>", "</tool_call>"
@@ -142,4 +142,4 @@ def _arguments(tool: Tool) -> str:
     schema = json.loads(tool.parameters)
     schema = schema if isinstance(schema, dict) else {}
     guidance = {**COMPACT, "lenient": not tool.strict}
-    return json.dumps({"type": "object", **schema, "x-guidance": guidance})
+    return json.dumps({"type": "object", **closed(schema), "x-guidance": guidance})

@@ -21,7 +21,7 @@ from engine.backend.native.library import Format
 from engine.backend.prefix_cache import PrefixCache
 from engine.backend.tree import TokenTree
 from engine.errors import UserFixable
-from engine.model.text.grammar import GrammarCompiler, check_grammar
+from engine.model.text.grammar import GrammarCompiler, check_grammar, closed
 from engine.model.text.tokenizer import Tokenizer
 from engine.request import Grammar, GrammarKind, SamplingParams
 from engine.speculative.constraint import Constraint, mask
@@ -268,3 +268,26 @@ def test_what_a_vocabulary_takes_is_entered_as_long_as_it_is_held(tokenizer: Tok
         assert ledger.held == 140 * tokenizer.vocab_size
     del compiler
     assert ledger.held == 0
+
+
+def test_objects_have_the_properties_that_are_named() -> None:
+    text = {"type": "string"}
+    point = {"type": "object", "properties": {"x": text}, "required": ["x"]}
+    shut = {**point, "additionalProperties": False}
+    assert closed(point) == shut
+    assert closed({"type": "array", "items": point}) == {"type": "array", "items": shut}
+    assert closed({"$defs": {"p": point}, "$ref": "#/$defs/p"})["$defs"] == {"p": shut}
+    assert closed({"anyOf": [point, text]}) == {"anyOf": [shut, text]}
+    nested = closed({"properties": {"properties": point}})
+    assert nested["properties"] == {"properties": shut}
+    for schema in (
+        {"type": "object"},
+        {**point, "additionalProperties": text},
+        {**point, "required": ["x", "y"]},
+        {**point, "minProperties": 3},
+        {"allOf": [point, {"properties": {"y": text}}]},
+        {**point, "anyOf": [{"properties": {"y": text}}]},
+        {"$defs": {"p": point}, "$ref": "#/$defs/p", "properties": {"y": text}},
+        {"const": point},
+    ):
+        assert closed(schema) == schema

@@ -71,6 +71,8 @@ Paris
         ["get_weather"],
     ),
     "bare": (BARE, ["get_weather"]),
+    "doubled": (f"{{{BARE}}}", ["get_weather"]),
+    "doubled tags": (f"<tool_call>\n{{{BARE}}}\n</tool_call>", ["get_weather"]),
     "list": (f"[{BARE}, {SUM}]", ["get_weather", "add"]),
     "fenced": (f"```json\n{BARE}\n```", ["get_weather"]),
     "openai": (
