@@ -256,7 +256,7 @@ class AnswerStats:
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs held so much of the CPU that they are the cause of its speed."""
+        """True if other programs held enough of the CPU to explain the speed."""
         return self.others_cpu is not None and self.others_cpu >= BUSY_CPU
 
     @property
