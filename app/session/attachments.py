@@ -41,6 +41,8 @@ class Attachment:
     """The file, where it may be read again in another encoding."""
     encoding: str = ""
     """The encoding, of `ENCODINGS`, that was guessed or chosen; empty where the file says it."""
+    taken: str = ""
+    """The end of the name that tells how many passages go along; empty where the file is whole."""
 
 
 def is_document(path: Path) -> bool:
@@ -94,7 +96,7 @@ def read_attachment(
 def model_among(paths: Sequence[Path]) -> Path | None:
     """The model among files that were given: a GGUF file, or a folder with weights."""
     for path in paths:
-        if path.suffix.lower() == ".gguf" or (path.is_dir() and _holds_weights(path)):
+        if path.suffix.lower() == ".gguf" or (path.is_dir() and holds_weights(path)):
             return path
     return None
 
@@ -197,7 +199,7 @@ def _with_newlines(text: str) -> str:
 
 
 def _folder(path: Path) -> UserFixable:
-    if _holds_weights(path):
+    if holds_weights(path):
         return _model(path.name)
     return UserFixable(
         tr("\u201c{name}\u201d is a folder.").format(name=path.name),
@@ -205,7 +207,8 @@ def _folder(path: Path) -> UserFixable:
     )
 
 
-def _holds_weights(folder: Path) -> bool:
+def holds_weights(folder: Path) -> bool:
+    """Return whether a model may be in a folder."""
     try:
         return any(folder.glob("*.safetensors")) or any(folder.glob("*.gguf"))
     except OSError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QToolButton, QWidget
 
@@ -47,6 +47,7 @@ class Composer(QFrame):
         self.think_button.setToolTip(tr("The model thinks before it answers"))
         self.think_button.hide()
         self._hint = ElidedLabel(self)
+        self._hint.installEventFilter(self)
         self._hint.setProperty("look", "muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.meter = ContextMeter(self)
@@ -173,6 +174,12 @@ class Composer(QFrame):
         for button in (self.setup_button, self.think_button):
             colour = tokens.accent if button.isChecked() else tokens.muted
             button.setIcon(icon(str(button.property("icon_name")), colour))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Look at the hint anew when what is beside it leaves it another width."""
+        if event.type() is QEvent.Type.Resize and watched is self._hint:
+            self._fit_words()
+        return super().eventFilter(watched, event)
 
     def _fit_words(self) -> None:
         """The hint is shown whole or not at all; what is wrong is always said."""

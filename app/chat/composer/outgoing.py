@@ -181,7 +181,12 @@ class Outgoing(QObject):
                 )
             )
         elif left_out:
-            tell(tr_count("{n} file was left out.", "{n} files were left out.", left_out))
+            told = tr_count(
+                "{n} file was left out: it holds no text, or is one too many.",
+                "{n} files were left out: they hold no text, or are too many.",
+                left_out,
+            )
+            tell(tr("“{name}”: {told}").format(name=folder.name, told=told))
 
     def _attach(self, key: int | None, attachment: Attachment) -> None:
         if attachment.notice:
@@ -474,15 +479,27 @@ def _read_folder(folder: Path) -> tuple[list[Attachment], int]:
 
 
 def _parts_of(files: Sequence[Attachment], question: str, letters: int) -> list[Attachment]:
-    """Return files with only the passages that matter, each by its share of so many letters."""
-    whole = sum(len(each.text) for each in files)
+    """Return files with only the passages that matter, together in so many letters."""
+    most = _fair_share([len(each.text) for each in files], letters)
     made: list[Attachment] = []
     for each in files:
-        room = letters * len(each.text) // max(whole, 1)
-        found = extract(each.text, question, room)
-        name = tr("{name} ({taken} of {all} passages)")
-        told = name.format(name=each.name, taken=number(found.taken), all=number(found.passages))
+        if len(each.text) <= most:
+            made.append(each)
+            continue
+        found = extract(each.text, question, most)
+        words = tr("({taken} of {all} passages)")
+        taken = " " + words.format(taken=number(found.taken), all=number(found.passages))
         size = len(found.text.encode("utf-8", "replace"))
-        part = replace(each, name=told, text=found.text, size=size, path="", encoding="")
-        made.append(part if found.taken < found.passages else each)
+        part = replace(each, name=each.name + taken, taken=taken, text=found.text, size=size)
+        made.append(replace(part, path="", encoding=""))
     return made
+
+
+def _fair_share(sizes: Sequence[int], room: int) -> int:
+    """Return how much of each may go along: what is small goes whole, the rest shares alike."""
+    for place, size in enumerate(sorted(sizes)):
+        share = room // (len(sizes) - place)
+        if size > share:
+            return share
+        room -= size
+    return max(sizes, default=0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QTextBlockFormat, QTextCharFormat, QTextFormat
 
+from app.markdown.formula_object import FAMILIES
 from app.theme.theme import current, mono_font, ui_font
 
 CODE_HEADER = 34
@@ -19,15 +20,6 @@ INDENT = 26
 """Width of one level of a list."""
 QUOTE_INDENT = 18
 _HEADING_SCALE = {1: 1.4, 2: 1.22, 3: 1.08}
-_MATHS_FAMILIES = [
-    "STIX Two Math",
-    "Cambria Math",
-    "Latin Modern Math",
-    "STIX Two Text",
-    "DejaVu Math TeX Gyre",
-    "DejaVu Serif",
-    "serif",
-]
 
 
 def prose_size() -> float:
@@ -105,7 +97,7 @@ class TextFonts:
     def maths(self, style: QTextCharFormat) -> QTextCharFormat:
         """Upright parts of formulas within text of the format `style`."""
         result = QTextCharFormat(style)
-        result.setFontFamilies(_MATHS_FAMILIES)
+        result.setFontFamilies(FAMILIES)
         result.setFontStyleHint(QFont.StyleHint.Serif)
         result.setFontPointSize(style.fontPointSize() * 1.04)
         return result
