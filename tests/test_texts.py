@@ -30,6 +30,9 @@ ENGLISH_FILES = {
     "app/showcase/measure/engine.py",  # what the model is asked
     "app/diagnostics/report_text.py",  # reports are read by us
     "app/theme/theme.py",  # names of fonts
+    "app/session/file_parts.py",  # what the model is told
+    "app/session/calls.py",  # what the model is told
+    "app/tools/calculator.py",  # what the model is told
     "engine/cli/bench_round.py",  # what the model is asked
     "engine/bench/modes/questions.py",  # what the model is asked
     "engine/model/text/tool_style.py",  # what the model is told

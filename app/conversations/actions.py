@@ -84,6 +84,13 @@ class ListActions(QObject):
             lambda: self._transfer.choose_export(self._list.newest_first(), ExportFormat.JSON),
         )
         self.trash = self._make(tr("Trash\u2026"), "trash", "", self.trash_asked.emit)
+        self.general = (
+            self.new_folder,
+            self.import_file,
+            self.export_all_text,
+            self.export_all_json,
+            self.trash,
+        )
 
     def _make(self, text: str, icon_name: str, keys: str, call: Callable[[], object]) -> QAction:
         action = QAction(text, self)

@@ -103,6 +103,8 @@ class WindowActions(QObject):
             _Row(tr("Undo the last deletion"), "Ctrl+Z", session.undo_deletion),
             _Row(tr("Sampling"), "Ctrl+T", chat.open_setup),
             _Row(tr("Think before answering"), "Ctrl+Shift+K", chat.toggle_thinking),
+            _Row(tr("Tools of this chat"), "Ctrl+Shift+U", chat.open_tools),
+            _Row(tr("Go to the tool that waits"), "Ctrl+J", chat.show_waiting_call),
             _Row(tr("Attach files"), "Ctrl+O", chat.outgoing.ask_for_files),
             _Row(tr("Edit prompts"), "", chat.prompt_menu.manage_asked.emit),
             _Row(tr("Jump to the end"), "Ctrl+End", chat.transcript.jump_to_end),
@@ -199,7 +201,7 @@ class WindowActions(QObject):
 
     def _stop(self) -> None:
         search, status = self._window.sidebar.search, self._services.bridge.status
-        if self._services.session.live is not None:
+        if self._services.session.busy:
             self._services.session.stop()
         elif search.text():
             search.clear()

@@ -39,6 +39,7 @@ from app.theme.fonts import scaled
 from app.theme.icons import icon
 from app.theme.keys import with_keys
 from app.theme.theme import Theme, ThemeChoice
+from app.tools.access import ToolAccess
 from app.tuning.run_button import RunButton
 from app.tuning.run_choice import RunChoice
 from app.widgets.boxes import hbox, vbox
@@ -75,6 +76,7 @@ class Services:
     """The performance panel; shown as it is."""
     pages: PageMakers
     model_server: ModelServer
+    tools: ToolAccess
 
 
 class MainWindow(QMainWindow):
@@ -98,6 +100,7 @@ class MainWindow(QMainWindow):
             services.session,
             services.models.running,
             services.settings,
+            services.tools,
             self.starter_offer,
             self,
         )

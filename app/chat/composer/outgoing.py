@@ -33,7 +33,6 @@ from app.session.attachments import (
     with_attachments,
 )
 from app.session.message_drafts import NOTHING, Draft, MessageDrafts
-from app.session.passages import extract
 from app.session.request import counted_request
 from app.session.session import ChatSession
 from app.signals import TypedSignal
@@ -296,7 +295,7 @@ class Outgoing(QObject):
                 words = tr("“{name}” is still being read. Send the message when it is there.")
                 tell(words.format(name=file.name))
                 return
-        if self._session.live is not None:
+        if self._session.busy:
             self._queue.add(self._draft())
             self._clear()
             return
@@ -309,10 +308,10 @@ class Outgoing(QObject):
 
     def ask(self, text: str) -> None:
         """Ask this; what is written stays. It waits for an answer that another chat gets."""
-        if self._session.live is None:
-            self._session.send(text)
-        else:
+        if self._session.busy:
             self._queue.add(Draft(text))
+        else:
+            self._session.send(text)
 
     def _send(self) -> None:
         text = self._composer.field.toPlainText().strip("\n")
@@ -383,7 +382,8 @@ class Outgoing(QObject):
             self._asker.forget()
             self._show_fill(0)
             return
-        build = partial(counted_request, messages, self._session.sent_setup)
+        session = self._session
+        build = partial(counted_request, messages, session.sent_setup, session.offers())
         self._asker.count(build, self._show_fill)
 
     def _count_ahead(self) -> None:
@@ -480,6 +480,8 @@ def _read_folder(folder: Path) -> tuple[list[Attachment], int]:
 
 def _parts_of(files: Sequence[Attachment], question: str, letters: int) -> list[Attachment]:
     """Return files with only the passages that matter, together in so many letters."""
+    from app.session.passages import extract  # not for the first picture
+
     most = _fair_share([len(each.text) for each in files], letters)
     made: list[Attachment] = []
     for each in files:

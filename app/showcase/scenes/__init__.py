@@ -16,6 +16,7 @@ from app.showcase.scenes import (
     running,
     servers,
     serving,
+    tools,
     tuning,
     writing,
 )
@@ -30,6 +31,7 @@ ALL = (
     writing.tinted,
     asking.composer,
     asking.context_full,
+    tools.tools,
     keeping.folders,
     keeping.searching,
     keeping.troubles,

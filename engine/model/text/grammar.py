@@ -7,7 +7,9 @@ The library is imported with the first grammar. It reads a vocabulary once, a se
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +23,9 @@ from engine.request import Grammar, GrammarKind
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
+_LEAST_CONSTANT = -(2**53)
+"""Least number that a schema may have as a constant: from there on, every program has the same."""
+_EMBEDDED = re.compile(r"%json\s*")
 MOST_CHARACTERS = 256 * 1024
 """Longest text of a grammar."""
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -198,6 +203,8 @@ def _part(grammar: Grammar) -> dict[str, object]:
         case GrammarKind.GBNF:
             return {"lark_grammar": _lark_of_gbnf(grammar)}
         case GrammarKind.LARK:
+            for schema in _schemas_in(grammar.text):
+                _check_constants(schema, grammar)
             return {"lark_grammar": grammar.text}
 
 
@@ -206,11 +213,42 @@ def _schema(grammar: Grammar) -> object:
         schema = json.loads(grammar.text)
     except (ValueError, RecursionError) as error:
         raise _refusal(grammar, str(error)) from error
+    _check_constants(schema, grammar)
     if isinstance(schema, dict):
         return {**schema, "x-guidance": COMPACT}
     if isinstance(schema, bool):
         return {"x-guidance": COMPACT} if schema else {"enum": []}
     raise _refusal(grammar, "a schema is an object")
+
+
+def _check_constants(schema: object, grammar: Grammar) -> None:
+    """Refuse what would end the process: the library overflows its stack, which nothing catches."""
+    try:
+        least = min(_constants(schema), default=0.0)
+    except RecursionError as error:
+        raise _refusal(grammar, "it is nested too deeply") from error
+    if least < _LEAST_CONSTANT:
+        raise _refusal(grammar, "constants below -2^53 are not supported")
+
+
+def _constants(value: object, *, inside: bool = False) -> Iterator[float]:
+    """Yield the numbers among the constants of a schema."""
+    match value:
+        case dict():
+            for key, each in value.items():
+                yield from _constants(each, inside=inside or key in ("const", "enum"))
+        case list():
+            for each in value:
+                yield from _constants(each, inside=inside)
+        case int() | float() if inside:
+            yield value
+
+
+def _schemas_in(lark: str) -> Iterator[object]:
+    """Yield the JSON schemas in a Lark grammar."""
+    for match in _EMBEDDED.finditer(lark):
+        with suppress(ValueError):  # the library says what is wrong with it
+            yield json.JSONDecoder().raw_decode(lark, match.end())[0]
 
 
 def _lark_of_gbnf(grammar: Grammar) -> str:

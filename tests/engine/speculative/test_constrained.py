@@ -234,3 +234,24 @@ def test_a_begun_answer_that_does_not_follow(
     own = Constraint(compiler.matcher(Grammar(GrammarKind.JSON_SCHEMA, json.dumps({}))), 0)
     with pytest.raises(UserFixable, match="beginning of the answer"):
         own.allowed(begun)
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        Grammar(GrammarKind.JSON_SCHEMA, '{"const": -9223372036854775807}'),
+        Grammar(GrammarKind.JSON_SCHEMA, '{"anyOf": [{"type": "integer", "enum": [1, -1e308]}]}'),
+        Grammar(GrammarKind.LARK, 'start: "a" %json {"const": [{"b": -1e19}]}\n'),
+        Grammar(GrammarKind.JSON_SCHEMA, '{"a":' * 700 + "1" + "}" * 700),
+    ],
+    ids=["const", "enum", "lark", "nested"],
+)
+def test_schemas_that_end_the_library_never_reach_it(grammar: Grammar) -> None:
+    """The library's stack overflows at constants far below zero: the process would be gone."""
+    with pytest.raises(UserFixable, match=r"below -2\^53|nested|recursion"):
+        check_grammar(grammar)
+
+
+def test_bounds_may_be_any_number() -> None:
+    schema = {"type": "integer", "minimum": -(10**18), "maximum": 2**63}
+    check_grammar(Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema)))
