@@ -21,7 +21,6 @@ from PySide6.QtGui import (
 )
 
 from app.markdown.formula_object import (
-    FAMILIES,
     FormulaObject,
     insert_formula,
     latex_of,
@@ -29,6 +28,7 @@ from app.markdown.formula_object import (
 )
 from app.markdown.html import html_body
 from app.markdown.maths.drawing import as_svg, as_text
+from app.theme.theme import FORMULA_FAMILIES
 
 _MARGIN_MM = 18.0
 _DPI = 300
@@ -125,7 +125,7 @@ def _page(markdown: str) -> QTextDocument:
     page.setHtml(html_body(markdown, formula))
     paint_formulas(page, _PrintedFormula(page))
     style = QTextCharFormat()
-    style.setFontFamilies(list(FAMILIES))
+    style.setFontFamilies(list(FORMULA_FAMILIES))
     pixels = round(QFontInfo(page.defaultFont()).pointSizeF() * _DPI / _POINTS_PER_INCH)
     cursor = QTextCursor(page)
     for position, number in reversed(list(_pictures(page))):

@@ -23,16 +23,6 @@ from PySide6.QtGui import (
 if TYPE_CHECKING:
     from app.markdown.maths.boxes import Box
 
-FAMILIES = (
-    "STIX Two Math",
-    "Cambria Math",
-    "Latin Modern Math",
-    "STIX Two Text",
-    "DejaVu Math TeX Gyre",
-    "DejaVu Serif",
-    "serif",
-)
-"""Families that formulas are set in, the best first."""
 _KIND = QTextFormat.ObjectTypes.UserObject.value + 1
 _OBJECT = "\ufffc"
 _SMALLEST = 0.5

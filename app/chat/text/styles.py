@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QTextBlockFormat, QTextCharFormat, QTextFormat
 
-from app.markdown.formula_object import FAMILIES
-from app.theme.theme import current, mono_font, ui_font
+from app.theme.theme import FORMULA_FAMILIES, current, mono_font, ui_font
 
 CODE_HEADER = 34
 """Height of the strip above code that holds the language and the copy button."""
@@ -97,7 +96,7 @@ class TextFonts:
     def maths(self, style: QTextCharFormat) -> QTextCharFormat:
         """Upright parts of formulas within text of the format `style`."""
         result = QTextCharFormat(style)
-        result.setFontFamilies(FAMILIES)
+        result.setFontFamilies(FORMULA_FAMILIES)
         result.setFontStyleHint(QFont.StyleHint.Serif)
         result.setFontPointSize(style.fontPointSize() * 1.04)
         return result

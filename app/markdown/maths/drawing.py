@@ -7,10 +7,11 @@ from html import escape
 
 from PySide6.QtGui import QPainterPath
 
-from app.markdown.formula_object import FAMILIES, formula_box
+from app.markdown.formula_object import formula_box
 from app.markdown.maths.atoms import joined
 from app.markdown.maths.formula import atoms_of, runs
 from app.markdown.maths.shapes import is_flat
+from app.theme.theme import FORMULA_FAMILIES
 
 _PIXELS = 32
 """Size at which outlines are taken."""
@@ -32,7 +33,7 @@ def as_text(latex: str) -> str | None:
 
 def as_svg(latex: str, *, display: bool) -> str:
     """Return a drawing in HTML that is as large as the text around it."""
-    box = formula_box(latex, FAMILIES, _PIXELS, display=display)
+    box = formula_box(latex, FORMULA_FAMILIES, _PIXELS, display=display)
     height = box.ascent + box.descent
     place = f"vertical-align:{-box.descent / _PIXELS:.3f}em"
     size = f'width="{box.width / _PIXELS:.3f}em" height="{height / _PIXELS:.3f}em"'
